@@ -7,6 +7,7 @@ environment states and change nothing else, and that `step` resets as gymnax doe
 
 import dataclasses
 import functools
+import importlib
 from typing import Any, ClassVar
 
 import jax
@@ -15,6 +16,7 @@ import numpy as np
 from flax import struct
 
 from envs.fingerprint import fingerprint
+from envs.text.view import Text, View, command_fragments, pack
 
 
 @struct.dataclass
@@ -51,9 +53,17 @@ class Environment:
     * `observe(state, params) -> observation`: what the agent sees, never the time;
     * `is_terminated(state, params)` and `is_success(state, params)`, bool[];
     * optionally `legal(state, params) -> bool[num_actions]` (default: everything),
-      `expert(state, params) -> action`, `render(state, params) -> str` on the host.
+      `rejected(state, params) -> state` (what an illegal action changes; default: nothing),
+      `expert(state, params) -> action`, `render(state, params) -> str` on the host;
+    * for text, `wordings`: a module with one function a wording, (env) -> `envs.text.View`.
+
+    wording: how the environment puts itself into words, for `describe` and `commands`; arrays do
+      not depend on it. "compact" says the same as "faithful" (the original's words) more briefly.
     """
 
+    wording: str = dataclasses.field(default="compact", kw_only=True)
+
+    wordings: ClassVar[str | None] = None
     num_agents: ClassVar[int] = 1
     num_codes: ClassVar[int | None] = None
     # Whether `is_success` says anything; metrics leave success out where it does not.
@@ -119,6 +129,16 @@ class Environment:
         """Legal actions of the single agent, bool[num_actions]."""
         return jnp.ones(self.num_actions, bool)
 
+    def is_legal(self, state: EnvState, action: jax.Array, params: EnvParams) -> jax.Array:
+        """Whether one action is legal, bool[]. To be overridden where actions have free text."""
+        # A comparison with every action instead of an index: no gather under vmap.
+        chosen = jnp.arange(self.num_actions) == action
+        return jnp.any(chosen & self.legal(state, params))
+
+    def rejected(self, state: EnvState, params: EnvParams) -> EnvState:
+        """State after an illegal action, but for the time: for what the agent is told of it."""
+        return state
+
     def expert(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Action of the scripted policy named in the environment's docstring, i32[]."""
         raise NotImplementedError(f"{self.name} has no expert")
@@ -126,6 +146,24 @@ class Environment:
     def render(self, state: EnvState, params: EnvParams) -> str:
         """Glyphs of the state, rows separated by newlines. Runs on the host, for people."""
         raise NotImplementedError(f"{self.name} does not draw itself")
+
+    # Text.
+
+    @property
+    def view(self) -> View:
+        """The text view in this wording, made once for equal environments. ValueError if none."""
+        return _view(self)
+
+    def describe(self, state: EnvState, params: EnvParams) -> Text:
+        """What each agent reads: fragments i32[num_agents, K], length i32[num_agents]."""
+        view = self.view
+        text = pack(view.describe(state, params), view.max_fragments)
+        return jax.tree.map(lambda x: x[None], text)
+
+    def commands(self, state: EnvState, params: EnvParams) -> jax.Array:
+        """How each action is written now, fragments i32[num_actions, C], 0 where there is none."""
+        view = self.view
+        return command_fragments(view, view.slots(state, params))
 
     # The protocol.
 
@@ -171,11 +209,10 @@ class Environment:
         info: `valid` (the action was legal), `success`, `discount` (0 after termination).
         """
         ended = self.is_terminated(state, params) | self.is_truncated(state, params)
-        # A comparison with every action instead of an index: no gather under vmap.
-        chosen = jnp.arange(self.num_actions) == action
-        valid = jnp.any(chosen & self.legal(state, params))
+        valid = self.is_legal(state, action, params)
         following, reward = self.transition(key, state, action, params)
-        following = jax.tree.map(lambda new, old: jnp.where(valid, new, old), following, state)
+        refused = self.rejected(state, params)
+        following = jax.tree.map(lambda new, old: jnp.where(valid, new, old), following, refused)
         following = following.replace(time=state.time + 1)
         following = jax.tree.map(lambda new, old: jnp.where(ended, old, new), following, state)
         reward = jnp.where(valid, reward, params.illegal_reward)
@@ -245,3 +282,15 @@ class Environment:
     def discount(self, state: EnvState, params: EnvParams) -> jax.Array:
         """0 after termination, else 1."""
         return jnp.where(self.is_terminated(state, params), 0.0, 1.0)
+
+
+@functools.lru_cache(maxsize=64)
+def _view(env: Environment) -> View:
+    if env.wordings is None:
+        raise ValueError(f"{env.name} has no text view")
+    module = importlib.import_module(env.wordings)
+    if env.wording not in module.WORDINGS:
+        raise ValueError(
+            f"{env.name} wording={env.wording!r}: expected one of {', '.join(module.WORDINGS)}"
+        )
+    return module.WORDINGS[env.wording](env)

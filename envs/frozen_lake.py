@@ -51,6 +51,7 @@ class FrozenLake(Environment):
     slippery: bool = True
 
     num_codes: ClassVar[int] = 6
+    wordings: ClassVar[str] = "envs.wordings.frozen_lake"
 
     @property
     def default_params(self) -> FrozenLakeParams:

@@ -116,6 +116,8 @@ def env_section(name: str, **values: Any) -> ml_collections.ConfigDict:
                 filled[field.name] = value
     if "identifier" in filled:  # a gymnax environment's own id, which is its name
         del filled["identifier"]
+    if env.wordings is None:
+        del filled["wording"]
     return filled
 
 

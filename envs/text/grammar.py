@@ -1,0 +1,261 @@
+"""Replies: cutting the commands out of the bytes that an agent wrote, and recognising them.
+
+A reply is well formed or not (`valid_format`: it keeps the grammar), and names commands or not
+(`known`); whether a command is legal now is the environment's affair. Everything is arithmetic on
+bytes, so any reply of any tokenizer, well formed or not, gives some answer: {action, none}.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from envs.text import hashing
+from envs.text.view import View, command_hashes
+
+_SPACES = b" \t\n\r\x0b\x0c"
+
+
+@dataclasses.dataclass(frozen=True)
+class Grammar:
+    """How a reply is written.
+
+    name: "bare", the whole reply is the command; "action", `<think>..</think><action>..</action>`
+      as in the GiGPO code base (read: `verl-agent`, env_manager projections): the first tag of each
+      kind counts, text between and after is free; "answer", RAGEN's
+      `<think>..</think> <answer>a || b</answer>` (read: `ctx_manager`), where only white space may
+      stand between the two.
+    think: whether thinking tags are "none" (not asked for), "optional" or "required".
+    max_actions: commands of one reply, separated by `||`; those after are ignored.
+    fallback: without the action's tags, the last so many bytes are taken for the command, and the
+      format is not valid (verl-agent: 30, or 20 in WebShop); 0 for no command then.
+    """
+
+    name: str = "bare"
+    think: str = "none"
+    max_actions: int = 1
+    fallback: int = 0
+
+
+GRAMMARS = {
+    "bare": Grammar(),
+    "action": Grammar("action", think="required", fallback=30),
+    "answer": Grammar("answer", think="required", max_actions=5),
+}
+
+
+def make_grammar(name: str, *, think: str = "default", max_actions: int = 0) -> Grammar:
+    """A grammar by name; think and max_actions replace its own unless "default" and 0.
+
+    Raises:
+      ValueError: unknown names, or options that the grammar cannot have.
+    """
+    if name not in GRAMMARS:
+        raise ValueError(f"grammar {name!r}: expected one of {', '.join(GRAMMARS)}")
+    grammar = GRAMMARS[name]
+    if think != "default":
+        if think not in ("none", "optional", "required"):
+            raise ValueError(
+                f"grammar think={think!r}: expected 'default', 'none', 'optional' or 'required'"
+            )
+        if name == "bare" and think != "none":
+            raise ValueError(f"grammar 'bare' has no tags: think={think!r} must be 'none'")
+        grammar = dataclasses.replace(grammar, think=think)
+    if max_actions < 0 or (max_actions > 1 and name != "answer"):
+        raise ValueError(
+            f"max_actions={max_actions} with grammar {name!r}: only 'answer' has several actions"
+        )
+    if max_actions:
+        grammar = dataclasses.replace(grammar, max_actions=max_actions)
+    return grammar
+
+
+class Parsed(NamedTuple):
+    """What a reply says.
+
+    actions: i32[M], numbers of the commands in order; -1 where none was recognised.
+    count: i32[], how many were written (recognised or not), at most M.
+    valid_format: bool[], the reply keeps the grammar.
+    known: bool[], at least one command was written and all of them are the environment's.
+    """
+
+    actions: jax.Array
+    count: jax.Array
+    valid_format: jax.Array
+    known: jax.Array
+
+
+def _lower(text: jax.Array) -> jax.Array:
+    return jnp.where((text >= ord("A")) & (text <= ord("Z")), text + 32, text).astype(jnp.uint8)
+
+
+def _is_space(text: jax.Array) -> jax.Array:
+    found = jnp.zeros(text.shape, bool)
+    for byte in _SPACES:
+        found = found | (text == byte)
+    return found
+
+
+def _matches(text: jax.Array, length: jax.Array, tag: bytes) -> jax.Array:
+    """bool[A]: the tag starts here and lies within the text."""
+    size = text.shape[0]
+    padded = jnp.pad(text, (0, len(tag)))
+    found = jnp.arange(size) + len(tag) <= length
+    for offset, byte in enumerate(tag):
+        found = found & (padded[offset : offset + size] == byte)
+    return found
+
+
+def _first(found: jax.Array, at: jax.Array | int = 0) -> jax.Array:
+    """First index from `at` on where `found`, or the size if there is none."""
+    size = found.shape[0]
+    index = jnp.arange(size, dtype=jnp.int32)
+    return jnp.min(jnp.where(found & (index >= at), index, size))
+
+
+def _strip(text: jax.Array, start: jax.Array, end: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Moves both ends of the span over white space; an empty span gives end <= start."""
+    index = jnp.arange(text.shape[0], dtype=jnp.int32)
+    solid = (index >= start) & (index < end) & ~_is_space(text)
+    return (
+        jnp.min(jnp.where(solid, index, text.shape[0])),
+        jnp.max(jnp.where(solid, index + 1, 0)),
+    )
+
+
+def _span(
+    grammar: Grammar, text: jax.Array, length: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(start, end, valid format) of what the grammar says is the action."""
+    if grammar.name == "bare":
+        return jnp.zeros((), jnp.int32), length, length > 0
+    size = text.shape[0]
+    opening, closing = _matches(text, length, b"<think>"), _matches(text, length, b"</think>")
+    if grammar.name == "action":
+        start = _first(_matches(text, length, b"<action>"))
+        end = _first(_matches(text, length, b"</action>"))
+        tagged = (start < size) & (end < size)
+        thought = jnp.any(opening) & jnp.any(closing)
+        # The code base refuses replies with Chinese characters (U+4E00 to U+9FFF), by bytes here.
+        within = jnp.arange(size) < length
+        foreign = jnp.any(within & (text >= 0xE4) & (text <= 0xE9))
+        valid = tagged & ~foreign
+        if grammar.think == "required":
+            valid = valid & thought
+        start = jnp.where(tagged, start + len("<action>"), length - grammar.fallback)
+        end = jnp.where(tagged, end, length if grammar.fallback else 0)
+        return jnp.maximum(start, 0), end, valid
+    answer = _matches(text, length, b"<answer>")
+    first_answer = _first(answer)
+    start = first_answer
+    found = first_answer < size
+    if grammar.think != "none":
+        # A thought ends at the first </think> after <think> with an answer right behind it.
+        index = jnp.arange(size, dtype=jnp.int32)
+        solid = jnp.where(_is_space(text), size, index)
+        following = jax.lax.associative_scan(jnp.minimum, solid, reverse=True)
+        behind = jnp.append(following, size)[jnp.minimum(index + len("</think>"), size)]
+        ready = closing & jnp.append(answer, False)[behind]
+        thought = _first(opening)
+        close = _first(ready, thought + len("<think>"))
+        thinks = (thought < size) & (close < size)
+        start_after = behind[jnp.minimum(close, size - 1)]
+        if grammar.think == "required":
+            start, found = start_after, thinks
+        else:
+            start = jnp.where(thinks, start_after, first_answer)
+            found = thinks | found
+    start = start + len("<answer>")
+    end = _first(_matches(text, length, b"</answer>"), start)
+    found = found & (end < size)
+    return jnp.where(found, start, 0), jnp.where(found, end, 0), found
+
+
+def _split(
+    text: jax.Array, start: jax.Array, end: jax.Array, parts: int
+) -> tuple[jax.Array, jax.Array]:
+    """Starts and ends i32[parts] of what `||` separates within the span; empty where there is none.
+
+    Overlapping bars count once, from the left.
+    """
+    index = jnp.arange(text.shape[0], dtype=jnp.int32)
+    bars = _matches(text, end, b"||") & (index >= start)
+    # In a run of bars every second one starts a separator.
+    run = index - jax.lax.associative_scan(
+        jnp.maximum, jnp.where(jnp.append(False, bars[:-1]) & bars, -1, index)
+    )
+    bars = bars & (run % 2 == 0)
+    rank = jnp.cumsum(bars)
+    starts, ends, here = [], [], start
+    for part in range(parts):
+        stop = jnp.min(jnp.where(bars & (rank == part + 1), index, end))
+        starts.append(here)
+        ends.append(stop)
+        here = jnp.where(stop < end, stop + 2, end)
+    return jnp.stack(starts), jnp.stack(ends)
+
+
+def _query_words(
+    view: View, text: jax.Array, start: jax.Array, end: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(is a query bool[], known words i32[max_words] or -1) of the span [start, end)."""
+    query = view.query
+    prefix, suffix = query.prefix.lower().encode(), query.suffix.lower().encode()
+    size = text.shape[0]
+    opens = _matches(text, end, prefix)
+    closes = _matches(text, end, suffix)
+    at = jnp.clip(start, 0, size - 1)
+    inner_end = end - len(suffix)
+    found = opens[at] & closes[jnp.clip(inner_end, 0, size - 1)]
+    found = found & (inner_end > start + len(prefix))
+    inner_start = start + len(prefix)
+    index = jnp.arange(size, dtype=jnp.int32)
+    within = (index >= inner_start) & (index < inner_end)
+    solid = within & ~_is_space(text)
+    begins = solid & ~jnp.append(False, solid[:-1])
+    finishes = solid & ~jnp.append(solid[1:], False)
+    # Twice as many words are read as are kept, since unknown ones are dropped.
+    rank, last = jnp.cumsum(begins), jnp.cumsum(finishes)
+    vocabulary = hashing.take(view.hashes, query.words)
+    known = []
+    for word in range(2 * query.max_words):
+        first = jnp.min(jnp.where(begins & (rank == word + 1), index, size))
+        final = jnp.min(jnp.where(finishes & (last == word + 1), index + 1, 0 * index + size))
+        same = hashing.equal(hashing.of_span(text, first, final), vocabulary)
+        known.append(jnp.where(jnp.any(same) & (first < size), jnp.argmax(same), -1))
+    known = jnp.stack(known).astype(jnp.int32)
+    order = jnp.argsort(known < 0, stable=True)
+    return found, known[order][: query.max_words]
+
+
+def parse(grammar: Grammar, view: View, slots, reply: jax.Array, length: jax.Array) -> Parsed:
+    """Parses one reply.
+
+    Args:
+      slots: values of the view's slots now, `view.slots(state, params)`.
+      reply: u8[A], bytes. length: i32[], how many of them were written.
+
+    Commands are compared without regard to case, and white space around them is ignored.
+    """
+    text = jnp.where(jnp.arange(reply.shape[0]) < length, _lower(reply), 0).astype(jnp.uint8)
+    start, end, valid = _span(grammar, text, length)
+    if grammar.max_actions == 1:
+        starts, ends = start[None], end[None]
+    else:
+        starts, ends = _split(text, start, end, grammar.max_actions)
+    commands = command_hashes(view, slots)
+    actions, written = [], []
+    for part in range(grammar.max_actions):
+        first, last = _strip(text, starts[part], ends[part])
+        same = hashing.equal(hashing.of_span(text, first, last), commands)
+        action = jnp.where(jnp.any(same), jnp.argmax(same), -1).astype(jnp.int32)
+        if view.query is not None:
+            asked, words = _query_words(view, text, first, last)
+            action = jnp.where(asked, view.query.action(words), action)
+        there = last > first
+        actions.append(jnp.where(there, action, -1))
+        written.append(there)
+    actions, written = jnp.stack(actions), jnp.stack(written)
+    known = jnp.any(written) & jnp.all(~written | (actions >= 0))
+    return Parsed(actions, jnp.sum(written, dtype=jnp.int32), valid, known)

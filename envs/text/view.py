@@ -1,0 +1,151 @@
+"""The text view of an environment: what it says, and which commands it understands."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.text import hashing
+from envs.text.lexicon import Lexicon
+
+
+@struct.dataclass
+class Text:
+    """Text as fragments: fragments i32[..., K], of which the first length i32[...] count.
+
+    The rest of `fragments` is 0, the empty fragment.
+    """
+
+    fragments: jax.Array
+    length: jax.Array
+
+
+class Template(NamedTuple):
+    """A form of command: fragment numbers and names of slots, in order."""
+
+    parts: tuple[Any, ...]
+
+
+def template(lexicon: Lexicon, form: str) -> Template:
+    """The template of a form such as "take {object} from {here}"; braces hold names of slots."""
+    parts = []
+    for piece in re.split(r"(\{\w+\})", form):
+        if re.fullmatch(r"\{\w+\}", piece):
+            parts.append(piece[1:-1])
+        elif piece:
+            parts.append(lexicon(piece))
+    return Template(tuple(parts))
+
+
+class Query(NamedTuple):
+    """A command with free text in it, as `search[red shoes]`: a bag of known words.
+
+    prefix, suffix: what is written around the words. words: fragments i32[V] of the words that
+    are understood. max_words: how many are kept; those after, and unknown ones, are ignored.
+    action: (words i32[max_words], -1 for none) -> i32[], the environment's action, a number from
+    `num_actions` on; the environment's `is_legal` says when it may be taken.
+    """
+
+    prefix: str
+    suffix: str
+    words: np.ndarray
+    max_words: int
+    action: Callable[[jax.Array], jax.Array]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class View:
+    """The text view of an environment in one wording.
+
+    lexicon: all fragments; given as a `Lexicon`, which is closed by it, kept as a tuple.
+    describe: (state, params) -> fragment numbers i32[...], flattened in order, 0 for nothing.
+    templates: forms of the commands. Actions are numbered template by template and, within one,
+      over the values of its slots with the last slot running fastest.
+    slots: (state, params) -> {slot name: fragments i32[n, C]}: the n values of each slot now. Values
+      that never change are NumPy arrays, which are hashed once on the host.
+    max_fragments, max_bytes: no observation has more. Tests hold these.
+    max_command_bytes: no command is longer.
+    query: the command with free text, if there is one.
+    rules: what a newcomer has to be told once, for language models that were not trained here.
+    """
+
+    lexicon: Lexicon | tuple[str, ...]
+    describe: Callable[[Any, Any], jax.Array]
+    templates: tuple[Template, ...]
+    slots: Callable[[Any, Any], Mapping[str, Any]]
+    max_fragments: int
+    max_bytes: int
+    max_command_bytes: int
+    query: Query | None = None
+    rules: str = ""
+
+    def __post_init__(self):
+        if isinstance(self.lexicon, Lexicon):
+            object.__setattr__(self, "lexicon", self.lexicon.close())
+        for fragment in self.lexicon:
+            for tag in ("<think>", "</think>", "<action>", "</action>", "<answer>", "</answer>"):
+                if tag in fragment:
+                    raise ValueError(f"fragment {fragment!r} holds {tag}, which is reply grammar")
+        hashes = hashing.of_strings([f.lower().encode() for f in self.lexicon])
+        object.__setattr__(self, "hashes", hashes)
+
+
+def pack(fragments: jax.Array, size: int) -> Text:
+    """Moves the fragments that are not 0 to the front: Text of at most `size` fragments."""
+    fragments = jnp.asarray(fragments, jnp.int32)
+    present = fragments != 0
+    place = jnp.where(present, jnp.cumsum(present) - 1, size)
+    packed = jnp.zeros(size, jnp.int32).at[place].set(fragments, mode="drop", unique_indices=False)
+    return Text(packed, jnp.minimum(jnp.sum(present, dtype=jnp.int32), size))
+
+
+def _values(part: Any, slots: Mapping[str, Any]) -> Any:
+    """Fragments [n, C] of one part of a template."""
+    if isinstance(part, str):
+        if part not in slots:
+            raise ValueError(f"template slot {part!r}: the view's slots are {', '.join(slots)}")
+        return slots[part]
+    return np.array([[part]], np.int32)
+
+
+def command_hashes(view: View, slots: Mapping[str, Any]) -> hashing.Hashed:
+    """Hashes of all commands, [num_actions] each, lower-cased."""
+
+    def of_values(values: Any) -> hashing.Hashed:
+        pieces = [hashing.take(view.hashes, values[:, c]) for c in range(values.shape[1])]
+        total = pieces[0]
+        for piece in pieces[1:]:
+            total = hashing.concatenate(total, piece)
+        return total
+
+    def outer(first: hashing.Hashed, second: hashing.Hashed) -> hashing.Hashed:
+        rows = jax.tree.map(lambda x: x[:, None], first)
+        columns = jax.tree.map(lambda x: x[None, :], second)
+        return jax.tree.map(lambda x: x.reshape(-1), hashing.concatenate(rows, columns))
+
+    hashed = []
+    for form in view.templates:
+        total = of_values(_values(form.parts[0], slots))
+        for part in form.parts[1:]:
+            total = outer(total, of_values(_values(part, slots)))
+        hashed.append(total)
+    return jax.tree.map(lambda *x: jnp.concatenate([jnp.asarray(y) for y in x]), *hashed)
+
+
+def command_fragments(view: View, slots: Mapping[str, Any]) -> jax.Array:
+    """Fragments of all commands, i32[num_actions, C], 0 where there is none."""
+    rows = []
+    for form in view.templates:
+        total = jnp.zeros((1, 0), jnp.int32)
+        for part in form.parts:
+            values = jnp.asarray(_values(part, slots), jnp.int32)
+            left = jnp.repeat(total, values.shape[0], axis=0)
+            total = jnp.concatenate([left, jnp.tile(values, (total.shape[0], 1))], axis=1)
+        rows.append(total)
+    width = max(row.shape[1] for row in rows)
+    return jnp.concatenate([jnp.pad(row, ((0, 0), (0, width - row.shape[1]))) for row in rows])

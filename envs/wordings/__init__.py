@@ -1,0 +1,1 @@
+"""Words for each environment: one module an environment, one function a wording."""
