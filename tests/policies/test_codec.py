@@ -1,0 +1,118 @@
+"""Codecs: any text comes back byte for byte, and no text becomes a control token."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl.policies import codec as codecs
+from envs.text import Lexicon, Text, View, make_grammar, parse, template
+
+WORDS = ("go ", "you see ", "a lamp", "ü", ", ", ".\n", "north", "south")
+
+
+@functools.cache
+def _view():
+    lexicon = Lexicon()
+    lexicon.table(WORDS)
+    way = lexicon.table(["north", "south", ""])[:, None]
+    return View(
+        lexicon=lexicon,
+        describe=lambda state, params: jnp.zeros(1, jnp.int32),
+        templates=(template(lexicon, "go {way}"), template(lexicon, "a lamp")),
+        slots=lambda state, params: {"way": way},
+        max_fragments=6,
+        max_bytes=60,
+        max_command_bytes=8,
+    )
+
+
+def _pairs(view):
+    """A small tokenizer of the table form: pairs of bytes where they fit, else bytes."""
+    pieces = [b"", b"", b""] + [bytes([i]) for i in range(256)] + [b"th", b"so", b"ee", b"<a"]
+
+    def encode(text):
+        data, out = text.encode(), []
+        while data:
+            size = 2 if data[:2] in pieces[259:] else 1
+            out.append(pieces.index(data[:size], 3))
+            data = data[size:]
+        return out
+
+    return codecs.bind("pairs", view, encode, pieces, pad=0, end=1, before=(2,), after=(1, 2))
+
+
+@functools.cache
+def _codec(name):
+    return _pairs(_view()) if name == "pairs" else codecs.CODECS[name](_view())
+
+
+@functools.cache
+def _render(name, size):
+    return jax.jit(lambda text: codecs.render(_codec(name), text, size))
+
+
+CODECS = ("word", "byte", "pairs")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.sampled_from(CODECS), st.lists(st.integers(1, len(WORDS)), max_size=6))
+def test_render_decodes_to_the_same_bytes(name, ids):
+    codec, text = _codec(name), "".join(WORDS[i - 1] for i in ids)
+    packed = Text(jnp.asarray(ids + [0] * (6 - len(ids)), jnp.int32), jnp.int32(len(ids)))
+    tokens, length, cut = _render(name, 70)(packed)
+    tokens, length = np.asarray(tokens), int(length)
+    assert not cut and codecs.decode(codec, tokens) == text
+    assert (tokens[length:] == codec.pad).all()
+    body = tokens[len(codec.before) : length - len(codec.after)]
+    assert tuple(tokens[: len(codec.before)]) == codec.before
+    assert tuple(tokens[length - len(codec.after) : length]) == codec.after
+    assert not set(body) & {codec.pad, codec.end, *codec.before, *codec.after}
+    data, total = codecs.to_bytes(codec, jnp.asarray(tokens), length)
+    assert bytes(np.asarray(data)[: int(total)]) == text.encode()
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_a_text_that_does_not_fit_says_so(name):
+    size = 5 + len(_codec(name).before) + len(_codec(name).after) - 1
+    packed = Text(jnp.asarray([2, 3, 4, 5, 6, 7], jnp.int32), jnp.int32(6))
+    tokens, length, cut = _render(name, size)(packed)
+    assert cut and int(length) == size
+    assert tuple(np.asarray(tokens)[-len(_codec(name).after) :]) == _codec(name).after
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("grammar", ["bare", "action", "answer"])
+def test_replies_parse_to_their_commands(name, grammar):
+    codec, view, grammar = _codec(name), _view(), make_grammar(grammar)
+    slots = view.slots(None, None)
+    size = codecs.reply_tokens(codec, grammar, view, 2)
+
+    @jax.jit
+    def run():
+        written = codecs.replies(codec, grammar, view, slots, size)
+
+        def read(tokens, length):
+            return parse(grammar, view, slots, *codecs.to_bytes(codec, tokens, length))
+
+        return written, jax.vmap(read)(written.tokens, written.length)
+
+    written, parsed = run()
+    assert not written.cut.any()
+    # Command 2 is "go " with an absent way: it is written, and nothing recognises it.
+    assert np.asarray(parsed.actions)[:, 0].tolist() == [0, 1, -1, 3]
+    assert parsed.valid_format.all()
+    last = np.take_along_axis(np.asarray(written.tokens), np.asarray(written.length)[:, None] - 1, 1)
+    assert (last == codec.end).all()
+
+
+def test_control_tokens_cannot_come_from_text():
+    pieces = [b"", b"", b""] + [bytes([i]) for i in range(256)]
+    with pytest.raises(ValueError, match="control token"):
+        codecs.bind("bad", _view(), lambda text: [1], pieces, pad=0, end=1)
+    with pytest.raises(ValueError, match="give the bytes back"):
+        codecs.bind("bad", _view(), lambda text: [5], pieces, pad=0, end=1)
