@@ -29,6 +29,7 @@ class Streams:
     terminated: bool[N, T], the rules ended the episode at this turn.
     truncated: bool[N, T], a limit cut the episode at this turn; not a terminal state.
     valid: bool[N, T], the reply was well formed and legal.
+    well_formed: bool[N, T], the reply kept the grammar, whatever it said.
     success: bool[N, T], the task was solved at this turn.
     duration: f32[N, T], time that the turn took, in environment steps or seconds.
     cost: f32[N, T], what the turn used up, kept apart from reward.
@@ -47,6 +48,7 @@ class Streams:
     terminated: jax.Array | None = None
     truncated: jax.Array | None = None
     valid: jax.Array | None = None
+    well_formed: jax.Array | None = None
     success: jax.Array | None = None
     duration: jax.Array | None = None
     cost: jax.Array | None = None
@@ -58,6 +60,7 @@ class Streams:
 class Rows:
     """Sequences that go through the policy in the learner's forward pass.
 
+    A language policy's row is text: what it read and what it wrote, of one turn or of many.
     A policy over arrays is the simplest case: `tokens` are its actions, `observation` and `legal`
     what it acted from; one row a turn if it has no memory, one row a stream if it has.
 
@@ -68,7 +71,8 @@ class Rows:
     behaviour_logp: f32[R, L], log-probability under the distribution really sampled from.
     span: i32[R, L], thought, subgoal, action, summary or message.
     observation: [R, L, ...], what an array policy saw.
-    legal: bool[R, L, A], actions that were legal, where the policy is masked by legality.
+    legal: bool[R, L, A], actions (tokens) that could be drawn, where some were cut: by legality,
+      by top-k and its like, or by a grammar.
     start: bool[R, L], a new episode begins here: memory is cleared before this position.
     memory: [R, ...], a recurrent policy's memory before the first position.
     """
@@ -89,3 +93,10 @@ def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
     """Spreads a value of each turn [N, T] over the positions of its rows: [R, L], 0 where none."""
     values = per_turn[rows.stream[:, None], jnp.maximum(rows.turn, 0)]
     return jnp.where(rows.turn >= 0, values, 0)
+
+
+def turn_starts(rows: Rows) -> jax.Array:
+    """The first trained position of each turn, bool[R, L]: where a critic's value is read."""
+    turn = jnp.where(rows.loss_mask, rows.turn, -1)
+    before = jnp.pad(turn[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
+    return rows.loss_mask & (turn != before)

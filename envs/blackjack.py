@@ -49,6 +49,7 @@ class Blackjack(Environment):
 
     # Points go up to 31: a ten on a hard 21.
     num_codes: ClassVar[int] = 32
+    wordings: ClassVar[str] = "envs.wordings.blackjack"
 
     @property
     def default_params(self) -> EnvParams:

@@ -1,6 +1,7 @@
 """Coin-v1: find the coin in a house of rooms (TextWorld's coin collector)."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,11 @@ ROOM_NAMES = (
     *("garden", "greenhouse", "laundry", "loft", "lounge", "music room", "observatory", "office"),
     *("porch", "sauna", "smithy", "studio", "theatre", "vault", "veranda", "workshop"),
 )
+
+
+def room_name(number: int) -> str:
+    """Name of a room by its number; beyond the list of names, the number itself."""
+    return ROOM_NAMES[number] if number < len(ROOM_NAMES) else f"room {number}"
 
 
 @struct.dataclass
@@ -71,6 +77,8 @@ class Coin(Environment):
     num_names: int = 32
     show_name: bool = True
     show_last_move: bool = True
+
+    wordings: ClassVar[str] = "envs.wordings.coin"
 
     def __post_init__(self):
         if self.quest_length < 1 or not 0 <= self.distractors <= 2 or self.rooms > 127:
@@ -173,10 +181,7 @@ class Coin(Environment):
 
     def render(self, state: CoinState, params: CoinParams) -> str:
         """One line a room, > where the agent is and $ where the coin is."""
-        names = [
-            ROOM_NAMES[name] if name < len(ROOM_NAMES) else f"room {name}"
-            for name in np.asarray(state.names)
-        ]
+        names = [room_name(int(name)) for name in np.asarray(state.names)]
         lines = []
         for room, exits in enumerate(np.asarray(state.exits)):
             marks = (">" if room == state.room else " ") + ("$" if room == state.coin else " ")

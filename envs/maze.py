@@ -1,6 +1,7 @@
 """Maze-v1: walk to the goal of a maze, seen whole or in part (LMRL-Gym's task)."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,8 @@ from envs.rules import maze as rules
 
 WALL, FREE, GOAL, PLAYER = range(4)
 GLYPHS = "#.GP"
-# Length of the observation of each view in part; each view begins with the one before it.
-VIEWS = {"walls": 4, "goal": 6, "position": 8}
+# Length of the observation of each partial sight; each begins with the one before it.
+SIGHTS = {"walls": 4, "goal": 6, "position": 8}
 
 
 @struct.dataclass
@@ -42,7 +43,7 @@ class Maze(Environment):
     3 x 5 to 13 x 13, default 9 x 9), or LMRL-Gym's "double_t" (10 x 13) and "umaze" (5 x 5), where
     only the start varies.
 
-    Observation, by `view`: "grid" is the maze, uint8[R, C], codes 0 wall, 1 free, 2 goal,
+    Observation, by `sight`: "grid" is the maze, uint8[R, C], codes 0 wall, 1 free, 2 goal,
     3 player (hides the goal it stands on). The others are codes too, uint8[8], [6] or [4], one row
     that is cut short: wall above, below, left, right; row and column of the goal; row and column
     of the player. "position" is all eight, "goal" six, "walls" four: the texts of LMRL-Gym's
@@ -62,14 +63,16 @@ class Maze(Environment):
 
     layout: str = "random"
     size: tuple[int, int] | None = None
-    view: str = "grid"
+    sight: str = "grid"
+
+    wordings: ClassVar[str] = "envs.wordings.maze"
 
     def __post_init__(self):
         if self.layout != "random" and self.layout not in rules.LAYOUTS:
             known = ", ".join(["random", *rules.LAYOUTS])
             raise ValueError(f"layout {self.layout!r}: expected one of {known}")
-        if self.view != "grid" and self.view not in VIEWS:
-            raise ValueError(f"view {self.view!r}: expected one of {', '.join(['grid', *VIEWS])}")
+        if self.sight != "grid" and self.sight not in SIGHTS:
+            raise ValueError(f"sight {self.sight!r}: expected one of {', '.join(['grid', *SIGHTS])}")
         if self.size is None:
             return
         if self.layout != "random":
@@ -88,7 +91,7 @@ class Maze(Environment):
     @property
     def num_codes(self) -> int:
         """Contents of a cell, or the longer side where the observation holds coordinates."""
-        return {"grid": 4, "walls": 2}.get(self.view, max(self.shape))
+        return {"grid": 4, "walls": 2}.get(self.sight, max(self.shape))
 
     @property
     def default_params(self) -> MazeParams:
@@ -103,7 +106,7 @@ class Maze(Environment):
     @property
     def observation_shape(self) -> tuple[int, ...]:
         """The maze, or the row of codes."""
-        return self.shape if self.view == "grid" else (VIEWS[self.view],)
+        return self.shape if self.sight == "grid" else (SIGHTS[self.sight],)
 
     def initial(self, key: jax.Array, params: MazeParams) -> MazeState:
         """A maze of the layout with a random start."""
@@ -134,9 +137,9 @@ class Maze(Environment):
         return state.replace(position=position), reward
 
     def observe(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """Codes of the whole maze, or of what the view reveals."""
+        """Codes of the whole maze, or of what the sight reveals."""
         cols = self.shape[1]
-        if self.view == "grid":
+        if self.sight == "grid":
             cells = jnp.arange(np.prod(self.shape), dtype=jnp.uint8).reshape(self.shape)
             ground = jnp.where(rules.unpack(state.walls, cols), jnp.uint8(WALL), jnp.uint8(FREE))
             ground = jnp.where(cells == state.goal, jnp.uint8(GOAL), ground)
@@ -144,7 +147,7 @@ class Maze(Environment):
         around = [rules.ahead(state.position, jnp.int32(move), cols) for move in range(4)]
         walls = [rules.is_wall(state.walls, cell, cols) for cell in around]
         places = [state.goal // cols, state.goal % cols, state.position // cols]
-        seen = [*walls, *places, state.position % cols][: VIEWS[self.view]]
+        seen = [*walls, *places, state.position % cols][: SIGHTS[self.sight]]
         return jnp.stack([code.astype(jnp.uint8) for code in seen])
 
     def is_terminated(self, state: MazeState, params: MazeParams) -> jax.Array:
@@ -162,7 +165,7 @@ class Maze(Environment):
         return jnp.argmin(distance[around]).astype(jnp.int32)
 
     def render(self, state: MazeState, params: MazeParams) -> str:
-        """Glyphs # wall, . free, G goal, P player, whatever the view."""
+        """Glyphs # wall, . free, G goal, P player, whatever the sight."""
         walls = np.asarray(rules.unpack(state.walls, self.shape[1]))
         glyphs = [GLYPHS[WALL] if wall else GLYPHS[FREE] for wall in walls.flat]
         glyphs[int(state.goal)] = GLYPHS[GOAL]

@@ -4,6 +4,7 @@ Source: gym-cards (RL4VLM, and the copy in verl-agent), read; replayed against r
 """
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,8 @@ class NumberLine(Environment):
     """
 
     length: int = 5
+
+    wordings: ClassVar[str] = "envs.wordings.number_line"
 
     def __post_init__(self):
         if not 1 <= self.length <= 255:

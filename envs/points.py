@@ -43,6 +43,7 @@ class _Points(Environment):
     """What the two games share; each states its cards, symbols, target and capacity."""
 
     num_codes: ClassVar[int] = rules.NUM_CODES
+    wordings: ClassVar[str] = "envs.wordings.points"
     num_cards: ClassVar[int]
     target: ClassVar[int]
     # Tokens that a formula may have; the next one truncates the episode.

@@ -18,6 +18,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
     "Points24-v1": ("envs.points", "Points24"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "Wordle-v1": ("envs.wordle", "Wordle"),
 }
 _REGISTERED: dict[str, Callable[..., Environment]] = {}
 

@@ -76,6 +76,7 @@ class Sokoban(Environment):
     actions: str = "push"
 
     num_codes: ClassVar[int] = 7
+    wordings: ClassVar[str] = "envs.wordings.sokoban"
 
     def __post_init__(self) -> None:
         if self.actions not in ACTIONS:

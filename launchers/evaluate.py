@@ -51,17 +51,10 @@ def main(argv: list[str]) -> None:
         )
 
     def policy_outcomes(params):
-        actor = play.policy_actor(
-            run.experiment.policy,
-            params,
-            env,
-            env_params,
-            greedy=_GREEDY.value,
-            mask=config.rollout.mask_illegal,
-        )
-        return play.play(actor, env, env_params, keys, chance)
+        return run.experiment.evaluate(params, keys, chance, _GREEDY.value)
 
-    per_seed = jax.tree.map(np.asarray, jax.jit(jax.vmap(policy_outcomes))(run.state.params))
+    all_seeds = jax.jit(run.experiment.across_seeds(policy_outcomes))
+    per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
     seeds = [config.seed + i for i in range(config.num_seeds)]
     rows = [
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))

@@ -103,7 +103,6 @@ def _view(run):
             config.reward,
             {"name": function.__name__, **shared},
             experiment.rollout.provides - {"value", "bootstrap"},
-            dynamic_sampling=False,
             rollout_name=config.rollout.name,
         )
         estimates[label] = jax.jit(other)(streams).advantage

@@ -36,6 +36,15 @@ def task_keys(seed: int, episodes: int) -> jax.Array:
     return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x5EED), episodes)
 
 
+def of_turns(turns: Any) -> Outcomes:
+    """Outcomes of conversations, from their `agentrl.rollout.conversation.Turns`."""
+    return Outcomes(
+        jnp.sum(jnp.where(turns.mask, turns.reward, 0.0), axis=0),
+        jnp.sum(turns.mask, axis=0, dtype=jnp.int32),
+        jnp.any(turns.mask & turns.success, axis=0),
+    )
+
+
 def policy_actor(
     policy: Policy, params: chex.ArrayTree, env: Any, env_params: Any, *, greedy: bool, mask: bool
 ) -> Actor:

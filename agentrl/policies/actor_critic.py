@@ -9,6 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.policies.scoring import Scored, score_logits
+from agentrl.streams import Rows
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": nn.tanh,
     "relu": nn.relu,
@@ -32,6 +35,12 @@ class Policy(NamedTuple):
     step: Callable[..., tuple[jax.Array, jax.Array, chex.ArrayTree | None]]
     unroll: Callable[..., tuple[jax.Array, jax.Array]]
     has_critic: bool
+
+    def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
+        """Scores of the rows' actions, among the legal ones where the rows say which these were."""
+        start = rows.loss_mask if rows.start is None else rows.start
+        logits, value = self.unroll(params, rows.memory, rows.observation, start)
+        return score_logits(mask_logits(logits, rows.legal), rows.tokens, value)
 
 
 def orthogonal(gain: float) -> Callable[..., jax.Array]:

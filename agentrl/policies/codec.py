@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.text import Grammar, Text, View
-from envs.text.view import command_fragments
 
 PAD, END, ACT = range(3)
 _TAGS = ("<think>", "</think>", "<action>", "</action>", "<answer>", "</answer>", " ", "||")
@@ -234,24 +233,21 @@ def _framing(codec: Codec, grammar: Grammar) -> tuple[tuple[int, ...], tuple[int
 def reply_tokens(codec: Codec, grammar: Grammar, view: View, width: int) -> int:
     """A bound on the tokens of the shortest well-formed reply; width: fragments of a command."""
     opening, closing = _framing(codec, grammar)
-    widest = int(codec.lengths.max())
-    command = width if widest == 1 else min(view.max_command_bytes, width * widest)
+    command = width if codec.lengths.max() == 1 else view.max_command_bytes
     return len(opening) + command + len(closing) + 1
 
 
-def replies(codec: Codec, grammar: Grammar, view: View, slots: Any, size: int) -> Tokens:
-    """The shortest well-formed reply of every command now, end included: Tokens [num_actions, size].
+def replies(codec: Codec, grammar: Grammar, fragments: jax.Array, size: int) -> Tokens:
+    """The shortest well-formed replies that say commands, end included: Tokens [..., size].
 
-    Length 0 where a command does not exist, that is, where a fragment of one of its slots is absent.
+    fragments: i32[..., C], how the commands are written; 0s may stand anywhere in them.
     """
     opening, closing = _framing(codec, grammar)
-    fragments = command_fragments(view, slots)
     room = size - len(opening) - len(closing) - 1
     if room < 1:
         raise ValueError(f"replies size={size}: expected more than the grammar's own tokens")
 
     def one(ids: jax.Array) -> Tokens:
-        # Absent fragments are 0, the empty one: squeeze them out first.
         order = jnp.argsort(ids == 0, stable=True)
         count = jnp.sum(ids != 0, dtype=jnp.int32)
         body, total = _expand(codec.fragments, codec.lengths, ids[order], count, room)
@@ -266,4 +262,6 @@ def replies(codec: Codec, grammar: Grammar, view: View, slots: Any, size: int) -
         tokens = jnp.where(position < length, tokens, codec.pad).astype(jnp.int32)
         return Tokens(tokens, length.astype(jnp.int32), total > room)
 
-    return jax.vmap(one)(fragments)
+    for _ in range(fragments.ndim - 1):
+        one = jax.vmap(one)
+    return one(fragments)

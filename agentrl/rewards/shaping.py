@@ -29,6 +29,44 @@ def invalid_action_penalty(valid: jax.Array, mask: jax.Array, *, coefficient: fl
     return jnp.where(mask & ~valid, jnp.asarray(coefficient, jnp.float32), 0.0)
 
 
+def format_penalty(well_formed: jax.Array, mask: jax.Array, *, coefficient: float) -> jax.Array:
+    """Penalty of each turn whose reply broke the reply grammar: coefficient, else 0.
+
+    As `invalid_action_penalty`, but a well-formed command that was illegal costs nothing: what the
+    GiGPO code base calls invalid.
+
+    well_formed, mask: bool[N, T]. Returns f32[N, T], >= 0, 0 where mask is False.
+    """
+    return invalid_action_penalty(well_formed, mask, coefficient=coefficient)
+
+
+def length_penalty(
+    cost: jax.Array, mask: jax.Array, *, limit: float, buffer: float, coefficient: float = 1.0
+) -> jax.Array:
+    """Penalty of long replies, from 0 to `coefficient` over the last `buffer` tokens before limit.
+
+    coefficient * clip((cost - (limit - buffer)) / buffer, 0, 1), in each acted turn.
+
+    Args:
+      cost: f32[N, T], tokens of the reply.
+      mask: bool[N, T], the agent acted.
+      limit, buffer: tokens, 0 < buffer <= limit.
+
+    Returns:
+      f32[N, T], >= 0, and 0 where mask is False.
+
+    References:
+      Yu et al. (2025), DAPO, https://arxiv.org/abs/2503.14476 (soft overlong punishment, equation
+      13, written from the paper). There it is added to the reward of the one reply; here to each
+      turn's own.
+    """
+    if not 0 < buffer <= limit:
+        raise ValueError(f"length_penalty limit={limit}, buffer={buffer}: expected 0 < buffer <= limit")
+    chex.assert_equal_shape([cost, mask])
+    over = jnp.clip((cost - (limit - buffer)) / buffer, 0.0, 1.0)
+    return jnp.where(mask, coefficient * over, 0.0).astype(jnp.float32)
+
+
 def step_penalty(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Array:
     """Reward less a fixed amount for each acted turn, so that shorter solutions earn more.
 

@@ -1,7 +1,8 @@
 """Acting: rollouts compiled with the environment inside."""
 
 from agentrl.rollout.acting import Rollout as Rollout
+from agentrl.rollout.conversation import conversation as conversation
 from agentrl.rollout.episodes import episodes as episodes
 from agentrl.rollout.segments import segments as segments
 
-ROLLOUTS = {"episodes": episodes, "segments": segments}
+ROLLOUTS = {"conversation": conversation, "episodes": episodes, "segments": segments}

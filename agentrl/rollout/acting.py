@@ -24,6 +24,10 @@ class Rollout(NamedTuple):
     num_streams, turns: N and T of the streams. units: what can be split over devices (episodes, or
       groups, which stay whole), and the config key that says how many.
     provides: fields of `Streams` that it fills, for checking what an estimator asks for.
+    num_rows: R of the rows.
+    demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
+    play: (params, task keys [B], key, greedy bool) -> (Transcript, Turns) of whole episodes, where
+      the rollout is a conversation; else None.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -35,6 +39,9 @@ class Rollout(NamedTuple):
     turns: int
     units: tuple[int, str]
     provides: frozenset[str]
+    num_rows: int
+    demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
+    play: Callable[..., tuple[Any, Any]] | None = None
 
 
 class Acted(NamedTuple):

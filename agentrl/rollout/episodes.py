@@ -118,6 +118,7 @@ def episodes(
         turns=turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
+        num_rows=streams * (turns if policy.memory(1) is None else 1),
     )
 
 

@@ -146,6 +146,7 @@ def segments(
         turns=length,
         units=(num_envs, "config.rollout.num_envs"),
         provides=frozenset(provides),
+        num_rows=num_envs * (length if policy.memory(1) is None else 1),
     )
 
 

@@ -1,5 +1,6 @@
 """From streams to an advantage for each turn: reward terms, then the configured estimator."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -23,9 +24,20 @@ ESTIMATORS: dict[str, Callable] = {
     )
 }
 
-REWARD_TERMS: dict[str, Callable] = {
-    "invalid_action_penalty": rewards.invalid_action_penalty,
-    "step_penalty": rewards.step_penalty,
+# Terms that cost a turn something, by its own score.
+PENALTIES: dict[str, Callable] = {
+    function.__name__: function
+    for function in (
+        rewards.format_penalty,
+        rewards.invalid_action_penalty,
+        rewards.length_penalty,
+    )
+}
+REWARD_TERMS: dict[str, Callable] = {**PENALTIES, "step_penalty": rewards.step_penalty}
+
+FILTERS: dict[str, Callable] = {
+    function.__name__: function
+    for function in (advantages.dynamic_sampling, advantages.top_variance)
 }
 
 
@@ -60,14 +72,19 @@ def make_credit(
     advantage_section: Mapping[str, Any],
     provides: frozenset[str],
     *,
-    dynamic_sampling: bool,
+    filter_section: Mapping[str, Any] | None = None,
+    mask_truncated: bool = False,
     rollout_name: str,
 ) -> Callable[[Streams], Credit]:
     """The credit function of a config: (streams) -> Credit.
 
-    Order: step penalty into the reward; the estimator, which takes the invalid-action penalty on
-    each turn's own score (an estimator without such an argument gets it in the reward); dynamic
-    sampling on the environment's own returns.
+    Order: step penalty into the reward; the estimator, which takes the sum of the penalties on each
+    turn's own score (an estimator without such an argument gets them in the reward); the filter on
+    the environment's own returns.
+
+    filter_section: names one of `FILTERS`, or "none". mask_truncated: streams that a limit cut are
+      compared with the others, but not learnt from (Mini-o3's over-turn masking: Lai et al. 2025,
+      https://arxiv.org/abs/2509.07969, written from the paper).
 
     Raises:
       ValueError: unknown names or options; an estimator that needs what the rollout does not give.
@@ -78,6 +95,13 @@ def make_credit(
     for name, values in reward_section.items():
         term = configs.lookup("reward", name, REWARD_TERMS)
         terms[name] = configs.bind(f"reward.{name}", term, values)
+    for name, term in terms.items():
+        for field in configs.inputs_of(REWARD_TERMS[name]):
+            if field not in provides:
+                raise ValueError(
+                    f"config.reward.{name} needs {field!r}, which rollout {rollout_name!r} does "
+                    "not give; it is for conversations (config.rollout.name='conversation')"
+                )
     for name in configs.inputs_of(function):
         if name not in provides:
             remedy = {
@@ -94,11 +118,17 @@ def make_credit(
             f"config.policy.critic is trained by nothing: advantage {function.__name__!r} takes no "
             f"value; set config.policy.critic='none' or use advantage 'gae'"
         )
-    if dynamic_sampling and "group" not in provides:
-        raise ValueError(
-            f"config.dynamic_sampling needs groups, which rollout {rollout_name!r} does not "
-            f"give; set it to False or use config.rollout.name='episodes'"
-        )
+    keep_groups = None
+    if filter_section is not None and filter_section["name"] != "none":
+        chosen = configs.lookup("filter", filter_section["name"], FILTERS)
+        keep_groups = functools.partial(chosen, **configs.bind("filter", chosen, filter_section))
+        if "group" not in provides:
+            raise ValueError(
+                f"config.filter needs groups, which rollout {rollout_name!r} does not give; set "
+                "config.filter.name='none' or use config.rollout.name='episodes'"
+            )
+    elif filter_section is not None:
+        configs.check_keys("config.filter", filter_section, {"name": "none"})
     has_penalty = "penalty" in inspect.signature(function).parameters
 
     def credit(streams: Streams) -> Credit:
@@ -106,16 +136,18 @@ def make_credit(
         if "step_penalty" in terms:
             reward = rewards.step_penalty(reward, streams.mask, **terms["step_penalty"])
         penalty = None
-        if "invalid_action_penalty" in terms:
-            penalty = rewards.invalid_action_penalty(
-                streams.valid, streams.mask, **terms["invalid_action_penalty"]
-            )
-            if not has_penalty:
-                reward, penalty = reward - penalty, None
+        for name in sorted(PENALTIES.keys() & terms.keys()):
+            arrays = {f: getattr(streams, f) for f in configs.inputs_of(PENALTIES[name])}
+            one = PENALTIES[name](**arrays, **terms[name])
+            penalty = one if penalty is None else penalty + one
+        if penalty is not None and not has_penalty:
+            reward, penalty = reward - penalty, None
         advantage = estimate(function, options, streams.replace(reward=reward), penalty=penalty)
         keep = jnp.any(streams.mask, axis=1)
-        if dynamic_sampling:
-            keep = advantages.dynamic_sampling(streams.reward, streams.mask, streams.group)
+        if keep_groups is not None:
+            keep = keep_groups(streams.reward, streams.mask, streams.group)
+        if mask_truncated:
+            keep = keep & ~jnp.any(streams.truncated & streams.mask, axis=1)
         target = None
         if uses_critic:
             target = jnp.where(streams.mask, advantage + streams.value, 0.0)

@@ -11,11 +11,13 @@ from flax import struct
 
 import envs
 from agentrl import advantages, losses, policies
-from agentrl.policies import POLICIES, Policy
+from agentrl.evaluation import play
+from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
 from agentrl.rollout import ROLLOUTS, Rollout
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit, group_metrics, make_credit
 from agentrl.training.update import make_update, optimizer
+from agentrl.training.warm_start import make_warm_start, warm_start, warm_updates
 
 
 @struct.dataclass
@@ -37,7 +39,8 @@ class TrainState:
     """Everything that a run needs to go on: saved, restored and sharded as one.
 
     key: the run's key, split at each update. update: i32[], updates done. env_steps: u32[2], turns
-    acted so far, as high and low words. rollout: environments in mid-episode.
+    acted so far, as high and low words. rollout: environments in mid-episode. reference: the
+    parameters that the policy is pulled towards, those at the end of the warm start; None without.
     """
 
     params: chex.ArrayTree
@@ -47,6 +50,7 @@ class TrainState:
     update: jax.Array
     env_steps: jax.Array
     guard: Guard
+    reference: chex.ArrayTree | None = None
 
 
 class Experiment(NamedTuple):
@@ -55,16 +59,31 @@ class Experiment(NamedTuple):
     init: (seed i32[]) -> TrainState.
     train: (TrainState) -> (TrainState, metrics): `log_every` updates; metrics are totals and
       weights f32[2] by name.
+    warm: as train, for supervised updates on the expert's episodes, of which there are
+      `warm_updates` before the others; begin: (TrainState) -> TrainState between the two.
     batch: (params, rollout state, key) -> (Streams, Rows, Credit) of one update.
+    evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
+    across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
+      which all seeds together would take the longest and copy their caches at each step.
     """
 
     env: Any
     env_params: Any
-    policy: Policy
+    policy: Policy | LanguagePolicy
     rollout: Rollout
     init: Callable[[jax.Array], TrainState]
     train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
     batch: Callable[..., tuple[Any, Any, Credit]]
+    warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
+    begin: Callable[[TrainState], TrainState]
+    warm_updates: int
+    evaluate: Callable[..., play.Outcomes]
+    across_seeds: Callable[[Callable], Callable]
+
+
+def sequentially(function: Callable) -> Callable:
+    """As `jax.vmap`, one element at a time."""
+    return lambda *args: jax.lax.map(lambda xs: function(*xs), args)
 
 
 def base_config() -> ml_collections.ConfigDict:
@@ -73,7 +92,10 @@ def base_config() -> ml_collections.ConfigDict:
     seed, num_seeds: the run trains seeds seed, seed + 1, ... side by side in one program.
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
     data_devices: devices that the batch is split over; 0 for all.
-    dynamic_sampling: learn only from groups whose returns differ.
+    filter: which groups are learnt from: "none" for all, or one of `credit.FILTERS`.
+    mask_truncated: do not learn from episodes that a limit cut.
+    warm_start: supervised updates on the expert's episodes before the others, see
+      `agentrl.training.warm_start`; its `share` of the updates is the ratio of SFT to RL.
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     """
@@ -83,7 +105,9 @@ def base_config() -> ml_collections.ConfigDict:
     config.updates = 100
     config.log_every = 10
     config.data_devices = 0
-    config.dynamic_sampling = False
+    config.filter = ml_collections.ConfigDict({"name": "none"})
+    config.mask_truncated = False
+    config.warm_start = configs.section(warm_start, named=False)
     config.max_rejected_updates = 5
     config.env = ml_collections.ConfigDict({"name": ""})
     config.policy = configs.section(policies.mlp, critic="none")
@@ -116,7 +140,7 @@ def _check(config: ml_collections.ConfigDict) -> None:
                 f"config.{name}={every} is no multiple of config.log_every={config.log_every}: "
                 f"updates are compiled in loops of log_every; change one of the two"
             )
-    for name in ("env", "policy", "rollout", "advantage", "loss"):
+    for name in ("env", "policy", "rollout", "advantage", "loss", "filter"):
         if "name" not in config[name]:
             raise ValueError(f"config.{name}.name is missing")
 
@@ -126,13 +150,14 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     _check(config)
     options = {key: value for key, value in config.env.items() if key != "name"}
     env, env_params = envs.make(config.env.name, **options)
-    make_policy = configs.lookup("policy", config.policy.name, POLICIES)
-    policy = make_policy(
-        env.observation_shape,
-        env.num_codes,
-        env.num_actions,
-        **configs.bind("policy", make_policy, config.policy),
-    )
+    policy = _make_policy(config, env)
+    speaks = isinstance(policy, LanguagePolicy)
+    if speaks != (config.rollout.name == "conversation"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with config.policy.name="
+            f"{config.policy.name!r}: rollout 'conversation' is for language policies "
+            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+        )
     make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
     rollout = make_rollout(
         policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
@@ -141,31 +166,54 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         config.reward,
         config.advantage,
         rollout.provides,
-        dynamic_sampling=config.dynamic_sampling,
+        filter_section=config.filter,
+        mask_truncated=config.mask_truncated,
         rollout_name=config.rollout.name,
     )
     update_options = configs.bind("learner", make_update, config.learner)
-    num_rows = rollout.num_streams * (rollout.turns if policy.memory(1) is None else 1)
-    if num_rows % update_options["minibatches"]:
+    if rollout.num_rows % update_options["minibatches"]:
         raise ValueError(
             f"config.learner.minibatches={update_options['minibatches']} does not divide the "
-            f"{num_rows} rows of a batch; choose a divisor"
+            f"{rollout.num_rows} rows of a batch; choose a divisor"
         )
-    gradient_steps = config.updates * update_options["epochs"] * update_options["minibatches"]
-    transform = optimizer(gradient_steps, **configs.bind("optimizer", optimizer, config.optimizer))
+    warm_options = configs.bind("warm_start", warm_start, config.warm_start)
+    warm = warm_updates(config.updates, config.log_every, share=warm_options["share"])
+    if warm and rollout.demonstrate is None:
+        raise ValueError(
+            f"config.warm_start.share={warm_options['share']}: rollout {config.rollout.name!r} has "
+            "no expert's episodes; set it to 0 or use a language policy"
+        )
+    steps = update_options["epochs"] * update_options["minibatches"]
+    shape = configs.bind("optimizer", optimizer, config.optimizer)
+    transform = optimizer((config.updates - warm) * steps, **shape)
     update = make_update(policy, transform, config.loss, **update_options)
+    refers = update_options["kl_coefficient"] > 0
     return Experiment(
-        env,
-        env_params,
-        policy,
-        rollout,
-        _make_init(policy, rollout, transform),
-        _make_train(rollout, credit, update, config.log_every),
-        _make_batch(rollout, credit),
+        env=env,
+        env_params=env_params,
+        policy=policy,
+        rollout=rollout,
+        init=_make_init(policy, rollout, transform, refers),
+        train=_make_train(rollout, credit, update, config.log_every),
+        batch=_make_batch(rollout, credit),
+        warm=make_warm_start(policy, rollout, shape, config.log_every, warm, **warm_options),
+        begin=_make_begin(transform, refers),
+        warm_updates=warm,
+        evaluate=_make_evaluate(policy, rollout, env, env_params, config),
+        across_seeds=sequentially if speaks else jax.vmap,
     )
 
 
-def _make_init(policy, rollout, transform) -> Callable[[jax.Array], TrainState]:
+def _make_policy(config: ml_collections.ConfigDict, env: Any) -> Policy | LanguagePolicy:
+    known = {**POLICIES, **LANGUAGE_POLICIES}
+    make_policy = configs.lookup("policy", config.policy.name, known)
+    options = configs.bind("policy", make_policy, config.policy)
+    if config.policy.name in LANGUAGE_POLICIES:
+        return make_policy(env.view, **options)
+    return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
+
+
+def _make_init(policy, rollout, transform, refers) -> Callable[[jax.Array], TrainState]:
     def init(seed: jax.Array) -> TrainState:
         param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
         params = policy.init(param_key)
@@ -179,9 +227,33 @@ def _make_init(policy, rollout, transform) -> Callable[[jax.Array], TrainState]:
             update=zero,
             env_steps=jnp.zeros(2, jnp.uint32),
             guard=Guard(zero, zero, rollout_state, guard_key),
+            reference=jax.tree.map(jnp.copy, params) if refers else None,
         )
 
     return init
+
+
+def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
+    def begin(state: TrainState) -> TrainState:
+        """After the warm start: a fresh optimizer, and the reference."""
+        return state.replace(
+            opt_state=transform.init(state.params),
+            reference=jax.tree.map(jnp.copy, state.params) if refers else None,
+        )
+
+    return begin
+
+
+def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
+    def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
+        if rollout.play is not None:
+            _, turns = rollout.play(params, keys, key, greedy)
+            return play.of_turns(turns)
+        mask = config.rollout.mask_illegal
+        actor = play.policy_actor(policy, params, env, env_params, greedy=greedy, mask=mask)
+        return play.play(actor, env, env_params, keys, key)
+
+    return evaluate
 
 
 def _make_batch(rollout, credit):
@@ -199,7 +271,13 @@ def _make_train(rollout, credit, update, log_every):
             state.params, state.rollout, collect_key
         )
         params, opt_state, learning, finite = update(
-            state.params, state.opt_state, streams, rows, credit(streams), update_key
+            state.params,
+            state.opt_state,
+            streams,
+            rows,
+            credit(streams),
+            update_key,
+            state.reference,
         )
         metrics = metrics | learning
         if streams.group is not None:
@@ -217,7 +295,7 @@ def _make_train(rollout, credit, update, log_every):
         acted = jnp.sum(streams.mask, dtype=jnp.uint32)
         low = state.env_steps[1] + acted
         high = state.env_steps[0] + (low < acted)
-        state = TrainState(
+        state = state.replace(
             params=params,
             opt_state=opt_state,
             rollout=rollout_state,

@@ -101,10 +101,12 @@ def env_steps(state: TrainState) -> np.ndarray:
 
 @dataclasses.dataclass
 class Programs:
-    """What a run executes, compiled: init and train for all seeds, evaluate on fixed tasks."""
+    """What a run executes, compiled, for all seeds; evaluate on fixed tasks."""
 
     init: Callable[[jax.Array], TrainState]
     train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
+    warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
+    begin: Callable[[TrainState], TrainState]
     evaluate: Callable[[Any], play.Outcomes]
     shapes: Any
 
@@ -128,24 +130,18 @@ def compile_programs(
     )
 
     def evaluate(params):
-        env, env_params = experiment.env, experiment.env_params
-        actor = play.policy_actor(
-            experiment.policy,
-            params,
-            env,
-            env_params,
-            greedy=config.evaluation.greedy,
-            mask=config.rollout.mask_illegal,
-        )
         # Fixed tasks and fixed chances: two evaluations differ in the parameters alone.
         keys = play.task_keys(0, config.evaluation.episodes)
-        return play.play(actor, env, env_params, keys, jax.random.key(1))
+        return experiment.evaluate(params, keys, jax.random.key(1), config.evaluation.greedy)
 
+    across, warm = experiment.across_seeds, experiment.warm
     return Programs(
-        jax.jit(init, **placed),
-        jax.jit(jax.vmap(experiment.train), donate_argnums=0, **train_placed),
-        jax.jit(jax.vmap(evaluate)),
-        shapes,
+        init=jax.jit(init, **placed),
+        train=jax.jit(across(experiment.train), donate_argnums=0, **train_placed),
+        warm=warm and jax.jit(across(warm), donate_argnums=0, **train_placed),
+        begin=jax.jit(jax.vmap(experiment.begin), donate_argnums=0, **placed),
+        evaluate=jax.jit(across(evaluate)),
+        shapes=shapes,
     )
 
 
@@ -219,7 +215,7 @@ def _loop(
     config, workdir, programs, experiment, state, update, writer, progress, stop, started
 ) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
-    gradient_steps = config.learner.epochs * config.learner.minibatches
+    per_update = config.learner.epochs * config.learner.minibatches
     saved, compile_time, steps_before = update, None, env_steps(state)
     timings: dict[str, float] = {}
 
@@ -228,6 +224,10 @@ def _loop(
         out = jax.block_until_ready(function(*args))
         timings[name] = time.perf_counter() - before
         return out
+
+    def gradient_steps_at(update: int) -> int:
+        supervised = min(update, experiment.warm_updates)
+        return supervised + (update - supervised) * per_update
 
     def save() -> None:
         nonlocal saved
@@ -244,7 +244,10 @@ def _loop(
         return outcomes
 
     while update < config.updates and not stop.requested:
-        state, totals = timed("time/train", programs.train, state)
+        warming = update < experiment.warm_updates
+        if update == experiment.warm_updates > 0:
+            state = programs.begin(state)
+        state, totals = timed("time/train", programs.warm if warming else programs.train, state)
         if compile_time is None:
             compile_time = timings["time/train"]
         update += config.log_every
@@ -257,7 +260,7 @@ def _loop(
                     "seed": config.seed + i,
                     "update": update,
                     "env_steps": int(steps_now[i]),
-                    "gradient_steps": update * gradient_steps,
+                    "gradient_steps": gradient_steps_at(update),
                     **metrics.means(totals, i),
                 }
             )
@@ -285,6 +288,9 @@ def _loop(
             "env_steps_per_second": float((steps_now - steps_before).sum()) / timings["time/train"],
             **timings,
         }
+        if "tokens" in records[0]:
+            written = sum(record["tokens"] for record in records) * config.log_every
+            machine["tokens_per_second"] = written / timings["time/train"]
         steps_before = steps_now
         for record in records:
             writer.write(record | machine)

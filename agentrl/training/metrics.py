@@ -18,6 +18,7 @@ MACHINE_METRICS = (
     "compile_time",
     "peak_memory_gib",
     "env_steps_per_second",
+    "tokens_per_second",
     "time/train",
     "time/evaluation",
     "time/checkpoint",

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optax
 
 from agentrl import advantages, losses
-from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.policies import Policy
 from agentrl.rollout.placement import along_data
-from agentrl.streams import Rows, Streams, at_positions
+from agentrl.streams import Rows, Streams, at_positions, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit
 
@@ -30,6 +30,7 @@ class Example(NamedTuple):
     advantage: jax.Array  # f32[R, L]
     target: jax.Array | None  # f32[R, L]
     old_value: jax.Array | None  # f32[R, L]
+    reference_logp: jax.Array | None  # f32[R, L]
 
 
 def optimizer(
@@ -72,12 +73,15 @@ def make_update(
     entropy_coefficient: float = 0.0,
     value_coefficient: float = 0.5,
     value_clip: float | None = None,
+    kl_coefficient: float = 0.0,
+    kl_estimator: str = "k3",
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
-    """The update of a config: (params, opt_state, streams, rows, credit, key) ->
+    """The update of a config: (params, opt_state, streams, rows, credit, key, reference) ->
     (params, opt_state, metrics, finite).
 
     Loss of a minibatch: policy loss + value_coefficient * value loss
-    - entropy_coefficient * entropy, each aggregated over the minibatch's trained positions.
+    + kl_coefficient * KL(pi || reference) - entropy_coefficient * entropy, each aggregated over the
+    minibatch's trained positions (the value loss over the first position of each turn).
 
     Args:
       epochs, minibatches: passes over the rows, and steps in each; rows are shuffled before each
@@ -87,6 +91,8 @@ def make_update(
       normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
         turns), over each "minibatch" (of trained positions), or "none".
       value_clip: clip the value's move as PPO's code does, or None.
+      kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
+        estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
 
     `metrics` are totals and weights f32[2]; `finite` is False if any loss or gradient was not, and
     then the parameters are returned as they came.
@@ -96,6 +102,7 @@ def make_update(
     for name, value, known in (
         ("aggregation", aggregation, losses.AGGREGATIONS),
         ("normalize_advantage", normalize_advantage, NORMALIZATIONS),
+        ("kl_estimator", kl_estimator, losses.KL_ESTIMATORS),
     ):
         if value not in known:
             raise ValueError(
@@ -110,24 +117,20 @@ def make_update(
 
     def loss_of(params: chex.ArrayTree, example: Example) -> tuple[jax.Array, dict]:
         rows, mask = example.rows, example.rows.loss_mask
-        start = mask if rows.start is None else rows.start
-        logits, value = policy.unroll(params, rows.memory, rows.observation, start)
-        logits = mask_logits(logits, rows.legal)
-        logp = losses.categorical_log_prob(logits, rows.tokens)
+        logp, entropy, value = policy.score(params, rows)
         advantage = example.advantage
         if normalize_advantage == "minibatch":
             advantage = advantages.whiten(advantage, mask)
         constant = mask.size if aggregation == "constant" else None
 
-        def aggregate(values):
-            return losses.aggregate(values, mask, aggregation, constant=constant)
+        def aggregate(values, where=mask):
+            return losses.aggregate(values, where, aggregation, constant=constant)
 
         old = rows.behaviour_logp
         arrays = {"logp": logp, "old_logp": old, "advantage": advantage, "mask": mask}
         arrays["turn"] = rows.turn
         arrays = {name: arrays[name] for name in configs.inputs_of(function)}
         policy_loss = aggregate(function(**arrays, **options))
-        entropy = losses.entropy(logits)
         total = policy_loss - entropy_coefficient * aggregate(entropy)
         count = jnp.sum(mask, dtype=jnp.float32)
 
@@ -142,14 +145,21 @@ def make_update(
         if function is losses.clipped_surrogate:
             clipped = losses.clip_fraction(logp, old, advantage, mask, **options)
             metrics["clip_fraction"] = weighted(clipped)
+        if kl_coefficient > 0:
+            divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
+            kl_ref = aggregate(divergence)
+            total = total + kl_coefficient * kl_ref
+            metrics["kl_ref"] = weighted(kl_ref)
         if policy.has_critic:
+            # One value a turn: at its first position.
+            starts = turn_starts(rows)
             if value_clip is None:
-                error = losses.value_loss(value, example.target, mask)
+                error = losses.value_loss(value, example.target, starts)
             else:
                 error = losses.clipped_value_loss(
-                    value, example.old_value, example.target, mask, clip=value_clip
+                    value, example.old_value, example.target, starts, clip=value_clip
                 )
-            value_loss = aggregate(error)
+            value_loss = aggregate(error, starts)
             total = total + value_coefficient * value_loss
             metrics["loss/value"] = weighted(value_loss)
         return total, metrics
@@ -163,7 +173,15 @@ def make_update(
         metrics["grad_norm"] = jnp.stack([norm, jnp.ones(())])
         return (params, opt_state, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), metrics
 
-    def update(params, opt_state, streams: Streams, rows: Rows, credit: Credit, key: jax.Array):
+    def update(
+        params,
+        opt_state,
+        streams: Streams,
+        rows: Rows,
+        credit: Credit,
+        key: jax.Array,
+        reference: chex.ArrayTree | None = None,
+    ):
         trained = streams.mask & credit.keep[:, None]
         advantage = credit.advantage
         if normalize_advantage == "batch":
@@ -173,7 +191,8 @@ def make_update(
         target = old_value = None
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
-        examples = Example(rows, spread, target, old_value)
+        reference_logp = policy.score(reference, rows).logp if kl_coefficient > 0 else None
+        examples = Example(rows, spread, target, old_value, reference_logp)
         count = rows.tokens.shape[0]
 
         def epoch(carry, key):

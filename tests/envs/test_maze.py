@@ -20,7 +20,7 @@ DATA = pathlib.Path(__file__).parents[1] / "data" / "maze_lmrl.json.gz"
 RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
 COMMANDS = [f"move {way}\n" for way in ("up", "down", "left", "right")]
 LAYOUT = {"double_t_maze": "double_t", "umaze": "umaze"}
-VIEW = {
+SIGHT = {
     "describe_observation_give_position": "position",
     "describe_observation": "goal",
     "describe_observation_only_walls": "walls",
@@ -47,7 +47,7 @@ def codes_of(text):
 def test_recorded_episode(index):
     episode = RECORDED["episodes"][index]
     layout = LAYOUT[episode["maze"]]
-    env, params, reset, step = functions(layout=layout, view=VIEW[episode["describe"]])
+    env, params, reset, step = functions(layout=layout, sight=SIGHT[episode["describe"]])
     cols = env.shape[1]
     row, col = episode["start"]
     state = reset(jax.random.key(0)).replace(position=jnp.uint8(row * cols + col))
@@ -189,10 +189,10 @@ def small_maze():
     return "\n".join(glyphs), state
 
 
-def test_views_of_a_small_maze():
+def test_sights_of_a_small_maze():
     glyphs, state = small_maze()
-    for view, length in [("position", 8), ("goal", 6), ("walls", 4)]:
-        env, params, *_ = functions(size=(5, 7), view=view)
+    for sight, length in [("position", 8), ("goal", 6), ("walls", 4)]:
+        env, params, *_ = functions(size=(5, 7), sight=sight)
         # Walls above, below and to the left; the goal at (1, 5), the player at (1, 1).
         np.testing.assert_array_equal(env.observe(state, params), [1, 1, 1, 0, 1, 5, 1, 1][:length])
     env, params, *_ = functions(size=(5, 7))
@@ -222,7 +222,7 @@ def test_rewards_and_bumps():
 
 
 def test_anchors():
-    env, params, _, step = functions(size=(5, 7), view="walls")
+    env, params, _, step = functions(size=(5, 7), sight="walls")
     _, start = small_maze()
     one, two = step(start, 3)[1], step(step(step(start, 3)[1], 3)[1], 2)[1]
     # Cells (1, 2) and (3, 2) both have walls above and below.
@@ -240,7 +240,7 @@ def test_anchors():
     "options, message",
     [
         ({"layout": "utube"}, "layout 'utube': expected one of random, double_t, umaze"),
-        ({"view": "full"}, "view 'full': expected one of grid, walls, goal, position"),
+        ({"sight": "full"}, "sight 'full': expected one of grid, walls, goal, position"),
         ({"layout": "umaze", "size": (5, 5)}, "has its own; leave it out"),
         ({"size": (8, 9)}, "expected odd numbers"),
         ({"size": (3, 3)}, "from 3 x 5"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agentrl.policies import codec as codecs
 from envs.text import Lexicon, Text, View, make_grammar, parse, template
+from envs.text.view import command_fragments
 
 WORDS = ("go ", "you see ", "a lamp", "ü", ", ", ".\n", "north", "south")
 
@@ -94,7 +95,7 @@ def test_replies_parse_to_their_commands(name, grammar):
 
     @jax.jit
     def run():
-        written = codecs.replies(codec, grammar, view, slots, size)
+        written = codecs.replies(codec, grammar, command_fragments(view, slots), size)
 
         def read(tokens, length):
             return parse(grammar, view, slots, *codecs.to_bytes(codec, tokens, length))

@@ -25,12 +25,12 @@ def streams():
     )
 
 
-def make(estimator, reward=None, provides=PROVIDES, dynamic_sampling=False, **options):
+def make(estimator, reward=None, provides=PROVIDES, filter_section=None, **options):
     return make_credit(
         reward or {},
         section(estimator, **options),
         provides,
-        dynamic_sampling=dynamic_sampling,
+        filter_section=filter_section,
         rollout_name="episodes",
     )
 
@@ -63,7 +63,7 @@ def test_step_penalty_is_part_of_the_reward():
 def test_dynamic_sampling_keeps_groups_with_a_signal():
     s = streams()
     s = s.replace(reward=s.reward.at[:4].set(0.0))
-    credit = make(advantages.grpo, dynamic_sampling=True)(s)
+    credit = make(advantages.grpo, filter_section={"name": "dynamic_sampling"})(s)
     np.testing.assert_array_equal(credit.keep, [False] * 4 + [True] * 4)
     shares = group_metrics(s)
     np.testing.assert_allclose(shares["frac_zero_std_groups"], [4, 8])

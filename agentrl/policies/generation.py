@@ -1,0 +1,142 @@
+"""Generation: rows write tokens until each has ended."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.policies import decoder
+from agentrl.policies.sampling import Sampling, distribution, sample
+
+
+class Constraint(NamedTuple):
+    """A grammar that the rows' tokens obey.
+
+    state: arrays with the rows first. allowed: (state) -> bool[B, V], tokens that may come next; a
+    row that allows none can only end. advance: (state, token i32[B]) -> state. Of rows that have
+    ended, `advance` gets tokens of no meaning and its result is not used.
+    """
+
+    state: chex.ArrayTree
+    allowed: Callable[[chex.ArrayTree], jax.Array]
+    advance: Callable[[chex.ArrayTree, jax.Array], chex.ArrayTree]
+
+
+@struct.dataclass
+class Generated:
+    """What B rows wrote, up to G tokens each.
+
+    tokens: i32[B, G], the end token included; `end_token` behind it. logp: f32[B, G], of the
+      distribution that was drawn from; 0 behind the end. entropy: f32[B, G], of that distribution.
+    length: i32[B], tokens written, the end token included.
+    ended: bool[B], the row wrote the end token (else it stopped at max_new_tokens, or was inactive).
+    kept: bool[B, G, V], tokens that could be drawn, all of them behind the end; None unless asked
+      for.
+    hidden: f32[B, D], at the last token in the cache.
+    cache: with all that was written.
+    """
+
+    tokens: jax.Array
+    logp: jax.Array
+    entropy: jax.Array
+    length: jax.Array
+    ended: jax.Array
+    kept: jax.Array | None
+    hidden: jax.Array
+    cache: decoder.Cache
+
+
+def _rows(mask: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
+    def select(n, o):
+        return jnp.where(mask.reshape(-1, *[1] * (n.ndim - 1)), n, o)
+
+    return jax.tree.map(select, new, old)
+
+
+def generate(
+    params: decoder.Params,
+    config: decoder.DecoderConfig,
+    cache: decoder.Cache,
+    hidden: jax.Array,
+    key: jax.Array,
+    *,
+    sampling: Sampling,
+    max_new_tokens: int,
+    end_token: int,
+    active: jax.Array,
+    constraint: Constraint | tuple | None = None,
+    keep: bool = False,
+) -> Generated:
+    """Lets the active rows write until each has written `end_token` or `max_new_tokens` tokens.
+
+    Args:
+      cache, hidden: what the rows have read, and the hidden state f32[B, D] at its last token.
+      active: bool[B]; other rows write nothing and stay as they are. No step is taken when no row
+        is active.
+      constraint: a `Constraint`, or its three parts.
+      keep: record which tokens could be drawn.
+    """
+    batch = hidden.shape[0]
+    grammar = None if constraint is None else Constraint(*constraint)
+
+    def written(dtype, fill, *shape):
+        return jnp.full((max_new_tokens, batch, *shape), fill, dtype)
+
+    record = {
+        "tokens": written(jnp.int32, end_token),
+        "logp": written(jnp.float32, 0),
+        "entropy": written(jnp.float32, 0),
+    }
+    if keep:
+        record["kept"] = written(jnp.bool_, True, config.vocab_size)
+
+    def running(carry):
+        t, live = carry[:2]
+        return (t < max_new_tokens) & jnp.any(live)
+
+    def write(carry):
+        t, live, key, cache, hidden, state, record = carry
+        key, sample_key = jax.random.split(key)
+        allowed = None
+        if grammar is not None:
+            allowed = grammar.allowed(state)
+            stuck = ~jnp.any(allowed, axis=-1, keepdims=True)
+            allowed = allowed | (stuck & (jnp.arange(config.vocab_size) == end_token))
+        scores = decoder.unembed(params, config, hidden)
+        token, logp, kept = sample(sample_key, scores, sampling, allowed)
+        dist = distribution(scores, sampling, kept)
+        entropy = -jnp.sum(jnp.where(dist > -jnp.inf, jnp.exp(dist) * dist, 0.0), axis=-1)
+        token = jnp.where(live, token, end_token)
+        new = {
+            "tokens": token,
+            "logp": jnp.where(live, logp, 0.0),
+            "entropy": jnp.where(live, entropy, 0.0),
+        }
+        if keep:
+            kept = jnp.ones(scores.shape, bool) if kept is None else kept
+            new["kept"] = kept | ~live[:, None]
+        record = jax.tree.map(lambda r, n: r.at[t].set(n), record, new)
+        read, cache = decoder.step(params, config, cache, token, live)
+        hidden = _rows(live, read, hidden)
+        if grammar is not None:
+            state = _rows(live, grammar.advance(state, token), state)
+        return t + 1, live & (token != end_token), key, cache, hidden, state, record
+
+    start = cache.length
+    state = None if grammar is None else grammar.state
+    carry = (jnp.zeros((), jnp.int32), active, key, cache, hidden, state, record)
+    t, live, _, cache, hidden, _, record = jax.lax.while_loop(running, write, carry)
+    record = jax.tree.map(lambda r: jnp.moveaxis(r, 0, 1), record)
+    return Generated(
+        tokens=record["tokens"],
+        logp=record["logp"],
+        entropy=record["entropy"],
+        length=cache.length - start,
+        ended=active & ~live,
+        kept=record.get("kept"),
+        hidden=hidden,
+        cache=cache,
+    )

@@ -1,0 +1,129 @@
+"""Language policies: a decoder bound to a codec, a reply grammar and a way of sampling."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies import decoder
+from agentrl.policies.codec import CODECS, Codec
+from agentrl.policies.decoder import DecoderConfig
+from agentrl.policies.sampling import Sampling
+from agentrl.policies.scoring import Scored, score_logits
+from agentrl.streams import Rows
+from envs.text import Grammar, View, make_grammar
+
+
+class LanguagePolicy(NamedTuple):
+    """A policy over text as pure functions and tables.
+
+    init: (key) -> params. config: the decoder's. codec: between the environment's fragments,
+    tokens and bytes. grammar: how a reply names its command. sampling: how tokens are drawn, which
+    is part of what the policy is. constrained: only tokens that continue a command that is legal
+    now can be drawn. has_critic: the decoder has a value head.
+    """
+
+    init: Callable[[jax.Array], chex.ArrayTree]
+    config: DecoderConfig
+    codec: Codec
+    grammar: Grammar
+    sampling: Sampling
+    constrained: bool
+    has_critic: bool
+
+    @property
+    def cuts(self) -> bool:
+        """Whether tokens are left out of the distribution that is sampled from."""
+        sampling = self.sampling
+        cut = sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
+        return self.constrained or cut
+
+    def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
+        """Scores of the rows' tokens, each from what stands before it; 0 at the first position.
+
+        The distribution is the one that was sampled from: the same temperature, and the tokens that
+        had been cut (rows.legal, recorded at sampling) are cut again. So at the parameters that
+        sampled, these log-probabilities are the behaviour's.
+        """
+        hidden = decoder.hidden(params, self.config, rows.tokens[:, :-1])
+        logits = decoder.unembed(params, self.config, hidden) / self.sampling.temperature
+        if rows.legal is not None:
+            logits = jnp.where(rows.legal[:, 1:], logits, -jnp.inf)
+        value = jnp.zeros(hidden.shape[:2])
+        if self.has_critic:
+            value = decoder.values(params, self.config, hidden)[..., 0]
+        scored = score_logits(logits, rows.tokens[:, 1:], value)
+        return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), scored)
+
+
+def transformer(
+    view: View,
+    *,
+    codec: str = "word",
+    grammar: str = "bare",
+    think: str = "default",
+    max_actions: int = 0,
+    width: int = 128,
+    layers: int = 4,
+    heads: int = 4,
+    kv_heads: int = 4,
+    hidden: int = 512,
+    critic: str = "none",
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    constrained: bool = False,
+) -> LanguagePolicy:
+    """A decoder trained from scratch on an environment's text.
+
+    Args:
+      codec: "word" (a fragment is a token) or "byte".
+      grammar, think, max_actions: how replies are written, see `envs.text.make_grammar`.
+      width, layers, heads, kv_heads, hidden: sizes; heads divide the width, kv_heads the heads.
+      critic: "none", or "shared": a value head on the decoder, read at the last token before the
+        reply (one value a turn).
+      temperature, top_k, top_p, min_p: how tokens are drawn.
+      constrained: draw only tokens that continue a legal command (grammars without required
+        thought).
+
+    Raises:
+      ValueError: options that do not fit.
+    """
+    if codec not in CODECS:
+        raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")
+    if critic not in ("none", "shared"):
+        raise ValueError(f"policy critic={critic!r}: expected 'none' or 'shared'")
+    if width % heads:
+        raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
+    rules = make_grammar(grammar, think=think, max_actions=max_actions)
+    if constrained and (rules.think == "required" or rules.max_actions > 1):
+        raise ValueError(
+            f"policy constrained=True with grammar {grammar!r}: thoughts and lists of actions are "
+            "free text; use grammar='bare', or think='none' and max_actions=1"
+        )
+    bound = CODECS[codec](view)
+    config = DecoderConfig(
+        vocab_size=bound.vocab_size,
+        width=width,
+        layers=layers,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=width // heads,
+        hidden=hidden,
+        value_heads=0 if critic == "none" else 1,
+    )
+    return LanguagePolicy(
+        init=lambda key: decoder.init(key, config),
+        config=config,
+        codec=bound,
+        grammar=rules,
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p),
+        constrained=constrained,
+        has_critic=critic != "none",
+    )
+
+
+LANGUAGE_POLICIES: dict[str, Callable[..., LanguagePolicy]] = {"transformer": transformer}

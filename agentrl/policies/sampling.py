@@ -1,0 +1,109 @@
+"""How tokens are drawn from logits, and the distribution that they were drawn from."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """A way of drawing tokens.
+
+    temperature: logits are divided by it.
+    top_k: keep the k likeliest tokens, and those as likely as the last of them (0: all).
+    top_p: keep the likeliest tokens until their mass reaches p (1: all).
+    min_p: keep tokens at least min_p times as likely as the likeliest (0: all).
+    greedy: take the likeliest token, reported under the distribution of temperature 1.
+
+    The order is that of transformers: temperature, top_k, top_p among what is left, min_p. Tokens
+    that are exactly as likely as the last one kept by top_p are kept too, where transformers keeps
+    those that its sort puts first.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    greedy: bool = False
+
+    def __post_init__(self):
+        if not (self.temperature > 0 and math.isfinite(self.temperature)):
+            raise ValueError(
+                f"sampling temperature={self.temperature}: expected a positive number; for the "
+                "likeliest token use greedy=True"
+            )
+        if self.top_k < 0:
+            raise ValueError(f"sampling top_k={self.top_k}: expected at least 0 (0 keeps all)")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"sampling top_p={self.top_p}: expected more than 0, at most 1")
+        if not 0 <= self.min_p < 1:
+            raise ValueError(f"sampling min_p={self.min_p}: expected at least 0, less than 1")
+
+
+def _scaled(logits: jax.Array, sampling: Sampling) -> jax.Array:
+    scale = 1.0 if sampling.greedy else sampling.temperature
+    return logits.astype(jnp.float32) / scale
+
+
+def _and(a: jax.Array | None, b: jax.Array) -> jax.Array:
+    return b if a is None else a & b
+
+
+def kept(
+    logits: jax.Array, sampling: Sampling, allowed: jax.Array | None = None
+) -> jax.Array | None:
+    """Tokens that can be drawn, bool[..., V]; None where nothing is cut.
+
+    logits [..., V]; allowed: bool[..., V], tokens that may be drawn at all, at least one in a row.
+    """
+    scores = _scaled(logits, sampling)
+    keep = allowed
+    if allowed is not None:
+        scores = jnp.where(allowed, scores, -jnp.inf)
+    size = scores.shape[-1]
+    if 0 < sampling.top_k < size:
+        least = jax.lax.top_k(scores, sampling.top_k)[0][..., -1:]
+        keep = _and(keep, scores >= least)
+        scores = jnp.where(keep, scores, -jnp.inf)
+    if sampling.top_p < 1:
+        ordered = -jnp.sort(-jax.nn.softmax(scores), axis=-1)
+        before = jnp.cumsum(ordered, axis=-1) - ordered
+        # The first is always kept: nothing stands before it.
+        within = (before < sampling.top_p).at[..., 0].set(True)
+        count = jnp.sum(within, axis=-1, keepdims=True, dtype=jnp.int32)
+        least = jnp.take_along_axis(ordered, count - 1, axis=-1)
+        keep = _and(keep, jax.nn.softmax(scores) >= least)
+        scores = jnp.where(keep, scores, -jnp.inf)
+    if sampling.min_p > 0:
+        most = jnp.max(scores, axis=-1, keepdims=True)
+        keep = _and(keep, scores >= most + math.log(sampling.min_p))
+    return keep
+
+
+def distribution(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) -> jax.Array:
+    """Log-probabilities f32[..., V] that tokens are drawn with; -inf for what is cut.
+
+    log softmax over the kept tokens of logits / temperature (of logits, where `greedy`).
+    """
+    scores = _scaled(logits, sampling)
+    if kept is not None:
+        scores = jnp.where(kept, scores, -jnp.inf)
+    return jax.nn.log_softmax(scores, axis=-1)
+
+
+def sample(
+    key: jax.Array, logits: jax.Array, sampling: Sampling, allowed: jax.Array | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """Draws tokens: logits [..., V] -> (token i32[...], logp f32[...], kept).
+
+    logp is the token's entry of `distribution`.
+    """
+    keep = kept(logits, sampling, allowed)
+    logp = distribution(logits, sampling, keep)
+    if sampling.greedy:
+        token = jnp.argmax(logp, axis=-1).astype(jnp.int32)
+    else:
+        token = jax.random.categorical(key, logp, axis=-1).astype(jnp.int32)
+    return token, jnp.take_along_axis(logp, token[..., None], axis=-1)[..., 0], keep

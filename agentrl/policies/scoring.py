@@ -1,0 +1,25 @@
+"""What the learner asks of every policy: how likely its tokens are now."""
+
+from typing import NamedTuple
+
+import jax
+
+from agentrl.losses.categorical import categorical_log_prob, entropy
+
+
+class Scored(NamedTuple):
+    """Scores of rows [R, L] under given parameters.
+
+    logp: f32[R, L], log-probability of the token under the distribution that is sampled from.
+    entropy: f32[R, L], entropy of that distribution.
+    value: f32[R, L], the critic's value of what the token's turn was acted from; 0 without critic.
+    """
+
+    logp: jax.Array
+    entropy: jax.Array
+    value: jax.Array
+
+
+def score_logits(logits: jax.Array, tokens: jax.Array, value: jax.Array) -> Scored:
+    """Scores of tokens [R, L] from the logits [R, L, V] of their distributions."""
+    return Scored(categorical_log_prob(logits, tokens), entropy(logits), value)

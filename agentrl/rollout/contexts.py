@@ -1,0 +1,156 @@
+"""Contexts: what of an episode a policy reads, and how episodes are cut into rows.
+
+An episode is a list of pieces: the observation and the reply of each turn. A context manager says
+which pieces stand in front of the reply of turn t:
+
+  whole     everything so far; the episode is one row, and the cache lives across turns.
+  window    the last `history` turns and the new observation; each turn is a row.
+  sliding   all replies, but of the observations only the last `history` and the new one; an older
+            observation shrinks to its control tokens. Each turn is a row. (DeepMiner slides the
+            window now and then and trains several turns in a row; the context of each reply, and so
+            its loss, is the same for a window that slides every turn.)
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+CONTEXTS = ("whole", "window", "sliding")
+OBSERVED, REPLIED, OMITTED = range(3)
+
+
+@struct.dataclass
+class Transcript:
+    """Pieces of B episodes of up to T turns.
+
+    tokens: i32[B, T, O + G + E]: observation, reply, and what stands for an omitted observation.
+    lengths: i32[B, T, 3], of these three.
+    """
+
+    tokens: jax.Array
+    lengths: jax.Array
+
+
+class Layout:
+    """Where the pieces of a transcript are, and which of them the context of a turn holds."""
+
+    def __init__(
+        self,
+        context: str,
+        *,
+        turns: int,
+        history: int,
+        keep_first: bool,
+        observation_tokens: int,
+        reply_tokens: int,
+        omitted: tuple[int, ...],
+    ):
+        """turns: T. omitted: the tokens of an omitted observation."""
+        if context not in CONTEXTS:
+            raise ValueError(f"rollout context={context!r}: expected one of {', '.join(CONTEXTS)}")
+        if history < 0:
+            raise ValueError(f"rollout history={history}: expected at least 0")
+        self.context = context
+        self.turns = turns
+        self.observation_tokens = observation_tokens
+        self.reply_tokens = reply_tokens
+        self.omitted = omitted
+        self.bases = np.array([0, observation_tokens, observation_tokens + reply_tokens], np.int32)
+        self.stride = observation_tokens + reply_tokens + max(1, len(omitted))
+        # i32[T + 1, P, 2]: (turn, kind) of the pieces before the reply of turn t, that reply as
+        # the last one; -1 for no piece.
+        lists = [self._pieces(t, history, keep_first) for t in range(turns + 1)]
+        width = max(map(len, lists))
+        self.table = np.full((turns + 1, width, 2), -1, np.int32)
+        for t, pieces in enumerate(lists):
+            self.table[t, width - len(pieces) :] = pieces
+
+    def _pieces(self, t: int, history: int, keep_first: bool) -> list[tuple[int, int]]:
+        pieces = []
+        for s in range(t):
+            recent = self.context == "whole" or s >= t - history or (keep_first and s == 0)
+            if recent:
+                pieces += [(s, OBSERVED)]
+            elif self.context == "sliding":
+                pieces += [(s, OMITTED)]
+            if self.context != "window" or s >= t - history:
+                pieces += [(s, REPLIED)]
+        return [*pieces, (t, OBSERVED), (t, REPLIED)]
+
+    def longest(self) -> int:
+        """Tokens of the longest row, if every piece has its full length."""
+        sizes = [self.observation_tokens, self.reply_tokens, len(self.omitted)]
+        return max(sum(sizes[kind] for turn, kind in t if turn >= 0) for t in self.table[:-1])
+
+    def empty(self, batch: int) -> Transcript:
+        """A transcript without turns; one slot more than turns, for what follows the last one."""
+        tokens = np.zeros((batch, self.turns + 1, self.stride), np.int32)
+        lengths = np.zeros((batch, self.turns + 1, 3), np.int32)
+        tokens[:, :, self.bases[OMITTED] :][..., : len(self.omitted)] = self.omitted
+        lengths[:, :, OMITTED] = len(self.omitted)
+        return Transcript(jnp.asarray(tokens), jnp.asarray(lengths))
+
+    def observed(
+        self, transcript: Transcript, turn: jax.Array, tokens: jax.Array, length: jax.Array
+    ) -> Transcript:
+        """Adds the observations [B, O] of a turn, i32[]."""
+        return self._put(transcript, turn, OBSERVED, tokens, length)
+
+    def replied(
+        self, transcript: Transcript, turn: jax.Array, tokens: jax.Array, length: jax.Array
+    ) -> Transcript:
+        """Adds the replies [B, G] of a turn, i32[]."""
+        return self._put(transcript, turn, REPLIED, tokens, length)
+
+    def _put(self, transcript, turn, kind, tokens, length):
+        return Transcript(
+            jax.lax.dynamic_update_slice(
+                transcript.tokens, tokens[:, None], (0, turn, int(self.bases[kind]))
+            ),
+            jax.lax.dynamic_update_slice(
+                transcript.lengths, length[:, None, None], (0, turn, kind)
+            ),
+        )
+
+    def compose(
+        self, transcript: Transcript, stream: jax.Array, pieces: jax.Array, size: int
+    ) -> "Composed":
+        """Puts pieces i32[R, P, 2] of streams i32[R] one behind the other, `size` tokens a row."""
+        turn, kind = pieces[..., 0], pieces[..., 1]
+        there = turn >= 0
+        lengths = transcript.lengths[stream[:, None], jnp.maximum(turn, 0), jnp.maximum(kind, 0)]
+        ends = jnp.cumsum(jnp.where(there, lengths, 0), axis=1)
+        position = jnp.arange(size, dtype=jnp.int32)
+        piece = jnp.sum(position[None, :, None] >= ends[:, None, :], axis=2, dtype=jnp.int32)
+        inside = position[None] < ends[:, -1:]
+        piece = jnp.minimum(piece, ends.shape[1] - 1)
+        starts = jnp.pad(ends, ((0, 0), (1, 0)))
+        offset = position[None] - jnp.take_along_axis(starts, piece, axis=1)
+        turn = jnp.where(inside, jnp.take_along_axis(turn, piece, axis=1), -1)
+        kind = jnp.where(inside, jnp.take_along_axis(kind, piece, axis=1), -1)
+        index = turn * self.stride + jnp.asarray(self.bases)[jnp.maximum(kind, 0)] + offset
+        flat = transcript.tokens.reshape(transcript.tokens.shape[0], -1)
+        tokens = flat[stream[:, None], jnp.where(inside, index, 0)]
+        return Composed(
+            tokens=jnp.where(inside, tokens, 0),
+            length=jnp.minimum(ends[:, -1], size),
+            turn=turn,
+            kind=kind,
+            offset=jnp.where(inside, offset, 0),
+            cut=ends[:, -1] > size,
+        )
+
+
+@struct.dataclass
+class Composed:
+    """Rows [R, L] of pieces: tokens, and of each position its turn, its kind of piece (-1 in
+    padding) and its offset in the piece; length i32[R]; cut bool[R]: a row did not fit.
+    """
+
+    tokens: jax.Array
+    length: jax.Array
+    turn: jax.Array
+    kind: jax.Array
+    offset: jax.Array
+    cut: jax.Array

@@ -1,0 +1,118 @@
+"""Warm start: supervised updates on the expert's episodes, before reinforcement learning."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from agentrl import losses
+from agentrl.evaluation.play import task_keys
+from agentrl.rollout import Rollout
+from agentrl.training.update import optimizer
+
+
+def warm_start(
+    *,
+    share: float = 0.0,
+    demonstrations: int = 0,
+    episodes: int = 64,
+    learning_rate: float = 1e-3,
+    held_out: int = 64,
+) -> None:
+    """Options of the warm start.
+
+    Args:
+      share: of all updates that are supervised, the first ones (rounded to whole `log_every`);
+        share : 1 - share is the ratio of SFT to RL. 0 for none.
+      demonstrations: how many expert's episodes there are; 0 for new ones without end. They are
+        played again in the graph whenever they are read, so nothing is stored.
+      episodes: read in an update.
+      learning_rate: of these updates; everything else of the optimizer is `config.optimizer`'s.
+      held_out: episodes, of tasks that training never meets, on which the loss is measured too.
+    """
+
+
+def warm_updates(updates: int, log_every: int, *, share: float) -> int:
+    """Number of supervised updates. ValueError if the share cannot be kept."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"config.warm_start.share={share}: expected 0 to 1")
+    warm = round(updates * share / log_every) * log_every
+    if share > 0 and warm == 0:
+        raise ValueError(
+            f"config.warm_start.share={share} of {updates} updates is less than half of "
+            f"config.log_every={log_every}; raise it, or lower log_every"
+        )
+    return warm
+
+
+def make_warm_start(
+    policy: Any,
+    rollout: Rollout,
+    optimizer_options: Mapping[str, Any],
+    log_every: int,
+    updates: int,
+    *,
+    share: float,
+    demonstrations: int,
+    episodes: int,
+    learning_rate: float,
+    held_out: int,
+) -> Callable[[Any], tuple[Any, dict[str, jax.Array]]] | None:
+    """The supervised program: (TrainState) -> (TrainState, metrics), `log_every` updates.
+
+    Loss: mean of -log pi(token) over the tokens of the expert's replies. Metrics, totals and
+    weights: warm_start/loss, warm_start/held_out_loss, grad_norm.
+    """
+    del share
+    for name, value in (("episodes", episodes), ("held_out", held_out)):
+        if value < 1:
+            raise ValueError(f"config.warm_start.{name}={value}: expected at least 1")
+    if demonstrations < 0:
+        raise ValueError(f"config.warm_start.demonstrations={demonstrations}: expected 0 or more")
+    if updates == 0:
+        return None
+    transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
+
+    def loss_of(params, rows):
+        scored = policy.score(params, rows)
+        loss = losses.aggregate(-scored.logp, rows.loss_mask, "token_mean")
+        return loss, jnp.sum(rows.loss_mask, dtype=jnp.float32)
+
+    def keys_of(key: chex.PRNGKey, seed_key: chex.PRNGKey) -> jax.Array:
+        if demonstrations == 0:
+            return jax.random.split(key, episodes)
+        number = jax.random.randint(key, (episodes,), 0, demonstrations)
+        return jax.vmap(lambda n: jax.random.fold_in(seed_key, n))(number)
+
+    def one_update(state, _):
+        key, task_key, chance_key = jax.random.split(state.key, 3)
+        # The list of demonstrations belongs to the seed, whose guard key never moves here.
+        keys = keys_of(task_key, state.guard.key)
+        rows = rollout.demonstrate(keys, chance_key)
+        (loss, count), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params, rows)
+        change, opt_state = transform.update(grads, state.opt_state, state.params)
+        metrics = {
+            "warm_start/loss": jnp.stack([loss * count, count]),
+            "grad_norm": jnp.stack([optax.tree.norm(grads), jnp.ones(())]),
+        }
+        state = state.replace(
+            params=optax.apply_updates(state.params, change),
+            opt_state=opt_state,
+            key=key,
+            update=state.update + 1,
+        )
+        return state, metrics
+
+    def warm(state):
+        state, metrics = jax.lax.scan(one_update, state, length=log_every)
+        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
+        # Tasks from the stream of keys that evaluation uses, which training never draws from.
+        rows = rollout.demonstrate(task_keys(0, held_out), jax.random.key(2))
+        loss, count = loss_of(state.params, rows)
+        metrics["warm_start/held_out_loss"] = jnp.stack([loss * count, count])
+        return state, metrics
+
+    return warm

@@ -1,0 +1,232 @@
+"""Wordle against LMRL-Gym's recorded episodes, its colours by hand, and its words."""
+
+import functools
+import gzip
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.rules import wordle as rules
+from envs.text import join, make_grammar, parse
+
+DATA = pathlib.Path(__file__).parents[1] / "data" / "wordle_lmrl.json.gz"
+RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
+EPISODES, VOCABULARY = RECORDED["episodes"], tuple(RECORDED["vocab"])
+
+
+@functools.cache
+def functions(**options):
+    """(env, params, reset of a key, step of state and action), compiled once."""
+    env, params = envs.make("Wordle-v1", **options)
+    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
+    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
+
+
+@functools.cache
+def reader(**options):
+    """Action number of a reply's text, by the bare grammar."""
+    env, params = envs.make("Wordle-v1", **options)
+    slots = env.view.slots(None, params)
+
+    @jax.jit
+    def read(reply, length):
+        return parse(make_grammar("bare"), env.view, slots, reply, length).actions[0]
+
+    return lambda text: int(read(np.frombuffer(text.encode().ljust(24), np.uint8), len(text)))
+
+
+@functools.cache
+def teller(**options):
+    """What is said in a state, as a string; its bounds are held."""
+    env, params = envs.make("Wordle-v1", **options)
+    describe = jax.jit(
+        lambda state: (env.describe(state, params), env.view.describe(state, params))
+    )
+
+    def tell(state):
+        text, fragments = describe(state)
+        said = join(env.view.lexicon, text.fragments[0])
+        assert said == join(env.view.lexicon, fragments)
+        assert int(text.length[0]) <= env.view.max_fragments
+        assert len(said.encode()) <= env.view.max_bytes
+        return said
+
+    return tell
+
+
+def start(env, word):
+    """The first state with this target."""
+    _, _, reset, _ = functions(letters=env.letters, vocabulary=env.vocabulary)
+    return reset(jax.random.key(0)).replace(target=jnp.int16(env.words.index(word)))
+
+
+def marks(guess, target):
+    """Colours in plain Python: g, y, b."""
+    return "".join(
+        "g" if a == b else "y" if a in target else "b" for a, b in zip(guess, target, strict=True)
+    )
+
+
+def test_colours_are_simplified():
+    # The l of "allot" is coloured twice though "light" has one; the newspaper's game would not.
+    letters = rules.letters_of(("allot", "light", "robot", "floor"))
+    shown = rules.colours(letters[[0, 1, 2]], letters[[1, 1, 3]])
+    np.testing.assert_array_equal(shown, [[0, 1, 1, 0, 2], [2, 2, 2, 2, 2], [1, 1, 0, 2, 0]])
+
+
+@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: f"{e['seed']}-{e['policy']}")
+def test_recorded_episode(episode):
+    options = {"vocabulary": VOCABULARY, "wording": "faithful"}
+    env, params, _, step = functions(**options)
+    history = [(s["action"], s["obs"].strip("<>").split("><")) for s in episode["steps"]]
+    # The recorded game draws its target again after each guess; any word that fits will do.
+    fitting = [
+        word
+        for word in VOCABULARY
+        if all(
+            colours == [""] or marks(guess, word) == "".join(colours) for guess, colours in history
+        )
+    ]
+    state = start(env, fitting[-1])
+    left = jax.jit(env.consistent)
+    for recorded in episode["steps"]:
+        action = reader(**options)(recorded["action"] + "\n")
+        assert (action >= 0) == (recorded["obs"] != "")
+        _, state, reward, terminated, info = step(state, action)
+        assert float(reward) == recorded["reward"]
+        assert bool(terminated) == recorded["terminal"]
+        assert int(left(state).sum()) == recorded["n_consistent"]
+        assert bool(info["valid"]) == (recorded["obs"] != "")
+        said = teller(**options)(state)
+        assert said.startswith("Wordle:\n")
+        assert said.split("\n")[-2] == recorded["obs"]
+    assert bool(info["success"]) == (recorded["reward"] == 0)
+
+
+def test_scripted_episode():
+    env, params, _, step = functions()
+    state = start(env, "crane")
+    assert env.observe(state, params).sum() == 0 and teller()(state) == ">"
+    _, state, reward, done, _ = step(state, env.words.index("ocean"))
+    assert (float(reward), bool(done)) == (-1.0, False)
+    _, state, reward, done, info = step(state, reader()("hello!"))
+    assert (float(reward), bool(done), bool(info["valid"])) == (-1.0, False, False)
+    observation, state, reward, done, info = step(state, reader()(" CRANE "))
+    assert (float(reward), bool(done), bool(info["success"])) == (0.0, True, True)
+    # 1 + 3 letter + colour: o 1 + 42 + 0, c 1 + 6 + 1, e 1 + 12 + 1, a 1 + 0 + 1, n 1 + 39 + 1.
+    np.testing.assert_array_equal(observation[0], [43, 8, 14, 2, 41])
+    np.testing.assert_array_equal(observation[1], [79] * 5)
+    assert teller()(state) == "o.c?e?a?n?\n-\nc!r!a!n!e!\n>"
+    faithful = teller(wording="faithful")(state)
+    assert faithful == "Wordle:\nocean\n<b><y><y><y><y>\n\n\ncrane\n<g><g><g><g><g>\n"
+    assert env.render(state, params) == "ocean byyyy\n-\ncrane ggggg"
+
+
+def test_the_last_try_ends_the_game():
+    env, params, _, step = functions()
+    state = start(env, "crane")
+    for tried in range(6):
+        _, state, reward, done, info = step(state, reader()("nonsense"))
+        assert (float(reward), bool(done)) == (-1.0, tried == 5)
+    assert not bool(info["success"])
+    assert float(step(state, env.words.index("crane"))[2]) == 0.0
+
+
+@pytest.mark.parametrize("letters", [4, 5])
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+def test_commands_are_understood(letters, wording):
+    options = {"letters": letters, "wording": wording}
+    env, params, reset, _ = functions(**options)
+    commands = np.asarray(env.commands(reset(jax.random.key(0)), params))
+    assert commands.shape[0] == env.num_actions == len(env.words)
+    for action, fragments in enumerate(commands):
+        command = join(env.view.lexicon, fragments)
+        assert len(command) <= env.view.max_command_bytes
+        assert reader(**options)(command) == action
+
+
+@pytest.mark.parametrize("letters", [4, 5])
+def test_table_and_information_against_plain_python(letters):
+    words = rules.WORDS[letters]
+    table = rules.patterns(words)
+    rng = np.random.default_rng(0)
+    for g, t in rng.integers(len(words), size=(50, 2)):
+        digits = ["byg".index(mark) for mark in marks(words[g], words[t])]
+        assert table[g, t] == sum(digit * 3**place for place, digit in enumerate(digits))
+    possible = rng.random(len(words)) < 0.2
+    bits = rules.information(table, jnp.asarray(possible))
+    for g in rng.integers(len(words), size=10):
+        _, counts = np.unique(table[g, possible], return_counts=True)
+        share = counts / counts.sum()
+        np.testing.assert_allclose(bits[g], -(share * np.log2(share)).sum(), atol=1e-5)
+
+
+def play(env, params, policy, keys):
+    """Returns and numbers of tries of whole episodes, one a key."""
+
+    def episode(key):
+        reset_key, key = jax.random.split(key)
+
+        def turn(state, key):
+            _, state, reward, _, info = env.step_env(key, state, policy(key, state), params)
+            return state, (reward, info["success"])
+
+        _, state = env.reset_env(reset_key, params)
+        state, (reward, success) = jax.lax.scan(turn, state, jax.random.split(key, env.tries))
+        return reward.sum(), success[-1], state.time
+
+    return jax.jit(jax.vmap(episode))(keys)
+
+
+@pytest.mark.parametrize(("letters", "most"), [(4, 3.8), (5, 3.6)])
+def test_expert_always_finds_the_word(letters, most):
+    env, params, reset, _ = functions(letters=letters)
+    keys = jax.random.split(jax.random.key(1), 128)
+    total, success, tries = play(env, params, lambda _, state: env.expert(state, params), keys)
+    assert bool(success.all())
+    assert float(tries.mean()) < most
+    np.testing.assert_array_equal(total, 1 - tries)
+
+
+def test_any_consistent_guess_is_almost_as_good():
+    env, params, *_ = functions(vocabulary=VOCABULARY)
+
+    def policy(key, state):
+        return jax.random.categorical(key, jnp.where(env.consistent(state), 0.0, -jnp.inf))
+
+    _, success, tries = play(env, params, policy, jax.random.split(jax.random.key(1), 256))
+    # LMRL-Gym's recorded games with this policy: all found, 3.55 guesses on average over 20.
+    assert float(success.mean()) > 0.95
+    assert 3.3 < float(tries.mean()) < 3.9
+
+
+def test_anchors_of_the_state_forget_the_order():
+    env, params, _, step = functions()
+    first, second = env.words.index("ocean"), env.words.index("house")
+    anchors = {"state": set(), "observation": set()}
+    for order in ((first, second), (second, first)):
+        state = start(env, "crane")
+        for action in order:
+            state = step(state, action)[1]
+        for of in anchors:
+            anchors[of].add(bytes(np.asarray(env.fingerprint(state, params, of=of))))
+    assert len(anchors["state"]) == 1 and len(anchors["observation"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"letters": 7}, "letters 7 without a vocabulary: expected one of 4, 5"),
+        ({"vocabulary": ("apple", "pear")}, "word 'pear': expected 5 letters"),
+        ({"vocabulary": ("apple", "apple")}, "a word comes twice"),
+        ({"tries": 0}, "tries 0 with 5 letters"),
+    ],
+)
+def test_impossible_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        envs.make("Wordle-v1", **options)

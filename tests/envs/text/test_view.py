@@ -1,0 +1,233 @@
+"""One conformance test of text views, run over every registered environment that has wordings."""
+
+import functools
+import importlib
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.text import View, join, make_grammar, pack, parse
+
+STEPS = 24
+# Episodes of random and of expert play.
+EPISODES = 8
+# States whose commands are written out and parsed.
+SPELLED = 6
+ONE_BY_ONE = np.array([0, STEPS + 1, 2 * EPISODES * STEPS - 1])
+
+WITH_TEXT = {name: envs.make(name)[0] for name in envs.registered()}
+WITH_TEXT = {name: env for name, env in WITH_TEXT.items() if env.wordings is not None}
+CASES = [
+    (name, wording)
+    for name, env in WITH_TEXT.items()
+    for wording in importlib.import_module(env.wordings).WORDINGS
+]
+# The environments whose text says what their arrays say: options of play, and of what is seen.
+EQUIVALENT = [
+    ("Blackjack-v1", (), ()),
+    *(
+        ("Coin-v1", (), (("show_name", name), ("show_last_move", move)))
+        for name in (True, False)
+        for move in (True, False)
+    ),
+    ("Coin-v1", (("quest_length", 1), ("distractors", 0)), ()),
+    ("EZPoints-v1", (), ()),
+    ("FrozenLake-v1", (), ()),
+    *(("Maze-v1", (), (("sight", sight),)) for sight in ("grid", "position", "goal", "walls")),
+    ("NumberLine-v1", (("length", 12),), ()),
+    ("Points24-v1", (), ()),
+    ("Sokoban-v1", (), ()),
+]
+
+
+@functools.cache
+def make(name, wording, options=()):
+    return envs.make(name, wording=wording, **dict(options))
+
+
+@functools.cache
+def played(name, options=()):
+    """(states, whether over) of random play and, without options, of the expert's."""
+    env, params = envs.make(name, **dict(options))
+    episodes = np.arange(2 * EPISODES)
+
+    def episode(key, by_expert):
+        key, reset_key = jax.random.split(key)
+        _, first = env.reset_env(reset_key, params)
+
+        def step(state, key):
+            act_key, step_key = jax.random.split(key)
+            legal = env.legal_actions(state, params)[0]
+            action = jax.random.categorical(act_key, jnp.where(legal, 0.0, -jnp.inf))
+            if not options:
+                action = jnp.where(by_expert, env.expert(state, params), action)
+            over = env.is_terminated(state, params) | env.is_truncated(state, params)
+            _, following, *_ = env.step_env(step_key, state, action, params)
+            return following, (state, over)
+
+        return jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
+
+    keys = jax.random.split(jax.random.key(0), len(episodes))
+    history = jax.jit(jax.vmap(episode))(keys, episodes < EPISODES)
+    return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), history)
+
+
+@functools.cache
+def described(name, wording, played_with=(), seen_with=()):
+    """Texts of played states before packing, after it, and some one by one; observations."""
+    env, params = make(name, wording, played_with + seen_with)
+    states, _ = played(name, played_with)
+
+    def describe(state):
+        return env.describe(state, params)
+
+    @jax.jit
+    def run(states, some):
+        raw, seen = jax.vmap(
+            lambda state: (env.view.describe(state, params), env.observe(state, params))
+        )(states)
+        return raw, jax.vmap(describe)(states), jax.lax.map(describe, some), seen
+
+    some = jax.tree.map(lambda x: x[ONE_BY_ONE], states)
+    return jax.tree.map(np.asarray, run(states, some))
+
+
+def joined(env, text):
+    return [join(env.view.lexicon, row) for row in text.fragments[:, 0]]
+
+
+@pytest.mark.parametrize("name, wording", CASES)
+def test_observations_are_within_bounds(name, wording):
+    env, _ = make(name, wording)
+    view = env.view
+    assert isinstance(view, View) and isinstance(view.rules, str) and view.rules
+    raw, text, *_ = described(name, wording)
+    assert np.issubdtype(raw.dtype, np.integer)
+    raw = raw.reshape(len(raw), -1)
+    assert raw.min() >= 0 and raw.max() < len(view.lexicon)
+    count = (raw != 0).sum(axis=1)
+    sizes = np.array([len(fragment.encode()) for fragment in view.lexicon])
+    assert count.min() > 0 and count.max() <= view.max_fragments
+    assert sizes[raw].sum(axis=1).max() <= view.max_bytes
+    chex.assert_shape(text.fragments, (len(raw), env.num_agents, view.max_fragments))
+    assert text.fragments.dtype == np.int32 and text.length.dtype == np.int32
+    np.testing.assert_array_equal(text.length[:, 0], count)
+    for row, packed, length in zip(raw, text.fragments[:, 0], count, strict=True):
+        np.testing.assert_array_equal(packed[:length], row[row != 0])
+        assert not packed[length:].any()
+
+
+@pytest.mark.parametrize("name, wording", CASES)
+def test_describing_one_state_is_describing_a_batch(name, wording):
+    _, text, one_by_one, _ = described(name, wording)
+    chex.assert_trees_all_equal(one_by_one, jax.tree.map(lambda x: x[ONE_BY_ONE], text))
+
+
+@pytest.mark.parametrize("name, wording", CASES)
+def test_equal_environments_share_a_view(name, wording):
+    assert make(name, wording)[0].view is envs.make(name, wording=wording)[0].view
+
+
+def existing(view, slots):
+    """bool[num_actions]: the objects that the command names exist; in the order of the actions."""
+    there = []
+    for form in view.templates:
+        rows = np.ones(1, bool)
+        for part in form.parts:
+            if isinstance(part, str):
+                values = np.any(np.asarray(slots[part]) != 0, axis=1)
+                rows = (rows[:, None] & values[None]).reshape(-1)
+        there.append(rows)
+    return np.concatenate(there)
+
+
+@functools.cache
+def commands(name, wording):
+    """Over some states in which something can still be done: (states, slots, fragments, legal)."""
+    env, params = make(name, wording)
+    states, over = played(name)
+    chosen = np.flatnonzero(~over)
+    chosen = chosen[np.linspace(0, len(chosen) - 1, SPELLED).astype(int)]
+    states = jax.tree.map(lambda x: x[chosen], states)
+
+    def of_state(state):
+        slots = {name: jnp.asarray(v) for name, v in env.view.slots(state, params).items()}
+        return slots, env.commands(state, params), env.legal_actions(state, params)[0]
+
+    return states, *jax.tree.map(np.asarray, jax.jit(jax.vmap(of_state))(states))
+
+
+@pytest.mark.parametrize("name, wording", CASES)
+def test_commands_are_numbered_distinct_and_within_bounds(name, wording):
+    env, _ = make(name, wording)
+    _, slots, fragments, legal = commands(name, wording)
+    assert fragments.shape[1] == env.num_actions
+    for i in range(SPELLED):
+        there = existing(env.view, {name: values[i] for name, values in slots.items()})
+        assert len(there) == env.num_actions
+        assert not np.any(legal[i] & ~there), "a legal command names what does not exist"
+        written = [join(env.view.lexicon, fragments[i, a]) for a in np.flatnonzero(there)]
+        assert max(len(command.encode()) for command in written) <= env.view.max_command_bytes
+        assert len({command.lower() for command in written}) == len(written)
+        assert all(command == command.strip() for command in written)
+
+
+@pytest.mark.parametrize("name, wording", CASES)
+def test_commands_are_parsed_to_their_actions(name, wording):
+    env, params = make(name, wording)
+    states, _, fragments, legal = commands(name, wording)
+    size, grammar = env.view.max_command_bytes, make_grammar("bare")
+    replies = np.zeros((*legal.shape, size), np.uint8)
+    lengths = np.zeros(legal.shape, np.int32)
+    for i, action in np.argwhere(legal):
+        command = join(env.view.lexicon, fragments[i, action]).encode()
+        replies[i, action, : len(command)] = np.frombuffer(command, np.uint8)
+        lengths[i, action] = len(command)
+
+    def of_state(state, replies, lengths):
+        slots = env.view.slots(state, params)
+        reply = functools.partial(parse, grammar, env.view, slots)
+        return jax.vmap(reply)(replies, lengths)
+
+    parsed = jax.jit(jax.vmap(of_state))(states, replies, lengths)
+    wanted = np.where(legal, np.arange(env.num_actions), -1)
+    np.testing.assert_array_equal(parsed.actions[..., 0], wanted)
+    np.testing.assert_array_equal(parsed.known, legal)
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+@pytest.mark.parametrize("name, played_with, seen_with", EQUIVALENT, ids=str)
+def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, wording):
+    env, _ = make(name, wording, played_with + seen_with)
+    _, text, _, seen = described(name, wording, played_with, seen_with)
+    _, over = played(name, played_with)
+    said = np.array(joined(env, text))[~over]
+    _, seen = np.unique(seen.reshape(len(seen), -1)[~over], axis=0, return_inverse=True)
+    assert len(set(zip(seen, said, strict=True))) == len(set(seen)) == len(set(said))
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+@pytest.mark.parametrize("sight, numbers", [("walls", 0), ("goal", 2), ("position", 4)])
+def test_a_maze_seen_in_part_keeps_places_to_itself(wording, sight, numbers):
+    env, _ = make("Maze-v1", wording, (("sight", sight),))
+    _, text, *_ = described("Maze-v1", wording, (), (("sight", sight),))
+    # A 9 x 9 maze: one digit a number.
+    counts = {sum(map(str.isdigit, said)) for said in joined(env, text)}
+    assert counts - {0} == ({numbers} if numbers else set())
+
+
+@pytest.mark.parametrize("count, size", [(1, 1), (5, 8), (32, 20), (33, 33), (300, 300)])
+def test_pack_keeps_order_and_drops_nothing(count, size):
+    rng = np.random.default_rng(count)
+    # Ids as large as any lexicon's, absent with any probability from 0 to 1.
+    ids = rng.integers(1, 1 << 20, (16, count))
+    ids = np.where(rng.random((16, count)) < np.linspace(0, 1, 16)[:, None], 0, ids)
+    text = jax.jit(jax.vmap(functools.partial(pack, size=size)))(ids)
+    for row, fragments, length in zip(ids, text.fragments, text.length, strict=True):
+        there = row[row != 0][:size]
+        assert int(length) == len(there)
+        np.testing.assert_array_equal(fragments, np.pad(there, (0, size - len(there))))
