@@ -41,6 +41,7 @@ setuptools.setup(
             "xminigrid==0.9.3",
             "gym-sokoban==0.0.6",
             "gymnasium",
+            "textworld==1.7.0",
             "setuptools<81",  # gym-sokoban imports pkg_resources
         ],
     },

@@ -1,6 +1,6 @@
-"""Benchmarks: python -m launchers.benchmark --suite=envs,learning,startup,credit --out=bench.json.
+"""Benchmarks: python -m launchers.benchmark --suite=envs,text,learning,startup,credit --out=bench.json.
 
-envs: environment steps/s. learning: PPO training steps/s. startup: seconds to the first metrics.
+envs: environment steps/s. text: the same with rendering and parsing. learning: PPO training steps/s. startup: seconds to the first metrics.
 credit: milliseconds of the estimators. Each prints a table, and all are written to --out.
 --peers adds other codebases, timed side by side in this process; one that is not installed is
 skipped with a line that says so. --quick is for seeing that everything runs: its numbers are rough.
@@ -19,7 +19,7 @@ from absl import flags
 
 from launchers import cli
 
-SUITES = ("envs", "learning", "startup", "credit")
+SUITES = ("envs", "text", "learning", "startup", "credit")
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
 _PEERS = flags.DEFINE_bool("peers", False, "Time other codebases too: pip install .[peers].")
@@ -63,13 +63,16 @@ def main(argv: list[str]) -> None:
 
 def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
     """Runs one suite: (what goes into JSON, table)."""
-    from launchers.benchmarks import credit, environments, learning, startup, timing
+    from launchers.benchmarks import credit, environments, learning, startup, text, timing
 
     plan = timing.QUICK if quick else timing.FULL
     if suite == "envs":
         batches = (256,) if quick else (2048, 8192)
         result = environments.run(plan, with_peers=with_peers, batches=batches)
         return result, environments.report(result)
+    if suite == "text":
+        result = text.run(plan, with_peers=with_peers, batches=(256,) if quick else (2048,))
+        return result, text.report(result)
     if suite == "learning":
         variants = ((4, 4), (64, 1)) if quick else ((4, 100), (64, 10))
         result = learning.run(plan, variants=variants)

@@ -61,7 +61,9 @@ def length_penalty(
       turn's own.
     """
     if not 0 < buffer <= limit:
-        raise ValueError(f"length_penalty limit={limit}, buffer={buffer}: expected 0 < buffer <= limit")
+        raise ValueError(
+            f"length_penalty limit={limit}, buffer={buffer}: expected 0 < buffer <= limit"
+        )
     chex.assert_equal_shape([cost, mask])
     over = jnp.clip((cost - (limit - buffer)) / buffer, 0.0, 1.0)
     return jnp.where(mask, coefficient * over, 0.0).astype(jnp.float32)

@@ -267,9 +267,7 @@ class Talk:
             state, cache, transcript, running = carry
             reply_key, step_key = jax.random.split(jax.random.fold_in(key, t))
             text, observation = self._observe(state)
-            transcript = self.layout.observed(
-                transcript, t, observation.tokens, observation.length
-            )
+            transcript = self.layout.observed(transcript, t, observation.tokens, observation.length)
             last, value = None, jnp.zeros(batch)
             if not expert:
                 last, cache, fits = self._read(params, cache, transcript, t, observation, running)
@@ -336,7 +334,9 @@ class Talk:
 
     def _anchor(self, state, text):
         if self.anchor == "state":
-            return jax.vmap(lambda s: self.env.fingerprint(s, self.env_params, of="state")[0])(state)
+            return jax.vmap(lambda s: self.env.fingerprint(s, self.env_params, of="state")[0])(
+                state
+            )
         return jax.vmap(envs.fingerprint)(text.fragments)
 
     def _read(self, params, cache, transcript, t, observation, running):
@@ -351,9 +351,7 @@ class Talk:
             pieces = jnp.asarray(self.layout.table)[t, :-1]
             pieces = jnp.broadcast_to(pieces, (running.shape[0], *pieces.shape))
             size = self.context_tokens - self.reply_tokens
-            prompt = self.layout.compose(
-                transcript, jnp.arange(running.shape[0]), pieces, size
-            )
+            prompt = self.layout.compose(transcript, jnp.arange(running.shape[0]), pieces, size)
             fits = running & ~prompt.cut
             cache = decoder.empty_cache(config, running.shape[0], self.context_tokens)
             count = jnp.where(fits, prompt.length, 0)
@@ -379,7 +377,8 @@ class Talk:
                 ),
                 transcript.lengths.at[slot[0], slot[1], 0].set(observation.length),
             )
-            size = self.context_tokens
+            # What follows the last turn may be an observation longer than any row.
+            size = self.context_tokens + self.observation_tokens
             pieces = jnp.asarray(self.layout.table)[acted, :-1]
             prompt = self.layout.compose(transcript, jnp.arange(batch), pieces, size)
             cache = decoder.empty_cache(config, batch, size)
@@ -488,7 +487,7 @@ class Talk:
         mask = turns.mask.T
 
         def column(x):
-            return jnp.where(mask, x.T, 0)
+            return jnp.where(mask, x.T, jnp.zeros((), x.dtype))
 
         has_critic = bootstrap is not None
         return Streams(
@@ -497,7 +496,7 @@ class Talk:
             group=group,
             episode=jnp.arange(mask.shape[0], dtype=jnp.int32),
             anchor=jnp.swapaxes(turns.anchor, 0, 1),
-            value=turns.value.T if has_critic else None,
+            value=column(turns.value) if has_critic else None,
             bootstrap=jnp.broadcast_to(bootstrap[:, None], mask.shape) if has_critic else None,
             terminated=column(turns.terminated),
             truncated=column(turns.truncated),

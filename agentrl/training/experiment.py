@@ -17,7 +17,7 @@ from agentrl.rollout import ROLLOUTS, Rollout
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit, group_metrics, make_credit
 from agentrl.training.update import make_update, optimizer
-from agentrl.training.warm_start import make_warm_start, warm_start, warm_updates
+from agentrl.training.warm_start import make_warm_start, warm_start
 
 
 @struct.dataclass
@@ -95,7 +95,7 @@ def base_config() -> ml_collections.ConfigDict:
     filter: which groups are learnt from: "none" for all, or one of `credit.FILTERS`.
     mask_truncated: do not learn from episodes that a limit cut.
     warm_start: supervised updates on the expert's episodes before the others, see
-      `agentrl.training.warm_start`; its `share` of the updates is the ratio of SFT to RL.
+      `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     """
@@ -140,6 +140,11 @@ def _check(config: ml_collections.ConfigDict) -> None:
                 f"config.{name}={every} is no multiple of config.log_every={config.log_every}: "
                 f"updates are compiled in loops of log_every; change one of the two"
             )
+    if config.warm_start.get("updates", 0) > config.updates:
+        raise ValueError(
+            f"config.warm_start.updates={config.warm_start.updates}: expected at most "
+            f"config.updates={config.updates}"
+        )
     for name in ("env", "policy", "rollout", "advantage", "loss", "filter"):
         if "name" not in config[name]:
             raise ValueError(f"config.{name}.name is missing")
@@ -177,15 +182,9 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             f"{rollout.num_rows} rows of a batch; choose a divisor"
         )
     warm_options = configs.bind("warm_start", warm_start, config.warm_start)
-    warm = warm_updates(config.updates, config.log_every, share=warm_options["share"])
-    if warm and rollout.demonstrate is None:
-        raise ValueError(
-            f"config.warm_start.share={warm_options['share']}: rollout {config.rollout.name!r} has "
-            "no expert's episodes; set it to 0 or use a language policy"
-        )
     steps = update_options["epochs"] * update_options["minibatches"]
     shape = configs.bind("optimizer", optimizer, config.optimizer)
-    transform = optimizer((config.updates - warm) * steps, **shape)
+    transform = optimizer((config.updates - warm_options["updates"]) * steps, **shape)
     update = make_update(policy, transform, config.loss, **update_options)
     refers = update_options["kl_coefficient"] > 0
     return Experiment(
@@ -196,9 +195,9 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         init=_make_init(policy, rollout, transform, refers),
         train=_make_train(rollout, credit, update, config.log_every),
         batch=_make_batch(rollout, credit),
-        warm=make_warm_start(policy, rollout, shape, config.log_every, warm, **warm_options),
+        warm=make_warm_start(policy, rollout, shape, config.log_every, **warm_options),
         begin=_make_begin(transform, refers),
-        warm_updates=warm,
+        warm_updates=warm_options["updates"],
         evaluate=_make_evaluate(policy, rollout, env, env_params, config),
         across_seeds=sequentially if speaks else jax.vmap,
     )

@@ -16,7 +16,7 @@ from agentrl.training.update import optimizer
 
 def warm_start(
     *,
-    share: float = 0.0,
+    updates: int = 0,
     demonstrations: int = 0,
     episodes: int = 64,
     learning_rate: float = 1e-3,
@@ -25,8 +25,8 @@ def warm_start(
     """Options of the warm start.
 
     Args:
-      share: of all updates that are supervised, the first ones (rounded to whole `log_every`);
-        share : 1 - share is the ratio of SFT to RL. 0 for none.
+      updates: how many of the run's updates are supervised, the first ones. To config.updates less
+        these it is the ratio of SFT to RL.
       demonstrations: how many expert's episodes there are; 0 for new ones without end. They are
         played again in the graph whenever they are read, so nothing is stored.
       episodes: read in an update.
@@ -35,27 +35,13 @@ def warm_start(
     """
 
 
-def warm_updates(updates: int, log_every: int, *, share: float) -> int:
-    """Number of supervised updates. ValueError if the share cannot be kept."""
-    if not 0 <= share <= 1:
-        raise ValueError(f"config.warm_start.share={share}: expected 0 to 1")
-    warm = round(updates * share / log_every) * log_every
-    if share > 0 and warm == 0:
-        raise ValueError(
-            f"config.warm_start.share={share} of {updates} updates is less than half of "
-            f"config.log_every={log_every}; raise it, or lower log_every"
-        )
-    return warm
-
-
 def make_warm_start(
     policy: Any,
     rollout: Rollout,
     optimizer_options: Mapping[str, Any],
     log_every: int,
-    updates: int,
     *,
-    share: float,
+    updates: int,
     demonstrations: int,
     episodes: int,
     learning_rate: float,
@@ -66,7 +52,11 @@ def make_warm_start(
     Loss: mean of -log pi(token) over the tokens of the expert's replies. Metrics, totals and
     weights: warm_start/loss, warm_start/held_out_loss, grad_norm.
     """
-    del share
+    if updates < 0 or updates % log_every:
+        raise ValueError(
+            f"config.warm_start.updates={updates}: expected a multiple of "
+            f"config.log_every={log_every}; updates are compiled in loops of log_every"
+        )
     for name, value in (("episodes", episodes), ("held_out", held_out)):
         if value < 1:
             raise ValueError(f"config.warm_start.{name}={value}: expected at least 1")
@@ -74,6 +64,11 @@ def make_warm_start(
         raise ValueError(f"config.warm_start.demonstrations={demonstrations}: expected 0 or more")
     if updates == 0:
         return None
+    if rollout.demonstrate is None:
+        raise ValueError(
+            f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
+            "to 0 or use a language policy"
+        )
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 
     def loss_of(params, rows):

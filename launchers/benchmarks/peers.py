@@ -4,7 +4,9 @@ import contextlib
 import importlib
 import io
 import os
+import subprocess
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 
@@ -148,6 +150,34 @@ def _gym_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
         return found | {"mean_episode_steps": steps / ended if ended else None}
 
     return Ready(call, float(steps), 0.0, facts)
+
+
+def textworld_coin(length: int) -> Ready:
+    """TextWorld's engine on a coin collector game of 5 rooms and 5 dead ends, admissible commands
+    asked for, as agents that choose among them do; one game at a time, on one core.
+    """
+    name = "textworld coin collector"
+    textworld = _need(name, "textworld")
+    folder = tempfile.TemporaryDirectory()
+    game = os.path.join(folder.name, "coin.z8")
+    maker = os.path.join(os.path.dirname(sys.executable), "tw-make")
+    command = [maker, "tw-coin_collector", "--level", "105", "--seed", "1", "--output", game]
+    subprocess.run(command, check=True, capture_output=True)
+    env = textworld.start(game, textworld.EnvInfos(admissible_commands=True))
+    actions = np.random.default_rng(0)
+    state, ended, steps = env.reset(), 0, max(16, length // 4)
+
+    def call():
+        nonlocal state, ended
+        ended = 0
+        for _ in range(steps):
+            state, _, done = env.step(str(actions.choice(state["admissible_commands"])))
+            if done:
+                ended += 1
+                state = env.reset()
+        return folder  # which has to live as long as the game
+
+    return Ready(call, float(steps), 0.0, lambda: {"episodes_ended": ended})
 
 
 ENVIRONMENTS: dict[str, Callable[[int, int, Compile], Ready]] = {

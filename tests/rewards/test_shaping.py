@@ -159,3 +159,21 @@ def test_nothing_behind_the_mask_is_read(poison):
     )
     np.testing.assert_array_equal(clean, poisoned)
     assert not np.any(np.asarray(poisoned)[~mask])
+
+
+def test_format_penalty_is_for_broken_replies_only():
+    well_formed = np.array([[True, False, False]])
+    mask = np.array([[True, True, False]])
+    np.testing.assert_allclose(
+        rewards.format_penalty(well_formed, mask, coefficient=0.1), [[0.0, 0.1, 0.0]]
+    )
+
+
+def test_length_penalty_rises_over_the_buffer():
+    """limit 10, buffer 4: nothing up to 6 tokens, half at 8, all of it from 10 on."""
+    cost = np.array([[3.0, 6.0, 8.0, 10.0, 12.0, 12.0]])
+    mask = np.array([[True] * 5 + [False]])
+    penalty = rewards.length_penalty(cost, mask, limit=10, buffer=4, coefficient=0.5)
+    np.testing.assert_allclose(penalty, [[0, 0, 0.25, 0.5, 0.5, 0]])
+    with pytest.raises(ValueError, match="0 < buffer <= limit"):
+        rewards.length_penalty(cost, mask, limit=3, buffer=4)

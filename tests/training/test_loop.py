@@ -21,7 +21,11 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import tiny  # noqa: E402
 
-CONFIGS = {"groups": tiny.groups_config, "segments": tiny.segments_config}
+CONFIGS = {
+    "groups": tiny.groups_config,
+    "segments": tiny.segments_config,
+    "talk": tiny.talk_config,
+}
 
 
 def lines(workdir):

@@ -30,6 +30,22 @@ def segments_config(**changes):
     return _changed(config, changes)
 
 
+def talk_config(**changes):
+    """Warm start, then GiGPO with a language policy on the same lake: conversations."""
+    config = base_config()
+    config.data_devices = 1
+    config.updates, config.log_every = 8, 2
+    config.env = env_section("FrozenLake-v1", size=3, slippery=True, max_steps_in_episode=4)
+    config.policy = section(
+        policies.transformer, width=16, layers=1, heads=2, kv_heads=1, hidden=32
+    )
+    config.rollout = section(rollout.conversation, num_groups=8, group_size=4)
+    config.warm_start.update(updates=4, episodes=8, held_out=8)
+    config.learner.minibatches = 2
+    config.learner.kl_coefficient = 0.01
+    return _changed(config, changes)
+
+
 def _changed(config, changes):
     for path, value in changes.items():
         *parents, last = path.split("__")

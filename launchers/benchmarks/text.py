@@ -1,0 +1,149 @@
+"""Suite `text`: text environment steps a second: render, parse and step, with scripted replies.
+
+One step of one episode: the state is described, packed and rendered to tokens; a uniformly random
+legal command is written out as tokens; these are expanded to bytes, parsed, and the environment is
+stepped with what was parsed. Tokens of observations are summed into the carry, so that no rendering
+can be left out. Resets are as in suite `envs`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import envs
+import envs.vector
+from agentrl.policies import codec as codecs
+from envs.text import make_grammar, parse
+from launchers.benchmarks import environments, peers
+from launchers.benchmarks.environments import LENGTH, drawing, ready
+from launchers.benchmarks.simulator import Simulator, random_actions
+from launchers.benchmarks.tables import spread, table
+from launchers.benchmarks.timing import Plan, Ready, interleave
+
+
+class Case(NamedTuple):
+    """An environment in a wording, through a codec."""
+
+    name: str
+    wording: str
+    codec: str
+    options: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """As in the table."""
+        return f"{self.name}, {self.wording}, {self.codec}s"
+
+
+CASES = tuple(
+    Case(name, wording, codec, {})
+    for name in ("Coin-v1", "Household-v1", "Sokoban-v1", "Shop-v1")
+    for wording, codec in (("compact", "word"), ("faithful", "byte"))
+)
+PEER = "textworld coin collector"
+
+
+def simulator(case: Case, batch: int) -> Simulator:
+    """The environment behind its text, as the environment suite's simulators."""
+    env, params = envs.make(case.name, wording=case.wording, **case.options)
+    view, grammar = env.view, make_grammar("bare")
+    codec = codecs.CODECS[case.codec](view)
+    size = codec.observation_tokens(view)
+    state = jax.eval_shape(lambda key: env.initial(key, params), jax.random.key(0))
+    width = jax.eval_shape(env.commands, state, params).shape[-1]
+    reply_size = codecs.reply_tokens(codec, grammar, view, width)
+    fresh = envs.vector.tasks_ahead(env, batch)
+
+    def read(state):
+        text = jax.tree.map(lambda x: x[0], env.describe(state, params))
+        return codecs.render(codec, text, size).tokens
+
+    def say(state, action):
+        fragments = env.commands(state, params)[action]
+        return codecs.replies(codec, grammar, fragments, reply_size)
+
+    def understand(state, tokens, length):
+        text, count = codecs.to_bytes(codec, tokens, length)
+        return parse(grammar, view, view.slots(state, params), text, count).actions[0]
+
+    def draw(key, count):
+        return envs.vector.draw(env, params, jax.random.split(key, count))
+
+    def init(key):
+        state = draw(key, batch).state
+        return jax.vmap(read)(state), state
+
+    def prepare(key):
+        return envs.vector.pool(draw(key, fresh), batch) if fresh else None
+
+    def advance(pooled, state, key):
+        action_key, step_key, start_key = jax.random.split(key, 3)
+        legal = jax.vmap(env.legal, in_axes=(0, None), out_axes=-1)(state, params)
+        action = random_actions(action_key, batch, env.num_actions, legal)
+        said = jax.vmap(say)(state, action)
+        parsed = jax.vmap(understand)(state, said.tokens, said.length)
+        _, state, reward, terminated, truncated, _ = envs.vector.step(
+            env, params, step_key, state, parsed
+        )
+        done = terminated | truncated
+        if fresh:
+            offset = jax.random.randint(start_key, (), 0, fresh)
+            starts = envs.vector.window(pooled, offset, batch)
+        else:
+            starts = draw(start_key, batch)
+        blank = jnp.zeros((batch, 0))
+        starts = starts.replace(observation=blank)
+        _, state = envs.vector.restart(done, blank, state, starts)
+        return jax.vmap(read)(state), state, reward, done
+
+    return Simulator(init, prepare, advance, fresh)
+
+
+def run(
+    plan: Plan, *, with_peers: bool, batches: Sequence[int], cases: Sequence[Case] = CASES
+) -> dict[str, Any]:
+    """Measures: {"rows", "skipped", "length"}."""
+    rows, skipped = [], []
+    for batch in batches:
+        contenders: list[tuple[str, Ready]] = []
+        for case in cases:
+            contenders.append((case.label, ready(simulator(case, batch), batch)))
+            env, params = envs.make(case.name, **case.options)
+            if case.wording == "compact":
+                plain = environments.ours(env, params, batch, environments.FIRST)
+                contenders.append((f"{case.name}, without text", ready(plain, batch)))
+                if plain.drawn:
+                    contenders.append((f"{case.name}, tasks", drawing(env, params, plain.drawn)))
+        if with_peers:
+            try:
+                contenders.append((PEER, peers.textworld_coin(LENGTH)))
+            except peers.MissingError as error:
+                skipped.append(str(error))
+        timings = interleave(contenders, plan)
+        peer = next((t for t in timings if t.name == PEER), None)
+        for timing in timings:
+            row = {"environment": timing.name, "batch": batch, **timing.record()}
+            row["range"] = spread(row["rate_low"], row["rate_high"])
+            if peer is not None and timing is not peer:
+                row["ratio_to_peer"] = timing.rate / peer.rate
+            rows.append(row)
+    return {"rows": rows, "skipped": list(dict.fromkeys(skipped)), "length": LENGTH}
+
+
+COLUMNS = (
+    ("environment", ""),
+    ("batch", ","),
+    ("rate", ",.0f"),
+    ("range", ""),
+    ("ratio_to_peer", ",.0f"),
+    ("mean_episode_steps", ".1f"),
+    ("compile_seconds", ".1f"),
+)
+
+
+def report(result: dict[str, Any]) -> str:
+    """The table."""
+    title = f"Text environment steps/s (rate), {result['length']} steps a call, median and range"
+    return table(title, COLUMNS, result["rows"])

@@ -1,0 +1,225 @@
+"""Conversations: the learner sees what the sampler did, in every context, and nothing else."""
+
+import functools
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from agentrl import policies, rollout
+from agentrl.policies import codec as codecs
+from agentrl.streams import at_positions, turn_starts
+from envs.text import join
+
+# The function of the same name hides the module in the package.
+module = importlib.import_module("agentrl.rollout.conversation")
+TURNS = 4
+SMALL = {"width": 16, "layers": 2, "heads": 2, "kv_heads": 1, "hidden": 32}
+
+
+@functools.cache
+def lake(slippery=True):
+    return envs.make("FrozenLake-v1", size=3, slippery=slippery, max_steps_in_episode=TURNS)
+
+
+def make(policy=(), **options):
+    env, params = lake()
+    policy = policies.transformer(env.view, **SMALL, **dict(policy))
+    options = {"num_groups": 3, "group_size": 4, **options}
+    return policy, rollout.conversation(policy, env, params, **options)
+
+
+@functools.cache
+def collected(policy=(), options=()):
+    policy, made = make(policy, **dict(options))
+    weights = policy.init(jax.random.key(0))
+    # Larger weights, so that distributions are far from uniform.
+    weights = jax.tree.map(lambda x: 3 * x, weights)
+    state, streams, rows, metrics = jax.jit(made.collect)(
+        weights, made.init(jax.random.key(1)), jax.random.key(2)
+    )
+    return policy, weights, streams, rows, metrics
+
+
+CASES = {
+    "whole": ((("critic", "shared"),), ()),
+    "window": ((("critic", "shared"),), (("context", "window"), ("history", 1))),
+    "sliding": ((), (("context", "sliding"), ("history", 1))),
+    "first": ((), (("context", "window"), ("history", 1), ("keep_first", True))),
+    "bytes": ((("codec", "byte"), ("temperature", 0.7)), ()),
+    "constrained": ((("constrained", True),), ()),
+    "constrained bytes": ((("constrained", True), ("codec", "byte")), ()),
+    "top_p": ((("top_p", 0.8), ("top_k", 9), ("min_p", 0.01)), (("context", "window"),)),
+    "lists": ((("grammar", "answer"), ("think", "none")), (("max_new_tokens", 9),)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_on_policy_ratios_are_one(case):
+    policy, weights, streams, rows, _ = collected(*CASES[case])
+    scored = jax.jit(policy.score)(weights, rows)
+    trained = np.asarray(rows.loss_mask)
+    assert trained.any()
+    np.testing.assert_allclose(
+        np.asarray(scored.logp)[trained], np.asarray(rows.behaviour_logp)[trained], atol=1e-4
+    )
+    assert np.all(np.asarray(scored.logp)[trained] <= 0)
+    if policy.has_critic:
+        starts = np.asarray(turn_starts(rows))
+        assert starts.sum() == np.asarray(streams.mask).sum()
+        np.testing.assert_allclose(
+            np.asarray(scored.value)[starts],
+            np.asarray(at_positions(streams.value, rows))[starts],
+            atol=1e-4,
+        )
+
+
+@pytest.mark.parametrize("case", ["whole", "window", "sliding"])
+def test_padding_and_what_is_masked_change_nothing(case):
+    policy, weights, _, rows, _ = collected(*CASES[case])
+    score = jax.jit(policy.score)
+    before = score(weights, rows)
+    padding = np.asarray(rows.turn) < 0
+    poisoned = np.where(padding, 5, np.asarray(rows.tokens))
+    after = score(weights, rows.replace(tokens=jnp.asarray(poisoned)))
+    for a, b in zip(before, after, strict=True):
+        trained = np.asarray(rows.loss_mask)
+        np.testing.assert_array_equal(np.asarray(a)[trained], np.asarray(b)[trained])
+
+
+def test_every_written_token_is_trained_once():
+    sizes = set()
+    for case in ("whole", "window", "sliding"):
+        _, _, streams, rows, metrics = collected(CASES[case][0], CASES[case][1])
+        sizes.add(int(rows.loss_mask.sum()))
+        assert int(rows.loss_mask.sum()) == int(metrics["tokens"][0])
+        assert int(rows.loss_mask.sum()) == int(np.asarray(streams.cost).sum())
+        turn = np.where(np.asarray(rows.loss_mask), np.asarray(rows.turn), -1)
+        pairs = {
+            (int(s), int(t)) for s, r in zip(rows.stream, turn, strict=True) for t in r if t >= 0
+        }
+        assert pairs == {(int(n), int(t)) for n, t in np.argwhere(np.asarray(streams.mask))}
+
+
+def test_a_window_of_everything_is_the_whole_conversation():
+    """Other rows and another cache, the same contexts: the same episodes, values and bootstraps."""
+    critic = (("critic", "shared"),)
+    _, _, whole, _, _ = collected(critic, ())
+    _, _, window, _, _ = collected(critic, (("context", "window"), ("history", TURNS)))
+    _, _, sliding, _, _ = collected(critic, (("context", "sliding"), ("history", TURNS)))
+    for other in (window, sliding):
+        for name in ("reward", "mask", "anchor", "valid", "cost", "truncated", "terminated"):
+            np.testing.assert_array_equal(getattr(whole, name), getattr(other, name), err_msg=name)
+        np.testing.assert_allclose(whole.value, other.value, atol=1e-5)
+        cut = np.asarray(whole.truncated).any(1)
+        assert cut.any()
+        np.testing.assert_allclose(
+            np.asarray(whole.bootstrap)[cut], np.asarray(other.bootstrap)[cut], atol=1e-5
+        )
+
+
+def test_groups_share_the_task_and_nothing_else():
+    _, _, streams, _, _ = collected(*CASES["constrained"])
+    anchor = np.asarray(streams.anchor).reshape(3, 4, TURNS, 2)
+    assert np.all(anchor[:, :, 0] == anchor[:, :1, 0])
+    assert len(np.unique(anchor[:, 0, 0], axis=0)) > 1
+    rewards = np.asarray(streams.cost)
+    assert rewards.sum() > 0
+    assert len(np.unique(anchor[:, :, 1].reshape(-1, 2), axis=0)) > 3
+
+
+def test_episodes_end_once():
+    for case in CASES.values():
+        s = jax.tree.map(np.asarray, collected(*case)[2])
+        ended = s.terminated | s.truncated
+        assert np.all(ended.sum(1) == 1) and not np.any(s.terminated & s.truncated)
+        assert np.all(ended[np.arange(12), s.mask.sum(1) - 1])
+        assert np.all(s.mask[:, :-1] >= s.mask[:, 1:])
+        assert np.all(s.reward[~s.mask] == 0)
+
+
+def test_constrained_replies_are_legal_commands():
+    for case in ("constrained", "constrained bytes"):
+        _, _, streams, _, metrics = collected(*CASES[case])
+        assert np.asarray(streams.valid)[np.asarray(streams.mask)].all()
+        assert float(metrics["invalid_action_rate"][0]) == 0
+
+
+def test_demonstrations_are_the_experts_conversations():
+    env, params = lake(slippery=False)
+    policy = policies.transformer(env.view, **SMALL)
+    made = rollout.conversation(policy, env, params, num_groups=2, group_size=2)
+    keys = jax.random.split(jax.random.key(5), 6)
+    rows = jax.jit(made.demonstrate)(keys, jax.random.key(6))
+    names = list(env.action_names)
+    for i, key in enumerate(keys):
+        state, written, said = env.initial(key, params), "", 0
+        while not env.is_terminated(state, params) and state.time < TURNS:
+            text = env.describe(state, params)
+            action = env.expert(state, params)
+            written += join(env.view.lexicon, text.fragments[0]) + names[int(action)]
+            said += 2  # the command and the end token
+            _, state, _, _, _ = env.step_env(jax.random.key(0), state, action, params)
+        assert codecs.decode(policy.codec, np.asarray(rows.tokens[i])) == written
+        assert int(rows.loss_mask[i].sum()) == said
+        ends = np.asarray(rows.tokens[i])[np.asarray(rows.loss_mask[i])]
+        assert (ends[1::2] == policy.codec.end).all()
+
+
+def test_finished_episodes_cost_no_generation(monkeypatch):
+    """Generation is called in as many turns as the longest episode takes, not in max_turns."""
+    calls = []
+
+    def counting(*args, **kwargs):
+        jax.debug.callback(lambda: calls.append(1))
+        return original(*args, **kwargs)
+
+    original = module.generate
+    monkeypatch.setattr(module, "generate", counting)
+    env, params = envs.make("FrozenLake-v1", size=3, slippery=False, max_steps_in_episode=50)
+    policy = policies.transformer(env.view, **SMALL, constrained=True)
+    made = rollout.conversation(policy, env, params, num_groups=2, group_size=1)
+    weights = policy.init(jax.random.key(0))
+    _, streams, _, _ = jax.jit(made.collect)(weights, made.init(None), jax.random.key(0))
+    jax.effects_barrier()
+    longest = int(np.asarray(streams.mask).sum(1).max())
+    assert longest < 50 and len(calls) == longest
+
+
+def test_horizons_grow_with_collections():
+    policy, made = make((), horizons=(1, 3), horizon_every=2)
+    weights, state = policy.init(jax.random.key(0)), made.init(jax.random.key(1))
+    collect, longest = jax.jit(made.collect), []
+    for i in range(5):
+        state, streams, _, _ = collect(weights, state, jax.random.key(i))
+        longest.append(int(np.asarray(streams.mask).sum(1).max()))
+    assert longest[:2] == [1, 1] and max(longest[2:]) <= 3 and max(longest[2:]) > 1
+
+
+def test_a_full_context_truncates():
+    policy, made = make((), context_tokens=2 * 15)
+    weights = policy.init(jax.random.key(0))
+    _, streams, rows, _ = jax.jit(made.collect)(weights, made.init(None), jax.random.key(3))
+    # An observation takes 11 fragments and a control token, a reply at most 2: two turns fit.
+    assert rows.tokens.shape[1] == 30
+    assert int(np.asarray(streams.mask).sum(1).max()) == 2
+    assert np.asarray(streams.truncated)[:, 1].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"context": "all"}, "expected one of whole, window, sliding"),
+        ({"max_turns": 9}, "raise env.max_steps_in_episode"),
+        ({"context_tokens": 5}, "one turn takes"),
+        ({"horizons": (9,)}, "expected 1 to max_turns"),
+        ({"anchor": "name"}, "expected one of observation, state"),
+        ({"num_groups": 0}, "expected at least 1"),
+    ],
+)
+def test_errors_say_what_was_expected(options, message):
+    with pytest.raises(ValueError, match=message):
+        make((), **options)
