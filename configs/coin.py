@@ -7,11 +7,10 @@ Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/25
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
+from agentrl import policies, rollout
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
-
-METHODS = ("gigpo", "grpo", "rloo", "ppo")
+from configs import methods
 
 # (learning rate, entropy coefficient) of each method: the best of the same six for all, by the mean
 # success over the run, 3 seeds that the results do not use:
@@ -22,8 +21,6 @@ TUNED = {"gigpo": (6e-3, 0.03), "grpo": (6e-3, 0.01), "rloo": (3e-3, 0.01), "ppo
 
 
 def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
-    if method not in METHODS:
-        raise ValueError(f"configs/coin.py:{method}: expected one of {', '.join(METHODS)}")
     config = base_config()
     config.num_seeds = 5
     config.updates = 300
@@ -33,12 +30,7 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     critic = "separate" if method == "ppo" else "none"
     config.policy = section(policies.mlp, hidden=(64, 64), critic=critic)
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
-    config.advantage = {
-        "gigpo": lambda: section(advantages.gigpo, gamma=0.95),
-        "grpo": lambda: section(advantages.grpo),
-        "rloo": lambda: section(advantages.rloo),
-        "ppo": lambda: section(advantages.gae, gamma=0.95, lam=0.95),
-    }[method]()
+    config.advantage = methods.advantage("coin.py", method)
     config.learner.epochs = 2
     config.learner.minibatches = 4
     # Whitened for every method, so that one entropy bonus means the same to all of them.

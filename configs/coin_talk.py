@@ -5,18 +5,14 @@ python -m launchers.train --config=configs/coin_talk.py:gigpo --workdir=runs/coi
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
+from agentrl import policies, rollout
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
-
-METHODS = ("gigpo", "grpo", "rloo", "ppo")
+from configs import methods
 
 
 def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
-    if method not in METHODS:
-        raise ValueError(f"configs/coin_talk.py:{method}: expected one of {', '.join(METHODS)}")
     config = base_config()
-    config.num_seeds = 1
     config.updates = 200
     config.log_every = 10
     config.env = env_section("Coin-v1", quest_length=5, distractors=2, max_steps_in_episode=20)
@@ -30,15 +26,9 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         critic="shared" if method == "ppo" else "none",
     )
     config.rollout = section(rollout.conversation, num_groups=16, group_size=8)
-    config.advantage = {
-        "gigpo": lambda: section(advantages.gigpo, gamma=0.95),
-        "grpo": lambda: section(advantages.grpo),
-        "rloo": lambda: section(advantages.rloo),
-        "ppo": lambda: section(advantages.gae, gamma=0.95, lam=0.95),
-    }[method]()
-    config.warm_start.update(updates=100, episodes=64, learning_rate=3e-3)
+    config.advantage = methods.advantage("coin_talk.py", method)
+    config.reward.invalid_action_penalty = {"coefficient": 0.1}
+    config.warm_start.update(updates=100, learning_rate=3e-3)
     config.learner.minibatches = 4
     config.optimizer.learning_rate = 1e-3
-    config.evaluation.every = 100
-    config.reward.invalid_action_penalty = {"coefficient": 0.1}
     return config

@@ -1,7 +1,8 @@
-"""Benchmarks: python -m launchers.benchmark --suite=envs,text,learning,startup,credit --out=bench.json.
+"""Benchmarks: python -m launchers.benchmark --suite=envs,credit --out=bench.json.
 
-envs: environment steps/s. text: the same with rendering and parsing. learning: PPO training steps/s. startup: seconds to the first metrics.
-credit: milliseconds of the estimators. Each prints a table, and all are written to --out.
+envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
+of the decoder. learning: PPO training steps/s. startup: seconds to the first metrics. credit:
+milliseconds of the estimators. Each prints a table, and all are written to --out.
 --peers adds other codebases, timed side by side in this process; one that is not installed is
 skipped with a line that says so. --quick is for seeing that everything runs: its numbers are rough.
 

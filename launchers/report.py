@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
 
 
 def _credit(run):
-    """The credit view of the run's first seed, or why there is none.
+    """The credit section of the run's first seed, or why there is none.
 
     Of the newest checkpoint where some group's returns differ; a policy that always succeeds has
     none, then of the one before, as long as the directory keeps any.
@@ -61,30 +61,29 @@ def _credit(run):
     from agentrl.training import checkpoint, restored
 
     path = run.launches[0].path
-    view = None
+    section = None
     try:
         for update in reversed(checkpoint.steps(path / "checkpoints")[-3:] or [None]):
-            older = _view(restored.load(path, update))
-            if view is None or older.returns[0] != older.returns[-1]:
-                view = older
-            if view.returns[0] != view.returns[-1]:
+            older, differs = _section(restored.load(path, update))
+            if section is None or differs:
+                section = older
+            if differs:
                 break
-        return report.Credit(view)
+        return report.Credit(section)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
-        return report.Credit(view, str(error))
+        return report.Credit(section, str(error))
 
 
-def _view(run):
+def _section(run):
+    """(section, whether the shown group's returns differ)."""
     import jax
+    import numpy as np
 
-    from agentrl import advantages
-    from agentrl.evaluation import credit_view
-    from agentrl.training import config as configs
-    from agentrl.training.credit import make_credit
+    from agentrl.evaluation import credit_cards, credit_view, transcripts
 
     config, experiment = run.config, run.experiment
-    if config.rollout.name != "episodes":
-        raise ValueError("the rollout collects no groups of whole episodes (rollout 'episodes').")
+    if config.rollout.name == "segments":
+        raise ValueError("the rollout collects no groups of whole episodes (rollout 'segments').")
     # A stream of keys of its own: a batch that training has not seen, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
@@ -92,31 +91,51 @@ def _view(run):
     for attempt in range(_BATCHES):
         key = jax.random.fold_in(stream, attempt)
         streams, rows, credit = batch(*first, key)
-        if credit_view.choose_group(streams)[1] > 0:
+        differs = credit_view.choose_group(streams)[1] > 0
+        if differs:
             break
-    options = {name: value for name, value in config.advantage.items() if name != "name"}
-    estimates = {}
-    for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
-        # The other estimators, with what the run's own says on options that they share.
-        shared = {k: v for k, v in options.items() if k in configs.options_of(function)}
-        other = make_credit(
-            config.reward,
-            {"name": function.__name__, **shared},
-            experiment.rollout.provides - {"value", "bootstrap"},
-            rollout_name=config.rollout.name,
+    if config.rollout.name == "conversation":
+        section = transcripts.section(
+            experiment.policy.codec,
+            streams,
+            rows,
+            np.asarray(credit.advantage),
+            update=run.update,
         )
-        estimates[label] = jax.jit(other)(streams).advantage
-    own = config.advantage.name
-    estimates[_LABELS.get(own, own)] = credit.advantage
-    return credit_view.view(
+        return section, differs
+    view = credit_view.view(
         experiment.env,
         experiment.env_params,
         streams,
         rows,
         key,
-        estimates,
+        _estimates(run, streams)
+        | {_LABELS.get(config.advantage.name, config.advantage.name): credit.advantage},
         update=run.update,
     )
+    return credit_cards.section(view), differs
+
+
+def _estimates(run, streams):
+    """What GRPO and GiGPO give to the batch's turns, with the run's options that they share."""
+    import jax
+
+    from agentrl import advantages
+    from agentrl.training import config as configs
+    from agentrl.training.credit import make_credit
+
+    config, estimates = run.config, {}
+    options = {name: value for name, value in config.advantage.items() if name != "name"}
+    for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
+        shared = {k: v for k, v in options.items() if k in configs.options_of(function)}
+        other = make_credit(
+            config.reward,
+            {"name": function.__name__, **shared},
+            run.experiment.rollout.provides - {"value", "bootstrap"},
+            rollout_name=config.rollout.name,
+        )
+        estimates[label] = jax.jit(other)(streams).advantage
+    return estimates
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def section(shown: CreditView) -> Markup:
             f"other turns.",
         ),
         equal,
-        tag("div", _scale(shown.limit), class_="scale"),
+        tag("div", scale(shown.limit), class_="scale"),
         boards.glyph_legend(texts, glyphs) if grids else None,
         tag(
             "div",
@@ -53,21 +53,23 @@ def section(shown: CreditView) -> Markup:
     )
 
 
-def _shade(value: float, limit: float) -> str:
+def shade(value: float, limit: float) -> str:
     """Blue for credit, orange for blame; the number itself is printed over it."""
     colour = "0,114,178" if value > 0 else "213,94,0"
     return f"--shade:rgba({colour},{0.6 * min(abs(value) / limit, 1):.2f})"
 
 
-def _scale(limit: float) -> Markup:
+def scale(limit: float) -> Markup:
+    """What the colours mean."""
     cells = [
-        tag("span", _signed(value), class_="cell", style=_shade(value, limit))
+        tag("span", signed(value), class_="cell", style=shade(value, limit))
         for value in np.linspace(-limit, limit, 7)
     ]
     return join(tag("span", "advantage", class_="note"), *cells)
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """A number with its sign; what rounds to 0 has none."""
     return f"{value:+.2f}".replace("-", "−") if abs(value) >= 0.005 else "0.00"
 
 
@@ -109,9 +111,9 @@ def _turn(turn: Turn, t: int, before: str | None, limit: float, glyphs: Mapping 
             "span",
             tag("i", label),
             " ",
-            _signed(value),
+            signed(value),
             class_="cell",
-            style=_shade(value, limit),
+            style=shade(value, limit),
             title=f"{label} {value:+.6f}",
         )
         for label, value in turn.credit.items()

@@ -56,7 +56,7 @@ class CreditView:
 
 def choose_group(streams: Streams) -> tuple[int, float]:
     """The group whose returns differ most, the first among equals, and their standard deviation."""
-    returns = _returns(streams)
+    returns = returns_of(streams)
     group = np.asarray(streams.group)
     names = np.unique(group)
     spreads = [float(np.std(returns[group == name])) for name in names]
@@ -68,7 +68,7 @@ def choose_episodes(streams: Streams, group: int, count: int = 4) -> list[int]:
 
     Of streams that met the same things in the same order, and were paid the same, only one.
     """
-    returns, mask = _returns(streams), np.asarray(streams.mask)
+    returns, mask = returns_of(streams), np.asarray(streams.mask)
     members = np.flatnonzero(np.asarray(streams.group) == group).tolist()
     order = sorted(members, key=lambda i: (-returns[i], mask[i].sum(), i))
     course = {
@@ -173,7 +173,7 @@ def view(
     states = replay(env, env_params, streams, actions, key, shown)
     owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
     sizes = dict(zip(*np.unique(owner[mask], return_counts=True), strict=True))
-    letters = _letters([o for i in shown for o in owner[i][mask[i]] if sizes[o] > 1])
+    names = letters([o for i in shown for o in owner[i][mask[i]] if sizes[o] > 1])
     arrays = {label: np.asarray(values) for label, values in credit.items()}
     reward, valid = np.asarray(streams.reward), np.asarray(streams.valid)
 
@@ -194,7 +194,7 @@ def view(
                 reward=float(reward[i, t]),
                 valid=bool(valid[i, t]),
                 credit={label: float(values[i, t]) for label, values in arrays.items()},
-                anchor=letters.get(owner[i, t], ""),
+                anchor=names.get(owner[i, t], ""),
                 anchor_size=int(sizes[owner[i, t]]),
             )
             for t in np.flatnonzero(mask[i])
@@ -205,24 +205,25 @@ def view(
         elif np.asarray(streams.truncated)[i].any():
             end = "out of time"
         last = draw(int(np.flatnonzero(mask[i])[-1]) + 1, column)
-        drawn.append(Episode(turns, end, last, float(_returns(streams)[i])))
+        drawn.append(Episode(turns, end, last, float(returns_of(streams)[i])))
     given = [abs(value) for e in drawn for turn in e.turns for value in turn.credit.values()]
     members = np.asarray(streams.group) == group
     return CreditView(
         environment=env.name,
         update=update,
         group_size=int(members.sum()),
-        returns=tuple(float(r) for r in sorted(_returns(streams)[members], reverse=True)),
+        returns=tuple(float(r) for r in sorted(returns_of(streams)[members], reverse=True)),
         episodes=tuple(drawn),
         limit=max(given) or 1.0,
     )
 
 
-def _returns(streams: Streams) -> np.ndarray:
+def returns_of(streams: Streams) -> np.ndarray:
+    """Undiscounted return of each stream, [N]."""
     return np.where(np.asarray(streams.mask), np.asarray(streams.reward), 0).sum(axis=1)
 
 
-def _letters(owners: Sequence[int]) -> dict[int, str]:
+def letters(owners: Sequence[int]) -> dict[int, str]:
     """A, B, ..., Z, AA, AB, ... in order of first appearance."""
     names = {}
     for owner in dict.fromkeys(owners):

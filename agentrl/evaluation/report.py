@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.evaluation import credit_cards, credit_view, curves, figures, results
+from agentrl.evaluation import curves, figures, results
 from agentrl.evaluation.markup import Markup, join, table, tag
 from agentrl.evaluation.page import page
 from agentrl.evaluation.runs import Run, flat
@@ -13,9 +13,11 @@ from agentrl.evaluation.runs import Run, flat
 
 @dataclasses.dataclass(frozen=True)
 class Credit:
-    """What the report says of a run's credit: the view, or why there is none."""
+    """What the report says of a run's credit: the section of `credit_cards` or `transcripts`, or
+    why there is none.
+    """
 
-    view: credit_view.CreditView | None
+    section: Markup | None
     reason: str = ""
 
 
@@ -75,10 +77,9 @@ def _credit(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:
         if run.name not in credit:
             continue
         shown = credit[run.name]
-        if shown.view is None:
+        content = shown.section
+        if content is None:
             content = tag("p", f"Not shown: {shown.reason}", class_="note")
-        else:
-            content = credit_cards.section(shown.view)
         title = tag("summary", figures.key(i), run.name)
         parts.append(tag("details", title, content, class_="run", open=not parts))
     return join(*parts)

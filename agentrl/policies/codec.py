@@ -129,9 +129,7 @@ def word(view: View) -> Codec:
     texts = [*view.lexicon[1:], *(tag for tag in _TAGS if tag not in view.lexicon)]
     number = {text: 3 + i for i, text in enumerate(texts)}
     pieces = [b""] * 3 + [text.encode() for text in texts]
-    return bind(
-        "word", view, lambda text: [number[text]], pieces, pad=PAD, end=END, after=(ACT,)
-    )
+    return bind("word", view, lambda text: [number[text]], pieces, pad=PAD, end=END, after=(ACT,))
 
 
 def byte(view: View) -> Codec:

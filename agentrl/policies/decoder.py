@@ -6,7 +6,7 @@ D width, H query heads, K key-value heads, hd numbers a head, V tokens.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from agentrl.policies.attention import RopeScaling, attend, frequencies, rotate, visible
+from agentrl.policies.attention import (
+    RopeScaling,
+    Rotation,
+    attend,
+    frequencies,
+    rotate,
+    rotation,
+    span,
+    visible,
+    write,
+)
 
 # A tree of arrays by name; layers are params["layers"]["0"], ["1"], ...
 Params = dict[str, Any]
@@ -123,11 +133,9 @@ class DecoderConfig:
         sliding = self.sliding_layers is None or self.sliding_layers[layer]
         return self.sliding_window if sliding else None
 
-    def frequency(self, layer: int) -> np.ndarray:
-        """Rotary frequencies of a layer, f32[head_dim / 2]."""
-        if self.local_rope_theta is not None and self.window(layer) is not None:
-            return frequencies(self.head_dim, self.local_rope_theta, None)
-        return frequencies(self.head_dim, self.rope_theta, self.rope_scaling)
+    def has_local_rope(self, layer: int) -> bool:
+        """Whether a layer's rotary frequencies are the local ones."""
+        return self.local_rope_theta is not None and self.window(layer) is not None
 
 
 def init(key: jax.Array, config: DecoderConfig) -> Params:
@@ -204,18 +212,58 @@ def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Arra
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 
-def _qkv(layer: Params, config: DecoderConfig, index: int, x: jax.Array, positions: jax.Array):
+def _rotations(config: DecoderConfig, positions: jax.Array) -> tuple[Rotation, ...]:
+    """The rotations of each layer at positions i32[...]."""
+    c = config
+    everywhere = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling))
+    if c.local_rope_theta is None:
+        return (everywhere,) * c.layers
+    local = rotation(positions, frequencies(c.head_dim, c.local_rope_theta, None))
+    return tuple(local if c.has_local_rope(i) else everywhere for i in range(c.layers))
+
+
+def fused(params: Params) -> Params:
+    """The same decoder with fewer, wider matrix products: q, k, v in one and gate, up in one.
+
+    Every function here takes either form. Worth it where one set of parameters is used over and
+    over, as in generation.
+    """
+
+    def join(modules, *names):
+        return {
+            name: jnp.concatenate([modules[n][name] for n in names], axis=-1)
+            for name in modules[names[0]]
+        }
+
+    def layer(modules):
+        attention, mlp = dict(modules["self_attn"]), dict(modules["mlp"])
+        attention["qkv_proj"] = join(attention, "q_proj", "k_proj", "v_proj")
+        mlp["gate_up_proj"] = join(mlp, "gate_proj", "up_proj")
+        return modules | {"self_attn": attention, "mlp": mlp}
+
+    return params | {"layers": {i: layer(modules) for i, modules in params["layers"].items()}}
+
+
+def _split(
+    x: jax.Array, modules: Params, whole: str, names: Sequence[str], sizes: Sequence[int]
+) -> list[jax.Array]:
+    """Products of x with several modules, in one product where they are fused."""
+    if whole not in modules:
+        return [_dense(x, modules[name]) for name in names]
+    return jnp.split(_dense(x, modules[whole]), np.cumsum(sizes)[:-1], axis=-1)
+
+
+def _qkv(layer: Params, config: DecoderConfig, x: jax.Array, turn: Rotation):
     """Queries (scaled), keys and values of normed x [..., D]: [..., heads, hd], rotated."""
     c, modules = config, layer["self_attn"]
-    shape = (*x.shape[:-1], -1, c.head_dim)
-    q, k, v = (_dense(x, modules[name]).reshape(shape) for name in ("q_proj", "k_proj", "v_proj"))
+    sizes = [n * c.head_dim for n in (c.heads, c.kv_heads, c.kv_heads)]
+    products = _split(x, modules, "qkv_proj", ("q_proj", "k_proj", "v_proj"), sizes)
+    q, k, v = (y.reshape(*x.shape[:-1], -1, c.head_dim) for y in products)
     if c.qk_norm:
         q = _norm(q, modules["q_norm"]["weight"], c)
         k = _norm(k, modules["k_norm"]["weight"], c)
-    frequency = c.frequency(index)
-    q, k = rotate(q, positions, frequency), rotate(k, positions, frequency)
     scale = c.head_dim**-0.5 if c.query_scale is None else c.query_scale
-    return q * jnp.asarray(scale, q.dtype), k, v
+    return rotate(q, turn) * jnp.asarray(scale, q.dtype), rotate(k, turn), v
 
 
 def _block(layer: Params, config: DecoderConfig, x: jax.Array, mix) -> jax.Array:
@@ -231,8 +279,8 @@ def _block(layer: Params, config: DecoderConfig, x: jax.Array, mix) -> jax.Array
     x = x + attended
     y = _norm(x, layer[before_mlp]["weight"], c)
     mlp = layer["mlp"]
-    y = ACTIVATIONS[c.activation](_dense(y, mlp["gate_proj"])) * _dense(y, mlp["up_proj"])
-    y = _dense(y, mlp["down_proj"])
+    gate, up = _split(y, mlp, "gate_up_proj", ("gate_proj", "up_proj"), (c.hidden, c.hidden))
+    y = _dense(ACTIVATIONS[c.activation](gate) * up, mlp["down_proj"])
     if c.post_norms:
         y = _norm(y, layer["post_feedforward_layernorm"]["weight"], c)
     return x + y
@@ -248,7 +296,7 @@ def hidden(
     """
     index = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
     positions = index if positions is None else positions
-    x = _embed(params, config, tokens)
+    x, turns = _embed(params, config, tokens), _rotations(config, positions)
     for i in range(config.layers):
         layer, window = params["layers"][str(i)], config.window(i)
         mask = visible(index, index, None)
@@ -256,8 +304,9 @@ def hidden(
             mask = mask & visible(positions, positions, window)
 
         def mix(x, layer=layer, i=i, mask=mask):
-            q, k, v = _qkv(layer, config, i, x, positions)
-            return attend(q, k, v, mask, config.attention_soft_cap)
+            q, k, v = _qkv(layer, config, x, turns[i])
+            k, v = k.transpose(0, 2, 3, 1), v.transpose(0, 2, 1, 3)
+            return attend(q, (k,), (v,), mask, config.attention_soft_cap)
 
         x = _block(layer, config, x, mix)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
@@ -295,19 +344,20 @@ def logits(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Arra
 class Cache:
     """Keys and values of what B rows have read, and where each row writes next.
 
-    k, v: for each layer an array of the decoder's own layout, made by `empty_cache`.
+    k, v: for each layer, segments [B, K, hd, S_i] and [B, K, S_i, hd], whose lengths add up to the
+      size. Slot p holds position p.
     length: i32[B], tokens that a row has taken, and so the position of its next one. Tokens beyond
       the size are not kept: a row with length > size has lost some.
     """
 
-    k: tuple[jax.Array, ...]
-    v: tuple[jax.Array, ...]
+    k: tuple[tuple[jax.Array, ...], ...]
+    v: tuple[tuple[jax.Array, ...], ...]
     length: jax.Array
 
     @property
     def size(self) -> int:
         """Tokens that a row has room for."""
-        return self.k[0].shape[1]
+        return sum(segment.shape[2] for segment in self.v[0])
 
     @property
     def overflowed(self) -> jax.Array:
@@ -315,23 +365,33 @@ class Cache:
         return self.length > self.size
 
 
-def empty_cache(config: DecoderConfig, batch: int, size: int) -> Cache:
-    """A cache with room for `size` tokens in each of `batch` rows."""
-    shape = (batch, size, config.kv_heads, config.head_dim)
+def empty_cache(
+    config: DecoderConfig, batch: int, size: int, *, segment: int | None = None
+) -> Cache:
+    """A cache with room for `size` tokens in each of `batch` rows.
 
-    def zeros():
-        return tuple(jnp.zeros(shape, config.dtype) for _ in range(config.layers))
+    segment: slots that are read together or, while no row needs them, not at all. By default an
+    eighth of the size, at least 64, on a CPU, where branches are free; elsewhere everything.
+    """
+    if batch < 1 or size < 1:
+        raise ValueError(f"empty_cache batch={batch}, size={size}: expected at least 1 of each")
+    if segment is None:
+        on_cpu = jax.default_backend() == "cpu"
+        segment = max(64, 16 * math.ceil(size / 128)) if on_cpu else size
+    sizes = [min(segment, size - start) for start in range(0, size, segment)]
+    lead, last = (batch, config.kv_heads), config.head_dim
 
-    return Cache(zeros(), zeros(), jnp.zeros(batch, jnp.int32))
+    def zeros(shapes):
+        return tuple(
+            tuple(jnp.zeros((*lead, *shape), config.dtype) for shape in shapes)
+            for _ in range(config.layers)
+        )
 
-
-def _write(old: jax.Array, new: jax.Array, start: jax.Array, count: jax.Array) -> jax.Array:
-    """Puts new[b, :count[b]] of [B, P, K, hd] into old[b] of [B, S, K, hd] from start[b] on."""
-    offset = jnp.arange(old.shape[1], dtype=jnp.int32) - start[:, None]
-    taken = jnp.clip(offset, 0, new.shape[1] - 1)
-    moved = jnp.take_along_axis(new, taken[..., None, None], axis=1)
-    inside = (offset >= 0) & (offset < count[:, None])
-    return jnp.where(inside[..., None, None], moved, old)
+    return Cache(
+        k=zeros([(last, n) for n in sizes]),
+        v=zeros([(n, last) for n in sizes]),
+        length=jnp.zeros(batch, jnp.int32),
+    )
 
 
 def extend(
@@ -344,17 +404,18 @@ def extend(
     """
     positions = cache.length[:, None] + jnp.arange(tokens.shape[1], dtype=jnp.int32)
     slots = jnp.arange(cache.size, dtype=jnp.int32)[None]
-    x = _embed(params, config, tokens)
+    x, turns = _embed(params, config, tokens), _rotations(config, positions)
     keys, vals = [], []
     for i in range(config.layers):
-        layer = params["layers"][str(i)]
-        mask = visible(positions, slots, config.window(i))
+        layer, window = params["layers"][str(i)], config.window(i)
+        mask, seen = visible(positions, slots, window), span(cache.length, count, window)
 
-        def mix(x, layer=layer, i=i, mask=mask):
-            q, k, v = _qkv(layer, config, i, x, positions)
-            keys.append(_write(cache.k[i], k, cache.length, count))
-            vals.append(_write(cache.v[i], v, cache.length, count))
-            return attend(q, keys[-1], vals[-1], mask, config.attention_soft_cap)
+        def mix(x, layer=layer, i=i, mask=mask, seen=seen):
+            q, k, v = _qkv(layer, config, x, turns[i])
+            held_k, held_v = write(cache.k[i], cache.v[i], k, v, cache.length, count)
+            keys.append(held_k)
+            vals.append(held_v)
+            return attend(q, held_k, held_v, mask, config.attention_soft_cap, seen)
 
         x = _block(layer, config, x, mix)
     x = _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
@@ -364,6 +425,6 @@ def extend(
 def step(
     params: Params, config: DecoderConfig, cache: Cache, token: jax.Array, active: jax.Array
 ) -> tuple[jax.Array, Cache]:
-    """Appends one token i32[B] to the rows that are active, bool[B] -> (hidden f32[B, D], cache)."""
+    """Appends a token i32[B] to the rows that are active, bool[B]: (hidden f32[B, D], cache)."""
     out, cache = extend(params, config, cache, token[:, None], active.astype(jnp.int32))
     return out[:, 0], cache

@@ -12,6 +12,9 @@ from agentrl.policies import decoder
 from agentrl.policies.sampling import Sampling, distribution, sample
 
 
+FUSE = True
+
+
 class Constraint(NamedTuple):
     """A grammar that the rows' tokens obey.
 
@@ -125,6 +128,7 @@ def generate(
             state = _rows(live, grammar.advance(state, token), state)
         return t + 1, live & (token != end_token), key, cache, hidden, state, record
 
+    params = decoder.fused(params) if FUSE else params
     start = cache.length
     state = None if grammar is None else grammar.state
     carry = (jnp.zeros((), jnp.int32), active, key, cache, hidden, state, record)

@@ -128,7 +128,7 @@ def test_anchor_letters_are_the_anchor_groups():
 
 
 def test_letters_go_on_after_z():
-    names = list(credit_view._letters(range(54)).values())
+    names = list(credit_view.letters(range(54)).values())
     assert (
         names[:2] == ["A", "B"] and names[25:28] == ["Z", "AA", "AB"] and names[52:] == ["BA", "BB"]
     )

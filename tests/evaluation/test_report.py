@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from agentrl.evaluation import credit_view, report, runs, statistics
+from agentrl.evaluation import credit_cards, credit_view, report, runs, statistics
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import directories  # noqa: E402
@@ -170,7 +170,7 @@ def test_hostile_strings_stay_text(tmp_path):
     turn = credit_view.Turn(f">{HOSTILE}", HOSTILE, 0.5, 1.0, False, {HOSTILE: 1.0}, HOSTILE, 2)
     episode = credit_view.Episode((turn, turn), HOSTILE, HOSTILE, 1.0)
     view = credit_view.CreditView(HOSTILE, 1, 2, (0.0, 1.0), (episode,), 1.0)
-    text = report.report(loaded, credit={loaded[0].name: report.Credit(view)}, samples=50)
+    text = report.report(loaded, credit={loaded[0].name: report.Credit(credit_cards.section(view))}, samples=50)
     reader, words = read(text)
     assert reader.scripts == 1
     assert not [a for a in reader.attributes if a[0] == "img" or a[1].startswith("on")]

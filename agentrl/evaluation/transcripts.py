@@ -1,0 +1,127 @@
+"""Transcripts: conversations of one group, token by token, with probability and advantage."""
+
+import collections
+
+import numpy as np
+
+from agentrl import advantages
+from agentrl.evaluation.credit_cards import scale, shade, signed
+from agentrl.evaluation.credit_view import choose_episodes, choose_group, letters, returns_of
+from agentrl.evaluation.figures import number
+from agentrl.evaluation.markup import Markup, tag
+from agentrl.policies.codec import Codec, decode
+from agentrl.streams import Rows, Streams
+
+# Kinds of piece, as `agentrl.rollout.contexts` numbers them in the rows' `span`.
+_OBSERVED = 0
+
+
+def section(
+    codec: Codec,
+    streams: Streams,
+    rows: Rows,
+    advantage: np.ndarray,
+    *,
+    update: int = 0,
+    episodes: int = 4,
+) -> Markup:
+    """The conversations of the group whose returns differ most, best and worst.
+
+    advantage: f32[N, T], what each turn gets; every token of its reply gets the same. Of each turn
+    the new observation is shown, not the whole context, whose length is given.
+    """
+    streams, rows = _host(streams), _host(rows)
+    group, _ = choose_group(streams)
+    shown = choose_episodes(streams, group, episodes)
+    owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
+    sizes = collections.Counter(owner[streams.mask].tolist())
+    repeated = [o for i in shown for o in owner[i][streams.mask[i]] if sizes[o] > 1]
+    names = letters(repeated)
+    limit = max(float(np.abs(advantage[shown]).max()), 1e-6)
+    members = np.flatnonzero(streams.group == group)
+    spread = collections.Counter(number(r) for r in sorted(returns_of(streams)[members])[::-1])
+    told = ", ".join(text + f" (×{n})" * (n > 1) for text, n in spread.items())
+    cards = []
+    for i in shown:
+        badges = {
+            t: (names[owner[i, t]], sizes[owner[i, t]])
+            for t in np.flatnonzero(streams.mask[i])
+            if owner[i, t] in names
+        }
+        cards.append(_episode(codec, streams, rows, advantage, i, badges, limit))
+    return tag(
+        "div",
+        tag(
+            "p",
+            f"One group of {len(members)} conversations about the same task, by the policy of "
+            f"update {update}; returns {told}. Tokens that the policy wrote, and is trained on, "
+            "are boxes in the colour of their advantage; the paler the letters, the less likely "
+            "the token was. Point at one for its numbers. Everything else was read, and is masked.",
+        ),
+        tag("div", scale(limit), class_="scale"),
+        tag("div", *cards, class_="episodes"),
+        class_="credit talk",
+    )
+
+
+def _host(tree):
+    fields = {k: v if v is None else np.asarray(v) for k, v in vars(tree).items()}
+    return tree.replace(**fields)
+
+
+def _episode(codec, streams, rows, advantage, i, badges, limit) -> Markup:
+    turns = []
+    for t in np.flatnonzero(streams.mask[i]):
+        here = (rows.turn == t) & (rows.stream == i)[:, None]
+        row = int(np.argmax((here & rows.loss_mask).any(axis=1)))
+        written = np.flatnonzero(here[row] & rows.loss_mask[row])
+        read = here[row] & (rows.span[row] == _OBSERVED)
+        turns.append(
+            tag(
+                "li",
+                tag("pre", decode(codec, rows.tokens[row][read]), class_="read"),
+                tag("div", *_tokens(codec, rows, row, written, advantage[i, t], limit)),
+                tag("div", *_facts(streams, i, t, written, badges.get(t)), class_="did"),
+                class_="turn",
+                value=int(t) + 1,
+            )
+        )
+    end = "failure"
+    if streams.success[i].any():
+        end = "success"
+    elif streams.truncated[i].any():
+        end = "out of time"
+    title = f"Return {number(float(returns_of(streams)[i]))} · {end}"
+    return tag("section", tag("h4", title), tag("ol", *turns), aria_label=title)
+
+
+def _tokens(codec, rows, row, written, advantage, limit) -> list[Markup]:
+    out = []
+    for position in written:
+        token = int(rows.tokens[row, position])
+        text = "end" if token == codec.end else decode(codec, [token]) or f"#{token}"
+        probability = float(np.exp(rows.behaviour_logp[row, position]))
+        out.append(
+            tag(
+                "span",
+                tag("span", text, style=f"opacity:{0.35 + 0.65 * probability:.2f}"),
+                class_="cell token" + (" control" if token == codec.end else ""),
+                style=shade(float(advantage), limit),
+                title=f"p {probability:.3f} · advantage {signed(float(advantage))}",
+            )
+        )
+    return out
+
+
+def _facts(streams, i, t, written, badge) -> list[Markup]:
+    facts = [tag("span", f"read {written[0]} tokens" if len(written) else "", class_="note")]
+    if streams.reward[i, t]:
+        facts.append(tag("span", f"reward {number(float(streams.reward[i, t]))}", class_="note"))
+    if not streams.well_formed[i, t]:
+        facts.append(tag("span", "malformed", class_="invalid"))
+    elif not streams.valid[i, t]:
+        facts.append(tag("span", "invalid", class_="invalid"))
+    if badge is not None:
+        name, size = badge
+        facts.append(tag("span", f"{name}×{size}", class_="anchor", data_anchor=name))
+    return facts
