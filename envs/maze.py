@@ -72,7 +72,9 @@ class Maze(Environment):
             known = ", ".join(["random", *rules.LAYOUTS])
             raise ValueError(f"layout {self.layout!r}: expected one of {known}")
         if self.sight != "grid" and self.sight not in SIGHTS:
-            raise ValueError(f"sight {self.sight!r}: expected one of {', '.join(['grid', *SIGHTS])}")
+            raise ValueError(
+                f"sight {self.sight!r}: expected one of {', '.join(['grid', *SIGHTS])}"
+            )
         if self.size is None:
             return
         if self.layout != "random":

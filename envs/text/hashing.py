@@ -23,7 +23,9 @@ LANES = 2
 MULTIPLIERS = tuple(np.uint32(p) for p in (0x9E3779B1, 0x85EBCA77))
 INVERSES = tuple(np.uint32(pow(int(p), -1, 1 << 32)) for p in MULTIPLIERS)
 # v: one random word a byte and lane (a fixed seed: hashes are the same in every process).
-VALUES = np.random.default_rng(20250).integers(1, 1 << 32, (LANES, 256), np.uint64).astype(np.uint32)
+VALUES = (
+    np.random.default_rng(20250).integers(1, 1 << 32, (LANES, 256), np.uint64).astype(np.uint32)
+)
 
 
 class Hashed(NamedTuple):
@@ -73,9 +75,7 @@ def concatenate(first: Hashed, second: Hashed) -> Hashed:
     """Hashes of the strings put together; the batch shapes are broadcast."""
     with np.errstate(over="ignore"):
         return Hashed(
-            tuple(
-                a * p + b for a, p, b in zip(first.hash, second.power, second.hash, strict=True)
-            ),
+            tuple(a * p + b for a, p, b in zip(first.hash, second.power, second.hash, strict=True)),
             tuple(p * q for p, q in zip(first.power, second.power, strict=True)),
             first.length + second.length,
         )

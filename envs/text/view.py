@@ -98,27 +98,19 @@ class View:
 def pack(fragments: jax.Array, size: int) -> Text:
     """Moves the fragments that are not 0 to the front: Text of at most `size` fragments."""
     fragments = jnp.asarray(fragments, jnp.int32).reshape(-1)
-    count = fragments.shape[0]
-    bits = count.bit_length()
+    number = fragments.shape[0]
     present = fragments != 0
-    # A scatter, a sort and a comparison of all places with all are slower, and vectorise worse.
-    # Here log2(count) passes of shifts count the gaps before each fragment, in narrow integers, and
-    # as many close them: each fragment carries its gap in its low bits, and pass p moves those
-    # whose bit p is set by 2^p. No two meet, because a later one has at most as many more gaps
-    # before it as there are places between them.
-    gaps = (~present).astype(jnp.uint8 if count < 256 else jnp.uint32)
-    steps = [2**p for p in range(bits) if 2**p < count]
-    for step in steps:
-        gaps = gaps + jnp.pad(gaps[:-step], (step, 0))
-    words = fragments.astype(jnp.uint32) << bits | gaps.astype(jnp.uint32)
-    words = jnp.where(present, words, 0)
-    for step in steps:
-        moves = words & step != 0
-        arriving = jnp.pad(jnp.where(moves, words, 0)[step:], (0, step))
-        words = jnp.where(moves, 0, words) | arriving
-    packed = jnp.pad((words >> bits).astype(jnp.int32), (0, max(0, size - count)))[:size]
-    length = count - gaps[-1].astype(jnp.int32)
-    return Text(packed, jnp.minimum(length, size))
+    # Counts in bytes by shifted sums, and places that are all different, those of absent fragments
+    # out of range: a quarter off the time that a cumulative sum of integers and a scatter to any
+    # place take. Comparing all places with all takes several times as long from 40 fragments on,
+    # sorting always.
+    count = present.astype(jnp.uint8 if number < 256 else jnp.int32)
+    for step in (2**p for p in range((number - 1).bit_length())):
+        count = count + jnp.pad(count[:-step], (step, 0))
+    count = count.astype(jnp.int32)
+    place = jnp.where(present, count - 1, size + np.arange(number, dtype=np.int32))
+    packed = jnp.zeros(size, jnp.int32).at[place].set(fragments, mode="drop", unique_indices=True)
+    return Text(packed, jnp.minimum(count[-1], size))
 
 
 def _values(part: Any, slots: Mapping[str, Any]) -> Any:

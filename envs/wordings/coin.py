@@ -40,8 +40,8 @@ def compact(env: Coin) -> View:
     def describe(state, params):
         name, exits, here, back = _seen(env, state, params)
         coin_here = jnp.where(here, jnp.where(jnp.any(exits), coin, lone_coin), 0)
-        said = [(names[0] + name)[None], jnp.where(exits, ways, 0)]
-        said.append(coin_here[None])
+        # Names are numbered in order: no gather.
+        said = [(names[0] + name)[None], jnp.where(exits, ways, 0), coin_here[None]]
         if env.show_last_move:
             said.append(jnp.asarray(origins)[back][None])
         return jnp.concatenate(said)
@@ -81,8 +81,8 @@ def faithful(env: Coin) -> View:
         exits = exits[LISTED]
         follows = exits & (jnp.cumsum(exits) > 1)
         sentences = jnp.stack([jnp.where(follows, space, 0), jnp.where(exits, ways[LISTED], 0)], 1)
-        said = [(names[0] + name)[None], sentences.reshape(-1)]
-        said.append(jnp.where(here, coin, 0)[None])
+        coin_here = jnp.where(here, coin, 0)
+        said = [(names[0] + name)[None], sentences.reshape(-1), coin_here[None]]
         if env.show_last_move:
             said.append(jnp.asarray(origins)[back][None])
         room = jnp.concatenate(said)

@@ -32,7 +32,9 @@ def compact(env: EZPoints | Points24) -> View:
 
     def describe(state, params):
         words = jnp.asarray(tokens)[env.observe(state, params).astype(jnp.int32)]
-        return jnp.concatenate([cards[None], words[: env.num_cards], formula[None], words[env.num_cards :]])
+        return jnp.concatenate(
+            [cards[None], words[: env.num_cards], formula[None], words[env.num_cards :]]
+        )
 
     longest = 3 * (env.num_cards + env.capacity)
     return _view(env, lexicon, describe, 2, len("cards formula") + longest)

@@ -1,7 +1,6 @@
 """Wordle in words: the guesses with their colours."""
 
 import jax.numpy as jnp
-import numpy as np
 
 from envs.text import Lexicon, View, template
 from envs.wordle import Wordle

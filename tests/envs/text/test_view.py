@@ -29,15 +29,13 @@ CASES = [
 # The environments whose text says what their arrays say: options of play, and of what is seen.
 EQUIVALENT = [
     ("Blackjack-v1", (), ()),
-    *(
-        ("Coin-v1", (), (("show_name", name), ("show_last_move", move)))
-        for name in (True, False)
-        for move in (True, False)
-    ),
+    ("Coin-v1", (), ()),
+    ("Coin-v1", (), (("show_name", False), ("show_last_move", False))),
     ("Coin-v1", (("quest_length", 1), ("distractors", 0)), ()),
     ("EZPoints-v1", (), ()),
     ("FrozenLake-v1", (), ()),
-    *(("Maze-v1", (), (("sight", sight),)) for sight in ("grid", "position", "goal", "walls")),
+    ("Maze-v1", (), ()),
+    *(("Maze-v1", (), (("sight", sight),)) for sight in ("position", "goal", "walls")),
     ("NumberLine-v1", (("length", 12),), ()),
     ("Points24-v1", (), ()),
     ("Sokoban-v1", (), ()),

@@ -1,0 +1,255 @@
+"""The shop in words: WebShop's text pages, and a short form of them."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from envs.rules import shop as rules
+from envs.rules import shop_catalogue
+from envs.rules.shop_catalogue import ATTRIBUTES, CATEGORIES, NOUNS, VOCABULARY
+from envs.shop import BOUGHT, DESCRIPTION, FEATURES, ITEM, RESULTS, REVIEWS, SEARCH, Shop
+from envs.text import Lexicon, Query, View, template
+
+RULES = (
+    "You are in a web shop and shall buy a product that has what the instruction asks for: kind, "
+    "attributes, options, and a price below the limit. Search first; open a product of the results "
+    "by {items}; choose its options before you buy. Attributes that are missing in a title may "
+    "stand among the features. Pages do not show which options you have chosen. Commands: search "
+    "(for what is asked), search[words], {commands}."
+)
+
+
+def _take(table: np.ndarray, index) -> jnp.ndarray:
+    return jnp.asarray(table)[jnp.clip(index, 0, len(table) - 1)]
+
+
+def _longest(words: Sequence[str]) -> int:
+    return max(len(word) for word in words)
+
+
+def _query(env: Shop, lexicon: Lexicon) -> Query:
+    """`search[...]` in both wordings."""
+    return Query(
+        prefix="search[",
+        suffix="]",
+        words=lexicon.table(VOCABULARY),
+        max_words=rules.MAX_WORDS,
+        action=lambda words: env.num_actions + rules.encode_query(words),
+    )
+
+
+def compact(env: Shop) -> View:
+    """A line for the goal, then the page; a word is a fragment.
+
+    `want warm silk shirt red m <$40`, `search`; `page 1 found 12` and the products, `1 warm silk
+    shirt $23`; a product with its price and values; `description kitchen`, `features warm silk
+    dry`, `reviews none`, `bought`.
+    """
+    lexicon = Lexicon()
+    nouns = lexicon.table(f" {word}" for word in NOUNS)
+    attributes = lexicon.table(f" {word}" for word in ATTRIBUTES)
+    values = lexicon.table(f" {word}" for word in env.values)
+    caps = lexicon.table(f" <${10 * n}" for n in range(15))
+    prices = lexicon.table(f" ${n}" for n in range(100))
+    numbers = lexicon.table(f"\n{i + 1}" for i in range(env.items_per_page))
+    sheets = lexicon.table(f"\npage {i + 1}" for i in range(env.sheets + 1))
+    found = lexicon.table(f" found {n}" for n in range(env.max_results + 1))
+    categories = lexicon.table(f" {name}" for name in CATEGORIES)
+    want = lexicon("want")
+    heads = np.zeros(BOUGHT + 1, np.int32)
+    heads[SEARCH], heads[ITEM], heads[BOUGHT] = (
+        lexicon("\nsearch"),
+        lexicon("\nitem"),
+        lexicon("\nbought"),
+    )
+    heads[DESCRIPTION], heads[FEATURES], heads[REVIEWS] = (
+        lexicon("\ndescription"),
+        lexicon("\nfeatures"),
+        lexicon("\nreviews none"),
+    )
+
+    def describe(state, params):
+        goal, page = state.goal, state.page
+        wanted = [want, *_take(attributes, goal.attributes), _take(nouns, goal.noun)]
+        wanted += _goal_values(env, state, values)
+        wanted.append(_take(caps, goal.cap // 10))
+        on_results, on_item = page == RESULTS, page == ITEM
+        head = jnp.where(on_results, _take(sheets, state.sheet), _take(heads, page))
+        total = jnp.where(on_results, _take(found, state.found), 0)
+        listed = shop_catalogue.unpack(state.kinds)
+        rows = [numbers, *(_take(attributes, a) for a in listed.attributes[:2])]
+        rows += [_take(nouns, listed.noun), _take(prices, listed.price)]
+        rows = jnp.where((state.listed >= 0)[:, None], jnp.stack(rows, axis=1), 0)
+        product = shop_catalogue.unpack(state.kind)
+        category = _take(categories, product.noun // shop_catalogue.NOUNS_PER_CATEGORY)
+        traits = jnp.stack([_take(attributes, a) for a in product.attributes])
+        traits = jnp.where(on_item | (page == FEATURES), traits, 0)
+        item = jnp.stack([_take(nouns, product.noun), _take(prices, product.price)])
+        return jnp.concatenate(
+            [
+                jnp.stack([*wanted, head, total, jnp.where(page == DESCRIPTION, category, 0)]),
+                rows.reshape(-1),
+                traits[:2],
+                jnp.where(page == FEATURES, traits[2], 0)[None],
+                jnp.where(on_item, item, 0),
+                *(jnp.where(on_item, o, 0) for o in _offered(env, state, values)),
+            ]
+        )
+
+    trait, noun = _longest(ATTRIBUTES) + 1, _longest(NOUNS) + 1
+    goal = 4 + 2 * trait + noun + len(" beige") + (env.options == 2) * 4 + len(" <$140")
+    results = len("\npage 10 found 10") + env.items_per_page * (3 + 2 * trait + noun + 4)
+    item = 5 + 2 * trait + noun + 4 + 4 * len(" beige") + (env.options == 2) * 4 * 4
+    items = [f"{i + 1}" for i in range(env.items_per_page)]
+    return View(
+        lexicon=lexicon,
+        describe=describe,
+        templates=tuple(template(lexicon, name) for name in env.action_names),
+        slots=lambda state, params: {},
+        max_fragments=5 + env.options + max(2 + 5 * env.items_per_page, 5 + 4 * env.options),
+        max_bytes=goal + max(results, item),
+        max_command_bytes=len("description"),
+        query=_query(env, lexicon),
+        rules=RULES.format(
+            items="its number",
+            commands=f"{items[0]} to {items[-1]}, names of colours and sizes, "
+            "next, prev, back, description, features, reviews, buy",
+        ),
+    )
+
+
+def _goal_values(env: Shop, state, values: np.ndarray) -> list:
+    """Fragments of the goal's option values."""
+    colour = _take(values, state.goal.colour)
+    if env.options == 1:
+        return [colour]
+    return [colour, _take(values, len(shop_catalogue.COLOURS) + state.goal.size.astype(jnp.int32))]
+
+
+def _offered(env: Shop, state, values: np.ndarray) -> list:
+    """Fragments of the values of each option, i32[4] each, 0 where there is none."""
+    first = (0, len(shop_catalogue.COLOURS))
+    numbers = [env.offered(state, option) for option in range(env.options)]
+    return [
+        jnp.where(n > 0, _take(values, first[option] + n - 1), 0)
+        for option, n in enumerate(numbers)
+    ]
+
+
+_SEP = " [SEP] "
+_FOOT = f"{_SEP}Rating: N.A.{_SEP}Description{_SEP}Features{_SEP}Reviews{_SEP}Buy Now"
+
+
+def _asin(index: int) -> str:
+    """Ten characters, as Amazon numbers what it sells."""
+    number, digits = (index + 1) * 0x9E3779B1 % 36**8, ""
+    for _ in range(8):
+        number, digit = divmod(number, 36)
+        digits += "0123456789abcdefghijklmnopqrstuvwxyz"[digit]
+    return f"b0{digits}"
+
+
+def faithful(env: Shop) -> View:
+    """WebShop's text pages: what stands on a page, joined by ` [SEP] `.
+
+    Source: its templates and `convert_html_to_text` with simple=True (read). Titles and what stands
+    on the sub-pages are the catalogue's. The instruction is that of its synthetic goals.
+    """
+    lexicon = Lexicon()
+    asins = lexicon.table(_asin(i) for i in range(env.products))
+    listed_asins = lexicon.table(_SEP + _asin(i).upper() for i in range(env.products))
+    nouns = lexicon.table(f" {word}" for word in NOUNS)
+    attributes = lexicon.table(f" {word}," for word in ATTRIBUTES)
+    last_attributes = lexicon.table(f" {word}" for word in ATTRIBUTES)
+    titles = lexicon.table(_SEP + word.capitalize() for word in ATTRIBUTES)
+    more_titles = lexicon.table(f" {word.capitalize()}" for word in ATTRIBUTES)
+    title_nouns = lexicon.table(f" {word.capitalize()}" for word in NOUNS)
+    colours = lexicon.table(f" with color: {word}" for word in shop_catalogue.COLOURS)
+    sizes = lexicon.table(f", and size: {word}" for word in shop_catalogue.SIZES)
+    caps = lexicon.table(f", and price lower than {10 * n}.00 dollars" for n in range(15))
+    values = lexicon.table(_SEP + word for word in env.values)
+    listed_prices = lexicon.table(f"{_SEP}${n}.0" for n in range(100))
+    prices = lexicon.table(f"{_SEP}Price: ${n}.0" for n in range(100))
+    sheets = lexicon.table(f"{_SEP}Page {i + 1}" for i in range(env.sheets + 1))
+    found = lexicon.table(f" (Total results: {n})" for n in range(env.max_results + 1))
+    kinds = lexicon.table(f"{_SEP}A product for: {name}." for name in CATEGORIES)
+    first, start = lexicon("Instruction: [SEP] Find me"), lexicon("WebShop [SEP] ")
+    search, back = lexicon(f"{_SEP}Search"), lexicon(f"{_SEP}Back to Search")
+    next_page, prev = lexicon(f"{_SEP}Next >"), lexicon(f"{_SEP}< Prev")
+    options = [lexicon(f"{_SEP}color"), lexicon(f"{_SEP}size")]
+    foot = lexicon(_FOOT)
+    no_reviews = lexicon(f"{_SEP}No reviews yet.")
+    bought = lexicon(f"{_SEP}Thank you for shopping with us!")
+
+    def describe(state, params):
+        goal, page = state.goal, state.page
+        on_results, on_item, on_search = page == RESULTS, page == ITEM, page == SEARCH
+        ahead = [jnp.where(on_search, start, 0), first, _take(attributes, goal.attributes[0])]
+        ahead += [_take(last_attributes, goal.attributes[1]), _take(nouns, goal.noun)]
+        ahead += [_take(colours, goal.colour)] + [_take(sizes, goal.size)] * (env.options == 2)
+        ahead += [_take(caps, goal.cap // 10), jnp.where(on_search, search, 0)]
+        ahead.append(jnp.where(on_search | (page == BOUGHT), 0, back))
+        inside = (page >= ITEM) & (page != BOUGHT)
+        ahead.append(jnp.where(on_results, _take(sheets, state.sheet), 0))
+        ahead.append(jnp.where(on_results, _take(found, state.found), 0))
+        ahead.append(jnp.where(inside | (on_results & (state.sheet > 0)), prev, 0))
+        ahead.append(jnp.where(on_results, next_page, 0))
+        listed = shop_catalogue.unpack(state.kinds)
+        rows = [_take(listed_asins, state.listed), _take(titles, listed.attributes[0])]
+        rows += [_take(more_titles, listed.attributes[1]), _take(title_nouns, listed.noun)]
+        rows = jnp.stack([*rows, _take(listed_prices, listed.price)], axis=1)
+        rows = jnp.where((state.listed >= 0)[:, None], rows, 0)
+        product = shop_catalogue.unpack(state.kind)
+        on_page = [[options[o], *v] for o, v in enumerate(_offered(env, state, values))]
+        item = [fragment for option in on_page for fragment in option]
+        item += [_take(titles, product.attributes[0]), _take(more_titles, product.attributes[1])]
+        item += [_take(title_nouns, product.noun), _take(prices, product.price), foot]
+        features = jnp.stack([_take(titles, a) for a in product.attributes])
+        category = _take(kinds, product.noun // shop_catalogue.NOUNS_PER_CATEGORY)
+        behind = [jnp.where(page == DESCRIPTION, category, 0)]
+        behind += [jnp.where(page == REVIEWS, no_reviews, 0), jnp.where(page == BOUGHT, bought, 0)]
+        return jnp.concatenate(
+            [
+                jnp.stack(ahead),
+                rows.reshape(-1),
+                jnp.where(on_item, jnp.stack(item), 0),
+                jnp.where(page == FEATURES, features, 0),
+                jnp.stack(behind),
+            ]
+        )
+
+    clicks = {"next": "next >", "prev": "< prev", "back": "back to search", "buy": "buy now"}
+    names = [clicks.get(name, name) for name in env.action_names[1 + env.items_per_page :]]
+
+    def slots(state, params):
+        return {"asin": jnp.where(state.listed >= 0, _take(asins, state.listed), 0)[:, None]}
+
+    title = 2 * (_longest(ATTRIBUTES) + 1) + _longest(NOUNS)
+    goal = len("WebShop [SEP] Instruction: [SEP] Find me, [SEP] Search") + 2 + title
+    goal += len(" with color: beige, and size: 4xl, and price lower than 140.00 dollars")
+    results = len(f"{_SEP}Back to Search{_SEP}Page 10 (Total results: 10){_SEP}< Prev{_SEP}Next >")
+    results += env.items_per_page * (3 * len(_SEP) + 10 + title + len("$99.0"))
+    item = len(f"{_SEP}Back to Search{_SEP}< Prev{_SEP}color{_SEP}size{_SEP}{_SEP}Price: $99.0")
+    item += 4 * env.options * (len(_SEP) + 5) + title + len(_FOOT)
+    return View(
+        lexicon=lexicon,
+        describe=describe,
+        templates=(
+            template(lexicon, "search"),
+            template(lexicon, "click[{asin}]"),
+            *(template(lexicon, f"click[{name}]") for name in names),
+        ),
+        slots=slots,
+        max_fragments=11 + env.options + max(5 * env.items_per_page, 5 + 5 * env.options),
+        max_bytes=goal + max(results, item),
+        max_command_bytes=len("click[back to search]"),
+        query=_query(env, lexicon),
+        rules=RULES.format(
+            items="clicking on its number",
+            commands="click[x] for any x that can be clicked on the page, in small letters",
+        ),
+    )
+
+
+WORDINGS = {"compact": compact, "faithful": faithful}

@@ -1,0 +1,114 @@
+"""Playing in the terminal: what is told to whom, what replies come to, and bad flags."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+import envs
+from launchers import play
+
+
+def played(player, replies=(), seed=0, name="Coin-v1", **options):
+    """(return, what was told) of an episode; replies run out as control-D does."""
+    env, params = envs.make(name, **options)
+    told, replies = [], iter(replies)
+
+    def ask(prompt):
+        reply = next(replies, None)
+        if reply is None:
+            raise EOFError
+        return reply
+
+    total = play.play(env, params, player, jax.random.key(seed), ask=ask, tell=told.append)
+    return total, told
+
+
+def test_the_expert_finds_the_coin():
+    total, told = played("expert", wording="faithful", quest_length=2)
+    assert total == 1.0
+    assert told[0].startswith("You are in a house") and told[1].startswith("\n-= ")
+    moves = [line for line in told if line.startswith("> ")]
+    assert moves[0].startswith("> go ") and moves[1:] == ["> take coin"]
+    assert told[-2] == "\nYou pick up the coin from the ground."
+    assert told[-1] == "\nsuccess after 2 steps, return 1"
+
+
+def test_a_person_writes_commands():
+    # One room, with the coin in it and no exit.
+    options = {"quest_length": 1, "distractors": 0, "illegal_reward": -0.5}
+    total, told = played("person", ["?", "north", "dance", "  TAKE "], **options)
+    assert total == 0.0
+    assert told[2:4] == ["[take]", "take"]
+    assert [line for line in told if line.startswith("reward")] == [
+        "reward -0.5, illegal",
+        "reward -0.5, illegal",
+        "reward 1",
+    ]
+    assert told[-1] == "\nsuccess after 3 steps, return 0"
+
+
+def test_a_person_leaves():
+    _, told = played("person", ["what" * 50], quest_length=1, distractors=0)
+    assert told[-2].endswith(": coin") or told[-2] == "[take]"
+    assert told[-1] == "\nleft after 1 step, return 0"
+
+
+def test_random_play_is_legal_and_repeats():
+    first = played("random", max_steps_in_episode=5)
+    assert first == played("random", max_steps_in_episode=5)
+    assert not any("illegal" in line for line in first[1])
+    assert played("random", seed=1)[1] != first[1]
+
+
+def test_an_environment_without_text_shows_its_observation():
+    total, told = played("person", ["1", "0", "left"], name="CartPole-v1")
+    assert total == 3.0 and told[0].startswith("\n[") and told[1] == "[0, 1]"
+    with pytest.raises(NotImplementedError, match="no expert"):
+        played("expert", name="CartPole-v1")
+
+
+def test_options_are_written_as_arguments():
+    assert play.parse_options("") == {}
+    text = "size=(5, 7), sight=walls, goal_reward=-1.5, layout='random'"
+    options = {"size": (5, 7), "sight": "walls", "goal_reward": -1.5, "layout": "random"}
+    assert play.parse_options(text) == options
+    for wrong in ("size", "size=", "**{}", "a=b()", ") + f("):
+        with pytest.raises(ValueError, match="expected name=value"):
+            play.parse_options(wrong)
+
+
+def call(*arguments, text=""):
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    return subprocess.run(
+        [sys.executable, "-m", "launchers.play", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+
+
+def test_the_command_line():
+    done = call("--env=NumberLine-v1", "--options=length=1", text="+\n-\n")
+    assert done.returncode == 0, done.stderr
+    assert "success after" in done.stdout and "[-, +]" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, word",
+    [
+        ([], "--env is missing"),
+        (["Coin-v1"], "'Coin-v1' is no flag"),
+        (["--env=Coin-v1", "--options=quest=2"], "no option 'quest'"),
+        (["--env=Coin-v1", "--wording=terse"], "expected one of compact, faithful"),
+    ],
+)
+def test_one_line_says_what_is_wrong(arguments, word):
+    done = call(*arguments)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert done.returncode == 2 and len(lines) == 1 and word in lines[0], done.stderr
+    assert "Traceback" not in done.stderr
