@@ -14,10 +14,17 @@ _OURS: dict[str, tuple[str, str]] = {
     "Coin-v1": ("envs.coin", "Coin"),
     "EZPoints-v1": ("envs.points", "EZPoints"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
+    "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
+    "Household-v1": ("envs.household", "Household"),
     "Maze-v1": ("envs.maze", "Maze"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
     "Points24-v1": ("envs.points", "Points24"),
+    "Screens-v1": ("envs.screens", "Screens"),
+    "SearchQA-v1": ("envs.search_qa", "SearchQA"),
+    "Shop-v1": ("envs.shop", "Shop"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
+    "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),
     "Wordle-v1": ("envs.wordle", "Wordle"),
 }
 _REGISTERED: dict[str, Callable[..., Environment]] = {}

@@ -53,7 +53,6 @@ class Wordle(Environment):
     vocabulary: tuple[str, ...] = ()
 
     num_codes: ClassVar[int] = 80
-    costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.wordings.wordle"
 
     def __post_init__(self):

@@ -21,14 +21,14 @@ NONE = 255
 ALL = np.uint32(0xFFFFFFFF)
 TASKS = ("put", "look", "clean", "heat", "cool", "two")
 PUT, LOOK, CLEAN, HEAT, COOL, TWO = range(6)
-# Verbs of the actions. A verb of `RANGED` takes a slot as its argument, in this order; the others
-# are about where the agent is and what it holds.
+# Verbs of the actions. The first takes a receptacle, the next three a thing; the others are about
+# where the agent is and what it holds.
 VERBS = (
-    *("go", "take", "use", "examine", "slice"),
-    *("open", "close", "move", "heat", "cool", "clean", "examine here", "inventory", "look"),
+    *("go", "take", "use", "slice", "open", "close", "move", "heat", "cool", "clean"),
+    *("examine here", "examine held", "inventory", "look"),
 )
-GO, TAKE, USE, EXAMINE, SLICE = range(5)
-OPEN, CLOSE, MOVE, WARM, CHILL, WASH, EXAMINE_HERE, INVENTORY, LOOK_AROUND = range(5, 14)
+GO, TAKE, USE, SLICE, OPEN, CLOSE, MOVE, WARM, CHILL, WASH = range(10)
+EXAMINE_HERE, EXAMINE_HELD, INVENTORY, LOOK_AROUND = range(10, 14)
 # What the agent is told: 0 at the start, 1 + verb after a legal action, and this after others.
 WELCOME = 0
 REJECTED = 1 + len(VERBS)
@@ -219,15 +219,15 @@ def furnish(
 def split(action: jax.Array, receptacles: int, objects: int) -> tuple[jax.Array, jax.Array]:
     """(verb, slot) of an action's number; the slot counts for verbs up to SLICE."""
     after = action - receptacles
-    goes, ranged = after < 0, after < 4 * objects
-    verb = jnp.where(ranged, TAKE + after // objects, OPEN + after - 4 * objects)
+    goes, ranged = after < 0, after < 3 * objects
+    verb = jnp.where(ranged, TAKE + after // objects, OPEN + after - 3 * objects)
     return jnp.where(goes, GO, verb), jnp.where(goes, action, after % objects)
 
 
 def join(verb: jax.Array, slot: jax.Array, receptacles: int, objects: int) -> jax.Array:
     """An action's number, the inverse of `split`."""
     ranged = receptacles + (verb - TAKE) * objects + slot
-    single = receptacles + 4 * objects + verb - OPEN
+    single = receptacles + 3 * objects + verb - OPEN
     return jnp.where(verb == GO, slot, jnp.where(verb < OPEN, ranged, single)).astype(jnp.int32)
 
 
@@ -250,7 +250,8 @@ def admissible(house: House) -> tuple[jax.Array, ...]:
     """Sets of admissible arguments for the verbs GO to SLICE, then the set of the other verbs.
 
     Heating, cooling and washing need the appliance but not its door, and may be repeated; slicing
-    reaches into a closed receptacle. Both are so in the reference.
+    reaches into a closed receptacle; only what is held can be examined. So it is in the episodes
+    recorded (the last in spite of the domain, which would allow things in view).
     """
     home, here, hand = house.home, house.location, house.hand
     lying = things_here(house)
@@ -266,6 +267,7 @@ def admissible(house: House) -> tuple[jax.Array, ...]:
         CHILL: has(home.fridges, here) & has(home.coolable, hand),
         WASH: has(home.sinks, here) & has(home.cleanable, hand),
         EXAMINE_HERE: here >= 0,
+        EXAMINE_HELD: hand >= 0,
         INVENTORY: True,
         LOOK_AROUND: True,
     }
@@ -276,14 +278,13 @@ def admissible(house: House) -> tuple[jax.Array, ...]:
         home.receptacles & ~only(here),
         jnp.where(empty, view & home.portable, 0),
         lying & home.toggleable,
-        view | only(hand),
         jnp.where(has(home.sharp, hand), lying & home.sliceable, 0),
         others,
     )
 
 
 def legal(house: House) -> jax.Array:
-    """Admissible actions, bool[R + 4 M + 9]."""
+    """Admissible actions, bool[R + 3 M + 10]."""
     receptacles, objects = house.home.receptacle_class.shape[0], house.where.shape[0]
     go, *ranged, others = admissible(house)
     sets = [unpack(go, receptacles), *(unpack(word, objects) for word in ranged)]
@@ -298,7 +299,7 @@ def is_legal(house: House, action: jax.Array) -> jax.Array:
     allowed = has(others, verb)
     for ranged_verb, word in enumerate(ranged):
         allowed = jnp.where(verb == ranged_verb, has(word, slot), allowed)
-    return allowed & (action >= 0) & (action < receptacles + 4 * objects + len(VERBS) - OPEN)
+    return allowed & (action >= 0) & (action < receptacles + 3 * objects + len(VERBS) - OPEN)
 
 
 def act(house: House, action: jax.Array) -> House:

@@ -32,10 +32,10 @@ OBJECTS = tuple(
 SHORT = dict(
     pair.split("=")
     for pair in """
-    BathtubBasin=bath Cabinet=cab CoffeeMachine=brewer CoffeeTable=coffee CounterTop=counter
-    DiningTable=table Dresser=chest GarbageCan=bin HandTowelHolder=hook LaundryHamper=hamper
-    Microwave=micro PaintingHanger=nail SideTable=side SinkBasin=sink StoveBurner=stove
-    ToiletPaperHanger=holder TowelHolder=rail TVStand=stand
+    ArmChair=chair BathtubBasin=bath Cabinet=cab CoffeeMachine=brewer CoffeeTable=coffee
+    CounterTop=top DiningTable=table Dresser=chest GarbageCan=bin HandTowelHolder=hook
+    LaundryHamper=hamper Microwave=micro PaintingHanger=nail SideTable=side SinkBasin=sink
+    StoveBurner=stove ToiletPaperHanger=holder TowelHolder=rail TVStand=stand
     AlarmClock=alarm BaseballBat=bat BasketBall=ball ButterKnife=butter CellPhone=phone
     CreditCard=card DeskLamp=lamp DishSponge=sponge FloorLamp=light Glassbottle=bottle
     HandTowel=flannel KeyChain=keys Newspaper=paper PaperTowel=napkin PepperShaker=pepper

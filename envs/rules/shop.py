@@ -4,6 +4,8 @@ Read in code: WebShop `web_agent_text_env` (pages), `engine/goal` (goals, reward
 Lucene's over the product's text; the one here ranks by the same kind of weights, in closed form.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,21 +19,21 @@ _RADIX = len(shop_catalogue.VOCABULARY) + 1
 
 
 def encode_query(words: jax.Array) -> jax.Array:
-    """A number for words i32[MAX_WORDS] (-1 for none), i32[]; the first word weighs most."""
+    """A number for the words i32[MAX_WORDS] (-1 for none) in any order, i32[]."""
     code = jnp.zeros((), jnp.int32)
-    for i in range(MAX_WORDS):
-        code = code * _RADIX + (words[i] + 1)
+    for word in jnp.sort(words)[::-1]:
+        code = code * _RADIX + (word + 1)
     return code
 
 
 def decode_query(code: jax.Array) -> jax.Array:
-    """Words i32[MAX_WORDS] of a number, -1 for none."""
+    """Words i32[MAX_WORDS] of a number, the highest first, -1 for none."""
     digits = [(code // _RADIX**i) % _RADIX - 1 for i in reversed(range(MAX_WORDS))]
     return jnp.stack(digits)
 
 
 def is_query(code: jax.Array) -> jax.Array:
-    """Whether a number is that of a query with at least one word, and that one first, bool[]."""
+    """Whether a number can be that of a query with at least one word, bool[]."""
     return (code >= _RADIX ** (MAX_WORDS - 1)) & (code < _RADIX**MAX_WORDS)
 
 
@@ -49,37 +51,97 @@ def contains(catalogue: Catalogue, word: jax.Array) -> jax.Array:
     return (product.noun == word) | (titled & (attribute >= 0)) | ((offered == 1) & (value >= 0))
 
 
-def rank(catalogue: Catalogue, words: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(place of each product in the results, u8[P]; how many products match, i32[]).
+class Results(NamedTuple):
+    """What a query finds, in classes of equal score; N = 2^MAX_WORDS - 1 subsets of its words.
+
+    members u32[N, W]: products of the score of each subset, a bit a product. above i32[N]: how many
+    products score higher. size i32[N]: how many are in the class. matches i32[]: found in all.
+    """
+
+    members: jax.Array
+    above: jax.Array
+    size: jax.Array
+    matches: jax.Array
+
+
+def _count(masks: jax.Array) -> jax.Array:
+    """Bits set in u32[..., W], i32[...]."""
+    return jnp.sum(jax.lax.population_count(masks), axis=-1, dtype=jnp.int32)
+
+
+def search(catalogue: Catalogue, words: jax.Array) -> Results:
+    """Ranks the products for a query, words i32[MAX_WORDS] with -1 for none.
 
     Products are ordered by score(p) = sum over the query's words w in p of idf(w), highest first,
     ties by product number. idf(w) = log(1 + (P - df + 1/2) / (df + 1/2)) is BM25's, with df the
     products that have w; it is rounded to 1/64, so that equal scores are equal everywhere.
+
+    Four words make at most 15 different scores, so nothing is sorted: sets of products are bit
+    masks, and what stands at a place of the results follows from the sizes of the sets.
     """
     products = catalogue.kind.shape[0]
     df = np.arange(products + 1)
     idf = np.round(64 * np.log1p((products - df + 0.5) / (df + 0.5))).astype(np.int32)
-    score = jnp.zeros(products, jnp.int32)
-    for i in range(words.shape[0]):
-        found = contains(catalogue, words[i])
-        weight = jnp.asarray(idf)[jnp.sum(found, dtype=jnp.int32)]
-        score = score + jnp.where(found, weight, 0)
-    # Places by counting, since a sort of every episode's products at every step is slower.
-    key = score * products + np.arange(products, dtype=np.int32)[::-1]
-    place = jnp.sum(key[None, :] > key[:, None], axis=1, dtype=jnp.int32)
-    return place.astype(jnp.uint8), jnp.sum(score > 0, dtype=jnp.int32)
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    padding = -products % 32
+
+    having = []
+    for i in range(MAX_WORDS):
+        found = jnp.pad(contains(catalogue, words[i]), (0, padding)).reshape(-1, 32)
+        having.append(jnp.sum(jnp.where(found, bits, 0), axis=1, dtype=jnp.uint32))
+    having = jnp.stack(having)
+    weight = jnp.where(words >= 0, jnp.asarray(idf)[_count(having)], 0)
+
+    subset = np.arange(1, 2**MAX_WORDS)[:, None] >> np.arange(MAX_WORDS) & 1
+    exactly = jnp.where(subset[:, :, None] == 1, having, ~having)
+    exactly = jax.lax.reduce_and(exactly, axes=(1,))
+    score = jnp.sum(subset * weight, axis=1, dtype=jnp.int32)
+    size = _count(exactly)
+    same, higher = score[:, None] == score, score[:, None] < score
+    members = jax.lax.reduce_or(jnp.where(same[:, :, None], exactly, 0), axes=(1,))
+    return Results(
+        members=members,
+        above=jnp.sum(jnp.where(higher, size, 0), axis=1, dtype=jnp.int32),
+        size=jnp.sum(jnp.where(same, size, 0), axis=1, dtype=jnp.int32),
+        matches=jnp.sum(size, dtype=jnp.int32),
+    )
 
 
-def at_places(
-    place: jax.Array, places: jax.Array, found: jax.Array, values: jax.Array
-) -> jax.Array:
-    """Values [P] of the products at `places` [I] of the results, u32[I]; 0 beyond those found."""
-    there = (place.astype(jnp.int32) == places[:, None]) & (places < found)[:, None]
-    return jnp.sum(jnp.where(there, values, 0), axis=1, dtype=jnp.uint32)
+def product_at(results: Results, place: jax.Array) -> jax.Array:
+    """Product at a place of the results, i32[]; nothing in particular where none stands."""
+    here = (results.above <= place) & (place < results.above + results.size)
+    # Subsets of equal score have equal members, so that the maximum picks them.
+    mask = jnp.max(jnp.where(here[:, None], results.members, 0), axis=0)
+    left = place - jnp.max(jnp.where(here, results.above, 0))
+    counts = jax.lax.population_count(mask).astype(jnp.int32)
+    before = jnp.cumsum(counts) - counts
+    word = (before <= left) & (left < before + counts)
+    number = jnp.sum(jnp.where(word, 32 * np.arange(mask.shape[0]), 0), dtype=jnp.int32)
+    left = left - jnp.sum(jnp.where(word, before, 0), dtype=jnp.int32)
+    bits = jnp.max(jnp.where(word, mask, 0))
+    # Halves of halves: how many bits are set below tells in which one the bit in question is.
+    for width in (16, 8, 4, 2, 1):
+        below = jax.lax.population_count(bits & np.uint32(2**width - 1)).astype(jnp.int32)
+        upper = left >= below
+        left = jnp.where(upper, left - below, left)
+        bits = jnp.where(upper, bits >> width, bits)
+        number = number + jnp.where(upper, width, 0)
+    return number
 
 
-def score(kind: jax.Array, colour: jax.Array, size: jax.Array, goal: Goal, options: int):
-    """Reward of buying a product with chosen colour and size (word number + 1, 0: none), f32[].
+def place_of(results: Results, product: jax.Array) -> jax.Array:
+    """Place of a product in the results, i32[]; -1 where it is not found."""
+    numbers = np.arange(32 * results.members.shape[1]).reshape(-1, 32)
+    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    single = jnp.sum(jnp.where(numbers == product, bits, 0), axis=1, dtype=jnp.uint32)
+    lower = jnp.sum(jnp.where(numbers < product, bits, 0), axis=1, dtype=jnp.uint32)
+    inside = jnp.any(results.members & single != 0, axis=1)
+    place = results.above + _count(results.members & lower)
+    return jnp.max(jnp.where(inside, place, -1))
+
+
+def score(kind: jax.Array, chosen: jax.Array, goal: Goal) -> jax.Array:
+    """Reward of buying a product, f32[]; chosen u8[options]: value of each option + 1, 0 for none.
 
         r = r_type (n_att + n_opt + [price <= cap]) / (|att| + |opt| + 1)
 
@@ -92,8 +154,7 @@ def score(kind: jax.Array, colour: jax.Array, size: jax.Array, goal: Goal, optio
     for i in range(2):
         wanted = goal.attributes[i].astype(jnp.int32)
         points = points + sum(attribute == wanted for attribute in product.attributes)
-    points = points + (colour == goal.colour + 1)
-    if options == 2:
-        points = points + (size == goal.size + 1)
-    right = product.noun == goal.noun
-    return jnp.where(right, points.astype(jnp.float32) / (3 + options), 0.0)
+    for option in range(chosen.shape[0]):
+        points = points + (chosen[option] == (goal.colour, goal.size)[option] + 1)
+    total = 2 + chosen.shape[0] + 1
+    return jnp.where(product.noun == goal.noun, points.astype(jnp.float32) / total, 0.0)

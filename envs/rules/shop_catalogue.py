@@ -20,27 +20,27 @@ import numpy as np
 from flax import struct
 
 CATEGORIES = {
-    "clothing": "shirt coat skirt dress scarf gloves socks belt",
-    "kitchen": "mug bowl plate kettle pan knife spoon tray",
+    "clothing": "shirt coat skirt dress scarf hat socks belt",
+    "kitchen": "mug bowl plate jug pan knife spoon tray",
     "furniture": "chair table desk shelf stool bench sofa bed",
-    "electronics": "lamp phone radio camera clock laptop mouse screen",
-    "food": "tea coffee bread cookie honey juice pasta snack",
-    "beauty": "soap comb lotion brush towel cream razor mirror",
-    "toys": "doll kite puzzle ball robot drum dice yoyo",
-    "garden": "shovel rake hose pot seeds fence tent bucket",
+    "electronics": "lamp phone radio drone clock cable mouse fan",
+    "food": "tea bread rice honey juice pasta snack jam",
+    "beauty": "soap comb gel brush towel cream razor wig",
+    "toys": "doll kite ball robot drum dice yoyo train",
+    "garden": "spade rake hose pot seeds fence tent vase",
 }
 NOUNS = tuple(" ".join(CATEGORIES.values()).split())
 NOUNS_PER_CATEGORY = len(NOUNS) // len(CATEGORIES)
 ATTRIBUTES = (
     *("soft", "firm", "light", "heavy", "warm", "cool", "slim", "wide", "thin", "thick", "long"),
-    *("short", "round", "square", "flat", "curved", "plain", "shiny", "matte", "rough", "smooth"),
-    *("quiet", "sturdy", "modern", "retro", "rustic", "fancy", "simple", "cotton", "wool", "silk"),
-    *("linen", "leather", "wooden", "steel", "glass", "paper", "rubber", "bamboo", "copper"),
-    *("fresh", "dry", "pure", "vegan", "local", "sealed", "folded", "woven"),
+    *("short", "round", "oval", "flat", "bent", "plain", "shiny", "matte", "rough", "sleek"),
+    *("quiet", "tough", "new", "retro", "rural", "fancy", "basic", "cord", "wool", "silk", "linen"),
+    *("felt", "oak", "steel", "glass", "paper", "cork", "cane", "tin", "fresh", "dry", "pure"),
+    *("vegan", "local", "boxed", "mini", "woven"),
 )
 COLOURS = (
     *("red", "blue", "green", "black", "white", "grey"),
-    *("pink", "brown", "purple", "orange", "yellow", "beige"),
+    *("pink", "brown", "teal", "gold", "lime", "beige"),
 )
 SIZES = ("xs", "s", "m", "l", "xl", "2xl", "3xl", "4xl")
 VALUES = COLOURS + SIZES
@@ -119,8 +119,8 @@ def build(uniforms: np.ndarray | jax.Array, products: int, options: int) -> Cata
     )
 
     def pick(u, low, high):
-        """Integers of [low, high]."""
-        return low + (u * (high - low + 1)).astype(array.int32)
+        """Integers of [low, high]; the product may round up to the end of the interval."""
+        return array.minimum(low + (u * (high - low + 1)).astype(array.int32), high)
 
     def shuffled(u, words):
         """A random order of the words for each family, i32[families, words]."""
@@ -129,7 +129,7 @@ def build(uniforms: np.ndarray | jax.Array, products: int, options: int) -> Cata
     def offered(u, words, count):
         """Masks of the first `count` of shuffled words and of the next `count`, [families, 2]."""
         bits = np.uint32(1) << shuffled(u, words).astype(array.uint32)
-        place = np.arange(len(words)) // 1
+        place = np.arange(len(words))
         sets = (place < count[:, None]), (place >= count[:, None]) & (place < 2 * count[:, None])
         return [array.sum(array.where(s, bits, 0), axis=1, dtype=array.uint32) for s in sets]
 
@@ -191,7 +191,7 @@ def draw_goal(key: jax.Array, catalogue: Catalogue, options: int, split: str) ->
     """
     products = catalogue.kind.shape[0]
     uniforms = jax.random.uniform(key, (3 + len(VALUES),))
-    target = (uniforms[0] * products).astype(jnp.int32)
+    target = jnp.minimum((uniforms[0] * products).astype(jnp.int32), products - 1)
     kind, offer = row(catalogue, target)
     product = unpack(kind)
     shift = 0 if split == "unseen" else 1 + (uniforms[1] >= 0.5).astype(jnp.int32)

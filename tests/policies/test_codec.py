@@ -107,7 +107,9 @@ def test_replies_parse_to_their_commands(name, grammar):
     # Command 2 is "go " with an absent way: it is written, and nothing recognises it.
     assert np.asarray(parsed.actions)[:, 0].tolist() == [0, 1, -1, 3]
     assert parsed.valid_format.all()
-    last = np.take_along_axis(np.asarray(written.tokens), np.asarray(written.length)[:, None] - 1, 1)
+    last = np.take_along_axis(
+        np.asarray(written.tokens), np.asarray(written.length)[:, None] - 1, 1
+    )
     assert (last == codec.end).all()
 
 

@@ -34,6 +34,8 @@ EQUIVALENT = [
     ("Coin-v1", (("quest_length", 1), ("distractors", 0)), ()),
     ("EZPoints-v1", (), ()),
     ("FrozenLake-v1", (), ()),
+    ("FunctionGym-v1", (), ()),
+    ("FunctionGym-v1", (("memory", 0),), ()),
     ("Maze-v1", (), ()),
     *(("Maze-v1", (), (("sight", sight),)) for sight in ("position", "goal", "walls")),
     ("NumberLine-v1", (("length", 12),), ()),

@@ -1,0 +1,154 @@
+"""Scripted policies of the household: a planner, and the same with only what was seen.
+
+Costs are counted in actions. They are exact for tasks with one thing, so that a planner that knows
+where everything is takes a shortest way; with two things it looks ahead over both, and falls short
+only in which door it opens first.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envs.rules import household as rules
+from envs.rules import household_classes as classes
+from envs.rules.household import CLEAN, COOL, HEAT, House, has, only, unpack
+
+SUBGOALS = ("find", "take", "transform", "place")
+FIND, FETCH, TRANSFORM, PLACE = range(4)
+# More than any plan costs.
+FAR = 1000
+
+
+class Plan(NamedTuple):
+    """The next action, as verb and slot, and the sub-goal that it serves; i32[] each."""
+
+    verb: jax.Array
+    slot: jax.Array
+    subgoal: jax.Array
+
+
+def everything(house: House) -> jax.Array:
+    """What the planner with full information knows: the set of all things."""
+    return jnp.full((), rules.ALL)
+
+
+def remembered(house: House) -> jax.Array:
+    """What an agent that forgets nothing knows: the set of things in places it has seen."""
+    return rules.pack(has(house.seen, house.where)) | only(house.hand)
+
+
+def _choose(first: jax.Array, then: Plan, otherwise: Plan) -> Plan:
+    return jax.tree.map(lambda a, b: jnp.where(first, a, b), then, otherwise)
+
+
+def _plan(verb: jax.Array | int, slot: jax.Array | int, subgoal: int) -> Plan:
+    return Plan(*(jnp.asarray(x, jnp.int32) for x in (verb, slot, subgoal)))
+
+
+def plan(house: House, known: jax.Array) -> Plan:
+    """What to do next, for an agent that knows where the things in the set `known` are."""
+    home, here = house.home, house.location.astype(jnp.int32)
+    receptacles, objects = home.receptacle_class.shape[0], house.where.shape[0]
+    stands, things = np.arange(receptacles), np.arange(objects)
+    where, hand = house.where.astype(jnp.int32), house.hand
+    shut = unpack(~rules.accessible(house), receptacles).astype(jnp.int32)
+    away = (stands != here).astype(jnp.int32)
+    between = 1 - np.eye(receptacles, dtype=np.int32)
+    two, look = home.task == rules.TWO, home.task == rules.LOOK
+    wanted, places = unpack(home.wanted, objects), unpack(home.places, receptacles)
+    appliances = unpack(
+        jnp.where(
+            home.task == CLEAN,
+            home.sinks,
+            jnp.where(home.task == HEAT, home.microwaves, home.fridges),
+        ),
+        receptacles,
+    )
+    transforms = (home.task == CLEAN) | (home.task == HEAT) | (home.task == COOL)
+    changed = jnp.where(
+        home.task == CLEAN, house.clean, jnp.where(home.task == HEAT, house.hot, house.cool)
+    )
+    ready = unpack(changed, objects) | ~transforms
+    change = jnp.where(
+        home.task == CLEAN, rules.WASH, jnp.where(home.task == HEAT, rules.WARM, rules.CHILL)
+    )
+
+    def at(value: jax.Array, slot: jax.Array) -> jax.Array:
+        return value[jnp.clip(slot, 0, value.shape[0] - 1)]
+
+    def reach(stand: jax.Array, verb: jax.Array | int, slot: jax.Array, subgoal: int) -> Plan:
+        """Go there, open it, act."""
+        arrived = _choose(
+            at(shut, stand) == 1,
+            _plan(rules.OPEN, 0, subgoal),
+            _plan(verb, slot, subgoal),
+        )
+        return _choose(stand == here, arrived, _plan(rules.GO, stand, subgoal))
+
+    # Where things of the goal have been put already, if two must meet.
+    count = jnp.sum((where[:, None] == stands) & wanted[:, None] & places, axis=0)
+    most = jnp.where(places, count, -1)
+    meeting = places & (~two | (most == jnp.max(most)))
+    # Cost of delivering from each receptacle, and of changing first: the appliance's door may stay
+    # shut.
+    deliver = jnp.min(jnp.where(meeting, between + shut, FAR), axis=1)
+    treat = jnp.min(jnp.where(appliances, between + 1 + deliver, FAR), axis=1)
+
+    # Lamps: which are known, and the way from each receptacle to the nearest.
+    lamps = unpack(home.lamps & known, objects)
+    way = jnp.where(lamps, where[None, :] != stands[:, None], FAR).astype(jnp.int32)
+    light = jnp.where(jnp.any(lamps), jnp.min(way, axis=1), 0)
+
+    # Empty hands: which thing to fetch.
+    met = at(meeting, where) & (where >= 0)
+    free = wanted & unpack(known, objects) & (where >= 0) & ~(two & met)
+    fetch = at(away, where) + at(shut, where)
+    onwards = jnp.where(ready, at(deliver, where), at(treat, where))
+    onwards = jnp.where(look, at(light, where), onwards)
+    together = where[:, None] == where[None, :]
+    other = jnp.where(together, 0, at(shut, where)[None, :])
+    other = jnp.where(free[None, :] & (things[:, None] != things), other, FAR)
+    second = jnp.min(other, axis=1)
+    second = jnp.where((jnp.max(most) > 0) | (second == FAR), 0, second)
+    cost = jnp.where(free, fetch + jnp.where(two, second, onwards), FAR)
+    target = jnp.argmin(cost)
+    take = reach(at(where, target), rules.TAKE, target, FETCH)
+
+    # Nothing known to fetch, or no lamp: look where it may be, open furniture first.
+    def search(kind: jax.Array) -> Plan:
+        held = jnp.asarray(classes.HOLDS)[
+            jnp.minimum(home.receptacle_class, len(classes.RECEPTACLES) - 1), kind
+        ]
+        unseen = unpack(home.receptacles & ~house.seen, receptacles)
+        effort = away + shut + jnp.where(held, 0, 10)
+        nearest = jnp.argmin(jnp.where(unseen, effort, FAR))
+        searching = reach(nearest, rules.LOOK_AROUND, 0, FIND)
+        return _choose(jnp.any(unseen), searching, _plan(rules.LOOK_AROUND, 0, FIND))
+
+    empty = _choose(jnp.any(free), take, search(home.goal_object))
+
+    # The right thing in hand.
+    place = jnp.argmin(jnp.where(meeting, away + shut, FAR))
+    put = reach(place, rules.MOVE, 0, PLACE)
+    appliance = jnp.argmin(jnp.where(appliances, away + deliver, FAR))
+    treated = _choose(
+        appliance == here, _plan(change, 0, TRANSFORM), _plan(rules.GO, appliance, TRANSFORM)
+    )
+    lamp = jnp.argmin(jnp.where(lamps, where != here, FAR))
+    lamp_place = at(where, lamp)
+    lit = _choose(
+        lamp_place == here,
+        _plan(rules.USE, lamp, TRANSFORM),
+        _plan(rules.GO, lamp_place, TRANSFORM),
+    )
+    lit = _choose(jnp.any(lamps), lit, search(home.goal_place))
+    holding = _choose(look, lit, _choose(at(ready, hand), put, treated))
+
+    # The wrong thing in hand: put it down.
+    fits = unpack(at(home.fits, hand), receptacles)
+    aside = jnp.argmin(jnp.where(fits, away + shut, FAR))
+    drop = reach(aside, rules.MOVE, 0, FETCH)
+    holding = _choose(at(wanted, hand), holding, drop)
+    return _choose(hand < 0, empty, holding)

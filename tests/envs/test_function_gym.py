@@ -1,0 +1,349 @@
+"""FunctionGym against UserRL's recorded episodes, its tables against Python, and its words."""
+
+import functools
+import gzip
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import envs
+from envs import function_gym as gym
+from envs.rules import function_gym as rules
+from envs.text import join, make_grammar, parse
+
+DATA = pathlib.Path(__file__).parents[1] / "data" / "functiongym.json.gz"
+EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
+# UserRL's game as it was recorded: its functions, its messages and nothing besides.
+RECORDED = {
+    "modulus": 0,
+    "functions": tuple(episode["rule"] for episode in EPISODES),
+    "memory": 0,
+    "largest": 3200,
+    "wording": "faithful",
+}
+SIZE = 48
+
+
+@functools.cache
+def functions(**options):
+    """(env, params, reset of a key, step of state and action), compiled once."""
+    env, params = envs.make("FunctionGym-v1", **options)
+    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
+    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
+
+
+@functools.cache
+def reader(**options):
+    """Action number of a reply's text, by the bare grammar."""
+    env, params = envs.make("FunctionGym-v1", **options)
+    slots = env.view.slots(None, params)
+
+    @jax.jit
+    def read(reply, length):
+        return parse(make_grammar("bare"), env.view, slots, reply, length).actions[0]
+
+    return lambda text: int(read(np.frombuffer(text.encode().ljust(SIZE), np.uint8), len(text)))
+
+
+@functools.cache
+def teller(**options):
+    """What is said in a state, as a string; its bounds are held."""
+    env, params = envs.make("FunctionGym-v1", **options)
+    describe = jax.jit(
+        lambda state: (env.describe(state, params), env.view.describe(state, params))
+    )
+
+    def tell(state):
+        text, fragments = describe(state)
+        said = join(env.view.lexicon, text.fragments[0])
+        assert said == join(env.view.lexicon, fragments)
+        assert int(text.length[0]) <= env.view.max_fragments
+        assert len(said.encode()) <= env.view.max_bytes
+        return said
+
+    return tell
+
+
+def task(expression, *numbers, **options):
+    """First state with this function and test case."""
+    env, _, reset, _ = functions(**options)
+    known = env.functions or (rules.SMALL if env.modulus else rules.FOUR)
+    return reset(jax.random.key(0)).replace(
+        function=jnp.int32(known.index(expression)),
+        case=jnp.int32(
+            env.probe_action(*numbers) - env.probe_action(*[env.modulus == 0] * len(numbers))
+        ),
+    )
+
+
+@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: str(e["seed"]))
+def test_recorded_episode(episode):
+    env, params, _, step = functions(**RECORDED)
+    state = task(episode["rule"], *episode["test_case"], **RECORDED)
+    assert teller(**RECORDED)(state) == episode["obs0"]
+    assert int(env.tables.answer[int(state.function), int(state.case)]) == episode["expected"]
+    for recorded in episode["steps"]:
+        action = reader(**RECORDED)(recorded["action"])
+        _, state, reward, terminated, info = step(state, action)
+        assert teller(**RECORDED)(state) == recorded["obs"]
+        assert float(reward) == recorded["reward"]
+        assert bool(terminated) == recorded["terminated"]
+        assert bool(env.is_truncated(state, params)) == recorded["truncated"]
+        assert bool(info["valid"]) == (recorded["action"] != "hello")
+    assert bool(info["success"]) == (recorded["reward"] == 1)
+
+
+def test_answers_are_right_to_within_a_millionth():
+    env, _, _, step = functions(**RECORDED)
+    # 7 / (2 - 7) * 10 is -14.0 but for rounding: -14.000000000000002 would do as well.
+    state = task("a / (c - b) * d", 7, 7, 2, 10, **RECORDED)
+    read = reader(**RECORDED)
+    for text, reward in (("-14.0", 1.0), ("-14", 1.0), ("14", 0.0), ("-14.5", 0.0), ("x", 0.0)):
+        assert float(step(state, read(f"[answer] {text}"))[2]) == reward
+    assert read("[answer] -14.0") == env.answer_action(-14.0) == env.answer_action(-14.0 + 1e-7)
+    assert env.answer_action(0.5) == env.answer_action(99999) == read("[answer] 0.123456")
+    assert read("[action] 7 1 5 9") == env.probe_action(7, 1, 5, 9)
+    assert read("[Action]  7 1.0 5 9") == env.probe_action(7, 1, 5, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ("[action] 1 2 3 4 5", "count"),
+        ("[action]", "count"),
+        ("[action] 1 2 3 11", "malformed"),
+        ("[action] 1 2 3 0", "malformed"),
+        ("[search]", "search"),
+        ("[search] anything", "search"),
+        ("[finish]", "finish"),
+        ("[answer]", "wrong"),
+        ("[try] 1 2 3 4", "malformed"),
+        ("action 1 2 3 4", "malformed"),
+        ("", "malformed"),
+    ],
+)
+def test_free_text(text, event):
+    state = task("a / (c - b) * d", 7, 7, 2, 10, **RECORDED)
+    *_, step = functions(**RECORDED)
+    after = step(state, reader(**RECORDED)(text))[1]
+    assert gym.EVENTS[int(after.event)] == event
+
+
+def test_scripted_small_game():
+    env, params, _, step = functions()
+    state, tell, read = task("a*b + 1", 3, 7), teller(), reader()
+    said = [tell(state)]
+    for text in ("3 7", "2 4", "what?", "test", "0 5", "=1"):
+        observation, state, reward, done, info = step(state, read(text))
+        said.append(tell(state))
+        assert (float(reward), bool(done)) == (0.0, False) or text == "=1"
+    # 2 * 4 + 1 = 9, 0 * 5 + 1 = 1; 3 * 7 + 1 = 22 is 2 modulo 10, so =1 is wrong and ends it.
+    assert said == [
+        "new",
+        "refused",
+        "2 4=9",
+        "2 4=9; unclear",
+        "test 3 7; 2 4=9",
+        "test 3 7; 2 4=9; 0 5=1",
+        "test 3 7; 2 4=9; 0 5=1; wrong",
+    ]
+    assert (float(reward), bool(done), bool(info["success"])) == (0.0, True, False)
+    # Event 5, then the case 3 7, six empty probes, then 2 4 and 0 5; then their results.
+    probes = 10 + 20 + 8 * 20
+    expected = [5, 10 + 3, 20 + 7, 30 + 120 + 2, 30 + 130 + 4, 30 + 140, 30 + 150 + 5]
+    expected += [probes + 60 + 9, probes + 70 + 1]
+    np.testing.assert_array_equal(np.flatnonzero(observation), expected)
+    assert env.render(state, params) == "a*b + 1 at 3 7 | 2 4 -> 9 | 0 5 -> 1"
+
+
+def test_scripted_game_of_four_numbers():
+    options = {"modulus": 0, "functions": RECORDED["functions"]}
+    state, tell, read = (
+        task("c * b ** d ** a", 2, 4, 7, 1, **options),
+        teller(**options),
+        reader(**options),
+    )
+    *_, step = functions(**options)
+    said = []
+    for text in ("try 5 9 6 3", "try 5 8 4 9", "test", "try 2 4 7 1", "try 1 2", "answer 28"):
+        state = step(state, read(text))[1]
+        said.append(tell(state))
+    # 6 * 9 ** 3 ** 5 is written in 22 characters, 4 * 8 ** 9 ** 5 is too large for a float.
+    row = "5 9 6 3=4.5612202540978126e+232"
+    assert said == [
+        row,
+        f"{row}; no result",
+        f"test 2 4 7 1; {row}",
+        f"test 2 4 7 1; {row}; refused",
+        f"test 2 4 7 1; {row}; four numbers",
+        f"test 2 4 7 1; {row}; right",
+    ]
+
+
+def test_several_attempts():
+    env, params = envs.make("FunctionGym-v1", attempts=3)
+    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
+    state = task("a*b + 1", 3, 7)
+    for answer, reward, done in ((0, 0, False), (1, 0, False), (2, 1, True)):
+        _, after, earned, ended, _ = step(state, env.answer_action(answer))
+        assert (float(earned), bool(ended)) == (reward, done)
+        state = after
+    state = task("a*b + 1", 3, 7)
+    for _ in range(3):
+        _, state, _, ended, info = step(state, env.answer_action(0))
+    assert bool(ended) and not bool(info["success"])
+
+
+def test_memory_forgets_the_oldest():
+    options = {"memory": 2}
+    state, tell, read = task("a + b", 9, 9, **options), teller(**options), reader(**options)
+    *_, step = functions(**options)
+    for text in ("1 1", "1 2", "1 3", "finish"):
+        state = step(state, read(text))[1]
+    assert tell(state) == "1 2=3; 1 3=4; over, it was 8"
+
+
+@pytest.mark.parametrize(
+    ("functions_", "modulus"), [(rules.SMALL, 10), (rules.FOUR[::7], 0), (RECORDED["functions"], 0)]
+)
+def test_tables_against_python(functions_, modulus):
+    variables = 2 if modulus else 4
+    tables = rules.tabulate(functions_, variables, modulus, 9 if modulus else 999)
+    numbers = rules.inputs(variables, modulus)
+    rng = np.random.default_rng(0)
+    for f, p in zip(
+        rng.integers(len(functions_), size=300), rng.integers(len(numbers), size=300), strict=True
+    ):
+        values = {
+            n: (int if modulus else float)(v) for n, v in zip("abcd", numbers[p], strict=False)
+        }
+        codes = np.asarray(rules.characters(tables.written[f, p], rules.WIDTH))
+        written = "".join(rules.CHARACTERS[code - 1] for code in codes if code)
+        try:
+            result = eval(functions_[f], {}, values)
+        except (ZeroDivisionError, OverflowError):
+            assert written == "" and tables.answer[f, p] == rules.NO_ANSWER
+            continue
+        if modulus:
+            assert written == str(result % modulus) and tables.answer[f, p] == result % modulus
+        else:
+            assert written == str(round(result, 4))
+            whole = abs(result) <= 999 and abs(result - round(result)) < 1e-6
+            assert (
+                (tables.answer[f, p] == round(result))
+                if whole
+                else (tables.answer[f, p] == rules.NO_ANSWER)
+            )
+    rows = np.arange(len(functions_))[:, None]
+    assert np.all(tables.answer[rows, tables.cases] != rules.NO_ANSWER)
+
+
+@pytest.mark.parametrize(("functions_", "modulus"), [(rules.SMALL, 10), (rules.FOUR, 0)])
+def test_functions_differ(functions_, modulus):
+    tables = rules.tabulate(functions_, 2 if modulus else 4, modulus, 9 if modulus else 999)
+    assert len(np.unique(tables.value, axis=0)) == len(functions_) == 48
+
+
+@pytest.mark.parametrize("options", [{}, {"split": "unseen"}, {"modulus": 0}], ids=str)
+def test_expert(options):
+    env, params, reset, _ = functions(**options)
+
+    def episode(key):
+        def turn(state, _):
+            action = env.expert(state, params)
+            _, after, reward, _, info = env.step_env(key, state, action, params)
+            return after, (reward, info["valid"])
+
+        last, (reward, valid) = jax.lax.scan(turn, reset(key), None, 8)
+        return last, reward.sum(), valid.all()
+
+    last, reward, valid = jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), 128))
+    assert bool(last.won.all()) and bool(valid.all())
+    np.testing.assert_array_equal(reward, 1.0)
+    # Search and answer, and one to three probes.
+    assert 3 <= float(last.time.mean()) <= 5
+
+
+def test_splits():
+    numbers = {}
+    for split in ("seen", "unseen"):
+        *_, reset, _ = functions(split=split)
+        states = jax.vmap(reset)(jax.random.split(jax.random.key(0), 512))
+        numbers[split] = set(np.asarray(states.function).tolist())
+    assert not numbers["seen"] & numbers["unseen"]
+    assert (len(numbers["seen"]), len(numbers["unseen"])) == (36, 12)
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+def test_commands_are_understood(wording):
+    env, params, reset, _ = functions(wording=wording)
+    view, size = env.view, env.view.max_command_bytes
+    state = reset(jax.random.key(0))
+    texts = [join(view.lexicon, row).encode() for row in np.asarray(env.commands(state, params))]
+    assert len(texts) == env.num_actions == 112 and max(map(len, texts)) == size
+    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
+    slots = view.slots(state, params)
+    read = jax.vmap(lambda reply, n: parse(make_grammar("bare"), view, slots, reply, n).actions[0])
+    actions = jax.jit(read)(replies, jnp.array([len(text) for text in texts]))
+    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 10), min_size=4, max_size=4), st.integers(-999, 999))
+def test_free_text_gives_the_action(numbers, answer):
+    env, *_ = functions(modulus=0)
+    read = reader(modulus=0)
+    assert read("try " + " ".join(map(str, numbers))) == env.probe_action(*numbers)
+    assert read(f"answer {answer}") == read(f"ANSWER {answer}.0 ") == env.answer_action(answer)
+    assert (read("test"), read("finish")) == (0, 1)
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+@pytest.mark.parametrize("modulus", [10, 0])
+def test_bounds_of_the_text_under_random_play(wording, modulus):
+    options = {"wording": wording, "modulus": modulus}
+    env, _, reset, step = functions(**options)
+    tell, rng = teller(**options), np.random.default_rng(0)
+    for seed in range(2):
+        state = reset(jax.random.key(seed))
+        for probe in rng.integers(env.num_probes, size=9):
+            state = step(state, 2 + env.num_answers + probe)[1]
+            tell(state)
+        state = step(state, 0)[1]
+        tell(state)
+        for action in (1, 2, -1):
+            tell(step(state, action)[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"modulus": 12}, "modulus 12: expected 2 to 10, or 0"),
+        ({"functions": ("a / b",)}, r"expected a, b and whole numbers with \+ - \* \*\*"),
+        ({"functions": ("a + c",)}, "function 'a [+] c': expected a, b"),
+        ({"functions": ("open('x')",)}, "expected a, b and whole numbers"),
+        ({"functions": ("a +",)}, "is no expression"),
+        ({"functions": ("a + b",), "split": "unseen"}, "1 functions: a split needs at least 4"),
+        ({"split": "all"}, "expected 'seen' or 'unseen'"),
+        ({"memory": -1}, "memory -1 with answers up to 999"),
+    ],
+)
+def test_impossible_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        envs.make("FunctionGym-v1", **options)
+
+
+def test_answers_that_have_no_action_are_refused():
+    with pytest.raises(ValueError, match="answer 10: expected a whole number 0 to 9"):
+        functions()[0].answer_action(10)
+
+
+def test_functions_without_an_answer_are_refused():
+    with pytest.raises(ValueError, match="never gives a whole number up to 9"):
+        rules.tabulate(("a + b + c + d + 1000",), 4, 0, 9)

@@ -1,0 +1,198 @@
+"""Twenty questions: scripted games, the posterior by hand, the expert, and its words."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.rules import twenty_questions as rules
+from envs.text import join, make_grammar, parse
+
+
+@functools.cache
+def functions(**options):
+    """(env, params, reset of a key, step of key, state and action), compiled once."""
+    env, params = envs.make("TwentyQuestions-v1", **options)
+    step = jax.jit(lambda key, state, action: env.step_env(key, state, action, params))
+    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
+
+
+@functools.cache
+def teller(**options):
+    """What is said in a state, as a string; its bounds are held."""
+    env, params = envs.make("TwentyQuestions-v1", **options)
+    describe = jax.jit(
+        lambda state: (env.describe(state, params), env.view.describe(state, params))
+    )
+
+    def tell(state):
+        text, fragments = describe(state)
+        said = join(env.view.lexicon, text.fragments[0])
+        assert said == join(env.view.lexicon, fragments)
+        assert int(text.length[0]) <= env.view.max_fragments
+        assert len(said.encode()) <= env.view.max_bytes
+        return said
+
+    return tell
+
+
+def thinking_of(word, **options):
+    """First state in which this thing is thought of, and the actions by their words."""
+    env, _, reset, step = functions(**options)
+    actions = {name: action for action, name in enumerate(env.action_names)}
+    target = jnp.uint8(actions[word] - env.attributes)
+    act = lambda state, name: step(jax.random.key(0), state, actions[name])  # noqa: E731
+    return reset(jax.random.key(0)).replace(target=target), act
+
+
+def test_things_differ():
+    table = rules.truths(len(rules.THINGS), len(rules.ATTRIBUTES))
+    assert len(set(table.tolist())) == len(rules.THINGS)
+    words = {word for word, _ in rules.ATTRIBUTES}
+    assert all(set(true.split()) <= words for _, true in rules.THINGS)
+    assert not words & {name.split()[-1] for name, _ in rules.THINGS}
+    np.testing.assert_array_equal(rules.bits(table[:1], 4), [[True, True, False, False]])
+
+
+def test_scripted_game():
+    state, act = thinking_of("whale")
+    assert teller()(state) == ">"
+    for question in ("alive", "food", "cat", "alive"):
+        observation, state, reward, done, _ = act(state, question)
+        assert (float(reward), bool(done)) == (-1.0, False)
+    np.testing.assert_array_equal(observation[:4], [2, 0, 0, -1])
+    assert float(observation[12:].sum()) == 1.0
+    assert teller()(state) == "alive?y2 food?n cat?n >"
+    _, state, reward, done, info = act(state, "whale")
+    assert (float(reward), bool(done), bool(info["success"])) == (0.0, True, True)
+    assert teller(wording="faithful")(state) == (
+        "Questions:\nIs it alive? Yes, 2 times more.\nDo people eat it? No.\n"
+        "Is it a cat? No.\nIs it a whale? Yes.\n"
+    )
+    env, params, *_ = functions()
+    assert env.render(state, params) == "alive+2 food-1 | not: cat | (found whale)"
+
+
+def test_the_last_turn_ends_the_game():
+    state, act = thinking_of("oak", turns=3)
+    for turn in range(3):
+        _, state, _, done, info = act(state, "alive")
+        assert bool(done) == (turn == 2) and not bool(info["success"])
+
+
+def test_noise_is_as_frequent_as_stated():
+    _, params, _, _ = functions()
+    env, params = envs.make("TwentyQuestions-v1", noise=0.2)
+    _, state = env.reset_env(jax.random.key(0), params)
+    answer = jax.vmap(lambda key: env.step_env(key, state, 0, params)[1].balance[0])
+    true = int(rules.truths(32, 12)[int(state.target)]) & 1
+    wrong = np.asarray(answer(jax.random.split(jax.random.key(1), 20000))) != 2 * true - 1
+    # Deviation of the mean: sqrt(0.2 * 0.8 / 20000) = 0.003.
+    assert abs(wrong.mean() - 0.2) < 0.012
+
+
+def test_posterior_and_worth_by_hand():
+    true = jnp.array([[True, False], [True, True], [False, True]])
+    guessed = jnp.zeros(3, bool)
+    # Yes to the first question, wrong with chance 1/4: 3/4, 3/4, 1/4, that is 3/7, 3/7, 1/7.
+    chance = rules.posterior(true, jnp.array([1, 0]), guessed, 0.25)
+    np.testing.assert_allclose(chance, [3 / 7, 3 / 7, 1 / 7], rtol=1e-5)
+    chance = rules.posterior(true, jnp.array([1, 0]), guessed.at[0].set(True), 0.25)
+    np.testing.assert_allclose(chance, [0, 3 / 4, 1 / 4], rtol=1e-5)
+    bits, guesses = rules.worth(true, jnp.array([0.5, 0.25, 0.25]), 0.0)
+    quarter = 0.25 * 2 + 0.75 * np.log2(4 / 3)
+    np.testing.assert_allclose(bits, [quarter, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(guesses, [1.5, quarter + 0.25, quarter + 0.25], rtol=1e-5)
+    # Coins for answers tell nothing.
+    np.testing.assert_allclose(rules.worth(true, chance, 0.5)[0], 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "success", "turns"),
+    [
+        ({}, 1.0, 6.5),
+        ({"redraw": True}, 1.0, 6.5),
+        ({"noise": 0.1}, 0.95, 12.0),
+        ({"entities": 44}, 1.0, 7.0),
+    ],
+    ids=str,
+)
+def test_expert(options, success, turns):
+    env, params = envs.make("TwentyQuestions-v1", **options)
+
+    def episode(key):
+        reset_key, key = jax.random.split(key)
+
+        def turn(state, key):
+            _, state, _, _, info = env.step_env(key, state, env.expert(state, params), params)
+            return state, info["success"]
+
+        _, state = env.reset_env(reset_key, params)
+        state, found = jax.lax.scan(turn, state, jax.random.split(key, env.turns))
+        return found[-1], state.time
+
+    found, length = jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), 512))
+    assert float(found.mean()) >= success
+    assert float(length.mean()) <= turns
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+@pytest.mark.parametrize("redraw", [False, True])
+def test_commands_are_understood(wording, redraw):
+    options = {"wording": wording, "redraw": redraw}
+    env, params, reset, _ = functions(**options)
+    view, size = env.view, env.view.max_command_bytes
+    state = reset(jax.random.key(0))
+    texts = [join(view.lexicon, row).encode() for row in np.asarray(env.commands(state, params))]
+    assert len(texts) == env.num_actions and max(map(len, texts)) == size
+    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
+    slots = view.slots(state, params)
+    read = jax.vmap(lambda reply, n: parse(make_grammar("bare"), view, slots, reply, n).actions[0])
+    actions = jax.jit(read)(replies, jnp.array([len(text) for text in texts]))
+    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+
+
+def test_drawn_truths_are_told():
+    options = {"redraw": True, "entities": 3, "attributes": 5}
+    env, params, reset, _ = functions(**options)
+    state = reset(jax.random.key(0)).replace(
+        table=jnp.array([0b00001, 0b10010, 0b11000], np.uint16)
+    )
+    assert teller(**options)(state) == "cat:10\noak:21\ncar:81\n>"
+    assert teller(wording="faithful", **options)(state) == (
+        "cat: alive.\noak: animal flies.\ncar: food flies.\nQuestions:\n"
+    )
+    np.testing.assert_array_equal(
+        env.observe(state, params)[8:], [1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 1]
+    )
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+@pytest.mark.parametrize("redraw", [False, True])
+def test_bounds_of_the_text_under_random_play(wording, redraw):
+    options = {"wording": wording, "redraw": redraw}
+    env, _, reset, step = functions(**options)
+    tell, rng = teller(**options), np.random.default_rng(0)
+    # Nobody says more than who asks the longest questions, each once.
+    longest = np.argsort([-len(name) for name in env.action_names])[: env.turns]
+    for plan in (longest, rng.integers(env.num_actions, size=20), [0] * 20):
+        state = reset(jax.random.key(3))
+        for turn, action in enumerate(plan):
+            _, state, *_ = step(jax.random.key(turn), state, action)
+            tell(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"entities": 1}, "1 entities with 12 attributes: expected 2 to 44"),
+        ({"attributes": 40}, "32 entities with 40 attributes"),
+        ({"turns": 0}, "turns 0: expected 1 to 100"),
+    ],
+)
+def test_impossible_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        envs.make("TwentyQuestions-v1", **options)
