@@ -36,5 +36,6 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     config.reward.invalid_action_penalty = {"coefficient": 0.1}
     config.warm_start.update(updates=160, episodes=32, learning_rate=3e-3)
     config.learner.minibatches = 4
+    config.learner.microbatch = 64
     config.optimizer.learning_rate = 1e-3
     return config

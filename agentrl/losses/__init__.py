@@ -14,6 +14,7 @@ neither the loss nor the gradient.
 
 from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
 from agentrl.losses.aggregation import aggregate as aggregate
+from agentrl.losses.aggregation import aggregation_weights as aggregation_weights
 from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
 from agentrl.losses.categorical import entropy as entropy
 from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS

@@ -53,6 +53,19 @@ def aggregate(
       https://arxiv.org/abs/2503.20783. Yu et al. (2025), DAPO, https://arxiv.org/abs/2503.14476
       (token_mean). verl b178a3c (read and executed).
     """
+    chex.assert_rank(values, 2)
+    (values,) = masked(mask, values)
+    return jnp.sum(aggregation_weights(mask, how, constant=constant) * values)
+
+
+def aggregation_weights(
+    mask: jax.Array, how: str, *, constant: jax.Array | float | None = None
+) -> jax.Array:
+    """The weight of each position in `aggregate`, f32[R, L]: aggregate = sum(weights * values).
+
+    With the weights of the whole batch, losses of its parts add up to the whole's, however it is
+    cut. Arguments and errors as for `aggregate`; 0 where mask is False.
+    """
     check_choice("aggregation", how, AGGREGATIONS)
     if how == "constant" and constant is None:
         raise ValueError(
@@ -66,14 +79,12 @@ def aggregate(
         )
     if isinstance(constant, int | float) and constant <= 0:
         raise ValueError(f"the divisor of aggregation 'constant' is {constant!r}; expected > 0")
-    chex.assert_rank(values, 2)
-    (values,) = masked(mask, values)
-    if how == "constant":
-        return jnp.sum(values) / jnp.asarray(constant, jnp.float32)
-    length = jnp.sum(mask, axis=1)
-    if how == "token_mean":
-        return jnp.sum(values) / jnp.maximum(jnp.sum(length), 1)
-    rows = jnp.sum(values, axis=1)
-    if how == "row_mean":
-        rows = rows / jnp.maximum(length, 1)
-    return jnp.sum(rows) / jnp.maximum(jnp.sum(length > 0), 1)
+    length = jnp.sum(mask, axis=1, keepdims=True)
+    rows = jnp.maximum(jnp.sum(length > 0), 1)
+    divisor = {
+        "constant": lambda: jnp.asarray(constant, jnp.float32),
+        "token_mean": lambda: jnp.maximum(jnp.sum(length), 1),
+        "row_mean": lambda: jnp.maximum(length, 1) * rows,
+        "row_sum": lambda: rows,
+    }[how]()
+    return jnp.where(mask, 1.0, 0.0) / divisor.astype(jnp.float32)

@@ -1,7 +1,7 @@
 """Attention of the decoder: rotary positions, and weighted means over keys and values."""
 
 import dataclasses
-import itertools
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,6 @@ import numpy as np
 
 # A score that no key survives; finite, so that a row without any key gives numbers.
 MASKED = -1e30
-LAST = np.iinfo(np.int32).max
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +81,7 @@ def visible(query: jax.Array, key: jax.Array, window: int | None) -> jax.Array:
 
 
 class Span(NamedTuple):
-    """First position that some query sees, and the one behind the last: i32[] each."""
+    """First slot that some query sees, and the one behind the last: i32[] each."""
 
     low: jax.Array
     high: jax.Array
@@ -91,86 +90,68 @@ class Span(NamedTuple):
 def span(first: jax.Array, count: jax.Array, window: int | None) -> Span:
     """What queries at positions first[b] ... first[b] + count[b] - 1 see; i32[B] each."""
     some = count > 0
-    low = jnp.where(some, first if window is None else first - window + 1, LAST)
     high = jnp.max(jnp.where(some, first + count, 0))
-    return Span(jnp.min(low) if window is not None else jnp.zeros_like(high), high)
+    if window is None:
+        return Span(jnp.zeros_like(high), high)
+    return Span(jnp.min(jnp.where(some, first - window + 1, high)), high)
 
 
 def attend(
     q: jax.Array,
     keys: Sequence[jax.Array],
     values: Sequence[jax.Array],
-    mask: jax.Array,
-    soft_cap: float | None,
+    mask: Callable[[int, int], jax.Array],
+    *,
+    soft_cap: float | None = None,
     span: Span | None = None,
 ) -> jax.Array:
-    """Grouped-query attention; q is scaled already.
+    """Grouped-query attention, softmax(q k) v, over one segment of keys and values after another.
 
-    q [B, L, H, hd]; segments keys [B, K, hd, S_i] and values [B, K, S_i, hd], whose lengths add up
-    to S, with K dividing H; mask bool[B or 1, L, S] -> [B, L, H, hd]. Scores and weights are
-    float32. Segments outside of `span` are not read.
+    q [B, L, H, hd], scaled already; segments of keys [B, K, hd, S_i] and values [B, K, S_i, hd]
+    with K dividing H; mask: (first slot, one behind the last) -> bool[B or 1, L, slots]. Returns
+    [B, L, H, hd]. Segments outside of `span` are not read: on a CPU decoding is bound by how fast
+    keys and values come from memory. Scores and sums are float32.
 
-    Keys lie with the slots last, so that both products run along rows in memory: on a CPU decoding
-    is then more than twice as fast as with keys that lie as values do.
+    The running maximum and sum are those of M. Milakov and N. Gimelshein, "Online normalizer
+    calculation for softmax", 2018, https://arxiv.org/abs/1805.02867. Keys lie with the slots last,
+    so that both products run along rows in memory; laid out as values are, they took decoding on a
+    CPU more than twice the time.
     """
     batch, length, heads, head_dim = q.shape
-    kv_heads = keys[0].shape[1]
-    q = q.reshape(batch, length, kv_heads, heads // kv_heads, head_dim)
-    q = q.transpose(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, head_dim)
-    sizes = [v.shape[2] for v in values]
-    ends = list(itertools.accumulate(sizes))
+    kv_heads, group = keys[0].shape[1], heads // keys[0].shape[1]
+    q = q.reshape(batch, length, kv_heads, group, head_dim).transpose(0, 2, 3, 1, 4)
+    q = q.reshape(batch, kv_heads, group * length, head_dim)
 
-    def if_seen(i, function):
+    def read(carry, k, v, base):
+        most, total, out = carry
+        scores = jnp.einsum("bkld,bkds->bkls", q, k, preferred_element_type=jnp.float32)
+        if soft_cap is not None:
+            scores = soft_cap * jnp.tanh(scores / soft_cap)
+        scores = scores.reshape(batch, kv_heads, group, length, -1)
+        scores = jnp.where(mask(base, base + v.shape[2])[:, None, None], scores, MASKED)
+        scores = scores.reshape(batch, kv_heads, group * length, -1)
+        peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
+        more = jnp.maximum(most, peak)
+        shrink, weights = jnp.exp(most - more), jnp.exp(scores - more)
+        total = total * shrink + jnp.sum(weights, axis=-1, keepdims=True)
+        part = jnp.einsum(
+            "bkls,bksd->bkld", weights.astype(v.dtype), v, preferred_element_type=jnp.float32
+        )
+        return more, total, out * shrink + part
+
+    nothing = jnp.zeros((*q.shape[:3], 1), jnp.float32)
+    carry = (nothing + MASKED, nothing, jnp.zeros(q.shape, jnp.float32))
+    base = 0
+    for k, v in zip(keys, values, strict=True):
+        step = functools.partial(read, k=k, v=v, base=base)
         if span is None or len(keys) == 1:
-            return function()
-        seen = (span.low < ends[i]) & (span.high > ends[i] - sizes[i])
-        nothing = jax.eval_shape(function)
-        return jax.lax.cond(seen, function, lambda: jnp.zeros(nothing.shape, nothing.dtype))
-
-    def score(i):
-        def dot():
-            return jnp.einsum("bkld,bkds->bkls", q, keys[i], preferred_element_type=jnp.float32)
-
-        return if_seen(i, dot)
-
-    scores = jnp.concatenate([score(i) for i in range(len(keys))], axis=-1)
-    if soft_cap is not None:
-        scores = soft_cap * jnp.tanh(scores / soft_cap)
-    scores = scores.reshape(batch, kv_heads, -1, length, ends[-1])
-    weights = jax.nn.softmax(jnp.where(mask[:, None, None], scores, MASKED), axis=-1)
-    weights = weights.reshape(*q.shape[:3], ends[-1]).astype(q.dtype)
-
-    def mix(i):
-        part = weights[..., ends[i] - sizes[i] : ends[i]]
-        return if_seen(i, lambda: jnp.einsum("bkls,bksd->bkld", part, values[i]))
-
-    out = sum(mix(i) for i in range(len(values)))
-    out = out.reshape(batch, kv_heads, -1, length, head_dim).transpose(0, 3, 1, 2, 4)
+            carry = step(carry)
+        else:
+            seen = (span.low < base + v.shape[2]) & (span.high > base)
+            carry = jax.lax.cond(seen, step, lambda carry: carry, carry)
+        base += v.shape[2]
+    _, total, out = carry
+    # Where no segment was read, the sum is 0, and what comes out is of no meaning but finite.
+    out = (out / jnp.where(total > 0, total, 1.0)).astype(q.dtype)
+    out = out.reshape(batch, kv_heads, group, length, head_dim).transpose(0, 3, 1, 2, 4)
     return out.reshape(batch, length, heads, head_dim)
-
-
-def write(
-    keys: Sequence[jax.Array],
-    values: Sequence[jax.Array],
-    k: jax.Array,
-    v: jax.Array,
-    start: jax.Array,
-    count: jax.Array,
-) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
-    """Puts the first count[b] of k and v [B, P, K, hd] into slots start[b], ... of row b.
-
-    Segments as in `attend`. What falls behind the last slot is dropped.
-    """
-    batch, length = k.shape[:2]
-    offset = jnp.arange(length, dtype=jnp.int32)
-    rows = jnp.arange(batch, dtype=jnp.int32)[:, None]
-    out_keys, out_values, base = [], [], 0
-    for old_k, old_v in zip(keys, values, strict=True):
-        size = old_v.shape[2]
-        slot = start[:, None] + offset - base
-        # An index of `size` is out of bounds, and so dropped; a negative one would wrap around.
-        slot = jnp.where((offset < count[:, None]) & (slot >= 0), slot, size)
-        out_keys.append(old_k.at[rows, :, :, slot].set(k, mode="drop"))
-        out_values.append(old_v.at[rows, :, slot].set(v, mode="drop"))
-        base += size
-    return tuple(out_keys), tuple(out_values)

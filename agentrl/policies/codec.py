@@ -150,7 +150,7 @@ CODECS: dict[str, Callable[[View], Codec]] = {"word": word, "byte": byte}
 
 
 class Tokens(NamedTuple):
-    """Tokens of texts: tokens i32[..., size], padded; length i32[...]; cut bool[...]: did not fit."""
+    """Tokens of texts: i32[..., size], padded; length i32[...]; cut bool[...]: it did not fit."""
 
     tokens: jax.Array
     length: jax.Array

@@ -9,10 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.policies import decoder
-from agentrl.policies.sampling import Sampling, distribution, sample
-
-
-FUSE = True
+from agentrl.policies.sampling import Sampling, entropy, sample
 
 
 class Constraint(NamedTuple):
@@ -35,9 +32,8 @@ class Generated:
     tokens: i32[B, G], the end token included; `end_token` behind it. logp: f32[B, G], of the
       distribution that was drawn from; 0 behind the end. entropy: f32[B, G], of that distribution.
     length: i32[B], tokens written, the end token included.
-    ended: bool[B], the row wrote the end token (else it stopped at max_new_tokens, or was inactive).
-    kept: bool[B, G, V], tokens that could be drawn, all of them behind the end; None unless asked
-      for.
+    ended: bool[B], the row wrote the end token; else it stopped at max_new_tokens, or was inactive.
+    kept: bool[B, G, V], tokens that could be drawn, all of them behind the end; or None.
     hidden: f32[B, D], at the last token in the cache.
     cache: with all that was written.
     """
@@ -110,13 +106,11 @@ def generate(
             allowed = allowed | (stuck & (jnp.arange(config.vocab_size) == end_token))
         scores = decoder.unembed(params, config, hidden)
         token, logp, kept = sample(sample_key, scores, sampling, allowed)
-        dist = distribution(scores, sampling, kept)
-        entropy = -jnp.sum(jnp.where(dist > -jnp.inf, jnp.exp(dist) * dist, 0.0), axis=-1)
         token = jnp.where(live, token, end_token)
         new = {
             "tokens": token,
             "logp": jnp.where(live, logp, 0.0),
-            "entropy": jnp.where(live, entropy, 0.0),
+            "entropy": jnp.where(live, entropy(scores, sampling, kept), 0.0),
         }
         if keep:
             kept = jnp.ones(scores.shape, bool) if kept is None else kept
@@ -128,7 +122,7 @@ def generate(
             state = _rows(live, grammar.advance(state, token), state)
         return t + 1, live & (token != end_token), key, cache, hidden, state, record
 
-    params = decoder.fused(params) if FUSE else params
+    params = decoder.cast(params, config)
     start = cache.length
     state = None if grammar is None else grammar.state
     carry = (jnp.zeros((), jnp.int32), active, key, cache, hidden, state, record)

@@ -93,6 +93,59 @@ def distribution(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) 
     return jax.nn.log_softmax(scores, axis=-1)
 
 
+def _weights(
+    logits: jax.Array, sampling: Sampling, kept: jax.Array | None
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(scores less their maximum, their exponentials, sum of these [..., 1]); 0 for what is cut."""
+    scores = _scaled(logits, sampling)
+    keep = True if kept is None else kept
+    most = jnp.max(jnp.where(keep, scores, -jnp.inf), axis=-1, keepdims=True)
+    shifted = jnp.where(keep, scores - most, 0.0)
+    weights = jnp.where(keep, jnp.exp(shifted), 0.0)
+    return shifted, weights, jnp.sum(weights, axis=-1, keepdims=True)
+
+
+def entropy(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) -> jax.Array:
+    """Entropy f32[...] of `distribution`."""
+    shifted, weights, total = _weights(logits, sampling, kept)
+    mean = jnp.sum(weights * shifted, axis=-1, keepdims=True) / total
+    return (jnp.log(total) - mean)[..., 0]
+
+
+def _first(mask: jax.Array) -> jax.Array:
+    """Index of the first True along the last axis: argmax, which XLA's CPU backend does slowly."""
+    size = mask.shape[-1]
+    index = jnp.arange(size, dtype=jnp.int32)
+    return jnp.min(jnp.where(mask, index, size - 1), axis=-1)
+
+
+def _pick(uniform: jax.Array, weights: jax.Array) -> jax.Array:
+    """Index by inversion: the first whose cumulative weight exceeds uniform * sum, i32[...]."""
+    ends = jnp.cumsum(weights, axis=-1)
+    after = (ends > uniform[..., None] * ends[..., -1:]) & (weights > 0)
+    # By rounding there may be none; what weighs nothing must not be drawn even then.
+    heaviest = weights >= jnp.max(weights, axis=-1, keepdims=True)
+    return _first(jnp.where(jnp.any(after, axis=-1, keepdims=True), after, heaviest))
+
+
+def draw(key: jax.Array, weights: jax.Array) -> jax.Array:
+    """Draws an index in proportion to weights f32[..., V] >= 0: i32[...].
+
+    By inversion in two steps, a block and then a token in it: two uniform numbers a row, where the
+    Gumbel trick takes V and their logarithms. Two steps also keep the error small: a float32
+    uniform number resolves 2^-23 of what is shared out, here among sqrt(V) shares instead of V.
+    """
+    size = weights.shape[-1]
+    width = 2 ** math.ceil(math.log2(max(size, 1)) / 2)
+    blocks = -(-size // width)
+    padding = [(0, 0)] * (weights.ndim - 1) + [(0, blocks * width - size)]
+    weights = jnp.pad(weights, padding).reshape(*weights.shape[:-1], blocks, width)
+    uniform = jax.random.uniform(key, (2, *weights.shape[:-2]))
+    block = _pick(uniform[0], jnp.sum(weights, axis=-1))
+    inside = jnp.take_along_axis(weights, block[..., None, None], axis=-2)[..., 0, :]
+    return block * width + _pick(uniform[1], inside)
+
+
 def sample(
     key: jax.Array, logits: jax.Array, sampling: Sampling, allowed: jax.Array | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
@@ -101,9 +154,10 @@ def sample(
     logp is the token's entry of `distribution`.
     """
     keep = kept(logits, sampling, allowed)
-    logp = distribution(logits, sampling, keep)
+    shifted, weights, total = _weights(logits, sampling, keep)
     if sampling.greedy:
-        token = jnp.argmax(logp, axis=-1).astype(jnp.int32)
+        token = _first(weights >= jnp.max(weights, axis=-1, keepdims=True))
     else:
-        token = jax.random.categorical(key, logp, axis=-1).astype(jnp.int32)
-    return token, jnp.take_along_axis(logp, token[..., None], axis=-1)[..., 0], keep
+        token = draw(key, weights)
+    chosen = jnp.take_along_axis(shifted, token[..., None], axis=-1)
+    return token, (chosen - jnp.log(total))[..., 0], keep

@@ -95,7 +95,7 @@ def make_credit(
     for name, values in reward_section.items():
         term = configs.lookup("reward", name, REWARD_TERMS)
         terms[name] = configs.bind(f"reward.{name}", term, values)
-    for name, term in terms.items():
+    for name in terms:
         for field in configs.inputs_of(REWARD_TERMS[name]):
             if field not in provides:
                 raise ValueError(

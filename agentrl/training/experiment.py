@@ -181,6 +181,13 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             f"config.learner.minibatches={update_options['minibatches']} does not divide the "
             f"{rollout.num_rows} rows of a batch; choose a divisor"
         )
+    minibatch = rollout.num_rows // update_options["minibatches"]
+    microbatch = update_options["microbatch"]
+    if microbatch is not None and (microbatch < 1 or minibatch % microbatch):
+        raise ValueError(
+            f"config.learner.microbatch={microbatch} does not divide the {minibatch} rows of a "
+            "minibatch; choose a divisor, or None"
+        )
     warm_options = configs.bind("warm_start", warm_start, config.warm_start)
     steps = update_options["epochs"] * update_options["minibatches"]
     shape = configs.bind("optimizer", optimizer, config.optimizer)
@@ -195,7 +202,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         init=_make_init(policy, rollout, transform, refers),
         train=_make_train(rollout, credit, update, config.log_every),
         batch=_make_batch(rollout, credit),
-        warm=make_warm_start(policy, rollout, shape, config.log_every, **warm_options),
+        warm=make_warm_start(policy, rollout, shape, config.log_every, microbatch, **warm_options),
         begin=_make_begin(transform, refers),
         warm_updates=warm_options["updates"],
         evaluate=_make_evaluate(policy, rollout, env, env_params, config),

@@ -1,5 +1,6 @@
 """One update of the policy from one batch of rows: epochs of shuffled minibatches."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from agentrl.rollout.placement import along_data
 from agentrl.streams import Rows, Streams, at_positions, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit
+from agentrl.training.gradients import gradients
 
 LOSSES: dict[str, Callable] = {
     function.__name__: function
@@ -24,13 +26,20 @@ NORMALIZATIONS = ("none", "batch", "minibatch")
 
 
 class Example(NamedTuple):
-    """What the learner reads for each row: everything has a leading axis R."""
+    """What the learner reads for each row: everything has a leading axis R.
+
+    weight, value_weight: of each position in its minibatch's aggregated losses. tokens: f32[R],
+    trained positions of the minibatch, the same in all rows.
+    """
 
     rows: Rows
     advantage: jax.Array  # f32[R, L]
     target: jax.Array | None  # f32[R, L]
     old_value: jax.Array | None  # f32[R, L]
     reference_logp: jax.Array | None  # f32[R, L]
+    weight: jax.Array | None = None  # f32[R, L]
+    value_weight: jax.Array | None = None  # f32[R, L]
+    tokens: jax.Array | None = None  # f32[R]
 
 
 def optimizer(
@@ -68,6 +77,7 @@ def make_update(
     *,
     epochs: int = 1,
     minibatches: int = 1,
+    microbatch: int | None = None,
     aggregation: str = "token_mean",
     normalize_advantage: str = "none",
     entropy_coefficient: float = 0.0,
@@ -86,6 +96,8 @@ def make_update(
     Args:
       epochs, minibatches: passes over the rows, and steps in each; rows are shuffled before each
         pass.
+      microbatch: rows that go through the policy at once, a divisor of a minibatch's; gradients
+        are summed, and rows without anything to learn left out. None: the whole minibatch.
       aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
         positions, trained or not.
       normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
@@ -115,43 +127,59 @@ def make_update(
     if value_clip is not None and not policy.has_critic:
         raise ValueError("config.learner.value_clip is unused: the policy has no critic; set None")
 
+    def weighted_by_minibatch(example: Example) -> Example:
+        """What depends on the whole minibatch, before it is cut into microbatches."""
+        rows, mask = example.rows, example.rows.loss_mask
+        constant = mask.size if aggregation == "constant" else None
+        weights = functools.partial(losses.aggregation_weights, how=aggregation, constant=constant)
+        if normalize_advantage == "minibatch":
+            example = example._replace(advantage=advantages.whiten(example.advantage, mask))
+        tokens = jnp.sum(mask, dtype=jnp.float32)
+        return example._replace(
+            weight=weights(mask),
+            # One value a turn: at its first position.
+            value_weight=weights(turn_starts(rows)) if policy.has_critic else None,
+            tokens=jnp.broadcast_to(tokens, mask.shape[:1]),
+        )
+
     def loss_of(params: chex.ArrayTree, example: Example) -> tuple[jax.Array, dict]:
         rows, mask = example.rows, example.rows.loss_mask
         logp, entropy, value = policy.score(params, rows)
-        advantage = example.advantage
-        if normalize_advantage == "minibatch":
-            advantage = advantages.whiten(advantage, mask)
-        constant = mask.size if aggregation == "constant" else None
-
-        def aggregate(values, where=mask):
-            return losses.aggregate(values, where, aggregation, constant=constant)
-
         old = rows.behaviour_logp
-        arrays = {"logp": logp, "old_logp": old, "advantage": advantage, "mask": mask}
+        arrays = {"logp": logp, "old_logp": old, "advantage": example.advantage, "mask": mask}
         arrays["turn"] = rows.turn
         arrays = {name: arrays[name] for name in configs.inputs_of(function)}
+
+        def aggregate(values, weight=example.weight):
+            # Selected, not multiplied: what stands where the weight is 0 may be anything.
+            return jnp.sum(jnp.where(weight > 0, values, 0.0) * weight)
+
         policy_loss = aggregate(function(**arrays, **options))
         total = policy_loss - entropy_coefficient * aggregate(entropy)
         count = jnp.sum(mask, dtype=jnp.float32)
 
         def weighted(mean):
+            """A mean over this part's positions."""
             return jnp.stack([mean * count, count])
 
+        def share(aggregated):
+            """This part's share of what is aggregated over the minibatch."""
+            return jnp.stack([aggregated * example.tokens[0], count])
+
         metrics = {
-            "loss/policy": weighted(policy_loss),
+            "loss/policy": share(policy_loss),
             "entropy": weighted(losses.aggregate(entropy, mask, "token_mean")),
             "approx_kl": weighted(losses.approx_kl(logp, old, mask)),
         }
         if function is losses.clipped_surrogate:
-            clipped = losses.clip_fraction(logp, old, advantage, mask, **options)
+            clipped = losses.clip_fraction(logp, old, example.advantage, mask, **options)
             metrics["clip_fraction"] = weighted(clipped)
         if kl_coefficient > 0:
             divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
             kl_ref = aggregate(divergence)
             total = total + kl_coefficient * kl_ref
-            metrics["kl_ref"] = weighted(kl_ref)
+            metrics["kl_ref"] = share(kl_ref)
         if policy.has_critic:
-            # One value a turn: at its first position.
             starts = turn_starts(rows)
             if value_clip is None:
                 error = losses.value_loss(value, example.target, starts)
@@ -159,14 +187,16 @@ def make_update(
                 error = losses.clipped_value_loss(
                     value, example.old_value, example.target, starts, clip=value_clip
                 )
-            value_loss = aggregate(error, starts)
+            value_loss = aggregate(error, example.value_weight)
             total = total + value_coefficient * value_loss
-            metrics["loss/value"] = weighted(value_loss)
+            metrics["loss/value"] = share(value_loss)
         return total, metrics
 
     def step(carry, example: Example):
         params, opt_state, finite = carry
-        (loss, metrics), grads = jax.value_and_grad(loss_of, has_aux=True)(params, example)
+        example = weighted_by_minibatch(example)
+        trained = jnp.any(example.rows.loss_mask, axis=1)
+        loss, metrics, grads = gradients(loss_of, params, example, trained, microbatch)
         norm = optax.tree.norm(grads)
         updates, opt_state = transform.update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
@@ -199,7 +229,13 @@ def make_update(
             if minibatches == 1:
                 split = jax.tree.map(lambda x: x[None], examples)
             else:
-                order = jax.random.permutation(key, count).reshape(minibatches, -1)
+                order = jax.random.permutation(key, count)
+                if microbatch is not None:
+                    # Deal the trained rows out evenly, so that each minibatch leaves out as many.
+                    empty = ~jnp.any(rows.loss_mask, axis=1)
+                    order = order[jnp.argsort(empty[order], stable=True)]
+                    order = order.reshape(-1, minibatches).T
+                order = order.reshape(minibatches, -1)
                 split = jax.tree.map(lambda x: x[order], examples)
                 split = along_data(split, 1)
             return jax.lax.scan(step, carry, split)

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentrl import losses
 from agentrl.evaluation.play import task_keys
 from agentrl.rollout import Rollout
+from agentrl.training.gradients import gradients
 from agentrl.training.update import optimizer
 
 
@@ -40,6 +40,7 @@ def make_warm_start(
     rollout: Rollout,
     optimizer_options: Mapping[str, Any],
     log_every: int,
+    microbatch: int | None,
     *,
     updates: int,
     demonstrations: int,
@@ -72,9 +73,17 @@ def make_warm_start(
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 
     def loss_of(params, rows):
-        scored = policy.score(params, rows)
-        loss = losses.aggregate(-scored.logp, rows.loss_mask, "token_mean")
-        return loss, jnp.sum(rows.loss_mask, dtype=jnp.float32)
+        """Sums, which add up over microbatches."""
+        logp = policy.score(params, rows).logp
+        return -jnp.sum(jnp.where(rows.loss_mask, logp, 0.0)), None
+
+    def tokens_of(rows):
+        return jnp.maximum(jnp.sum(rows.loss_mask, dtype=jnp.float32), 1)
+
+    def passes(rows):
+        """Rows in a pass: the learner's, if they divide these rows."""
+        fits = microbatch is not None and rows.tokens.shape[0] % microbatch == 0
+        return microbatch if fits else None
 
     def keys_of(key: chex.PRNGKey, seed_key: chex.PRNGKey) -> jax.Array:
         if demonstrations == 0:
@@ -87,10 +96,13 @@ def make_warm_start(
         # The list of demonstrations belongs to the seed, whose guard key never moves here.
         keys = keys_of(task_key, state.guard.key)
         rows = rollout.demonstrate(keys, chance_key)
-        (loss, count), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params, rows)
+        trained = jnp.any(rows.loss_mask, axis=1)
+        loss, _, grads = gradients(loss_of, state.params, rows, trained, passes(rows))
+        count = tokens_of(rows)
+        grads = jax.tree.map(lambda g: g / count, grads)
         change, opt_state = transform.update(grads, state.opt_state, state.params)
         metrics = {
-            "warm_start/loss": jnp.stack([loss * count, count]),
+            "warm_start/loss": jnp.stack([loss, count]),
             "grad_norm": jnp.stack([optax.tree.norm(grads), jnp.ones(())]),
         }
         state = state.replace(
@@ -106,8 +118,8 @@ def make_warm_start(
         metrics = jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
         # Tasks from the stream of keys that evaluation uses, which training never draws from.
         rows = rollout.demonstrate(task_keys(0, held_out), jax.random.key(2))
-        loss, count = loss_of(state.params, rows)
-        metrics["warm_start/held_out_loss"] = jnp.stack([loss * count, count])
+        loss, _ = loss_of(state.params, rows)
+        metrics["warm_start/held_out_loss"] = jnp.stack([loss, tokens_of(rows)])
         return state, metrics
 
     return warm

@@ -1,0 +1,94 @@
+"""The decoder's memory of what its rows have read.
+
+Letters as in `agentrl.policies.decoder`.
+"""
+
+import math
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.policies.decoder_config import DecoderConfig
+
+
+@struct.dataclass
+class Cache:
+    """Keys and values of what B rows have read, and where each row writes next.
+
+    k, v: for each layer, segments [B, K, hd, S_i] and [B, K, S_i, hd], whose lengths add up to the
+      size. Slot p holds position p.
+    length: i32[B], tokens that a row has taken, and so the position of its next one. Tokens beyond
+      the size are not kept: a row with length > size has lost some.
+    """
+
+    k: tuple[tuple[jax.Array, ...], ...]
+    v: tuple[tuple[jax.Array, ...], ...]
+    length: jax.Array
+
+    @property
+    def size(self) -> int:
+        """Tokens that a row has room for."""
+        return sum(segment.shape[2] for segment in self.v[0])
+
+    @property
+    def overflowed(self) -> jax.Array:
+        """Rows that took more tokens than they have room for, bool[B]."""
+        return self.length > self.size
+
+
+def empty_cache(
+    config: DecoderConfig, batch: int, size: int, *, segment: int | None = None
+) -> Cache:
+    """A cache with room for `size` tokens in each of `batch` rows.
+
+    segment: slots that are read together or, while no row needs them, not at all. By default an
+    eighth of the size, at least 64, on a CPU, where branches are free; elsewhere everything.
+    """
+    if batch < 1 or size < 1:
+        raise ValueError(f"empty_cache batch={batch}, size={size}: expected at least 1 of each")
+    if segment is None:
+        on_cpu = jax.default_backend() == "cpu"
+        segment = max(64, 16 * math.ceil(size / 128)) if on_cpu else size
+    sizes = [min(segment, size - start) for start in range(0, size, segment)]
+    lead, last = (batch, config.kv_heads), config.head_dim
+
+    def zeros(shapes):
+        return tuple(
+            tuple(jnp.zeros((*lead, *shape), config.dtype) for shape in shapes)
+            for _ in range(config.layers)
+        )
+
+    return Cache(
+        k=zeros([(last, n) for n in sizes]),
+        v=zeros([(n, last) for n in sizes]),
+        length=jnp.zeros(batch, jnp.int32),
+    )
+
+
+def write(
+    keys: Sequence[jax.Array],
+    values: Sequence[jax.Array],
+    k: jax.Array,
+    v: jax.Array,
+    start: jax.Array,
+    count: jax.Array,
+) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    """Puts the first count[b] of k and v [B, P, K, hd] into slots start[b], ... of row b.
+
+    Segments as in `agentrl.policies.attention.attend`. What falls behind the last slot is dropped.
+    """
+    batch, length = k.shape[:2]
+    offset = jnp.arange(length, dtype=jnp.int32)
+    rows = jnp.arange(batch, dtype=jnp.int32)[:, None]
+    out_keys, out_values, base = [], [], 0
+    for old_k, old_v in zip(keys, values, strict=True):
+        size = old_v.shape[2]
+        slot = start[:, None] + offset - base
+        # An index of `size` is out of bounds, and so dropped; a negative one would wrap around.
+        slot = jnp.where((offset < count[:, None]) & (slot >= 0), slot, size)
+        out_keys.append(old_k.at[rows, :, :, slot].set(k, mode="drop"))
+        out_values.append(old_v.at[rows, :, slot].set(v, mode="drop"))
+        base += size
+    return tuple(out_keys), tuple(out_values)

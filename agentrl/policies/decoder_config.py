@@ -1,0 +1,115 @@
+"""Sizes and variants of a decoder."""
+
+import dataclasses
+
+import jax
+
+from agentrl.policies.attention import RopeScaling
+
+ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes and variants of a decoder.
+
+    The defaults are Llama's block: RMSNorm before attention and before a gated MLP, rotary
+    positions, no biases. Llama 2/3, Mistral, Qwen2/2.5/3 and Gemma 1/2/3 differ from it by these
+    options.
+
+    vocab_size, width, layers: V, D, number of blocks.
+    heads, kv_heads, head_dim: of attention; kv_heads divides heads, head_dim is even.
+    hidden: width of the gated MLP, down(activation(gate x) * up x). activation: "silu" or
+      "gelu_tanh".
+    rope_theta, rope_scaling: rotary frequencies. local_rope_theta: those of sliding layers, without
+      scaling (None: as all others).
+    norm_eps: added to the mean square. norm_plus_one: norms multiply by 1 + weight. post_norms:
+      norms after attention and MLP too, before the residual sum.
+    qkv_bias, qk_norm: biases of the three projections; RMSNorm of each query and key head.
+    query_scale: factor of the queries (None: head_dim ** -0.5).
+    sliding_window: positions that a query sees, itself included. sliding_layers: which layers have
+      the window, one entry a layer (None: all of them).
+    attention_soft_cap, logit_soft_cap: c tanh(x / c) of attention scores and of logits.
+    tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
+    value_heads: outputs of `values`.
+    dtype: of activations and of the cache, "float32" or "bfloat16". Parameters are float32 unless
+      their loader says otherwise, and are cast where they are used; norms, attention weights,
+      logits and values are float32.
+    """
+
+    vocab_size: int
+    width: int = 128
+    layers: int = 4
+    heads: int = 4
+    kv_heads: int = 4
+    head_dim: int = 32
+    hidden: int = 512
+    activation: str = "silu"
+    rope_theta: float = 10000.0
+    rope_scaling: RopeScaling | None = None
+    local_rope_theta: float | None = None
+    norm_eps: float = 1e-6
+    norm_plus_one: bool = False
+    post_norms: bool = False
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    query_scale: float | None = None
+    sliding_window: int | None = None
+    sliding_layers: tuple[bool, ...] | None = None
+    attention_soft_cap: float | None = None
+    logit_soft_cap: float | None = None
+    tie_embeddings: bool = True
+    embed_scale: float = 1.0
+    value_heads: int = 0
+    dtype: str = "float32"
+
+    def __post_init__(self):
+        sizes = ("vocab_size", "width", "layers", "heads", "kv_heads", "head_dim", "hidden")
+        for name in sizes:
+            if getattr(self, name) < 1:
+                raise ValueError(f"decoder {name}={getattr(self, name)}: expected at least 1")
+        if self.heads % self.kv_heads:
+            raise ValueError(
+                f"decoder heads={self.heads}: expected a multiple of kv_heads={self.kv_heads}"
+            )
+        if self.head_dim % 2:
+            raise ValueError(
+                f"decoder head_dim={self.head_dim}: expected an even number, rotary positions turn "
+                "pairs"
+            )
+        for name, allowed in (("activation", ACTIVATIONS), ("dtype", ("float32", "bfloat16"))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"decoder {name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}"
+                )
+        if self.value_heads < 0:
+            raise ValueError(f"decoder value_heads={self.value_heads}: expected at least 0")
+        positive = ("rope_theta", "local_rope_theta", "norm_eps", "query_scale", "sliding_window")
+        for name in (*positive, "attention_soft_cap", "logit_soft_cap", "embed_scale"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"decoder {name}={value}: expected a positive number")
+        self._check_sliding()
+
+    def _check_sliding(self):
+        if self.sliding_window is None:
+            for name in ("sliding_layers", "local_rope_theta"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"decoder {name}={getattr(self, name)} without sliding_window: set the "
+                        f"window or leave {name} out"
+                    )
+        elif self.sliding_layers is not None and len(self.sliding_layers) != self.layers:
+            raise ValueError(
+                f"decoder sliding_layers has {len(self.sliding_layers)} entries: expected one for "
+                f"each of layers={self.layers}"
+            )
+
+    def window(self, layer: int) -> int | None:
+        """Sliding window of a layer, None for a layer that sees everything."""
+        sliding = self.sliding_layers is None or self.sliding_layers[layer]
+        return self.sliding_window if sliding else None
+
+    def has_local_rope(self, layer: int) -> bool:
+        """Whether a layer's rotary frequencies are the local ones."""
+        return self.local_rope_theta is not None and self.window(layer) is not None
