@@ -19,6 +19,8 @@ SEARCH, RESULTS, ITEM, DESCRIPTION, FEATURES, REVIEWS, BOUGHT = range(7)
 # What can be clicked besides items and options, in order.
 BUTTONS = ("next", "prev", "back", "description", "features", "reviews", "buy")
 
+_LEADS_TO = {"back": SEARCH, "description": DESCRIPTION, "features": FEATURES}
+_LEADS_TO |= {"reviews": REVIEWS, "buy": BOUGHT}
 # (first, count) of the values of each option among all values.
 _RANGES = ((0, len(COLOURS)), (len(COLOURS), len(SIZES)))
 
@@ -91,7 +93,7 @@ class Shop(Environment):
     from a base in one attribute, one option or the price. `split`: "unseen" goals ask of each
     product for a pair of attributes that "seen" goals never ask of it.
 
-    Expert: searches, leafs to the product that the goal was made from (which it is told), chooses
+    Expert: searches, goes to the product that the goal was made from (which it is told), chooses
     and buys; in 3 + options steps where the search brings it up on the first page.
     Source: WebShop's pages, goals and reward (read); the catalogue in Amazon's place is ours.
     Deviations: a search needs the search page (WebShop's code runs it from anywhere); words match
@@ -158,11 +160,10 @@ class Shop(Environment):
     def initial(self, key: jax.Array, params: ShopParams) -> ShopState:
         """A goal, and where asked a catalogue; the search page."""
         catalogue_key, goal_key = jax.random.split(key)
+        drawn, size = None, (self.products, self.options)
         if self.catalogue_seed is None:
-            drawn = catalogue = shop_catalogue.draw(catalogue_key, self.products, self.options)
-        else:
-            drawn = None
-            catalogue = shop_catalogue.constant(self.catalogue_seed, self.products, self.options)
+            drawn = shop_catalogue.draw(catalogue_key, *size)
+        catalogue = drawn or shop_catalogue.constant(self.catalogue_seed, *size)
         code, word = jnp.zeros((), jnp.uint8), jnp.zeros((), jnp.uint32)
         return ShopState(
             time=jnp.zeros((), jnp.int32),
@@ -196,24 +197,21 @@ class Shop(Environment):
         clicked = {name: action == number for name, number in self._buttons.items()}
         searches = (action == 0) | (action >= self.num_actions)
         opens = (action >= 1) & (action <= self.items_per_page)
-        back, buys = clicked["back"], clicked["buy"]
+        buys = clicked["buy"]
         # prev leads from a sub-page to the product and from there to the results.
         closes = clicked["prev"] & (state.page > ITEM)
         lists = searches | clicked["next"] | (clicked["prev"] & ~closes)
 
         page = state.page.astype(jnp.int32)
-        for when, to in (
-            *((back, SEARCH), (lists, RESULTS), (opens | closes, ITEM), (buys, BOUGHT)),
-            *((clicked["description"], DESCRIPTION), (clicked["features"], FEATURES)),
-            (clicked["reviews"], REVIEWS),
-        ):
-            page = jnp.where(when, to, page)
+        page = jnp.where(lists, RESULTS, jnp.where(opens | closes, ITEM, page))
+        for name, to in _LEADS_TO.items():
+            page = jnp.where(clicked[name], to, page)
 
         query = self._query(state, action)
         results = rules.search(catalogue, query)
         found = jnp.minimum(results.matches, self.max_results)
-        leaf = (state.page == RESULTS) * (clicked["next"].astype(jnp.int32) - clicked["prev"])
-        sheet = jnp.clip(state.sheet.astype(jnp.int32) + leaf, 0, self.sheets)
+        turn = (state.page == RESULTS) * (clicked["next"].astype(jnp.int32) - clicked["prev"])
+        sheet = jnp.clip(state.sheet.astype(jnp.int32) + turn, 0, self.sheets)
         sheet = jnp.where(searches, 0, sheet)
         places = sheet * self.items_per_page + np.arange(self.items_per_page)
         listed = jax.vmap(rules.product_at, in_axes=(None, 0))(results, places)
@@ -244,9 +242,8 @@ class Shop(Environment):
 
     def _query(self, state: ShopState, action: jax.Array) -> jax.Array:
         """Words of the search after an action, i32[4]; action 0 takes them from the goal."""
-        goal = state.goal
-        attributes = goal.attributes.astype(jnp.int32) + shop_catalogue.ATTRIBUTE_WORD
-        own = jnp.stack([attributes[1], attributes[0], goal.noun.astype(jnp.int32), jnp.int32(-1)])
+        attributes = state.goal.attributes.astype(jnp.int32) + shop_catalogue.ATTRIBUTE_WORD
+        own = jnp.stack([*attributes[::-1], state.goal.noun.astype(jnp.int32), jnp.int32(-1)])
         asked = rules.decode_query(action - self.num_actions)
         before = state.query.astype(jnp.int32) - 1
         return jnp.where(action == 0, own, jnp.where(action >= self.num_actions, asked, before))
@@ -268,14 +265,8 @@ class Shop(Environment):
         offered = ((state.offer >> values) & 1) == 1
         prev = ((page == RESULTS) & (state.sheet > 0)) | (page >= ITEM)
         buttons = [page == RESULTS, prev, page != SEARCH, item, item, item, item]
-        return jnp.concatenate(
-            [
-                (page == SEARCH)[None],
-                state.listed >= 0,
-                item & offered,
-                jnp.stack(buttons),
-            ]
-        )
+        parts = [(page == SEARCH)[None], state.listed >= 0, item & offered, jnp.stack(buttons)]
+        return jnp.concatenate(parts)
 
     def is_legal(self, state: ShopState, action: jax.Array, params: ShopParams) -> jax.Array:
         """As `legal`; any query with a known word on the search page besides."""
@@ -330,8 +321,8 @@ class Shop(Environment):
         results = rules.search(self.catalogue(state), state.query.astype(jnp.int32) - 1)
         place = rules.place_of(results, goal.target.astype(jnp.int32))
         sheet, slot = place // self.items_per_page, place % self.items_per_page
-        leaf = jnp.where(sheet > state.sheet, button["next"], button["prev"])
-        on_results = jnp.where(sheet == state.sheet, 1 + slot, leaf)
+        turn = jnp.where(sheet > state.sheet, button["next"], button["prev"])
+        on_results = jnp.where(sheet == state.sheet, 1 + slot, turn)
         listed = (place >= 0) & (place < state.found)
         on_results = jnp.where(listed, on_results, button["back"])
         on_item = jnp.int32(button["buy"])

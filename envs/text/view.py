@@ -66,7 +66,7 @@ class View:
     describe: (state, params) -> fragment numbers i32[...], flattened in order, 0 for nothing.
     templates: forms of the commands. Actions are numbered template by template and, within one,
       over the values of its slots with the last slot running fastest.
-    slots: (state, params) -> {slot name: fragments i32[n, C]}: the n values of each slot now. Values
+    slots: (state, params) -> {slot name: fragments i32[n, C]}, the n values of each slot now. Those
       that never change are NumPy arrays, which are hashed once on the host.
     max_fragments, max_bytes: no observation has more. Tests hold these.
     max_command_bytes: no command is longer.

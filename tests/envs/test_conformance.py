@@ -113,9 +113,9 @@ def test_same_key_same_episode_and_keys_matter(name):
     env, params = make(name)
     chex.assert_trees_all_equal(random_episode(name, 5), random_episode(name, 5))
     # Of the states: games that hide their target all look alike at the start.
-    tasks = jax.vmap(
-        lambda key: env.fingerprint(env.initial(key, params), params, of="state")[0]
-    )(jax.random.split(jax.random.key(0), 64))
+    tasks = jax.vmap(lambda key: env.fingerprint(env.initial(key, params), params, of="state")[0])(
+        jax.random.split(jax.random.key(0), 64)
+    )
     assert len(np.unique(np.asarray(tasks), axis=0)) > 1
 
 

@@ -170,7 +170,9 @@ def test_hostile_strings_stay_text(tmp_path):
     turn = credit_view.Turn(f">{HOSTILE}", HOSTILE, 0.5, 1.0, False, {HOSTILE: 1.0}, HOSTILE, 2)
     episode = credit_view.Episode((turn, turn), HOSTILE, HOSTILE, 1.0)
     view = credit_view.CreditView(HOSTILE, 1, 2, (0.0, 1.0), (episode,), 1.0)
-    text = report.report(loaded, credit={loaded[0].name: report.Credit(credit_cards.section(view))}, samples=50)
+    text = report.report(
+        loaded, credit={loaded[0].name: report.Credit(credit_cards.section(view))}, samples=50
+    )
     reader, words = read(text)
     assert reader.scripts == 1
     assert not [a for a in reader.attributes if a[0] == "img" or a[1].startswith("on")]

@@ -40,7 +40,14 @@ EQUIVALENT = [
     *(("Maze-v1", (), (("sight", sight),)) for sight in ("position", "goal", "walls")),
     ("NumberLine-v1", (("length", 12),), ()),
     ("Points24-v1", (), ()),
+    ("Screens-v1", (), ()),
+    ("Screens-v1", (("split", "graphs"),), ()),
     ("Sokoban-v1", (), ()),
+    ("ToolProgram-v1", (), ()),
+    ("ToolProgram-v1", (("notes", False),), ()),
+    ("TwentyQuestions-v1", (), ()),
+    ("TwentyQuestions-v1", (("redraw", True),), ()),
+    ("Wordle-v1", (), ()),
 ]
 
 
