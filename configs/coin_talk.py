@@ -26,9 +26,11 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         critic="shared" if method == "ppo" else "none",
     )
     config.rollout = section(rollout.conversation, num_groups=16, group_size=8)
-    config.advantage = methods.advantage("coin_talk.py", method)
-    config.reward.invalid_action_penalty = {"coefficient": 0.1}
+    config.advantage = methods.advantage("coin_talk.py", method, normalize="mean")
+    config.reward.invalid_action_penalty = {"coefficient": 0.02}
     config.warm_start.update(updates=100, learning_rate=3e-3)
     config.learner.minibatches = 4
-    config.optimizer.learning_rate = 1e-3
+    config.learner.normalize_advantage = "batch"
+    config.optimizer.learning_rate = 3e-4
+    config.evaluation.every = 100
     return config

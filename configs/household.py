@@ -16,8 +16,8 @@ from configs import methods
 
 def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     config = base_config()
-    config.updates = 240
-    config.log_every = 10
+    config.updates = 520
+    config.log_every = 20
     config.env = env_section("Household-v1", expert_sees_all=False)
     config.policy = section(
         policies.transformer,
@@ -30,12 +30,16 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     )
     # The compact wording marks what has been visited: no turn needs the ones before it.
     config.rollout = section(
-        rollout.conversation, num_groups=8, group_size=8, context="window", history=0
+        rollout.conversation, num_groups=16, group_size=8, context="window", history=0
     )
-    config.advantage = methods.advantage("household.py", method)
-    config.reward.invalid_action_penalty = {"coefficient": 0.1}
-    config.warm_start.update(updates=160, episodes=32, learning_rate=3e-3)
+    # Divided by the standard deviation, GiGPO lost success here (0.65 to 0.57 in 80 updates).
+    config.advantage = methods.advantage("household.py", method, normalize="mean")
+    config.reward.invalid_action_penalty = {"coefficient": 0.02}
+    config.warm_start.update(updates=400, episodes=32, learning_rate=3e-3)
     config.learner.minibatches = 4
     config.learner.microbatch = 64
-    config.optimizer.learning_rate = 1e-3
+    config.learner.normalize_advantage = "batch"
+    config.optimizer.learning_rate = 3e-4
+    # After the warm start, and at the end.
+    config.evaluation.every = 400
     return config

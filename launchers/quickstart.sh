@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs into .venv and trains an agent with GiGPO beside GRPO, evaluates both, writes a report.
+# Installs into .venv; a transformer learns a household in words: warm start, GiGPO, report.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
@@ -7,10 +7,7 @@ if [ ! -x .venv/bin/python ]; then "$python" -m venv .venv; fi
 .venv/bin/python -m pip install --quiet --upgrade pip
 .venv/bin/python -m pip install --quiet --editable .
 runs="${1:-runs/quickstart}"
-for method in gigpo grpo; do
-  .venv/bin/python -m launchers.train --config="configs/coin.py:$method" --workdir="$runs/$method" \
-    --config.rollout.anchor=state
-  .venv/bin/python -m launchers.evaluate --workdir="$runs/$method"
-done
-.venv/bin/python -m launchers.report --workdirs="$runs/gigpo,$runs/grpo" --out="$runs/report.html"
+.venv/bin/python -m launchers.train --config=configs/household.py:gigpo --workdir="$runs/household"
+.venv/bin/python -m launchers.evaluate --workdir="$runs/household"
+.venv/bin/python -m launchers.report --workdirs="$runs/household" --out="$runs/report.html"
 echo "open $runs/report.html"
