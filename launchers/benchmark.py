@@ -20,7 +20,7 @@ from absl import flags
 
 from launchers import cli
 
-SUITES = ("envs", "text", "learning", "startup", "credit")
+SUITES = ("envs", "text", "generation", "learning", "startup", "credit")
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
 _PEERS = flags.DEFINE_bool("peers", False, "Time other codebases too: pip install .[peers].")
@@ -64,7 +64,15 @@ def main(argv: list[str]) -> None:
 
 def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
     """Runs one suite: (what goes into JSON, table)."""
-    from launchers.benchmarks import credit, environments, learning, startup, text, timing
+    from launchers.benchmarks import (
+        credit,
+        environments,
+        generation,
+        learning,
+        startup,
+        text,
+        timing,
+    )
 
     plan = timing.QUICK if quick else timing.FULL
     if suite == "envs":
@@ -74,6 +82,10 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
     if suite == "text":
         result = text.run(plan, with_peers=with_peers, batches=(256,) if quick else (2048,))
         return result, text.report(result)
+    if suite == "generation":
+        batches, written = ((16,), 16) if quick else ((64, 256), generation.WRITTEN)
+        result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)
+        return result, generation.report(result)
     if suite == "learning":
         variants = ((4, 4), (64, 1)) if quick else ((4, 100), (64, 10))
         result = learning.run(plan, variants=variants)

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -59,11 +59,21 @@ class Rotation(NamedTuple):
     sin: jax.Array
 
 
-def rotation(positions: jax.Array, frequency: np.ndarray) -> Rotation:
-    """The rotation at positions i32[...]."""
-    angle = positions[..., None, None].astype(jnp.float32) * frequency
-    # Without the barrier XLA computes them anew for every head, query and key, in every layer.
-    return jax.lax.optimization_barrier(Rotation(jnp.cos(angle), jnp.sin(angle)))
+def rotation(positions: jax.Array, frequency: np.ndarray, size: int | None = None) -> Rotation:
+    """The rotation at positions i32[...].
+
+    size: positions are below it, and are looked up in a table where that is small enough to be a
+    constant. XLA's CPU backend would compute the functions anew for every head of queries and keys
+    in every layer, a sixth of the time of reading a prompt; a barrier does not keep it from that.
+    """
+    if size is None or size * frequency.size > 2**20:
+        angle = positions[..., None, None].astype(jnp.float32) * frequency
+        return Rotation(jnp.cos(angle), jnp.sin(angle))
+    table = np.arange(size, dtype=np.float32)[:, None, None] * frequency
+    # Positions of no meaning may lie beyond the size: the last entry will do.
+    return Rotation(
+        *(jnp.asarray(x).at[positions].get(mode="clip") for x in (np.cos(table), np.sin(table)))
+    )
 
 
 def rotate(x: jax.Array, by: Rotation) -> jax.Array:
@@ -155,3 +165,39 @@ def attend(
     out = (out / jnp.where(total > 0, total, 1.0)).astype(q.dtype)
     out = out.reshape(batch, kv_heads, group, length, head_dim).transpose(0, 3, 1, 2, 4)
     return out.reshape(batch, length, heads, head_dim)
+
+
+def attend_causal(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    positions: jax.Array,
+    *,
+    window: int | None = None,
+    soft_cap: float | None = None,
+) -> jax.Array:
+    """`attend` within whole rows, each position to itself and those before it.
+
+    q [B, L, H, hd], k and v [B, L, K, hd], positions i32[B or 1, L] (for the window).
+
+    Blocks of queries (at most 8, of at least 64) meet only the keys up to their end: almost half of
+    the scores are never computed.
+    """
+    length = q.shape[1]
+    index = jnp.arange(length, dtype=jnp.int32)[None]
+    keys, values = k.transpose(0, 2, 3, 1), v.transpose(0, 2, 1, 3)
+    size = max(64, -(-length // 8))
+    out = []
+    for start in range(0, length, size):
+        rows = slice(start, start + size)
+        end = min(start + size, length)
+
+        def mask(first, last, rows=rows):
+            seen = visible(index[:, rows], index[:, first:last], None)
+            if window is None:
+                return seen
+            return seen & visible(positions[:, rows], positions[:, first:last], window)
+
+        segment = ((keys[..., :end],), (values[:, :, :end],))
+        out.append(attend(q[:, rows], *segment, mask, soft_cap=soft_cap))
+    return jnp.concatenate(out, axis=1)

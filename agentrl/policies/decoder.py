@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from agentrl.policies.attention import (
     Rotation,
     attend,
+    attend_causal,
     frequencies,
     rotate,
     rotation,
@@ -96,12 +97,18 @@ def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
 
 
 def cast(params: Params, config: DecoderConfig) -> Params:
-    """Matrices in the dtype in which they are used; spares a loop from casting them every time."""
+    """Matrices in the dtype in which they are used: spares a loop from casting them every time."""
     return jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params)
 
 
 def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
-    out = x @ module["kernel"].astype(x.dtype)
+    """x @ kernel + bias, x [..., in].
+
+    With all leading axes in one: of a product over several axes XLA's CPU backend lays out the
+    transpose anew for the gradient of the kernel, which took as long as the rest of the update.
+    """
+    out = x.reshape(-1, x.shape[-1]) @ module["kernel"].astype(x.dtype)
+    out = out.reshape(*x.shape[:-1], -1)
     return out + module["bias"].astype(x.dtype) if "bias" in module else out
 
 
@@ -110,14 +117,16 @@ def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Arra
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 
-def _rotations(config: DecoderConfig, positions: jax.Array) -> tuple[Rotation, ...]:
-    """The rotations of each layer at positions i32[...]."""
+def _rotations(
+    config: DecoderConfig, positions: jax.Array, size: int | None
+) -> tuple[Rotation, ...]:
+    """The rotations of each layer at positions i32[...] below size."""
     c = config
-    everywhere = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling))
+    plain = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling), size)
     if c.local_rope_theta is None:
-        return (everywhere,) * c.layers
-    local = rotation(positions, frequencies(c.head_dim, c.local_rope_theta, None))
-    return tuple(local if c.has_local_rope(i) else everywhere for i in range(c.layers))
+        return (plain,) * c.layers
+    local = rotation(positions, frequencies(c.head_dim, c.local_rope_theta, None), size)
+    return tuple(local if c.has_local_rope(i) else plain for i in range(c.layers))
 
 
 def _qkv(
@@ -161,25 +170,16 @@ def hidden(
     A position sees itself and those before it in its row, so that padding on the right changes
     nothing before it. positions: i32[B, L], non-decreasing (default 0, 1, ...).
     """
-    index = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-    positions = index if positions is None else positions
-
-    def mask(window, start, stop):
-        seen = visible(index, index[:, start:stop], None)
-        if window is None:
-            return seen
-        return seen & visible(positions, positions[:, start:stop], window)
-
-    x, turns = _embed(params, config, tokens), _rotations(config, positions)
+    size = None
+    if positions is None:
+        size = tokens.shape[1]
+        positions = jnp.arange(size, dtype=jnp.int32)[None]
+    x, turns = _embed(params, config, tokens), _rotations(config, positions, size)
     for i in range(config.layers):
         layer = params["layers"][str(i)]
         q, k, v = _qkv(layer, config, x, turns[i])
-        attended = attend(
-            q,
-            (k.transpose(0, 2, 3, 1),),
-            (v.transpose(0, 2, 1, 3),),
-            functools.partial(mask, config.window(i)),
-            soft_cap=config.attention_soft_cap,
+        attended = attend_causal(
+            q, k, v, positions, window=config.window(i), soft_cap=config.attention_soft_cap
         )
         x = _rest(layer, config, x, attended)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
@@ -187,12 +187,13 @@ def hidden(
 
 def unembed(params: Params, config: DecoderConfig, hidden: jax.Array) -> jax.Array:
     """Logits of hidden states: [..., D] -> f32[..., V]."""
-    x = hidden.astype(config.dtype)
+    x = hidden.reshape(-1, hidden.shape[-1]).astype(config.dtype)
     if config.tie_embeddings:
         kernel = params["embed_tokens"]["weight"].T
     else:
         kernel = params["lm_head"]["kernel"]
     out = jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=jnp.float32)
+    out = out.reshape(*hidden.shape[:-1], -1)
     cap = config.logit_soft_cap
     return out if cap is None else cap * jnp.tanh(out / cap)
 
@@ -226,7 +227,7 @@ def extend(
     def mask(window, start, stop):
         return visible(positions, jnp.arange(start, stop, dtype=jnp.int32)[None], window)
 
-    x, turns = _embed(params, config, tokens), _rotations(config, positions)
+    x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
     keys, vals = [], []
     for i in range(config.layers):
         layer, window = params["layers"][str(i)], config.window(i)

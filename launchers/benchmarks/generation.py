@@ -1,4 +1,4 @@
-"""Suite `generation`: tokens a second that a decoder writes, and transformers' `generate` beside it.
+"""Suite `generation`: tokens a second that a decoder writes, beside transformers' `generate`.
 
 The decoder of a policy from scratch: width 128, 4 layers of 4 heads, gated MLP of 512, 512 tokens,
 1.1 million parameters, float32. Every row reads 16 tokens and writes 240, drawn at temperature 1,
@@ -8,8 +8,9 @@ A share is the part of the time that the matrix products alone would take at the
 "matrix products": the same products of one token after another, batch by batch, without attention
 or anything else. Attention's own products are not counted as useful work.
 
-Where this process has several devices (on a CPU: XLA_FLAGS=--xla_force_host_platform_device_count=2)
-ours is timed with the batch spread over them too; the others use what threads they find.
+Where this process has several devices, ours is timed with the batch spread over them too. A CPU is
+as many as XLA_FLAGS=--xla_force_host_platform_device_count says; the others use what threads they
+find.
 """
 
 import functools
@@ -148,7 +149,7 @@ def transformers(batch: int, written: int) -> Ready:
 def run(
     plan: Plan, *, with_peers: bool, batches: Sequence[int], written: int = WRITTEN
 ) -> dict[str, Any]:
-    """Measures. {"rows", "skipped", "gigaflops": {batch: measured rate of the products}}."""
+    """Measures. {"rows", "skipped", "written", "gigaflops" of the products by batch}."""
     out, skipped, gigaflops = [], [], {}
     flops = 2 * weights_per_token(CONFIG)
     for batch in batches:
@@ -179,7 +180,7 @@ def run(
             if PEER in timings and name != PEER:
                 row["ratio_to_peer"] = timing.rate / timings[PEER].rate
             out.append(row)
-    return {"rows": out, "skipped": skipped, "gigaflops": gigaflops}
+    return {"rows": out, "skipped": skipped, "gigaflops": gigaflops, "written": written}
 
 
 COLUMNS = (
@@ -196,5 +197,5 @@ COLUMNS = (
 
 def report(result: dict[str, Any]) -> str:
     """The table."""
-    title = f"Writing {WRITTEN} tokens after {PROMPT} (rate: tokens/s)"
+    title = f"Writing {result['written']} tokens after {PROMPT} (rate: tokens/s)"
     return table(title, COLUMNS, result["rows"])

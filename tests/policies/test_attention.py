@@ -1,0 +1,105 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.policies.attention import (
+    RopeScaling,
+    attend,
+    frequencies,
+    rotate,
+    rotation,
+    span,
+    visible,
+)
+
+
+def test_attention_by_hand():
+    # One head of two numbers; queries see slots 0 and 1, then 0, 1 and 2.
+    q = jnp.array([[[[1.0, 0.0]], [[0.0, 2.0]]]])
+    k = jnp.array([[[0.0, 1.0], [np.log(3.0), 0.0], [0.0, np.log(2.0)]]])
+    v = jnp.array([[[1.0, 0.0], [0.0, 1.0], [4.0, 4.0]]])
+    mask = jnp.array([[[True, True, False], [True, True, True]]])
+    segments = [slice(0, 2), slice(2, 3)]
+    out = attend(
+        q,
+        [k[:, s].swapaxes(1, 2)[:, None] for s in segments],
+        [v[:, None, s] for s in segments],
+        lambda start, stop: mask[..., start:stop],
+    )
+    # Scores 0 and log 3: weights 1/4 and 3/4.
+    np.testing.assert_allclose(out[0, 0, 0], [0.25, 0.75], rtol=1e-6)
+    # Scores 2, 0 and 2 log 2: weights e^2, 1 and 4.
+    e = np.exp(2.0)
+    expected = np.array([e + 16, 1 + 16]) / (e + 5)
+    np.testing.assert_allclose(out[0, 1, 0], expected, rtol=1e-6)
+
+
+def test_sliding_window_counts_the_position_itself():
+    seen = visible(jnp.array([4]), jnp.arange(6), 3)
+    np.testing.assert_array_equal(seen, [[False, False, True, True, True, False]])
+
+
+def test_rotary_positions_by_hand():
+    # theta 100 and two pairs: 1 and 1/10 radians a position.
+    frequency = frequencies(4, 100.0, None)
+    np.testing.assert_allclose(frequency, [1.0, 0.1], rtol=1e-6)
+    turned = rotate(jnp.array([[[1.0, 0.0, 0.0, 2.0]]]), rotation(jnp.array([3]), frequency))
+    # Pair (1, 0) by 3 radians, pair (0, 2) by 0.3.
+    expected = [np.cos(3), -2 * np.sin(0.3), np.sin(3), 2 * np.cos(0.3)]
+    np.testing.assert_allclose(turned[0, 0], expected, rtol=1e-5)
+
+
+def test_rope_scaling_by_hand():
+    # Frequencies 1, 0.1, 0.01: wavelengths 6.3, 63, 628. With c = 100, low 1 and high 4: the first
+    # is below 100 / 4 and stays; the last is above 100 and is divided by 2; for the middle one
+    # s = (100 / 62.83 - 1) / 3 = 0.1972 and f = (1 - s) 0.05 + s 0.1.
+    scaled = frequencies(6, 1000.0, RopeScaling(2.0, 1.0, 4.0, 100))
+    share = (100 * 0.1 / (2 * np.pi) - 1) / 3
+    expected = [1.0, (1 - share) * 0.05 + share * 0.1, 0.005]
+    np.testing.assert_allclose(scaled, expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        frequencies(6, 1000.0, RopeScaling(4.0)), [0.25, 0.025, 0.0025], rtol=1e-6
+    )
+
+
+def test_impossible_rope_scaling():
+    with pytest.raises(ValueError, match="low_freq_factor"):
+        RopeScaling(2.0, 4.0, 4.0)
+    with pytest.raises(ValueError, match="factor=0.5"):
+        RopeScaling(0.5)
+
+
+def test_span_of_what_is_seen():
+    first, count = jnp.array([5, 9, 2]), jnp.array([2, 0, 3])
+    # Positions 5, 6 and 2, 3, 4; the second row asks for nothing.
+    assert tuple(map(int, span(first, count, None))) == (0, 7)
+    assert tuple(map(int, span(first, count, 2))) == (1, 7)
+    low, high = span(first, jnp.zeros_like(count), 2)
+    assert int(low) >= int(high)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_segments_outside_of_the_span_are_not_read(window):
+    draw = jax.random.normal
+    q = draw(jax.random.key(0), (2, 1, 4, 8))
+    keys = draw(jax.random.key(1), (2, 2, 8, 12))
+    values = draw(jax.random.key(2), (2, 2, 12, 8))
+    position = jnp.array([7, 6])
+
+    def mask(start, stop):
+        return visible(position[:, None], jnp.arange(start, stop)[None], window)
+
+    whole = attend(q, [keys], [values], mask)
+    # What lies outside must not even meet the products: it is not a number there.
+    outside = np.r_[8:12] if window is None else np.r_[0:4, 8:12]
+    spoilt = values.at[:, :, outside].set(jnp.nan)
+    parts = [slice(0, 4), slice(4, 8), slice(8, 12)]
+    out = attend(
+        q,
+        [keys[..., part] for part in parts],
+        [spoilt[:, :, part] for part in parts],
+        mask,
+        span=span(position, jnp.ones_like(position), window),
+    )
+    np.testing.assert_allclose(out, whole, atol=1e-6)

@@ -1,0 +1,262 @@
+import dataclasses
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.policies import decoder
+from agentrl.policies.attention import RopeScaling
+from agentrl.policies.decoder import DecoderConfig
+
+TINY = DecoderConfig(
+    vocab_size=23, width=16, layers=2, heads=4, kv_heads=2, head_dim=8, hidden=24, value_heads=2
+)
+VARIANTS = {
+    "llama": TINY,
+    "one key head, no tie": dataclasses.replace(TINY, kv_heads=1, tie_embeddings=False),
+    "qwen2": dataclasses.replace(TINY, qkv_bias=True, rope_theta=1e6),
+    "qwen3": dataclasses.replace(TINY, qk_norm=True),
+    "mistral": dataclasses.replace(TINY, sliding_window=5),
+    "gemma2": dataclasses.replace(
+        TINY,
+        activation="gelu_tanh",
+        norm_plus_one=True,
+        post_norms=True,
+        embed_scale=4.0,
+        query_scale=0.3,
+        attention_soft_cap=5.0,
+        logit_soft_cap=3.0,
+        sliding_window=4,
+        sliding_layers=(True, False),
+    ),
+    "gemma3": dataclasses.replace(
+        TINY,
+        norm_plus_one=True,
+        post_norms=True,
+        qk_norm=True,
+        sliding_window=6,
+        sliding_layers=(True, False),
+        local_rope_theta=100.0,
+        rope_scaling=RopeScaling(8.0),
+    ),
+}
+hidden = jax.jit(decoder.hidden, static_argnums=1)
+logits = jax.jit(decoder.logits, static_argnums=1)
+extend = jax.jit(decoder.extend, static_argnums=1)
+step = jax.jit(decoder.step, static_argnums=1)
+
+
+def sharp(config, seed=0):
+    """Parameters large enough for attention and logits to depend on every token."""
+    params = decoder.init(jax.random.key(seed), config)
+    keys = iter(jax.random.split(jax.random.key(seed + 1), 1000))
+
+    def noise(x):
+        scale = 0.3 if x.ndim > 1 else 0.1
+        return x + scale * jax.random.normal(next(keys), x.shape)
+
+    return jax.tree.map(noise, params)
+
+
+@functools.cache
+def tokens(rows, length):
+    drawn = np.random.default_rng(0).integers(0, TINY.vocab_size, (rows, length))
+    return jnp.asarray(drawn, jnp.int32)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_position_sees_only_what_stands_before_it(name):
+    config = VARIANTS[name]
+    params, read = sharp(config), tokens(2, 12)
+    before = logits(params, config, read)
+    after = logits(params, config, read.at[:, 7:].add(1) % config.vocab_size)
+    assert before.shape == (2, 12, config.vocab_size) and before.dtype == jnp.float32
+    np.testing.assert_array_equal(before[:, :7], after[:, :7])
+    assert float(jnp.abs(before[:, 7:] - after[:, 7:]).min(axis=(0, 1)).max()) > 1e-3
+
+
+@pytest.mark.parametrize("segment", [3, 100])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_appending_in_turns_gives_the_hidden_states_of_the_whole(name, segment):
+    config = VARIANTS[name]
+    params, read, size = sharp(config), tokens(4, 20), 20
+    whole = np.asarray(hidden(params, config, read))
+    cache = decoder.empty_cache(config, 4, size, segment=segment)
+    assert cache.size == size
+    # Rows at different lengths, one of them silent for a while, one that never starts.
+    for counts in ([5, 1, 0, 0], [5, 2, 4, 0], [1, 5, 0, 0], [4, 4, 5, 0]):
+        start, count = np.asarray(cache.length), np.array(counts)
+        take = np.clip(start[:, None] + np.arange(5), 0, 19)
+        new = jnp.take_along_axis(read, jnp.asarray(take), axis=1)
+        out, cache = extend(params, config, cache, new, jnp.asarray(count, jnp.int32))
+        for row in range(4):
+            np.testing.assert_allclose(
+                out[row, : count[row]],
+                whole[row, start[row] : start[row] + count[row]],
+                atol=2e-5,
+            )
+        # One token more, for all rows but the first.
+        start = np.asarray(cache.length)
+        active = np.array([False, True, True, False])
+        token = jnp.take_along_axis(read, jnp.asarray(start)[:, None], axis=1)[:, 0]
+        out, cache = step(params, config, cache, token, jnp.asarray(active))
+        for row in np.flatnonzero(active):
+            np.testing.assert_allclose(out[row], whole[row, start[row]], atol=2e-5)
+    np.testing.assert_array_equal(cache.length, [15, 16, 13, 0])
+
+
+def test_what_is_not_counted_leaves_no_trace():
+    params, read = sharp(TINY), tokens(3, 6)
+    empty = decoder.empty_cache(TINY, 3, 16, segment=5)
+    _, cache = extend(params, TINY, empty, read, jnp.array([4, 0, 2]))
+    other = read.at[:, 4:].set(0).at[1].set(1).at[2, 2:].set(7)
+    _, same = extend(params, TINY, empty, other, jnp.array([4, 0, 2]))
+    chex.assert_trees_all_equal(cache, same)
+    for before, after in zip(jax.tree.leaves(empty), jax.tree.leaves(cache), strict=True):
+        np.testing.assert_array_equal(before[1], after[1])
+    np.testing.assert_array_equal(cache.length, [4, 0, 2])
+    _, stepped = step(params, TINY, cache, read[:, 0], jnp.array([False, False, True]))
+    for before, after in zip(jax.tree.leaves(cache), jax.tree.leaves(stepped), strict=True):
+        np.testing.assert_array_equal(before[:2], after[:2])
+
+
+@pytest.mark.parametrize("segment", [4, 7])
+def test_tokens_beyond_the_size_are_dropped_and_counted(segment):
+    params, read = sharp(TINY), tokens(2, 10)
+    cache = decoder.empty_cache(TINY, 2, 7, segment=segment)
+    # 6 + 3 = 9 tokens for 7 slots; the second row has 3 + 3 = 6.
+    _, cache = extend(params, TINY, cache, read[:, :6], jnp.array([6, 3]))
+    _, full = extend(params, TINY, cache, read[:, 6:9], jnp.array([3, 3]))
+    np.testing.assert_array_equal(full.length, [9, 6])
+    np.testing.assert_array_equal(full.overflowed, [True, False])
+    # The same as if only what fits had been appended.
+    _, exact = extend(params, TINY, cache, read[:, 6:9], jnp.array([1, 3]))
+    chex.assert_trees_all_equal((full.k, full.v), (exact.k, exact.v))
+    assert not np.asarray(exact.overflowed).any()
+    # A full row that goes on leaves the other as it was.
+    _, later = step(params, TINY, full, read[:, 0], jnp.array([True, False]))
+    chex.assert_trees_all_equal((later.k, later.v), (full.k, full.v))
+    np.testing.assert_array_equal(later.length, [10, 6])
+
+
+def test_positions_are_relative():
+    params, read = sharp(TINY), tokens(2, 9)
+    shifted = jnp.broadcast_to(jnp.arange(9, dtype=jnp.int32) + 1000, (2, 9))
+    np.testing.assert_allclose(
+        hidden(params, TINY, read), hidden(params, TINY, read, shifted), atol=2e-4
+    )
+
+
+def test_init_names_and_scales():
+    config = dataclasses.replace(TINY, width=64, hidden=256, layers=8, tie_embeddings=False)
+    params = decoder.init(jax.random.key(0), config)
+    assert params.keys() == {"embed_tokens", "layers", "norm", "lm_head", "value_head"}
+    assert list(params["layers"]) == [str(i) for i in range(8)]
+    layer = params["layers"]["3"]
+    assert layer["self_attn"]["k_proj"]["kernel"].shape == (64, 2 * 8)
+    assert layer["mlp"]["down_proj"]["kernel"].shape == (256, 64)
+    np.testing.assert_allclose(np.std(layer["mlp"]["up_proj"]["kernel"]), 0.02, rtol=0.05)
+    # Two projections a layer write into the residual: 1 / sqrt(16).
+    np.testing.assert_allclose(np.std(layer["mlp"]["down_proj"]["kernel"]), 0.005, rtol=0.05)
+    chex.assert_trees_all_equal_dtypes(
+        params, jax.tree.map(lambda x: np.zeros(x.shape, np.float32), params)
+    )
+    plus_one = decoder.init(jax.random.key(0), dataclasses.replace(TINY, norm_plus_one=True))
+    assert not np.asarray(plus_one["norm"]["weight"]).any()
+
+
+def test_value_heads():
+    params, read = sharp(TINY), tokens(2, 5)
+    out = hidden(params, TINY, read)
+    value = decoder.values(params, TINY, out)
+    assert value.shape == (2, 5, 2) and value.dtype == jnp.float32
+    kernel, bias = params["value_head"]["kernel"], params["value_head"]["bias"]
+    np.testing.assert_allclose(value, np.asarray(out) @ kernel + bias, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="value_heads=0"):
+        decoder.values(params, dataclasses.replace(TINY, value_heads=0), out)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_gradients_are_finite_and_do_not_come_from_the_future(name):
+    config = VARIANTS[name]
+    params, read = sharp(config), tokens(2, 8)
+
+    def loss(params, embedded):
+        out = decoder.hidden(params | {"embed_tokens": {"weight": embedded}}, config, read)
+        return jnp.sum(out[:, 3] ** 2) + jnp.sum(decoder.unembed(params, config, out[:, 3]))
+
+    gradient = jax.jit(jax.grad(loss, argnums=(0, 1)))
+    grads, embedded = gradient(params, params["embed_tokens"]["weight"])
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(grads))
+    moved = np.abs(np.asarray(embedded)).sum(axis=1) > 0
+    np.testing.assert_array_equal(
+        np.flatnonzero(moved), np.unique(np.asarray(read[:, :4])).astype(int)
+    )
+
+
+def test_bfloat16_is_close_to_float32():
+    params, read = sharp(TINY), tokens(2, 10)
+    half = dataclasses.replace(TINY, dtype="bfloat16")
+    exact, rough = hidden(params, TINY, read), hidden(params, half, read)
+    assert rough.dtype == jnp.float32
+    assert float(jnp.mean(jnp.abs(exact - rough))) < 0.05
+    cache = decoder.empty_cache(half, 2, 10)
+    assert cache.k[0][0].dtype == cache.v[1][0].dtype == jnp.bfloat16
+    out, cache = extend(params, half, cache, read, jnp.array([10, 10]))
+    assert float(jnp.mean(jnp.abs(out - rough))) < 0.02
+
+
+def test_cast_parameters_are_the_same_decoder():
+    half = dataclasses.replace(TINY, dtype="bfloat16")
+    params, read = sharp(half), tokens(2, 5)
+    cast = decoder.cast(params, half)
+    assert cast["layers"]["0"]["mlp"]["up_proj"]["kernel"].dtype == jnp.bfloat16
+    assert cast["norm"]["weight"].dtype == jnp.float32
+    np.testing.assert_allclose(
+        logits(cast, half, read), logits(params, half, read), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_segments_of_a_cache():
+    cache = decoder.empty_cache(TINY, 3, 10, segment=4)
+    assert [x.shape for x in cache.k[1]] == [(3, 2, 8, 4), (3, 2, 8, 4), (3, 2, 8, 2)]
+    assert [x.shape for x in cache.v[0]] == [(3, 2, 4, 8), (3, 2, 4, 8), (3, 2, 2, 8)]
+    with pytest.raises(ValueError, match="size=0"):
+        decoder.empty_cache(TINY, 3, 0)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"kv_heads": 3}, "heads=4: expected a multiple of kv_heads=3"),
+        ({"head_dim": 7}, "head_dim=7: expected an even number"),
+        ({"activation": "relu"}, "activation='relu'"),
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"layers": 0}, "layers=0"),
+        ({"value_heads": -1}, "value_heads=-1"),
+        ({"sliding_window": 0}, "sliding_window=0"),
+        ({"sliding_layers": (True, False)}, "without sliding_window"),
+        ({"local_rope_theta": 10.0}, "without sliding_window"),
+        ({"sliding_window": 4, "sliding_layers": (True,)}, "1 entries"),
+    ],
+)
+def test_impossible_configs(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(TINY, **change)
+
+
+def test_one_trace():
+    traced = []
+
+    def counted(params, cache, new, count):
+        traced.append(1)
+        return decoder.extend(params, TINY, cache, new, count)
+
+    function = jax.jit(counted)
+    params, cache = sharp(TINY), decoder.empty_cache(TINY, 2, 12)
+    for count in ([1, 0], [3, 3], [0, 2]):
+        _, cache = function(params, cache, tokens(2, 3), jnp.array(count))
+    assert len(traced) == 1
