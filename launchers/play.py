@@ -2,12 +2,14 @@
 
     python -m launchers.play --env=Coin-v1 --wording=faithful --options=quest_length=6
     python -m launchers.play --env=Sokoban-v1 --player=expert --options="size=(7, 7), boxes=2"
+    python -m launchers.play --workdir=runs/household
 
 A person types commands, ? for all that are legal, nothing more (control-D) to leave. What is not
 understood is an illegal action, as it is for a policy.
 """
 
 import ast
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +20,7 @@ from launchers import cli
 _ENV = flags.DEFINE_string("env", None, "Name of the environment, for example Coin-v1.")
 _PLAYER = flags.DEFINE_enum("player", "person", ["person", "expert", "random"], "Who plays.")
 _WORDING = flags.DEFINE_string("wording", None, "How the environment words itself.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "A run whose newest checkpoint plays its own game.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the environment: name=value, ...")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the task and of all chance.")
 
@@ -29,12 +32,16 @@ def main(argv: list[str]) -> None:
     """Makes the environment, plays one episode."""
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is no flag; write --env=...")
-    if _ENV.value is None:
-        cli.fail("--env is missing: name an environment, for example --env=Coin-v1")
+    if (_ENV.value is None) == (_WORKDIR.value is None):
+        cli.fail("name an environment (--env=Coin-v1) or the directory of a run (--workdir=runs/x)")
     cli.use_compilation_cache()
     import jax
 
     import envs
+
+    if _WORKDIR.value is not None:
+        _play_run(pathlib.Path(_WORKDIR.value), jax.random.key(_SEED.value))
+        return
 
     try:
         options = parse_options(_OPTIONS.value)
@@ -44,6 +51,56 @@ def main(argv: list[str]) -> None:
         play(env, params, _PLAYER.value, jax.random.key(_SEED.value))
     except (ValueError, NotImplementedError) as error:
         cli.fail(error)
+
+
+def _play_run(workdir: pathlib.Path, key: Any) -> None:
+    from agentrl.training import checkpoint, restored
+
+    try:
+        run = restored.load(workdir)
+        if run.experiment.rollout.play is None:
+            raise ValueError(
+                f"{workdir} holds a policy over arrays, which writes nothing; see its episodes in "
+                "the report (launchers.report)"
+            )
+    except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
+        cli.fail(error)
+    show_conversation(run, key)
+
+
+def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print) -> float:
+    """Shows one conversation of a run's first seed with its environment; returns its return.
+
+    key: of the task and of all chance.
+    """
+    import jax
+    import numpy as np
+
+    from agentrl.policies.codec import decode
+
+    task_key, chance_key = jax.random.split(key)
+    params = jax.tree.map(lambda x: x[0], run.state.params)
+    play_ = jax.jit(run.experiment.rollout.play, static_argnums=3)
+    transcript, turns = jax.device_get(play_(params, task_key[None], chance_key, False))
+    codec, total = run.experiment.policy.codec, 0.0
+    # The pieces of a turn stand one behind the other in the transcript, the reply at its base.
+    base = (
+        transcript.tokens.shape[2]
+        - turns.logp.shape[2]
+        - max(1, len(codec.before) + len(codec.after))
+    )
+    for t in np.flatnonzero(turns.mask[:, 0]):
+        tokens, lengths = transcript.tokens[0, t], transcript.lengths[0, t]
+        tell(f"\n{decode(codec, tokens[: lengths[0]])}")
+        reply = tokens[base : base + lengths[1]]
+        chance = np.exp(turns.logp[t, 0, : lengths[1]].sum())
+        invalid = "" if turns.valid[t, 0] else ", invalid"
+        reward = float(turns.reward[t, 0])
+        tell(f"> {decode(codec, reply)}   (p {chance:.2f}, reward {reward:g}{invalid})")
+        total += reward
+    won = bool((turns.success & turns.mask).any())
+    tell(f"\n{'success' if won else 'no success'} after {int(turns.mask.sum())} turns")
+    return total
 
 
 def parse_options(text: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Playing in the terminal: what is told to whom, what replies come to, and bad flags."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -8,7 +9,11 @@ import jax
 import pytest
 
 import envs
+from agentrl.training import loop, restored
 from launchers import play
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "training"))
+import tiny  # noqa: E402
 
 
 def played(player, replies=(), seed=0, name="Coin-v1", **options):
@@ -101,7 +106,7 @@ def test_the_command_line():
 @pytest.mark.parametrize(
     "arguments, word",
     [
-        ([], "--env is missing"),
+        ([], "name an environment"),
         (["Coin-v1"], "'Coin-v1' is no flag"),
         (["--env=Coin-v1", "--options=quest=2"], "no option 'quest'"),
         (["--env=Coin-v1", "--wording=terse"], "expected one of compact, faithful"),
@@ -112,3 +117,17 @@ def test_one_line_says_what_is_wrong(arguments, word):
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert done.returncode == 2 and len(lines) == 1 and word in lines[0], done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_run_plays_its_own_game(tmp_path):
+    """What is shown is what the episode was: its words, its rewards, its end."""
+    config = tiny.talk_config(updates=4, policy__constrained=True)
+    assert loop.run(config, tmp_path / "run", command="test")
+    told = []
+    run = restored.load(tmp_path / "run")
+    total = play.show_conversation(run, jax.random.key(0), tell=told.append)
+    assert total == ("\nsuccess" in told[-1])
+    boards, replies = told[:-1:2], told[1:-1:2]
+    assert len(boards) == len(replies) and f"after {len(boards)} turns" in told[-1]
+    assert all(len(board.strip().split("\n")) == 3 for board in boards)
+    assert {reply.split()[1] for reply in replies} <= set(run.experiment.env.action_names)
