@@ -8,9 +8,10 @@ if [ ! -x .venv-test/bin/python ]; then "$python" -m venv .venv-test; fi
 .venv-test/bin/python -m pip install --quiet --upgrade ".[dev]"
 .venv-test/bin/ruff check .
 .venv-test/bin/ruff format --check .
+# A file stays with one process: its tests share what they compiled.
 # From an empty directory, so that `import agentrl` finds the installed package.
 here="$PWD"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
-"$here/.venv-test/bin/python" -m pytest -n auto --rootdir="$here" -c "$here/pyproject.toml" "$here/tests" "$@"
+"$here/.venv-test/bin/python" -m pytest -n auto --dist loadfile --rootdir="$here" -c "$here/pyproject.toml" "$here/tests" "$@"

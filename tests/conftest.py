@@ -6,6 +6,7 @@ import shutil
 import tempfile
 
 import jax
+import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 jax.config.update("jax_num_cpu_devices", 8)
@@ -21,3 +22,10 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE
 # Compiling is most of the time here. What users get, with all optimisations, runs in the tests of
 # the command lines and of the notebooks.
 jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Drops a module's compiled programs after its tests: all of them together take gigabytes."""
+    yield
+    jax.clear_caches()

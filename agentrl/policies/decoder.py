@@ -104,8 +104,8 @@ def cast(params: Params, config: DecoderConfig) -> Params:
 def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
     """x @ kernel + bias, x [..., in].
 
-    With all leading axes in one: of a product over several axes XLA's CPU backend lays out the
-    transpose anew for the gradient of the kernel, which took as long as the rest of the update.
+    With all leading axes in one: for the gradient of a product over several axes XLA's CPU backend
+    first writes out a transpose, and forward and backward took 1.7 times as long, attention aside.
     """
     out = x.reshape(-1, x.shape[-1]) @ module["kernel"].astype(x.dtype)
     out = out.reshape(*x.shape[:-1], -1)

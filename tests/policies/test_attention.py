@@ -6,6 +6,7 @@ import pytest
 from agentrl.policies.attention import (
     RopeScaling,
     attend,
+    attend_causal,
     frequencies,
     rotate,
     rotation,
@@ -103,3 +104,22 @@ def test_segments_outside_of_the_span_are_not_read(window):
         span=span(position, jnp.ones_like(position), window),
     )
     np.testing.assert_allclose(out, whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [None, 20])
+def test_blocks_of_queries_change_nothing(window):
+    length = 150  # three blocks of 64, the last one shorter
+    drawn = jax.random.normal(jax.random.key(0), (2, length, 6, 4))
+    q, k, v = drawn[:, :, :2], drawn[:, :, 2:4], drawn[:, :, 4:]
+    # Positions with gaps and, as between two pieces of text, repeats.
+    positions = jnp.cumsum(jnp.arange(2 * length).reshape(2, length) * 7 % 3, axis=1)
+    index = jnp.arange(length)[None]
+
+    def mask(start, stop):
+        seen = visible(index, index[:, start:stop], None)
+        return seen & visible(positions, positions[:, start:stop], window)
+
+    whole = attend(q, [k.transpose(0, 2, 3, 1)], [v.transpose(0, 2, 1, 3)], mask)
+    out = attend_causal(q, k, v, positions, window=window)
+    np.testing.assert_allclose(out, whole, atol=1e-6)
+    assert out.shape == (2, length, 2, 4)

@@ -56,9 +56,9 @@ def prompts(rng, rows, longest=5):
     return [rng.integers(4, 19, rng.integers(1, longest + 1)).tolist() for _ in range(rows)]
 
 
-@pytest.mark.parametrize("segment", [8, 40])
 @pytest.mark.parametrize(
-    "options", [PLAIN, Sampling(temperature=0.5, top_k=7, top_p=0.9, min_p=0.02)]
+    "options, segment",
+    [(PLAIN, 14), (Sampling(temperature=0.5, top_k=7, top_p=0.9, min_p=0.02), 40)],
 )
 def test_several_turns_are_scored_as_whole_sequences_are(options, segment):
     rng = np.random.default_rng(0)
@@ -98,7 +98,7 @@ def test_padding_of_the_prompts_changes_nothing():
     rng = np.random.default_rng(1)
     new, active = prompts(rng, 4), jnp.ones(4, bool)
     outs = []
-    for width, segment in ((5, 8), (9, 40)):
+    for width, segment in ((5, 14), (9, 40)):
         cache = decoder.empty_cache(CONFIG, 4, SIZE, segment=segment)
         hidden, cache = read(cache, new, width)
         outs.append(generate(cache, hidden, jax.random.key(0), active))
