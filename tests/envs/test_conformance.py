@@ -19,11 +19,11 @@ def make(name):
     return envs.make(name)
 
 
-def random_episode(name, seed, steps=STEPS):
-    """States, actions and results of random legal play without reset, stacked over steps."""
+@functools.cache
+def player(name, steps):
+    """Random legal play without reset, compiled once for all tests."""
     env, params = make(name)
 
-    @jax.jit
     def play(key):
         key, reset_key = jax.random.split(key)
         _, first = env.reset_env(reset_key, params)
@@ -37,7 +37,12 @@ def random_episode(name, seed, steps=STEPS):
 
         return jax.lax.scan(step, first, jax.random.split(key, steps))[1]
 
-    return jax.vmap(play)(jax.random.split(jax.random.key(seed), 16))
+    return jax.jit(jax.vmap(play))
+
+
+def random_episode(name, seed, steps=STEPS):
+    """States, actions and results of random legal play without reset, stacked over steps."""
+    return player(name, steps)(jax.random.split(jax.random.key(seed), 16))
 
 
 @pytest.mark.parametrize("name", NAMES)
