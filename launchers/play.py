@@ -2,7 +2,7 @@
 
     python -m launchers.play --env=Coin-v1 --wording=faithful --options=quest_length=6
     python -m launchers.play --env=Sokoban-v1 --player=expert --options="size=(7, 7), boxes=2"
-    python -m launchers.play --workdir=runs/household
+    python -m launchers.play --run=runs/household
 
 A person types commands, ? for all that are legal, nothing more (control-D) to leave. What is not
 understood is an illegal action, as it is for a policy.
@@ -20,7 +20,7 @@ from launchers import cli
 _ENV = flags.DEFINE_string("env", None, "Name of the environment, for example Coin-v1.")
 _PLAYER = flags.DEFINE_enum("player", "person", ["person", "expert", "random"], "Who plays.")
 _WORDING = flags.DEFINE_string("wording", None, "How the environment words itself.")
-_WORKDIR = flags.DEFINE_string("workdir", None, "A run whose newest checkpoint plays its own game.")
+_RUN = flags.DEFINE_string("run", None, "A run whose newest checkpoint plays its own game.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the environment: name=value, ...")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the task and of all chance.")
 
@@ -32,15 +32,15 @@ def main(argv: list[str]) -> None:
     """Makes the environment, plays one episode."""
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is no flag; write --env=...")
-    if (_ENV.value is None) == (_WORKDIR.value is None):
-        cli.fail("name an environment (--env=Coin-v1) or the directory of a run (--workdir=runs/x)")
+    if (_ENV.value is None) == (_RUN.value is None):
+        cli.fail("name an environment (--env=Coin-v1) or the directory of a run (--run=runs/x)")
     cli.use_compilation_cache()
     import jax
 
     import envs
 
-    if _WORKDIR.value is not None:
-        _play_run(pathlib.Path(_WORKDIR.value), jax.random.key(_SEED.value))
+    if _RUN.value is not None:
+        _play_run(pathlib.Path(_RUN.value), jax.random.key(_SEED.value))
         return
 
     try:
