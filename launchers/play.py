@@ -76,30 +76,25 @@ def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print
     import jax
     import numpy as np
 
+    from agentrl.evaluation.transcripts import find_turn
     from agentrl.policies.codec import decode
 
     task_key, chance_key = jax.random.split(key)
     params = jax.tree.map(lambda x: x[0], run.state.params)
     play_ = jax.jit(run.experiment.rollout.play, static_argnums=3)
-    transcript, turns = jax.device_get(play_(params, task_key[None], chance_key, False))
+    streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
     codec, total = run.experiment.policy.codec, 0.0
-    # The pieces of a turn stand one behind the other in the transcript, the reply at its base.
-    base = (
-        transcript.tokens.shape[2]
-        - turns.logp.shape[2]
-        - max(1, len(codec.before) + len(codec.after))
-    )
-    for t in np.flatnonzero(turns.mask[:, 0]):
-        tokens, lengths = transcript.tokens[0, t], transcript.lengths[0, t]
-        tell(f"\n{decode(codec, tokens[: lengths[0]])}")
-        reply = tokens[base : base + lengths[1]]
-        chance = np.exp(turns.logp[t, 0, : lengths[1]].sum())
-        invalid = "" if turns.valid[t, 0] else ", invalid"
-        reward = float(turns.reward[t, 0])
-        tell(f"> {decode(codec, reply)}   (p {chance:.2f}, reward {reward:g}{invalid})")
+    for t in np.flatnonzero(streams.mask[0]):
+        row, read, written = find_turn(rows, 0, t)
+        tell(f"\n{decode(codec, rows.tokens[row, read])}")
+        chance = np.exp(rows.behaviour_logp[row, written].sum())
+        invalid = "" if streams.valid[0, t] else ", invalid"
+        reward = float(streams.reward[0, t])
+        reply = decode(codec, rows.tokens[row, written])
+        tell(f"> {reply}   (p {chance:.2f}, reward {reward:g}{invalid})")
         total += reward
-    won = bool((turns.success & turns.mask).any())
-    tell(f"\n{'success' if won else 'no success'} after {int(turns.mask.sum())} turns")
+    won = bool(streams.success.any())
+    tell(f"\n{'success' if won else 'no success'} after {int(streams.mask.sum())} turns")
     return total
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 import envs.vector
 from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.streams import Streams
 
 
 class Outcomes(NamedTuple):
@@ -36,12 +37,12 @@ def task_keys(seed: int, episodes: int) -> jax.Array:
     return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x5EED), episodes)
 
 
-def of_turns(turns: Any) -> Outcomes:
-    """Outcomes of conversations, from their `agentrl.rollout.conversation.Turns`."""
+def of_streams(streams: Streams) -> Outcomes:
+    """Outcomes of whole episodes, a stream each."""
     return Outcomes(
-        jnp.sum(jnp.where(turns.mask, turns.reward, 0.0), axis=0),
-        jnp.sum(turns.mask, axis=0, dtype=jnp.int32),
-        jnp.any(turns.mask & turns.success, axis=0),
+        jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1),
+        jnp.sum(streams.mask, axis=1, dtype=jnp.int32),
+        jnp.any(streams.mask & streams.success, axis=1),
     )
 
 

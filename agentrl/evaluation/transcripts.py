@@ -64,6 +64,14 @@ def section(
     )
 
 
+def find_turn(rows: Rows, stream: int, turn: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """Where a turn of a stream stands: its row, and there the positions read and written in it."""
+    here = (rows.turn == turn) & (rows.stream == stream)[:, None]
+    row = int(np.argmax((here & rows.loss_mask).any(axis=1)))
+    read = here[row] & (rows.span[row] == _OBSERVED)
+    return row, np.flatnonzero(read), np.flatnonzero(here[row] & rows.loss_mask[row])
+
+
 def _host(tree):
     fields = {k: v if v is None else np.asarray(v) for k, v in vars(tree).items()}
     return tree.replace(**fields)
@@ -72,10 +80,7 @@ def _host(tree):
 def _episode(codec, streams, rows, advantage, i, badges, limit) -> Markup:
     turns = []
     for t in np.flatnonzero(streams.mask[i]):
-        here = (rows.turn == t) & (rows.stream == i)[:, None]
-        row = int(np.argmax((here & rows.loss_mask).any(axis=1)))
-        written = np.flatnonzero(here[row] & rows.loss_mask[row])
-        read = here[row] & (rows.span[row] == _OBSERVED)
+        row, read, written = find_turn(rows, i, t)
         turns.append(
             tag(
                 "li",

@@ -34,8 +34,8 @@ class Generated:
     length: i32[B], tokens written, the end token included.
     ended: bool[B], the row wrote the end token; else it stopped at max_new_tokens, or was inactive.
     kept: bool[B, G, V], tokens that could be drawn, all of them behind the end; or None.
-    hidden: f32[B, D], at the last token in the cache.
-    cache: with all that was written.
+    hidden: f32[B, D], at the last token in the cache; cache: with all that was written. None for
+      replies of another origin.
     """
 
     tokens: jax.Array
@@ -44,8 +44,8 @@ class Generated:
     length: jax.Array
     ended: jax.Array
     kept: jax.Array | None
-    hidden: jax.Array
-    cache: decoder.Cache
+    hidden: jax.Array | None
+    cache: decoder.Cache | None
 
 
 def _rows(mask: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:

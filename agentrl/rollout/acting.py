@@ -26,8 +26,8 @@ class Rollout(NamedTuple):
     provides: fields of `Streams` that it fills, for checking what an estimator asks for.
     num_rows: R of the rows.
     demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
-    play: (params, task keys [B], key, greedy bool) -> (Transcript, Turns) of whole episodes, where
-      the rollout is a conversation; else None.
+    play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
+      rollout is a conversation; else None.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -41,7 +41,7 @@ class Rollout(NamedTuple):
     provides: frozenset[str]
     num_rows: int
     demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
-    play: Callable[..., tuple[Any, Any]] | None = None
+    play: Callable[..., tuple[Streams, Rows]] | None = None
 
 
 class Acted(NamedTuple):

@@ -40,7 +40,7 @@ class Layout:
         context: str,
         *,
         turns: int,
-        history: int,
+        history: int | None,
         keep_first: bool,
         observation_tokens: int,
         reply_tokens: int,
@@ -49,8 +49,17 @@ class Layout:
         """turns: T. omitted: the tokens of an omitted observation."""
         if context not in CONTEXTS:
             raise ValueError(f"rollout context={context!r}: expected one of {', '.join(CONTEXTS)}")
-        if history < 0:
-            raise ValueError(f"rollout history={history}: expected at least 0")
+        if context == "whole":
+            if history is not None or keep_first:
+                raise ValueError(
+                    f"rollout history={history}, keep_first={keep_first} with context='whole', "
+                    "which keeps everything: leave them out, or use 'window' or 'sliding'"
+                )
+        elif history is None or history < 0:
+            raise ValueError(
+                f"rollout history={history} with context={context!r}: expected the number of "
+                "turns to keep, 0 or more"
+            )
         self.context = context
         self.turns = turns
         self.observation_tokens = observation_tokens
@@ -66,15 +75,15 @@ class Layout:
         for t, pieces in enumerate(lists):
             self.table[t, width - len(pieces) :] = pieces
 
-    def _pieces(self, t: int, history: int, keep_first: bool) -> list[tuple[int, int]]:
+    def _pieces(self, t: int, history: int | None, keep_first: bool) -> list[tuple[int, int]]:
         pieces = []
         for s in range(t):
-            recent = self.context == "whole" or s >= t - history or (keep_first and s == 0)
-            if recent:
+            recent = self.context == "whole" or s >= t - history
+            if recent or (keep_first and s == 0):
                 pieces += [(s, OBSERVED)]
             elif self.context == "sliding":
                 pieces += [(s, OMITTED)]
-            if self.context != "window" or s >= t - history:
+            if recent or self.context == "sliding":
                 pieces += [(s, REPLIED)]
         return [*pieces, (t, OBSERVED), (t, REPLIED)]
 
@@ -94,24 +103,27 @@ class Layout:
     def observed(
         self, transcript: Transcript, turn: jax.Array, tokens: jax.Array, length: jax.Array
     ) -> Transcript:
-        """Adds the observations [B, O] of a turn, i32[]."""
+        """Adds the observations [B, O] of a turn, i32[] or of each episode i32[B]."""
         return self._put(transcript, turn, OBSERVED, tokens, length)
 
     def replied(
         self, transcript: Transcript, turn: jax.Array, tokens: jax.Array, length: jax.Array
     ) -> Transcript:
-        """Adds the replies [B, G] of a turn, i32[]."""
+        """Adds the replies [B, G] of a turn, as `observed`."""
         return self._put(transcript, turn, REPLIED, tokens, length)
 
     def _put(self, transcript, turn, kind, tokens, length):
-        return Transcript(
-            jax.lax.dynamic_update_slice(
-                transcript.tokens, tokens[:, None], (0, turn, int(self.bases[kind]))
-            ),
-            jax.lax.dynamic_update_slice(
-                transcript.lengths, length[:, None, None], (0, turn, kind)
-            ),
-        )
+        base = int(self.bases[kind])
+
+        def put(all_, turn, tokens, length):
+            return Transcript(
+                jax.lax.dynamic_update_slice(all_.tokens, tokens[None], (turn, base)),
+                jax.lax.dynamic_update_slice(all_.lengths, length[None, None], (turn, kind)),
+            )
+
+        # One turn of all episodes stays one slice.
+        each = None if jnp.ndim(turn) == 0 else 0
+        return jax.vmap(put, (0, each, 0, 0))(transcript, turn, tokens, length)
 
     def compose(
         self, transcript: Transcript, stream: jax.Array, pieces: jax.Array, size: int

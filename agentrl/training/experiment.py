@@ -24,8 +24,9 @@ from agentrl.training.warm_start import make_warm_start, warm_start
 class Guard:
     """The non-finite guard's memory.
 
-    in_a_row, total: i32[], rejected updates. rollout, key: inputs of the last rejected one, from
-    which its batch can be collected again: the parameters have not changed since.
+    in_a_row, total: i32[], rejected updates. rollout, key: inputs of the last rejected one after
+    the warm start, from which its batch can be collected again: the parameters have not changed
+    since.
     """
 
     in_a_row: jax.Array
@@ -244,6 +245,7 @@ def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
         """After the warm start: a fresh optimizer, and the reference."""
         return state.replace(
             opt_state=transform.init(state.params),
+            guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
             reference=jax.tree.map(jnp.copy, state.params) if refers else None,
         )
 
@@ -253,8 +255,8 @@ def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
 def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
     def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
         if rollout.play is not None:
-            _, turns = rollout.play(params, keys, key, greedy)
-            return play.of_turns(turns)
+            streams, _ = rollout.play(params, keys, key, greedy)
+            return play.of_streams(streams)
         mask = config.rollout.mask_illegal
         actor = play.policy_actor(policy, params, env, env_params, greedy=greedy, mask=mask)
         return play.play(actor, env, env_params, keys, key)

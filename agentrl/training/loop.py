@@ -274,12 +274,17 @@ def _loop(
                     record["evaluation/success_rate"] = float(outcomes.success[i].mean())
         rejected = np.asarray(state.guard.in_a_row)
         if rejected.max() >= config.max_rejected_updates:
-            path = _save_rejected(experiment, state, int(rejected.argmax()), workdir, update)
+            seed = int(rejected.argmax())
+            what = (
+                f"{rejected.max()} updates in a row were not finite (seed {config.seed + seed}, "
+                f"update {update}); the last checkpoint is of update {saved}"
+            )
+            if warming:
+                raise NonFiniteError(f"{what}; lower config.warm_start.learning_rate")
+            path = _save_rejected(experiment, state, seed, workdir, update)
             raise NonFiniteError(
-                f"{rejected.max()} updates in a row were not finite (seed "
-                f"{config.seed + int(rejected.argmax())}, update {update}); the last batch is in "
-                f"{path}, the last checkpoint is of update {saved}; lower "
-                f"config.optimizer.learning_rate or look at the batch"
+                f"{what}, the last batch is in {path}; lower config.optimizer.learning_rate or "
+                "look at the batch"
             )
         machine = {
             "wall_time": time.time() - started,

@@ -51,7 +51,8 @@ def make_warm_start(
     """The supervised program: (TrainState) -> (TrainState, metrics), `log_every` updates.
 
     Loss: mean of -log pi(token) over the tokens of the expert's replies. Metrics, totals and
-    weights: warm_start/loss, warm_start/held_out_loss, grad_norm.
+    weights: warm_start/loss, warm_start/held_out_loss, grad_norm, rejected_updates: those that were
+    not finite, after which everything stays as it was.
     """
     if updates < 0 or updates % log_every:
         raise ValueError(
@@ -100,16 +101,28 @@ def make_warm_start(
         loss, _, grads = gradients(loss_of, state.params, rows, trained, passes(rows))
         count = tokens_of(rows)
         grads = jax.tree.map(lambda g: g / count, grads)
+        norm = optax.tree.norm(grads)
         change, opt_state = transform.update(grads, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, change)
+        finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(params))
         metrics = {
             "warm_start/loss": jnp.stack([loss, count]),
-            "grad_norm": jnp.stack([optax.tree.norm(grads), jnp.ones(())]),
+            "grad_norm": jnp.stack([norm, jnp.ones(())]),
         }
+        # A rejected update says nothing but that it was rejected.
+        metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
+        metrics["rejected_updates"] = jnp.stack([~finite * 1.0, jnp.ones(())])
+        params, opt_state = jax.tree.map(
+            lambda new, old: jnp.where(finite, new, old),
+            (params, opt_state),
+            (state.params, state.opt_state),
+        )
+        guard = state.guard.replace(
+            in_a_row=jnp.where(finite, 0, state.guard.in_a_row + 1),
+            total=state.guard.total + ~finite,
+        )
         state = state.replace(
-            params=optax.apply_updates(state.params, change),
-            opt_state=opt_state,
-            key=key,
-            update=state.update + 1,
+            params=params, opt_state=opt_state, key=key, update=state.update + 1, guard=guard
         )
         return state, metrics
 

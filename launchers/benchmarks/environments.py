@@ -135,9 +135,20 @@ LAST = Layout(-1, _last_draw, _last_step, _last_restart, _last_pool, _last_windo
 
 
 def ours(
-    env: Any, params: Any, batch: int, layout: Layout, fresh_tasks: int | None = None
+    env: Any,
+    params: Any,
+    batch: int,
+    layout: Layout,
+    fresh_tasks: int | None = None,
+    *,
+    observe: Callable[[Any], jax.Array] | None = None,
+    relay: Callable[[Any, jax.Array], jax.Array] | None = None,
 ) -> Simulator:
-    """One of our environments as a simulator."""
+    """One of our environments as a simulator.
+
+    observe: (states) -> what is seen of them instead of the environment's arrays. relay: (states,
+    actions) -> the actions that arrive.
+    """
     fresh = envs.vector.tasks_ahead(env, batch)
     if fresh_tasks is not None:
         fresh = fresh_tasks
@@ -147,7 +158,7 @@ def ours(
 
     def init(key):
         starts = draw(key, batch)
-        return starts.observation, starts.state
+        return starts.observation if observe is None else observe(starts.state), starts.state
 
     def prepare(key):
         return layout.pool(draw(key, fresh), batch) if fresh else None
@@ -158,6 +169,8 @@ def ours(
         if type(env).legal is not Environment.legal:
             legal = jax.vmap(env.legal, in_axes=(layout.axis, None), out_axes=-1)(state, params)
         action = random_actions(action_key, batch, env.num_actions, legal)
+        if relay is not None:
+            action = relay(state, action)
         observation, state, reward, terminated, truncated, _ = layout.step(
             env, params, step_key, state, action
         )
@@ -167,7 +180,10 @@ def ours(
             starts = layout.window(pooled, offset, batch)
         else:
             starts = draw(start_key, batch)
-        return *layout.restart(done, observation, state, starts), reward, done
+        observation, state = layout.restart(done, observation, state, starts)
+        if observe is not None:
+            observation = observe(state)
+        return observation, state, reward, done
 
     return Simulator(init, prepare, advance, fresh)
 

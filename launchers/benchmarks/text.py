@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 import envs
-import envs.vector
 from agentrl.policies import codec as codecs
 from envs.text import make_grammar, parse
 from launchers.benchmarks import environments, peers
 from launchers.benchmarks.environments import LENGTH, drawing, ready
-from launchers.benchmarks.simulator import Simulator, random_actions
+from launchers.benchmarks.simulator import Simulator
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, interleave
 
@@ -54,51 +52,25 @@ def simulator(case: Case, batch: int) -> Simulator:
     state = jax.eval_shape(lambda key: env.initial(key, params), jax.random.key(0))
     width = jax.eval_shape(env.commands, state, params).shape[-1]
     reply_size = codecs.reply_tokens(codec, grammar, view, width)
-    fresh = envs.vector.tasks_ahead(env, batch)
 
     def read(state):
         text = jax.tree.map(lambda x: x[0], env.describe(state, params))
         return codecs.render(codec, text, size).tokens
 
-    def say(state, action):
+    def say_and_understand(state, action):
         fragments = env.commands(state, params)[action]
-        return codecs.replies(codec, grammar, fragments, reply_size)
-
-    def understand(state, tokens, length):
-        text, count = codecs.to_bytes(codec, tokens, length)
+        said = codecs.replies(codec, grammar, fragments, reply_size)
+        text, count = codecs.to_bytes(codec, said.tokens, said.length)
         return parse(grammar, view, view.slots(state, params), text, count).actions[0]
 
-    def draw(key, count):
-        return envs.vector.draw(env, params, jax.random.split(key, count))
-
-    def init(key):
-        state = draw(key, batch).state
-        return jax.vmap(read)(state), state
-
-    def prepare(key):
-        return envs.vector.pool(draw(key, fresh), batch) if fresh else None
-
-    def advance(pooled, state, key):
-        action_key, step_key, start_key = jax.random.split(key, 3)
-        legal = jax.vmap(env.legal, in_axes=(0, None), out_axes=-1)(state, params)
-        action = random_actions(action_key, batch, env.num_actions, legal)
-        said = jax.vmap(say)(state, action)
-        parsed = jax.vmap(understand)(state, said.tokens, said.length)
-        _, state, reward, terminated, truncated, _ = envs.vector.step(
-            env, params, step_key, state, parsed
-        )
-        done = terminated | truncated
-        if fresh:
-            offset = jax.random.randint(start_key, (), 0, fresh)
-            starts = envs.vector.window(pooled, offset, batch)
-        else:
-            starts = draw(start_key, batch)
-        blank = jnp.zeros((batch, 0))
-        starts = starts.replace(observation=blank)
-        _, state = envs.vector.restart(done, blank, state, starts)
-        return jax.vmap(read)(state), state, reward, done
-
-    return Simulator(init, prepare, advance, fresh)
+    return environments.ours(
+        env,
+        params,
+        batch,
+        environments.FIRST,
+        observe=jax.vmap(read),
+        relay=jax.vmap(say_and_understand),
+    )
 
 
 def run(

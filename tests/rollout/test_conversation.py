@@ -1,7 +1,6 @@
 """Conversations: the learner sees what the sampler did, in every context, and nothing else."""
 
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +10,10 @@ import pytest
 import envs
 from agentrl import policies, rollout
 from agentrl.policies import codec as codecs
+from agentrl.rollout import talk as module
 from agentrl.streams import at_positions, turn_starts
 from envs.text import join
 
-# The function of the same name hides the module in the package.
-module = importlib.import_module("agentrl.rollout.conversation")
 TURNS = 4
 SMALL = {"width": 16, "layers": 2, "heads": 2, "kv_heads": 1, "hidden": 32}
 
@@ -52,7 +50,10 @@ CASES = {
     "bytes": ((("codec", "byte"), ("temperature", 0.7)), ()),
     "constrained": ((("constrained", True),), ()),
     "constrained bytes": ((("constrained", True), ("codec", "byte")), ()),
-    "top_p": ((("top_p", 0.8), ("top_k", 9), ("min_p", 0.01)), (("context", "window"),)),
+    "top_p": (
+        (("top_p", 0.8), ("top_k", 9), ("min_p", 0.01)),
+        (("context", "window"), ("history", 2)),
+    ),
     "lists": ((("grammar", "answer"), ("think", "none")), (("max_new_tokens", 9),)),
 }
 
@@ -218,6 +219,11 @@ def test_a_full_context_truncates():
         ({"horizons": (9,)}, "expected 1 to max_turns"),
         ({"anchor": "name"}, "expected one of observation, state"),
         ({"num_groups": 0}, "expected at least 1"),
+        ({"history": 1}, "keeps everything"),
+        ({"keep_first": True}, "keeps everything"),
+        ({"context": "window"}, "number of turns to keep"),
+        ({"horizon_every": 5}, "or neither"),
+        ({"horizons": (2,)}, "set both"),
     ],
 )
 def test_errors_say_what_was_expected(options, message):

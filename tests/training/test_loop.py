@@ -162,6 +162,19 @@ def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
     assert any("params" in key for key in batch.files)
 
 
+def test_non_finite_warm_start_stops_and_names_its_learning_rate(tmp_path):
+    config = tiny.talk_config(warm_start__learning_rate=1e38, optimizer__max_grad_norm=1e38)
+    config.max_rejected_updates = 2
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    after, totals = jax.jit(experiment.warm)(state)
+    assert int(after.guard.total) == int(totals["rejected_updates"][0]) > 0
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves((after.params, totals)))
+    with pytest.raises(loop.NonFiniteError, match="lower config.warm_start.learning_rate"):
+        loop.run(config, tmp_path / "run", command="test")
+    assert not (tmp_path / "run" / "rejected").exists()
+
+
 # A process of its own, so that it can be killed.
 SCRIPT = """
 import pathlib, sys, time

@@ -1,0 +1,156 @@
+"""Turns of conversations: what happened in them, as streams, as rows and as metrics."""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.rollout.contexts import REPLIED, Layout, Transcript
+from agentrl.streams import Rows, Streams
+
+# Entropy is shown for these turns, where they exist: it often falls turn by turn.
+_SHOWN_TURNS = (1, 2, 4, 8, 16)
+
+
+@struct.dataclass
+class Turns:
+    """What happened in each turn of B episodes; T turns, G reply tokens, V tokens in all.
+
+    mask: bool[T, B], the episode was running. Everything else is read only where it is True.
+    length: i32[T, B], tokens of the reply, the end token counted; ended: it wrote the end token.
+    logp, entropy: f32[T, B, G]. kept: bool[T, B, G, V] or None, tokens that could be drawn.
+    value: f32[T, B]. anchor: u32[T, B, 2]. cut: bool[T, B], the observation was too long to be read
+    whole.
+    well_formed, known, valid: bool[T, B]: keeps the grammar; names commands; both, and all of them
+    were legal. reward f32, terminated, truncated, success bool: of the environment.
+    """
+
+    mask: jax.Array
+    length: jax.Array
+    ended: jax.Array
+    logp: jax.Array
+    entropy: jax.Array
+    kept: jax.Array | None
+    value: jax.Array
+    anchor: jax.Array
+    cut: jax.Array
+    well_formed: jax.Array
+    known: jax.Array
+    valid: jax.Array
+    reward: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    success: jax.Array
+
+
+def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | None) -> Streams:
+    """The streams of B episodes. bootstrap: f32[B], the critic's value of what followed, or None
+    without a critic.
+    """
+    mask = turns.mask.T
+
+    def column(x):
+        return jnp.where(mask, x.T, jnp.zeros((), x.dtype))
+
+    has_critic = bootstrap is not None
+    return Streams(
+        mask=mask,
+        reward=column(turns.reward),
+        group=group,
+        episode=jnp.arange(mask.shape[0], dtype=jnp.int32),
+        anchor=jnp.swapaxes(turns.anchor, 0, 1),
+        value=column(turns.value) if has_critic else None,
+        bootstrap=jnp.broadcast_to(bootstrap[:, None], mask.shape) if has_critic else None,
+        terminated=column(turns.terminated),
+        truncated=column(turns.truncated),
+        valid=column(turns.valid),
+        success=column(turns.success),
+        well_formed=column(turns.well_formed),
+        cost=column(turns.length).astype(jnp.float32),
+    )
+
+
+def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> Rows:
+    """Rows of `size` tokens that train every reply once: an episode each, or a turn each."""
+    length, batch = turns.mask.shape
+    table = jnp.asarray(layout.table)
+    there = turns.mask.T
+    if layout.context == "whole":
+        stream = jnp.arange(batch, dtype=jnp.int32)
+        pieces = jnp.broadcast_to(table[length - 1], (batch, *table.shape[1:]))
+    else:
+        stream = jnp.tile(jnp.arange(batch, dtype=jnp.int32), length)
+        own = jnp.repeat(jnp.arange(length, dtype=jnp.int32), batch)
+        pieces = table[own]
+    # What was observed in a turn that did not take place stays out.
+    lengths = transcript.lengths.at[:, :length].multiply(there[..., None])
+    transcript = transcript.replace(lengths=lengths.at[:, length:].set(0))
+    composed = layout.compose(transcript, stream, pieces, size)
+    written = composed.kind == REPLIED
+    if layout.context != "whole":
+        # A row trains its own turn; without that turn it is empty.
+        written &= (composed.turn == own[:, None]) & there[stream, own][:, None]
+    turn = jnp.where(written, composed.turn, 0)
+    offset = jnp.where(written, composed.offset, 0)
+
+    def at_replies(x):
+        return jnp.swapaxes(x, 0, 1)[stream[:, None], turn, offset]
+
+    kept = None
+    if turns.kept is not None:
+        # Positions that were not drawn have nothing cut: their logits stay finite.
+        kept = at_replies(turns.kept) | ~written[..., None]
+    return Rows(
+        tokens=composed.tokens,
+        loss_mask=written,
+        stream=stream,
+        turn=composed.turn,
+        behaviour_logp=jnp.where(written, at_replies(turns.logp), 0.0),
+        span=composed.kind,
+        legal=kept,
+    )
+
+
+def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, jax.Array]:
+    """Totals and weights over episodes, turns and tokens, so that means of several collections
+    combine; every episode has ended.
+
+    response_length: tokens a reply; response_cut_rate: replies without an end token;
+    invalid_format_rate: replies that do not keep the grammar; unknown_command_rate: that name
+    anything else than commands; invalid_action_rate: all of these and commands that were illegal;
+    observation_cut_rate: texts that did not fit (should be 0); tokens: written a collection;
+    behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
+    """
+    mask = turns.mask
+    count = jnp.float32(mask.shape[1])
+    acted = jnp.sum(mask, dtype=jnp.float32)
+
+    def per_episode(x):
+        return jnp.stack([jnp.sum(x.astype(jnp.float32)), count])
+
+    def per_turn(x):
+        return jnp.stack([jnp.sum(jnp.where(mask, x, 0), dtype=jnp.float32), acted])
+
+    position = jnp.arange(turns.entropy.shape[-1])
+    drawn = mask[..., None] & (position < turns.length[..., None])
+    entropy = jnp.sum(jnp.where(drawn, turns.entropy, 0), axis=(1, 2))
+    tokens = jnp.sum(drawn, axis=(1, 2), dtype=jnp.float32)
+    out = {
+        "episode_return": per_episode(jnp.sum(streams.reward, axis=1)),
+        "episode_length": per_episode(jnp.sum(streams.mask, axis=1)),
+        "truncation_rate": per_episode(jnp.any(streams.truncated, axis=1)),
+        "invalid_action_rate": per_turn(~turns.valid),
+        "invalid_format_rate": per_turn(~turns.well_formed),
+        "unknown_command_rate": per_turn(~turns.known),
+        "response_length": per_turn(turns.length),
+        "response_cut_rate": per_turn(~turns.ended),
+        "observation_cut_rate": per_turn(turns.cut),
+        "behaviour_entropy": jnp.stack([jnp.sum(entropy), jnp.sum(tokens)]),
+        "tokens": jnp.stack([jnp.sum(tokens), jnp.float32(1)]),
+        "episodes": jnp.stack([count, jnp.float32(1)]),
+    }
+    for turn in _SHOWN_TURNS:
+        if turn <= mask.shape[0]:
+            out[f"entropy/turn_{turn}"] = jnp.stack([entropy[turn - 1], tokens[turn - 1]])
+    if has_success:
+        out["success_rate"] = per_episode(jnp.any(streams.success, axis=1))
+    return out
