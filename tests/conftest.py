@@ -5,10 +5,16 @@ import os
 import shutil
 import tempfile
 
-import jax
-import pytest
-
+# Compiling is most of the time here, and without these kernels a third as long. What users get,
+# with all optimisations, runs in the tests of the command lines and of the notebooks.
+_NO_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
+_USERS_FLAGS = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = f"{_USERS_FLAGS} {_NO_EMITTERS}".strip()
 os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
 jax.config.update("jax_num_cpu_devices", 8)
 
 # Many tests run the same small programs. A cache of one test run alone keeps them independent of
@@ -19,8 +25,6 @@ jax.config.update("jax_compilation_cache_dir", _CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE
-# Compiling is most of the time here. What users get, with all optimisations, runs in the tests of
-# the command lines and of the notebooks.
 jax.config.update("jax_disable_most_optimizations", True)
 
 
