@@ -91,6 +91,7 @@ def base_config() -> ml_collections.ConfigDict:
     """The keys of every config, with sections that a config file replaces by its own.
 
     seed, num_seeds: the run trains seeds seed, seed + 1, ... side by side in one program.
+    init_from: directory of a run whose parameters training starts from, each seed from its own.
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
     data_devices: devices that the batch is split over; 0 for all.
     filter: which groups are learnt from: "none" for all, or one of `credit.FILTERS`.
@@ -103,6 +104,7 @@ def base_config() -> ml_collections.ConfigDict:
     config = ml_collections.ConfigDict()
     config.seed = 0
     config.num_seeds = 1
+    config.init_from = ""
     config.updates = 100
     config.log_every = 10
     config.data_devices = 0

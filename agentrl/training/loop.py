@@ -17,14 +17,12 @@ import numpy as np
 
 from agentrl.evaluation import play
 from agentrl.policies import parameter_count
-from agentrl.training import checkpoint, mesh, metrics
+from agentrl.training import checkpoint, mesh, metrics, restored
 from agentrl.training.experiment import Experiment, TrainState, build
+from agentrl.training.programs import compile_programs
 from agentrl.training.progress import Progress
 from agentrl.training.provenance import provenance
-
-
-class RunError(RuntimeError):
-    """A run that cannot start or go on; the message says what to do."""
+from agentrl.training.restored import RunError
 
 
 class NonFiniteError(RunError):
@@ -99,52 +97,6 @@ def env_steps(state: TrainState) -> np.ndarray:
     return (words[..., 0] << 32) + words[..., 1]
 
 
-@dataclasses.dataclass
-class Programs:
-    """What a run executes, compiled, for all seeds; evaluate on fixed tasks."""
-
-    init: Callable[[jax.Array], TrainState]
-    train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
-    warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
-    begin: Callable[[TrainState], TrainState]
-    evaluate: Callable[[Any], play.Outcomes]
-    shapes: Any
-
-
-def compile_programs(
-    experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: Any
-) -> Programs:
-    """Wraps the experiment's functions for `num_seeds` seeds and the mesh. Nothing runs yet."""
-    seeds = jnp.arange(config.num_seeds, dtype=jnp.int32)
-    init = jax.vmap(experiment.init)
-    shapes = jax.eval_shape(init, seeds)
-    shardings = mesh.state_shardings(device_mesh, shapes)
-    # The state comes back placed as it went in, or the second call would compile again. The shapes
-    # say where a checkpoint goes, whatever devices it was saved from.
-    placed = {} if shardings is None else {"out_shardings": shardings}
-    train_placed = {} if shardings is None else {"out_shardings": (shardings, None)}
-    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    where = jax.tree.map(lambda _: here, shapes) if shardings is None else shardings
-    shapes = jax.tree.map(
-        lambda s, place: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes, where
-    )
-
-    def evaluate(params):
-        # Fixed tasks and fixed chances: two evaluations differ in the parameters alone.
-        keys = play.task_keys(0, config.evaluation.episodes)
-        return experiment.evaluate(params, keys, jax.random.key(1), config.evaluation.greedy)
-
-    across, warm = experiment.across_seeds, experiment.warm
-    return Programs(
-        init=jax.jit(init, **placed),
-        train=jax.jit(across(experiment.train), donate_argnums=0, **train_placed),
-        warm=warm and jax.jit(across(warm), donate_argnums=0, **train_placed),
-        begin=jax.jit(jax.vmap(experiment.begin), donate_argnums=0, **placed),
-        evaluate=jax.jit(across(evaluate)),
-        shapes=shapes,
-    )
-
-
 def _evaluation_record(
     outcomes: play.Outcomes, config: ml_collections.ConfigDict, update: int
 ) -> dict[str, Any]:
@@ -175,15 +127,20 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     started = time.time()
     experiment = build(config)
     device_mesh = mesh.make_mesh(config.data_devices, *experiment.rollout.units)
+    directory, params = workdir / "checkpoints", None
+    if config.init_from and not checkpoint.steps(directory):
+        params = restored.parameters(pathlib.Path(config.init_from), config, experiment)
     _claim(workdir, config)
     with mesh.use(device_mesh), Stop() as stop:
         programs = compile_programs(experiment, config, device_mesh)
-        directory = workdir / "checkpoints"
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
         else:
             seeds = jnp.arange(config.num_seeds, dtype=jnp.int32) + config.seed
             update, state = 0, programs.init(seeds)
+            if params is not None:
+                placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
+                state = programs.begin(state.replace(params=jax.device_put(params, placed)))
         metrics.rewind(workdir / "metrics.jsonl", update)
         _write_json(workdir / "provenance.json", provenance(command))
         writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))

@@ -4,12 +4,18 @@ import json
 import pathlib
 from typing import NamedTuple
 
+import chex
+import jax
 import ml_collections
+import numpy as np
 
 from agentrl.training import checkpoint
 from agentrl.training.experiment import Experiment, TrainState, build
-from agentrl.training.loop import RunError as RunError
-from agentrl.training.loop import compile_programs
+from agentrl.training.programs import compile_programs
+
+
+class RunError(RuntimeError):
+    """A run that cannot start, go on or be read; the message says what to do."""
 
 
 class Run(NamedTuple):
@@ -39,3 +45,36 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
     shapes = compile_programs(experiment, config, None).shapes
     found, state = checkpoint.restore(workdir / "checkpoints", shapes, update)
     return Run(config, experiment, found, state)
+
+
+def parameters(
+    workdir: pathlib.Path, config: ml_collections.ConfigDict, experiment: Experiment
+) -> chex.ArrayTree:
+    """Parameters of another run's newest checkpoint, seed by seed, for this config to start from.
+
+    Raises:
+      RunError: that run has not all of this config's seeds, or another policy. As `load` besides.
+    """
+    run = load(workdir)
+    theirs = range(run.config.seed, run.config.seed + run.config.num_seeds)
+    ours = range(config.seed, config.seed + config.num_seeds)
+    where = f"config.init_from={str(workdir)!r}"
+    if ours[0] not in theirs or ours[-1] not in theirs:
+        raise RunError(
+            f"{where} has seeds {theirs[0]} to {theirs[-1]}, this config {ours[0]} to {ours[-1]}; "
+            "each starts from the parameters of its own seed: change config.seed or num_seeds"
+        )
+    wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
+    params = jax.tree.map(lambda x: x[ours[0] - theirs[0] :][: len(ours)], run.state.params)
+    found = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
+    if found != wanted:
+        raise RunError(f"{where} holds another policy; use its config.policy, its critic included")
+    if _vocabulary(run.experiment) != _vocabulary(experiment):
+        raise RunError(f"{where} reads other words; use its codec, environment and wording")
+    return params
+
+
+def _vocabulary(experiment: Experiment) -> bytes | None:
+    """What the tokens of a language policy stand for."""
+    codec = getattr(experiment.policy, "codec", None)
+    return None if codec is None else np.asarray(codec.token_bytes).tobytes()

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from agentrl.training import experiment, loop
+from agentrl.training import experiment
+from agentrl.training.programs import compile_programs
 from configs import cartpole_ppo
 from launchers.benchmarks import purejaxrl_style
 from launchers.benchmarks.tables import spread, table
@@ -34,7 +35,7 @@ def _config(num_envs: int, updates: int) -> ml_collections.ConfigDict:
 def ours(num_envs: int, updates: int) -> Ready:
     """The training program of `launchers.train`; work is environment steps."""
     config = _config(num_envs, updates)
-    programs = loop.compile_programs(experiment.build(config), config, None)
+    programs = compile_programs(experiment.build(config), config, None)
     state = programs.init(jnp.zeros(1, jnp.int32))
     train, seconds = compiled(programs.train, state)
     returned = 0.0

@@ -16,6 +16,7 @@ import pytest
 
 from agentrl.training import checkpoint, loop, mesh, metrics, restored
 from agentrl.training.experiment import build
+from agentrl.training.programs import compile_programs
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -106,7 +107,7 @@ def test_one_device_equals_eight(name):
         experiment = build(config)
         device_mesh = mesh.make_mesh(devices, *experiment.rollout.units)
         with mesh.use(device_mesh):
-            programs = loop.compile_programs(experiment, config, device_mesh)
+            programs = compile_programs(experiment, config, device_mesh)
             state = programs.init(jnp.arange(1, dtype=jnp.int32))
             collected = []
             for _ in range(2):
@@ -135,7 +136,7 @@ def test_every_program_is_traced_once(name):
     counted = experiment._replace(
         train=chex.assert_max_traces(experiment.train, n=1),
     )
-    programs = loop.compile_programs(counted, config, None)
+    programs = compile_programs(counted, config, None)
     state = programs.init(jnp.arange(1, dtype=jnp.int32))
     for _ in range(3):
         state, _ = programs.train(state)
@@ -173,6 +174,32 @@ def test_non_finite_warm_start_stops_and_names_its_learning_rate(tmp_path):
     with pytest.raises(loop.NonFiniteError, match="lower config.warm_start.learning_rate"):
         loop.run(config, tmp_path / "run", command="test")
     assert not (tmp_path / "run" / "rejected").exists()
+
+
+def test_a_run_starts_from_the_parameters_of_another(tmp_path):
+    taught = tiny.talk_config(num_seeds=2, updates=4, warm_start__updates=4)
+    assert loop.run(taught, tmp_path / "taught", command="test")
+    changes = {"init_from": str(tmp_path / "taught"), "warm_start__updates": 0}
+    # A learning rate of zero: what the run began with is what it ends with.
+    still = tiny.talk_config(seed=1, updates=2, optimizer__learning_rate=0.0, **changes)
+    assert loop.run(still, tmp_path / "still", command="test")
+    before, after = restored.load(tmp_path / "taught"), restored.load(tmp_path / "still")
+    for a, b in zip(
+        jax.tree.leaves(before.state.params), jax.tree.leaves(after.state.params), strict=True
+    ):
+        np.testing.assert_array_equal(a[1:], b)
+    # The reference is what it began with, not what was drawn.
+    chex.assert_trees_all_equal(after.state.reference, after.state.params)
+    for wrong, message in (
+        ({"seed": 1, "num_seeds": 2}, "has seeds 0 to 1, this config 1 to 2"),
+        ({"policy__width": 8}, "holds another policy"),
+        ({"policy__codec": "byte"}, "holds another policy|reads other words"),
+        ({"init_from": str(tmp_path / "nothing")}, "holds no run"),
+    ):
+        with pytest.raises(loop.RunError, match=message):
+            config = tiny.talk_config(**{"num_seeds": 2, "updates": 2, **changes, **wrong})
+            loop.run(config, tmp_path / "wrong", command="test")
+        assert not (tmp_path / "wrong").exists()
 
 
 # A process of its own, so that it can be killed.

@@ -1,0 +1,59 @@
+"""The compiled programs of a run: an experiment's functions for all seeds, on a mesh."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from agentrl.evaluation import play
+from agentrl.training import mesh
+from agentrl.training.experiment import Experiment, TrainState
+
+
+@dataclasses.dataclass
+class Programs:
+    """What a run executes, compiled, for all seeds; evaluate on fixed tasks."""
+
+    init: Callable[[jax.Array], TrainState]
+    train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
+    warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
+    begin: Callable[[TrainState], TrainState]
+    evaluate: Callable[[Any], play.Outcomes]
+    shapes: Any
+
+
+def compile_programs(
+    experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: Any
+) -> Programs:
+    """Wraps the experiment's functions for `num_seeds` seeds and the mesh. Nothing runs yet."""
+    seeds = jnp.arange(config.num_seeds, dtype=jnp.int32)
+    init = jax.vmap(experiment.init)
+    shapes = jax.eval_shape(init, seeds)
+    shardings = mesh.state_shardings(device_mesh, shapes)
+    # The state comes back placed as it went in, or the second call would compile again. The shapes
+    # say where a checkpoint goes, whatever devices it was saved from.
+    placed = {} if shardings is None else {"out_shardings": shardings}
+    train_placed = {} if shardings is None else {"out_shardings": (shardings, None)}
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    where = jax.tree.map(lambda _: here, shapes) if shardings is None else shardings
+    shapes = jax.tree.map(
+        lambda s, place: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes, where
+    )
+
+    def evaluate(params):
+        # Fixed tasks and fixed chances: two evaluations differ in the parameters alone.
+        keys = play.task_keys(0, config.evaluation.episodes)
+        return experiment.evaluate(params, keys, jax.random.key(1), config.evaluation.greedy)
+
+    across, warm = experiment.across_seeds, experiment.warm
+    return Programs(
+        init=jax.jit(init, **placed),
+        train=jax.jit(across(experiment.train), donate_argnums=0, **train_placed),
+        warm=warm and jax.jit(across(warm), donate_argnums=0, **train_placed),
+        begin=jax.jit(jax.vmap(experiment.begin), donate_argnums=0, **placed),
+        evaluate=jax.jit(across(evaluate)),
+        shapes=shapes,
+    )
