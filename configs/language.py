@@ -1,0 +1,48 @@
+"""What the experiments with language policies share: the policy, the warm start, the learner."""
+
+import ml_collections
+
+from agentrl import policies
+from agentrl.training.config import section
+from agentrl.training.experiment import base_config
+from configs import methods
+
+
+def config_of(
+    file: str,
+    method: str,
+    env: ml_collections.ConfigDict,
+    rollout: ml_collections.ConfigDict,
+    *,
+    warm_updates: int,
+    updates: int,
+) -> ml_collections.ConfigDict:
+    """`warm_updates` on the expert's episodes, then `updates` of a method; none of "sft".
+
+    Methods from a common warm start: train "sft" once, then each method with --config.init_from of
+    that run and --config.warm_start.updates=0.
+    """
+    learns = method != "sft"
+    config = base_config()
+    config.updates = warm_updates + updates * learns
+    config.log_every = 20
+    config.env = env
+    config.policy = section(
+        policies.transformer,
+        width=64,
+        layers=2,
+        heads=2,
+        kv_heads=2,
+        hidden=128,
+        critic="shared" if method == "ppo" else "none",
+    )
+    config.rollout = rollout
+    config.advantage = methods.advantage(file, method if learns else "grpo")
+    config.reward.invalid_action_penalty = {"coefficient": 0.02}
+    config.warm_start.update(updates=warm_updates, episodes=32, learning_rate=3e-3)
+    config.learner.minibatches = 4
+    config.learner.normalize_advantage = "batch"
+    config.optimizer.learning_rate = 3e-4
+    # After the warm start, and at the end.
+    config.evaluation.every = warm_updates
+    return config
