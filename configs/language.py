@@ -7,6 +7,8 @@ from agentrl.training.config import section
 from agentrl.training.experiment import base_config
 from configs import methods
 
+METHODS = (*methods.METHODS, "sft")
+
 
 def config_of(
     file: str,
@@ -22,6 +24,8 @@ def config_of(
     Methods from a common warm start: train "sft" once, then each method with --config.init_from of
     that run and --config.warm_start.updates=0.
     """
+    if method not in METHODS:
+        raise ValueError(f"configs/{file}:{method}: expected one of {', '.join(METHODS)}")
     learns = method != "sft"
     config = base_config()
     config.updates = warm_updates + updates * learns

@@ -9,6 +9,8 @@ from agentrl.advantages.group_relative import anchor_owner as anchor_owner
 from agentrl.advantages.group_relative import gigpo as gigpo
 from agentrl.advantages.group_relative import grpo as grpo
 from agentrl.advantages.group_relative import rloo as rloo
+from agentrl.advantages.grouping import group_owner as group_owner
+from agentrl.advantages.grouping import moments as moments
 from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
 from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
 from agentrl.advantages.reinforce import whiten as whiten

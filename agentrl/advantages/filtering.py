@@ -28,9 +28,9 @@ def top_variance(
 ) -> jax.Array:
     """Streams to keep, bool[N]: the share of groups whose returns spread most (StarPO-S).
 
-    The ceil(fraction * G) of G groups with the largest sample standard deviation of their raw
-    returns. At a tie for the last place the groups that come first are kept; groups without any
-    spread are never kept.
+    Of G groups the floor(fraction * G), and at least one, with the largest sample standard
+    deviation of their raw returns. At a tie for the last place the groups that come first are kept;
+    groups without any spread are never kept.
 
     reward f32[N, T] before any penalty, mask bool[N, T], group i32[N], fraction in (0, 1].
 
@@ -53,5 +53,6 @@ def top_variance(
     leader = present & (owner == index)
     groups = jnp.sum(leader)
     rank = jnp.argsort(jnp.argsort(jnp.where(leader, -deviation, jnp.inf), stable=True))
-    kept = leader & (rank < jnp.ceil(fraction * groups)) & (deviation > 0)
+    places = jnp.maximum(jnp.floor(fraction * groups), 1)
+    kept = leader & (rank < places) & (deviation > 0)
     return present & kept[jnp.minimum(owner, count - 1)]

@@ -13,13 +13,15 @@ ORDER = (
     *("evaluation/success_rate", "evaluation/episode_return", "episode_length"),
     *("invalid_action_rate", "truncation_rate", "entropy", "approx_kl", "kl_ref", "clip_fraction"),
     *("loss/policy", "loss/value", "explained_variance", "grad_norm", "update_norm"),
-    *("adv/mean", "adv/std", "frac_zero_std_groups", "anchor_group_size", "frac_singleton_anchor"),
+    *("adv/mean", "adv/std", "group_return_std", "frac_zero_std_groups"),
+    *("anchor_group_size", "frac_singleton_anchor"),
 )
 _LAST = ("env_steps_per_second", "peak_memory_gib", "time/")
 _MEANINGS = {
     "approx_kl": "of the policy before and after the update's steps",
     "clip_fraction": "trained positions at which the loss is clipped",
     "explained_variance": "of the critic's targets; 1 is perfect",
+    "group_return_std": "mean over groups; RAGEN's sign of an echo trap is its fall",
     "frac_zero_std_groups": "streams whose group's returns are all equal",
     "anchor_group_size": "mean over turns",
     "frac_singleton_anchor": "turns that are alone in their anchor group",

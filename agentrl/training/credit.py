@@ -160,6 +160,8 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
     """Totals and weights, f32[2], that show whether groups and anchors carry a signal.
 
     frac_zero_std_groups: streams in groups whose returns are all equal, of all streams.
+    group_return_std: mean standard deviation of the raw returns of a group (RAGEN's sign of an echo
+    trap is its fall while success stands still).
     anchor_group_size: mean size of a turn's anchor group; frac_singleton_anchor: turns in groups of
     one; anchor_size/*: turns in groups of that size.
     """
@@ -170,6 +172,9 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
         return jnp.stack([jnp.sum(jnp.where(of, x, 0), dtype=jnp.float32), jnp.sum(of) * 1.0])
 
     out = {"frac_zero_std_groups": share(~signal, present)}
+    returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0), axis=1)
+    spread = advantages.moments(returns, advantages.group_owner(streams.group, present))
+    out["group_return_std"] = share(spread.std, present)
     if streams.anchor is not None:
         owner = advantages.anchor_owner(streams.mask, streams.group, streams.anchor).reshape(-1)
         count = owner.shape[0]

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import optax
 
 from agentrl import advantages, losses
-from agentrl.policies import Policy
+from agentrl.policies import LanguagePolicy, Policy
+from agentrl.rollout.contexts import OBSERVED
 from agentrl.rollout.placement import along_data
 from agentrl.streams import Rows, Streams, at_positions, turn_starts
 from agentrl.training import config as configs
@@ -71,7 +72,7 @@ def optimizer(
 
 
 def make_update(
-    policy: Policy,
+    policy: Policy | LanguagePolicy,
     transform: optax.GradientTransformation,
     loss_section: Mapping[str, Any],
     *,
@@ -85,6 +86,7 @@ def make_update(
     value_clip: float | None = None,
     kl_coefficient: float = 0.0,
     kl_estimator: str = "k3",
+    train_on_observations: bool = False,
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
     """The update of a config: (params, opt_state, streams, rows, credit, key, reference) ->
     (params, opt_state, metrics, finite).
@@ -105,6 +107,8 @@ def make_update(
       value_clip: clip the value's move as PPO's code does, or None.
       kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
         estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
+      train_on_observations: an ablation: what a language policy read is trained as if it had
+        written it, at ratios to the parameters before the update.
 
     `metrics` are totals and weights f32[2]; `finite` is False if any loss or gradient was not, and
     then the parameters are returned as they came.
@@ -126,6 +130,11 @@ def make_update(
             raise ValueError(f"config.learner.{name}={value}: expected at least 1")
     if value_clip is not None and not policy.has_critic:
         raise ValueError("config.learner.value_clip is unused: the policy has no critic; set None")
+    if train_on_observations and (policy.has_critic or not isinstance(policy, LanguagePolicy)):
+        raise ValueError(
+            "config.learner.train_on_observations=True is for language policies without a critic, "
+            "whose values are read where replies begin; set False"
+        )
 
     def weighted_by_minibatch(example: Example) -> Example:
         """What depends on the whole minibatch, before it is cut into microbatches."""
@@ -216,6 +225,12 @@ def make_update(
         advantage = credit.advantage
         if normalize_advantage == "batch":
             advantage = advantages.whiten(advantage, trained)
+        if train_on_observations:
+            # What stands first has no distribution that it could have been drawn from.
+            read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)
+            read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
+            before = jnp.where(read, policy.score(params, rows).logp, rows.behaviour_logp)
+            rows = rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before)
         rows = rows.replace(loss_mask=rows.loss_mask & credit.keep[rows.stream][:, None])
         spread = at_positions(advantage, rows)
         target = old_value = None

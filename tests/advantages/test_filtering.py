@@ -15,9 +15,22 @@ def test_worked_numbers():
     mask, group = np.ones((8, 1), bool), np.repeat([7, 3, 5, 1], 2)
     np.testing.assert_array_equal(keep(reward, mask, group, fraction=0.5), [0, 0, 0, 0, 1, 1, 1, 1])
     np.testing.assert_array_equal(keep(reward, mask, group, fraction=0.25), [0] * 6 + [1, 1])
-    # One group of four, rounded up; the group without spread never stays.
+    # A tenth of four groups is one of them at least; the group without spread never stays.
     np.testing.assert_array_equal(keep(reward, mask, group, fraction=0.1), [0] * 6 + [1, 1])
     np.testing.assert_array_equal(keep(reward, mask, group, fraction=1.0), [0, 0] + [1] * 6)
+
+
+def test_the_share_is_rounded_down():
+    reward = np.array([[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7]], np.float32).T
+    mask, group = np.ones((14, 1), bool), np.repeat(np.arange(7), 2)
+    # int(0.4 * 7) = 2, as in RAGEN's code.
+    np.testing.assert_array_equal(keep(reward, mask, group, fraction=0.4), [0] * 10 + [1] * 4)
+
+
+def test_the_worked_example_of_starpo():
+    reward = np.array([[0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1]], np.float32).T
+    mask, group = np.ones((16, 1), bool), np.repeat(np.arange(4), 4)
+    np.testing.assert_array_equal(keep(reward, mask, group, fraction=0.25), [1] * 4 + [0] * 12)
 
 
 def test_ties_go_to_the_first_group():

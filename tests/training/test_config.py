@@ -128,13 +128,14 @@ def test_configs_in_the_repository_build():
     names = sorted(
         p.stem
         for p in (pathlib.Path(__import__("configs").__file__).parent).glob("*.py")
-        if p.stem not in ("__init__", "methods")
+        if p.stem not in ("__init__", "language", "methods")
     )
     assert names
     for name in names:
         module = __import__(f"configs.{name}", fromlist=["get_config"])
         compares = inspect.signature(module.get_config).parameters
-        for method in methods.METHODS if "method" in compares else (None,):
+        known = getattr(module, "language", methods).METHODS
+        for method in known if "method" in compares else (None,):
             config = module.get_config() if method is None else module.get_config(method)
             build(config)
             assert module.__doc__ and "python -m launchers.train" in module.__doc__

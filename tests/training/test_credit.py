@@ -67,6 +67,8 @@ def test_dynamic_sampling_keeps_groups_with_a_signal():
     np.testing.assert_array_equal(credit.keep, [False] * 4 + [True] * 4)
     shares = group_metrics(s)
     np.testing.assert_allclose(shares["frac_zero_std_groups"], [4, 8])
+    spread = np.asarray(s.reward[4:].sum(1)).std(ddof=1)
+    np.testing.assert_allclose(shares["group_return_std"], [4 * spread, 8], rtol=1e-5)
 
 
 def test_anchor_sizes_by_hand():

@@ -1,0 +1,62 @@
+"""The update on conversations: what of a row is trained."""
+
+import functools
+import pathlib
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.training.experiment import build
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import tiny  # noqa: E402
+
+
+@functools.cache
+def trained(on_observations):
+    """(rows, metrics of one update in one step) of the same batch."""
+    experiment = build(
+        tiny.talk_config(
+            updates=6,
+            log_every=1,
+            warm_start__updates=0,
+            learner__minibatches=1,
+            learner__train_on_observations=on_observations,
+            # So that episodes differ, and there is something to learn.
+            policy__constrained=True,
+        )
+    )
+    state = jax.jit(experiment.init)(0)
+    _, collect_key, _ = jax.random.split(state.key, 3)
+    _, rows, _ = jax.jit(experiment.batch)(state.params, state.rollout, collect_key)
+    after, metrics = jax.jit(experiment.train)(state)
+    return rows, metrics, state.params, after.params
+
+
+def test_only_replies_are_trained_and_on_demand_what_was_read():
+    rows, metrics, *_ = trained(False)
+    _, widened, *_ = trained(True)
+    written = int(np.asarray(rows.loss_mask).sum())
+    somewhere = np.asarray(rows.turn) >= 0
+    assert metrics["entropy"][1] == written
+    # Everything but padding and the token that stands first.
+    assert widened["entropy"][1] == somewhere.sum() - somewhere[:, 0].sum() > 2 * written
+    # At ratios to the parameters before the update: none has moved yet.
+    for m in (metrics, widened):
+        np.testing.assert_allclose(m["approx_kl"][0] / m["approx_kl"][1], 0, atol=1e-5)
+
+
+def test_what_was_read_teaches_something_else():
+    _, _, before, after = trained(False)
+    _, _, _, widened = trained(True)
+    change = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), before, after)
+    differ = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), after, widened)
+    assert min(jax.tree.leaves(change)) > 0 and min(jax.tree.leaves(differ)) > 0
+
+
+@pytest.mark.parametrize("config", [tiny.groups_config, tiny.segments_config])
+def test_array_policies_have_nothing_read_to_train(config):
+    with pytest.raises(ValueError, match="train_on_observations=True is for language policies"):
+        build(config(learner__train_on_observations=True))
