@@ -1,10 +1,11 @@
 """Benchmarks: python -m launchers.benchmark --suite=envs,credit --out=bench.json.
 
 envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
-of the decoder. learning: PPO training steps/s. startup: seconds to the first metrics. credit:
-milliseconds of the estimators. Each prints a table, and all are written to --out.
---peers adds other codebases, timed side by side in this process; one that is not installed is
-skipped with a line that says so. --quick is for seeing that everything runs: its numbers are rough.
+of the decoder. conversation: turns/s collected and learnt from, and where the time goes. learning:
+PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the estimators.
+Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
+in this process; one that is not installed is skipped with a line that says so. --quick is for
+seeing that everything runs: its numbers are rough.
 
 Programs are compiled before the clock starts, and contenders take turns in rounds; a figure is the
 median of the rounds, with its range. Leave the machine alone meanwhile.
@@ -20,7 +21,7 @@ from absl import flags
 
 from launchers import cli
 
-SUITES = ("envs", "text", "generation", "learning", "startup", "credit")
+SUITES = ("envs", "text", "generation", "conversation", "learning", "startup", "credit")
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
 _PEERS = flags.DEFINE_bool("peers", False, "Time other codebases too: pip install .[peers].")
@@ -65,6 +66,7 @@ def main(argv: list[str]) -> None:
 def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
     """Runs one suite: (what goes into JSON, table)."""
     from launchers.benchmarks import (
+        conversation,
         credit,
         environments,
         generation,
@@ -86,6 +88,10 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         batches, written = ((16,), 16) if quick else ((64, 256), generation.WRITTEN)
         result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)
         return result, generation.report(result)
+    if suite == "conversation":
+        size = {"groups": 2, "members": 2, "sizes": conversation.SMALL} if quick else {}
+        result = conversation.run(plan, with_peers=with_peers, **size)
+        return result, conversation.report(result)
     if suite == "learning":
         variants = ((4, 4), (64, 1)) if quick else ((4, 100), (64, 10))
         result = learning.run(plan, variants=variants)

@@ -1,0 +1,145 @@
+"""Suite `conversation`: collecting conversations and learning from them, and where the time goes.
+
+A decoder of width 128 and 4 layers (1.1 million parameters with a small vocabulary) plays the lake
+of 4x4 in words: 64 episodes in groups of 8, up to 10 turns of 20 tokens to read and at most 2 to
+write, the whole conversation as context; one update of one step by GiGPO. The policy is as it was
+drawn and stays so (a learning rate of nothing), so that nearly all episodes take all their turns.
+
+Shares: `environment` is the same turns with scripted replies (suite `text`): describe, render,
+expand, parse, step. `generation` is what collecting takes besides, reading included; `credit` the
+estimator; `update` the rest of the whole program.
+
+Beside it, with --peers and torch installed: `launchers.benchmarks.torch_loop`.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import advantages, policies, rollout
+from agentrl.training.config import env_section, section
+from agentrl.training.credit import make_credit
+from agentrl.training.experiment import base_config, build
+from launchers.benchmarks import environments, text, torch_loop
+from launchers.benchmarks.peers import MissingError
+from launchers.benchmarks.tables import spread, table
+from launchers.benchmarks.timing import Plan, Ready, carried, compiled, interleave
+
+OURS, PEER = "agentrl", "generate, Python, torch"
+SIZES = {"width": 128, "layers": 4, "heads": 4, "kv_heads": 4, "hidden": 512}
+SMALL = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 2, "hidden": 32}
+
+
+def config_of(groups: int, members: int, sizes: dict[str, int]) -> Any:
+    """The experiment that is timed."""
+    config = base_config()
+    config.updates = config.log_every = 1
+    config.data_devices = 1
+    config.env = env_section("FrozenLake-v1")
+    config.policy = section(policies.transformer, **sizes)
+    config.rollout = section(rollout.conversation, num_groups=groups, group_size=members)
+    config.advantage = section(advantages.gigpo)
+    config.optimizer.learning_rate = 1e-12
+    return config
+
+
+def run(
+    plan: Plan,
+    *,
+    with_peers: bool,
+    groups: int = 8,
+    members: int = 8,
+    sizes: dict[str, int] = SIZES,
+) -> dict[str, Any]:
+    """Measures: {"rows", "shares", "skipped"}."""
+    config = config_of(groups, members, sizes)
+    experiment = build(config)
+    made, episodes = experiment.rollout, groups * members
+    work = float(episodes * made.turns)
+    state = jax.jit(experiment.init)(0)
+    params, start = jax.tree.map(jnp.copy, (state.params, state.rollout))
+    collect, _ = compiled(jax.jit(made.collect), params, start, jax.random.key(0))
+    _, streams, _, _ = collect(params, start, jax.random.key(0))
+    credit_of = make_credit(
+        config.reward, config.advantage, made.provides, rollout_name=config.rollout.name
+    )
+    credit, _ = compiled(jax.jit(credit_of), streams)
+    train, seconds = carried(lambda s: experiment.train(s)[0], state)
+    turns = float(jnp.sum(streams.mask)) / episodes
+
+    def ready(program, *args):
+        return Ready(lambda: jax.block_until_ready(program(*args)), work)
+
+    case = text.Case("FrozenLake-v1", "compact", "word", {})
+    contenders = [
+        (OURS, Ready(train, work, seconds, lambda: {"mean_turns": turns})),
+        ("collect", ready(collect, params, start, jax.random.key(1))),
+        ("credit", ready(credit, streams)),
+        (
+            "environment",
+            environments.ready(text.simulator(case, episodes), episodes, made.turns),
+        ),
+    ]
+    skipped = []
+    if with_peers:
+        policy = experiment.policy
+        try:
+            peer = torch_loop.make(
+                policy.config,
+                policy.codec,
+                experiment.env.action_names,
+                groups=groups,
+                members=members,
+                turns=made.turns,
+                reply_tokens=2,
+                size=experiment.env.size,
+            )
+            contenders.append((PEER, peer))
+        except MissingError as error:
+            skipped.append(str(error))
+    timings = {timing.name: timing for timing in interleave(contenders, plan)}
+    whole, environment = timings[OURS].median, timings["environment"].median
+    collecting, crediting = timings["collect"].median, timings["credit"].median
+    parts = {
+        "generation": collecting - environment,
+        "environment": environment,
+        "credit": crediting,
+        "update": whole - collecting - crediting,
+    }
+    shares = [
+        {"part": name, "milliseconds": 1e3 * value, "percent": 100 * value / whole}
+        for name, value in parts.items()
+    ]
+    rows = []
+    for name in (OURS, PEER):
+        if name in timings:
+            row = {"program": name, **timings[name].record()}
+            row["range"] = spread(*timings[name].rates)
+            if name == OURS and PEER in timings:
+                row["ratio_to_peer"] = timings[OURS].rate / timings[PEER].rate
+            rows.append(row)
+    return {"rows": rows, "shares": shares, "skipped": skipped}
+
+
+COLUMNS = (
+    ("program", ""),
+    ("rate", ",.0f"),
+    ("range", ""),
+    ("ratio_to_peer", ".2f"),
+    ("mean_turns", ".1f"),
+    ("compile_seconds", ".1f"),
+)
+SHARES = (("part", ""), ("milliseconds", ".2f"), ("percent", ".1f"))
+
+
+def report(result: dict[str, Any]) -> str:
+    """Two tables."""
+    return "\n".join(
+        (
+            table(
+                "Conversations collected and learnt from (rate: turns/s)", COLUMNS, result["rows"]
+            ),
+            table("Where agentrl's time goes", SHARES, result["shares"]),
+        )
+    )
