@@ -21,5 +21,5 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         env_section("Shop-v1"),
         section(rollout.conversation, num_groups=16, group_size=8),
         warm_updates=200,
-        updates=160,
+        updates=120,
     )

@@ -134,7 +134,7 @@ def test_configs_in_the_repository_build():
     for name in names:
         module = __import__(f"configs.{name}", fromlist=["get_config"])
         compares = inspect.signature(module.get_config).parameters
-        known = getattr(module, "language", methods).METHODS
+        known = getattr(module, "METHODS", getattr(module, "language", methods).METHODS)
         for method in known if "method" in compares else (None,):
             config = module.get_config() if method is None else module.get_config(method)
             build(config)

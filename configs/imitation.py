@@ -1,0 +1,28 @@
+"""A transformer from scratch that imitates the expert of any environment in words.
+
+The argument is the environment: what it solves after that is the baseline of everything trained
+from there. The policy reads the last two turns and the new observation.
+
+    python -m launchers.train --config=configs/imitation.py:Wordle-v1 --workdir=runs/wordle
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.training.config import env_section, section
+from agentrl.training.experiment import base_config
+
+
+def get_config(environment: str = "Household-v1") -> ml_collections.ConfigDict:
+    config = base_config()
+    config.updates = 400
+    config.log_every = 40
+    config.env = env_section(environment)
+    config.policy = section(
+        policies.transformer, width=64, layers=2, heads=2, kv_heads=2, hidden=128
+    )
+    config.rollout = section(rollout.conversation, context="window", history=2)
+    config.advantage = section(advantages.grpo)
+    config.warm_start.update(updates=400, episodes=32, learning_rate=3e-3)
+    config.learner.microbatch = 64
+    return config
