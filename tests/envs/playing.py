@@ -47,8 +47,8 @@ def starts(count, name, seed=0, **options):
     return draw(jax.random.split(jax.random.key(seed), count))
 
 
-class Episodes(NamedTuple):
-    """Episodes without resets: last states, and [episodes, steps] of what came before them."""
+class Episode(NamedTuple):
+    """An episode without resets: its last state, and of each step what came before and after."""
 
     last: Any
     state: Any
@@ -76,21 +76,17 @@ def at_random(env, params):
     return act
 
 
-def episodes(env, params, keys, steps, policy):
-    """Episodes of a policy (key, state) -> action, one a key. To be compiled by who calls it."""
+def episode(env, params, key, steps, policy):
+    """An episode of a policy (key, state) -> action. To be compiled by who calls it, in a batch."""
+    key, reset_key = jax.random.split(key)
+    _, first = env.reset_env(reset_key, params)
 
-    def episode(key):
-        key, reset_key = jax.random.split(key)
-        _, first = env.reset_env(reset_key, params)
+    def step(state, key):
+        act_key, step_key = jax.random.split(key)
+        over = env.is_terminated(state, params) | env.is_truncated(state, params)
+        action = policy(act_key, state)
+        out = env.step_env(step_key, state, action, params)
+        return out[1], (state, action, over, *out)
 
-        def step(state, key):
-            act_key, step_key = jax.random.split(key)
-            over = env.is_terminated(state, params) | env.is_truncated(state, params)
-            action = policy(act_key, state)
-            out = env.step_env(step_key, state, action, params)
-            return out[1], (state, action, over, *out)
-
-        last, told = jax.lax.scan(step, first, jax.random.split(key, steps))
-        return Episodes(last, *told)
-
-    return jax.vmap(episode)(keys)
+    last, told = jax.lax.scan(step, first, jax.random.split(key, steps))
+    return Episode(last, *told)

@@ -47,7 +47,7 @@ def player(name):
             # Not batched, so that only one of the two is calculated.
             return jax.lax.cond(by_expert, expert, at_random, key, state)
 
-        history = playing.episodes(env, params, keys, STEPS, policy)
+        history = jax.vmap(lambda key: playing.episode(env, params, key, STEPS, policy))(keys)
         first = jax.tree.map(lambda x: x[:, 0], history.state)
         anchor = jax.vmap(lambda state: env.fingerprint(state, params, of="state")[0])(first)
         frozen = jax.vmap(jax.vmap(lambda state: env.is_terminated(state, params)))(history.state)
