@@ -13,8 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import envs
+from envs.text import join, make_grammar, parse
 
 KEY = jax.random.key(0)
+# Room for a reply, more than for any command.
+SIZE = 64
 
 make = functools.cache(envs.make)
 
@@ -40,11 +43,20 @@ def functions(name, **options):
 
 
 @functools.cache
-def starts(count, name, seed=0, **options):
+def method(env, name, **options):
+    """A method of state and params, compiled once: `method(env, "fingerprint", of="state")`."""
+    return jax.jit(functools.partial(getattr(env, name), **options))
+
+
+@functools.cache
+def starts(name, count, seed=0, **options):
     """Many first states."""
     env, params = make(name, **options)
     draw = jax.jit(jax.vmap(lambda key: env.reset_env(key, params)[1]))
     return draw(jax.random.split(jax.random.key(seed), count))
+
+
+# Episodes.
 
 
 class Episode(NamedTuple):
@@ -90,3 +102,72 @@ def episode(env, params, key, steps, policy):
 
     last, told = jax.lax.scan(step, first, jax.random.split(key, steps))
     return Episode(last, *told)
+
+
+def episodes(env, params, count, steps, policy=None, seed=0):
+    """Episodes of the expert, or of a policy (key, state) -> action: [count, steps, ...]."""
+    policy = policy or expert(env, params)
+    play = jax.jit(jax.vmap(lambda key: episode(env, params, key, steps, policy)))
+    return jax.tree.map(np.asarray, play(jax.random.split(jax.random.key(seed), count)))
+
+
+# Text.
+
+
+@functools.cache
+def describing(env):
+    """(fragments before packing, text) of state and params, compiled once."""
+    return jax.jit(lambda s, params: (env.view.describe(s, params), env.describe(s, params)))
+
+
+@functools.cache
+def reading(env):
+    """Action of state, params, reply and its length by the bare grammar, compiled once."""
+    view, grammar = env.view, make_grammar("bare")
+    return jax.jit(lambda s, params, *r: parse(grammar, view, view.slots(s, params), *r).actions[0])
+
+
+def teller(name, **options):
+    """What is said in a state, as a string; its bounds are held."""
+    env, params = make(name, **options)
+
+    def tell(state):
+        fragments, text = describing(env)(state, params)
+        said = join(env.view.lexicon, text.fragments[0])
+        assert said == join(env.view.lexicon, fragments)
+        assert int(text.length[0]) <= env.view.max_fragments
+        assert len(said.encode()) <= env.view.max_bytes
+        return said
+
+    return tell
+
+
+def reader(name, **options):
+    """Action number of a reply's text; what stands behind the reply must not matter."""
+    env, params = make(name, **options)
+
+    def read(reply, state=None):
+        data = np.frombuffer(reply.encode().ljust(SIZE, b"?"), np.uint8)
+        return int(reading(env)(state, params, data, len(reply.encode())))
+
+    return read
+
+
+def commands(env, state, params):
+    """How each action is written now."""
+    rows = np.asarray(method(env, "commands")(state, params))
+    return [join(env.view.lexicon, row) for row in rows]
+
+
+def assert_commands_are_understood(name, **options):
+    """All commands of a first state are parsed to their actions, the longest fits exactly."""
+    env, params, reset, _ = functions(name, **options)
+    state, size = reset(KEY), env.view.max_command_bytes
+    written = commands(env, state, params)
+    texts = [command.encode() for command in written]
+    assert len(texts) == env.num_actions and max(map(len, texts)) == size
+    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
+    read = jax.jit(jax.vmap(reading(env), in_axes=(None, None, 0, 0)))
+    actions = read(state, params, replies, np.array([len(text) for text in texts]))
+    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+    return written
