@@ -16,6 +16,7 @@ import envs
 from envs.text import join, make_grammar, parse
 
 KEY = jax.random.key(0)
+BATCH = 256
 # Room for a reply, more than for any command.
 SIZE = 64
 
@@ -24,17 +25,21 @@ make = functools.cache(envs.make)
 
 @functools.cache
 def programs(env):
-    """(reset of key and params, step of key, state, action and params), compiled once."""
+    """(reset of key and params, the same of a batch, step), compiled once; step as `step_env`."""
     if env.wording != "compact":
         return programs(dataclasses.replace(env, wording="compact"))
-    return jax.jit(lambda key, params: env.reset_env(key, params)[1]), jax.jit(env.step_env)
+
+    def reset(key, params):
+        return env.reset_env(key, params)[1]
+
+    return jax.jit(reset), jax.jit(jax.vmap(reset, in_axes=(0, None))), jax.jit(env.step_env)
 
 
 @functools.cache
 def functions(name, **options):
     """(env, params, reset of a key, step of state, action and key)."""
     env, params = make(name, **options)
-    reset, step = programs(env)
+    reset, _, step = programs(env)
 
     def take(state, action, key=KEY):
         return step(key, state, np.int32(action), params)
@@ -48,12 +53,12 @@ def method(env, name, **options):
     return jax.jit(functools.partial(getattr(env, name), **options))
 
 
-@functools.cache
-def starts(name, count, seed=0, **options):
-    """Many first states."""
-    env, params = make(name, **options)
-    draw = jax.jit(jax.vmap(lambda key: env.reset_env(key, params)[1]))
-    return draw(jax.random.split(jax.random.key(seed), count))
+def starts(env, params, count, seed=0):
+    """Many first states, drawn in batches of one size, for which one program will do."""
+    rounds = -(-count // BATCH)
+    keys = jax.random.split(jax.random.key(seed), (rounds, BATCH))
+    drawn = [jax.tree.map(np.asarray, programs(env)[1](keys[i], params)) for i in range(rounds)]
+    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *drawn)
 
 
 # Episodes.
@@ -88,10 +93,8 @@ def at_random(env, params):
     return act
 
 
-def episode(env, params, key, steps, policy):
+def episode(env, params, first, key, steps, policy):
     """An episode of a policy (key, state) -> action. To be compiled by who calls it, in a batch."""
-    key, reset_key = jax.random.split(key)
-    _, first = env.reset_env(reset_key, params)
 
     def step(state, key):
         act_key, step_key = jax.random.split(key)
@@ -107,8 +110,9 @@ def episode(env, params, key, steps, policy):
 def episodes(env, params, count, steps, policy=None, seed=0):
     """Episodes of the expert, or of a policy (key, state) -> action: [count, steps, ...]."""
     policy = policy or expert(env, params)
-    play = jax.jit(jax.vmap(lambda key: episode(env, params, key, steps, policy)))
-    return jax.tree.map(np.asarray, play(jax.random.split(jax.random.key(seed), count)))
+    play = jax.jit(jax.vmap(lambda *start: episode(env, params, *start, steps, policy)))
+    keys = jax.random.split(jax.random.key(seed + 1), count)
+    return jax.tree.map(np.asarray, play(starts(env, params, count, seed), keys))
 
 
 # Text.

@@ -29,7 +29,7 @@ def start(name):
 
 def step_of(name):
     """The step of key, state, action and params."""
-    return playing.programs(make(name)[0])[1]
+    return playing.programs(make(name)[0])[2]
 
 
 @functools.cache
@@ -40,15 +40,15 @@ def player(name):
     """
     env, _ = make(name)
 
-    def play(keys, by_expert, params):
+    def play(first, keys, by_expert, params):
         expert, at_random = playing.expert(env, params), playing.at_random(env, params)
 
         def policy(key, state):
             # Not batched, so that only one of the two is calculated.
             return jax.lax.cond(by_expert, expert, at_random, key, state)
 
-        history = jax.vmap(lambda key: playing.episode(env, params, key, STEPS, policy))(keys)
-        first = jax.tree.map(lambda x: x[:, 0], history.state)
+        play = functools.partial(playing.episode, env, params, steps=STEPS, policy=policy)
+        history = jax.vmap(play)(first, keys)
         anchor = jax.vmap(lambda state: env.fingerprint(state, params, of="state")[0])(first)
         frozen = jax.vmap(jax.vmap(lambda state: env.is_terminated(state, params)))(history.state)
         return history, frozen, anchor
@@ -58,8 +58,10 @@ def player(name):
 
 def played(name, seed, by_expert=False):
     """(episodes of legal play, whether terminated before each step, anchors of the tasks)."""
+    env, params = make(name)
     keys = jax.random.split(jax.random.key(seed), EPISODES)
-    return jax.tree.map(np.asarray, player(name)(keys, by_expert, make(name)[1]))
+    first = jax.tree.map(lambda *x: np.stack(x), *(env.reset(key, params)[1] for key in keys))
+    return jax.tree.map(np.asarray, player(name)(first, keys, by_expert, params))
 
 
 @functools.cache

@@ -22,7 +22,13 @@ SHAPES = [(3, 2, 2), (2, 3), (4,), (1, 1, 2), (2, 1, 3)]
 
 functions = functools.partial(playing.functions, "Screens-v1")
 teller = functools.partial(playing.teller, "Screens-v1")
-tasks = functools.partial(playing.starts, "Screens-v1")
+
+
+@functools.cache
+def tasks(count, **options):
+    """Many first states."""
+    env, params, *_ = functions(**options)
+    return playing.starts(env, params, count)
 
 
 @pytest.mark.parametrize("branching", SHAPES, ids=str)

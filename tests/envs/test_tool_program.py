@@ -204,7 +204,7 @@ def test_limit_is_that_of_the_family():
 def test_splits():
     families = {}
     for split in ("seen", "unseen"):
-        states = playing.starts("ToolProgram-v1", 256, split=split)
+        states = playing.starts(*functions(split=split)[:2], 256)
         families[split] = {FAMILIES[i] for i in np.asarray(states.family)}
     assert families == {"seen": set(rules.SEEN), "unseen": set(rules.UNSEEN)}
     assert families["seen"] | families["unseen"] == set(FAMILIES)
