@@ -69,7 +69,11 @@ def played(name, options=()):
     env, params = playing.make(name, **dict(options))
     at_random, expert = playing.at_random(env, params), playing.expert(env, params)
 
-    def episode(first, key, by_expert):
+    def episode(key, by_expert):
+        # Drawn here and played at once: one program compiles faster than two.
+        key, reset_key = jax.random.split(key)
+        _, first = env.reset_env(reset_key, params)
+
         def policy(key, state):
             action = at_random(key, state)
             return action if options else jnp.where(by_expert, expert(key, state), action)
@@ -78,8 +82,7 @@ def played(name, options=()):
         return history.state, history.over
 
     keys = jax.random.split(jax.random.key(0), 2 * EPISODES)
-    first = playing.starts(env, params, 2 * EPISODES)
-    history = jax.jit(jax.vmap(episode))(first, keys, np.arange(2 * EPISODES) < EPISODES)
+    history = jax.jit(jax.vmap(episode))(keys, np.arange(2 * EPISODES) < EPISODES)
     return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), history)
 
 
