@@ -4,9 +4,9 @@ Params are arguments of the programs, which options that are params only therefo
 and rewards are the same in every wording, so the programs that play are shared by all of them.
 """
 
+import collections
 import dataclasses
 import functools
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,8 @@ import numpy as np
 import envs
 from envs.text import join, make_grammar, parse
 
-KEY = jax.random.key(0)
-BATCH = 256
-# Room for a reply, more than for any command.
-SIZE = 64
-
+KEY, BATCH = jax.random.key(0), 256
+SIZE = 64  # Room for a reply, more than for any command.
 make = functools.cache(envs.make)
 
 
@@ -28,11 +25,8 @@ def programs(env):
     """(reset of key and params, the same of a batch, step), compiled once; step as `step_env`."""
     if env.wording != "compact":
         return programs(dataclasses.replace(env, wording="compact"))
-
-    def reset(key, params):
-        return env.reset_env(key, params)[1]
-
-    return jax.jit(reset), jax.jit(jax.vmap(reset, in_axes=(0, None))), jax.jit(env.step_env)
+    batch = jax.vmap(env.initial, in_axes=(0, None))
+    return jax.jit(env.initial), jax.jit(batch), jax.jit(env.step_env)
 
 
 @functools.cache
@@ -61,36 +55,20 @@ def starts(env, params, count, seed=0):
     return jax.tree.map(lambda *x: np.concatenate(x)[:count], *drawn)
 
 
-# Episodes.
+# An episode without resets: its last state, and what came before and after each step.
+FIELDS = "last state action over seen after reward terminated info"
+Episode = collections.namedtuple("Episode", FIELDS)
 
 
-class Episode(NamedTuple):
-    """An episode without resets: its last state, and of each step what came before and after."""
-
-    last: Any
-    state: Any
-    action: jax.Array
-    over: jax.Array
-    observation: jax.Array
-    after: Any
-    reward: jax.Array
-    terminated: jax.Array
-    info: dict
+def expert(env, params, key, state):
+    """The action of the environment's expert."""
+    return env.expert(state, params)
 
 
-def expert(env, params):
-    """The policy of the environment's expert."""
-    return lambda key, state: env.expert(state, params)
-
-
-def at_random(env, params):
-    """The policy that takes any legal action."""
-
-    def act(key, state):
-        legal = env.legal_actions(state, params)[0]
-        return jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
-
-    return act
+def at_random(env, params, key, state):
+    """Any legal action."""
+    legal = env.legal_actions(state, params)[0]
+    return jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
 
 
 def episode(env, params, first, key, steps, policy):
@@ -109,36 +87,28 @@ def episode(env, params, first, key, steps, policy):
 
 def episodes(env, params, count, steps, policy=None, seed=0):
     """Episodes of the expert, or of a policy (key, state) -> action: [count, steps, ...]."""
-    policy = policy or expert(env, params)
+    policy = policy or functools.partial(expert, env, params)
     play = jax.jit(jax.vmap(lambda *start: episode(env, params, *start, steps, policy)))
     keys = jax.random.split(jax.random.key(seed + 1), count)
     return jax.tree.map(np.asarray, play(starts(env, params, count, seed), keys))
 
 
-# Text.
-
-
-@functools.cache
-def describing(env):
-    """Fragments of state and params before packing, compiled once."""
-    return jax.jit(env.view.describe)
-
-
 @functools.cache
 def reading(env):
     """Action of state, params, reply and its length by the bare grammar, compiled once."""
-    view, grammar = env.view, make_grammar("bare")
-    return jax.jit(lambda s, params, *r: parse(grammar, view, view.slots(s, params), *r).actions[0])
+    view, bare = env.view, make_grammar("bare")
+    return jax.jit(lambda s, params, *r: parse(bare, view, view.slots(s, params), *r).actions[0])
 
 
+@functools.cache
 def teller(name, **options):
     """What is said in a state, as a string; its bounds are held."""
     env, params = make(name, **options)
-    view = env.view
+    view, describe = env.view, jax.jit(env.view.describe)
 
     def tell(state):
         # Before packing, which would hide that there is too much.
-        fragments = np.asarray(describing(env)(state, params)).reshape(-1)
+        fragments = np.asarray(describe(state, params)).reshape(-1)
         assert np.count_nonzero(fragments) <= view.max_fragments
         said = join(view.lexicon, fragments)
         assert len(said.encode()) <= view.max_bytes
@@ -152,27 +122,28 @@ def reader(name, **options):
     env, params = make(name, **options)
 
     def read(reply, state=None):
-        data = np.frombuffer(reply.encode().ljust(SIZE, b"?"), np.uint8)
-        return int(reading(env)(state, params, data, len(reply.encode())))
+        data, length = reply.encode().ljust(SIZE, b"?"), len(reply.encode())
+        return int(reading(env)(state, params, np.frombuffer(data, np.uint8), length))
 
     return read
 
 
 def commands(env, state, params):
     """How each action is written now."""
-    rows = np.asarray(method(env, "commands")(state, params))
-    return [join(env.view.lexicon, row) for row in rows]
+    return [
+        join(env.view.lexicon, row) for row in np.asarray(method(env, "commands")(state, params))
+    ]
 
 
 def assert_commands_are_understood(name, **options):
     """All commands of a first state are parsed to their actions, the longest fits exactly."""
     env, params, reset, _ = functions(name, **options)
     state, size = reset(KEY), env.view.max_command_bytes
-    written = commands(env, state, params)
-    texts = [command.encode() for command in written]
-    assert len(texts) == env.num_actions and max(map(len, texts)) == size
-    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
+    texts = commands(env, state, params)
+    lengths = np.array([len(text.encode()) for text in texts])
+    assert len(texts) == env.num_actions and max(lengths) == size
+    replies = np.stack([np.frombuffer(text.encode().ljust(size), np.uint8) for text in texts])
     read = jax.jit(jax.vmap(reading(env), in_axes=(None, None, 0, 0)))
-    actions = read(state, params, replies, np.array([len(text) for text in texts]))
+    actions = read(state, params, replies, lengths)
     np.testing.assert_array_equal(actions, np.arange(env.num_actions))
-    return written
+    return texts

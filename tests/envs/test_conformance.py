@@ -41,7 +41,8 @@ def player(name):
     env, _ = make(name)
 
     def play(first, keys, by_expert, params):
-        expert, at_random = playing.expert(env, params), playing.at_random(env, params)
+        expert = functools.partial(playing.expert, env, params)
+        at_random = functools.partial(playing.at_random, env, params)
 
         def policy(key, state):
             # Not batched, so that only one of the two is calculated.
@@ -59,8 +60,8 @@ def player(name):
 def played(name, seed, by_expert=False):
     """(episodes of legal play, whether terminated before each step, anchors of the tasks)."""
     env, params = make(name)
-    keys = jax.random.split(jax.random.key(seed), EPISODES)
-    first = jax.tree.map(lambda *x: np.stack(x), *(env.reset(key, params)[1] for key in keys))
+    resets, keys = jax.random.split(jax.random.key(seed), (2, EPISODES))
+    first = jax.tree.map(lambda *x: np.stack(x), *(env.reset(key, params)[1] for key in resets))
     return jax.tree.map(np.asarray, player(name)(first, keys, by_expert, params))
 
 
@@ -98,10 +99,10 @@ def test_shapes_dtypes_and_ranges(name):
     assert isinstance(env.render(state, params), str)
     assert env.observation_space(params).contains(obs)
     history, *_ = played(name, 0)
-    chex.assert_tree_all_finite((history.observation, history.reward))
+    chex.assert_tree_all_finite((history.seen, history.reward))
     assert history.reward.dtype == jnp.float32 and history.terminated.dtype == bool
     if env.num_codes is not None:
-        assert int(history.observation.max()) < env.num_codes
+        assert int(history.seen.max()) < env.num_codes
     assert set(history.info) >= {"valid", "success", "discount"}
     assert not np.any(history.info["success"] & ~history.terminated)
 

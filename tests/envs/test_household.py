@@ -337,8 +337,8 @@ def play(policy, count, steps, **options):
     env, params, _ = functions(**options)
     wordings = [dataclasses.replace(env, wording=wording) for wording in ("compact", "faithful")]
 
-    policy = {"expert": playing.expert, "random": playing.at_random}[policy](env, params)
-    history = playing.episodes(env, params, count, steps, policy)
+    policy = {"expert": playing.expert, "random": playing.at_random}[policy]
+    history = playing.episodes(env, params, count, steps, functools.partial(policy, env, params))
 
     def describe(state):
         return [wording.describe(state, params) for wording in wordings]

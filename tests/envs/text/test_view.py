@@ -67,7 +67,8 @@ def worded(name, options=()):
 def played(name, options=()):
     """(states, whether over) of random play and, without options, of the expert's."""
     env, params = playing.make(name, **dict(options))
-    at_random, expert = playing.at_random(env, params), playing.expert(env, params)
+    expert = functools.partial(playing.expert, env, params)
+    at_random = functools.partial(playing.at_random, env, params)
 
     def episode(key, by_expert):
         # Drawn here and played at once: one program compiles faster than two.
@@ -88,27 +89,28 @@ def played(name, options=()):
 
 @functools.cache
 def described(name, played_with=(), seen_with=()):
-    """Of played states: {wording: (fragments before packing, packed one by one, described in a
-    batch)}, and observations.
-    """
+    """Of played states: {wording: texts}, and observations."""
     worlds = worded(name, played_with + seen_with)
     env, params = playing.make(name, **dict(played_with + seen_with))
-    states, _ = played(name, played_with)
 
-    def alone(state):
-        raw = {wording: env.view.describe(state, params) for wording, env in worlds.items()}
-        return {w: (raw[w], pack(raw[w], worlds[w].view.max_fragments)) for w in worlds}
-
-    def batched(state):
+    def of_state(state):
         texts = {wording: env.describe(state, params) for wording, env in worlds.items()}
         return texts, env.observe(state, params)
 
-    @jax.jit
-    def run(states):
-        return jax.lax.map(alone, states), *jax.vmap(batched)(states)
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(of_state))(played(name, played_with)[0]))
 
-    single, texts, seen = jax.tree.map(np.asarray, run(states))
-    return {wording: (*single[wording], texts[wording]) for wording in worlds}, seen
+
+@functools.cache
+def one_by_one(name):
+    """{wording: (fragments before packing, packed)} of played states, not in a batch."""
+    worlds, (_, params) = worded(name), playing.make(name)
+
+    def of_state(state):
+        raw = {wording: env.view.describe(state, params) for wording, env in worlds.items()}
+        return {w: (raw[w], pack(raw[w], worlds[w].view.max_fragments)) for w in worlds}
+
+    run = jax.jit(lambda states: jax.lax.map(of_state, states))
+    return jax.tree.map(np.asarray, run(played(name)[0]))
 
 
 def joined(env, text):
@@ -120,7 +122,8 @@ def test_observations_are_within_bounds(name, wording):
     env, _ = make(name, wording)
     view = env.view
     assert isinstance(view, View) and isinstance(view.rules, str) and view.rules
-    raw, _, text = described(name)[0][wording]
+    raw, _ = one_by_one(name)[wording]
+    text = described(name)[0][wording]
     assert np.issubdtype(raw.dtype, np.integer)
     raw = raw.reshape(len(raw), -1)
     assert raw.min() >= 0 and raw.max() < len(view.lexicon)
@@ -138,8 +141,9 @@ def test_observations_are_within_bounds(name, wording):
 
 @pytest.mark.parametrize("name, wording", CASES)
 def test_describing_one_state_is_describing_a_batch(name, wording):
-    _, one_by_one, text = described(name)[0][wording]
-    chex.assert_trees_all_equal(one_by_one, jax.tree.map(lambda x: x[:, 0], text))
+    _, single = one_by_one(name)[wording]
+    text = described(name)[0][wording]
+    chex.assert_trees_all_equal(single, jax.tree.map(lambda x: x[:, 0], text))
 
 
 @pytest.mark.parametrize("name, wording", CASES)
@@ -239,7 +243,7 @@ def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, w
     env, _ = make(name, wording, played_with + seen_with)
     texts, seen = described(name, played_with, seen_with)
     _, over = played(name, played_with)
-    said = np.array(joined(env, texts[wording][-1]))[~over]
+    said = np.array(joined(env, texts[wording]))[~over]
     _, seen = np.unique(seen.reshape(len(seen), -1)[~over], axis=0, return_inverse=True)
     assert len(set(zip(seen, said, strict=True))) == len(set(seen)) == len(set(said))
 
@@ -248,7 +252,7 @@ def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, w
 @pytest.mark.parametrize("sight, numbers", [("walls", 0), ("goal", 2), ("position", 4)])
 def test_a_maze_seen_in_part_keeps_places_to_itself(wording, sight, numbers):
     env, _ = make("Maze-v1", wording, (("sight", sight),))
-    *_, text = described("Maze-v1", (), (("sight", sight),))[0][wording]
+    text = described("Maze-v1", (), (("sight", sight),))[0][wording]
     # A 9 x 9 maze: one digit a number.
     counts = {sum(map(str.isdigit, said)) for said in joined(env, text)}
     assert counts - {0} == ({numbers} if numbers else set())
