@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,9 @@ from envs.blackjack import BlackjackState
 from envs.number_line import NumberLineState
 from envs.rules import blackjack, formula, points
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
+
 DATA = pathlib.Path(__file__).parents[1] / "data" / "gym_cards.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
 
@@ -24,18 +28,11 @@ def recorded(game):
     return [pytest.param(e, id=f"{game}-{e['seed']}") for e in EPISODES if e["env"] == game]
 
 
-@functools.cache
-def game(name, **options):
-    env, params = envs.make(name, **options)
-    return env, params, jax.jit(env.step_env)
-
-
 def played(episode, state, written):
     """Replays an episode, comparing what its steps recorded; `written` reads state and info."""
-    env, params, step = game(f"{episode['env']}-v1")
+    env, params, _, step = playing.functions(f"{episode['env']}-v1")
     for recorded_step in episode["steps"]:
-        action = jnp.int32(recorded_step["a"])
-        _, state, reward, terminated, info = step(jax.random.key(0), state, action, params)
+        _, state, reward, terminated, info = step(state, recorded_step["a"])
         assert float(reward) == recorded_step["reward"]
         assert bool(terminated) == recorded_step["terminated"]
         assert bool(env.is_truncated(state, params)) == recorded_step["truncated"]
@@ -60,9 +57,8 @@ def test_recorded_number_line(episode):
 
 @pytest.mark.parametrize("episode", recorded("EZPoints") + recorded("Points24"))
 def test_recorded_points(episode):
-    env, params, _ = game(f"{episode['env']}-v1")
-    _, state = env.reset_env(jax.random.key(0), params)
-    state = state.replace(cards=jnp.array(episode["info0"]["Numbers"], jnp.uint8))
+    _, _, reset, _ = playing.functions(f"{episode['env']}-v1")
+    state = reset(playing.KEY).replace(cards=jnp.array(episode["info0"]["Numbers"], jnp.uint8))
     played(
         episode,
         state,
@@ -77,7 +73,7 @@ def test_recorded_points(episode):
 
 @pytest.mark.parametrize("episode", recorded("Blackjack"))
 def test_recorded_blackjack(episode):
-    env, params, _ = game("Blackjack-v1")
+    env, params, *_ = playing.functions("Blackjack-v1")
 
     def values(info, who):
         return [card[0] for card in info[f"{who} Card"]]
@@ -106,7 +102,7 @@ def test_recorded_blackjack(episode):
 
 def expert_outcomes(name, cards):
     """(success, return, steps) of the expert on each deal, cards u8[n, deals]."""
-    env, params, step_env = game(name)
+    env, params, *_ = playing.functions(name)
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=-1, out_axes=-1)
@@ -117,7 +113,7 @@ def expert_outcomes(name, cards):
     @functools.partial(jax.vmap, in_axes=-1, out_axes=-1)
     def step(state):
         action = env.expert(state, params)
-        _, after, reward, _, info = step_env(jax.random.key(0), state, action, params)
+        _, after, reward, _, info = env.step_env(playing.KEY, state, action, params)
         return after, reward, info["valid"]
 
     state, total = begin(jnp.asarray(cards, jnp.uint8)), 0.0
@@ -191,52 +187,54 @@ def test_deals_of_24():
 def points_state(env, params, cards, text):
     """A state with these cards and this formula; its numbers are of one digit."""
     tokens = [formula.SYMBOLS.get(part) or int(part) for part in text]
-    _, state = env.reset_env(jax.random.key(0), params)
+    state = playing.programs(env)[0](playing.KEY, params)
     return state.replace(
-        cards=jnp.array(cards, jnp.uint8),
-        formula=jnp.zeros(env.capacity, jnp.uint8).at[: len(tokens)].set(jnp.uint8(tokens)),
-        length=jnp.int32(len(tokens)),
+        cards=np.array(cards, np.uint8),
+        formula=np.pad(np.array(tokens, np.uint8), (0, env.capacity - len(tokens))),
+        length=np.int32(len(tokens)),
     )
 
 
 def test_numbers_are_legal_while_their_cards_are_unused():
-    env, params, _ = game("Points24-v1")
+    env, params, *_ = playing.functions("Points24-v1")
     state = points_state(env, params, [8, 3, 8, 10], "8*")
-    legal = np.flatnonzero(env.legal(state, params)[:10]) + 1
+    legal = np.flatnonzero(np.asarray(playing.method(env, "legal")(state, params))[:10]) + 1
     np.testing.assert_array_equal(legal, [3, 8, 10])
     state = points_state(env, params, [8, 3, 8, 10], "8*8/3")
-    np.testing.assert_array_equal(np.flatnonzero(env.legal(state, params)[:10]) + 1, [10])
+    np.testing.assert_array_equal(
+        np.flatnonzero(np.asarray(playing.method(env, "legal")(state, params))[:10]) + 1, [10]
+    )
 
 
 @pytest.mark.parametrize("name, text", [("EZPoints-v1", "+++5+7"), ("Points24-v1", "+" * 21)])
 def test_a_full_formula_truncates_at_the_next_token(name, text):
-    env, params, step = game(name)
+    env, params, _, step = playing.functions(name)
     state = points_state(env, params, [5, 7, 1, 1][: env.num_cards], text)
     for action in (0, env.num_actions - 1):
         assert not bool(env.is_truncated(state, params))
-        _, after, reward, terminated, _ = step(jax.random.key(0), state, jnp.int32(action), params)
+        _, after, reward, terminated, _ = step(state, action)
         assert bool(env.is_truncated(after, params)) and not bool(terminated)
         assert float(reward) == 0.0
         np.testing.assert_array_equal(after.formula, state.formula)
     # What stands for an unreadable reply takes time only.
-    _, after, *_ = step(jax.random.key(0), state, jnp.int32(-1), params)
+    _, after, *_ = step(state, -1)
     assert not bool(env.is_truncated(after, params))
 
 
 def test_expert_gives_up_off_its_path():
-    env, params, _ = game("Points24-v1")
+    env, params, *_ = playing.functions("Points24-v1")
     for text, name in (("", "8"), ("8/", "("), ("8/(3-8/3)", "="), ("3*", "=")):
         state = points_state(env, params, [3, 8, 3, 8], text)
-        assert env.action_names[int(env.expert(state, params))] == name
+        assert env.action_names[int(playing.method(env, "expert")(state, params))] == name
 
 
 def test_expert_of_ez_points_joins_any_beginning_of_a_solution():
-    env, params, _ = game("EZPoints-v1")
+    env, params, *_ = playing.functions("EZPoints-v1")
     for text, name in (("", "3"), ("4", "*"), ("4*", "3"), ("4*3", "="), ("4+", "="), ("+", "=")):
         state = points_state(env, params, [3, 4], text)
-        assert env.action_names[int(env.expert(state, params))] == name
+        assert env.action_names[int(playing.method(env, "expert")(state, params))] == name
     state = points_state(env, params, [2, 6], "6*")
-    assert env.action_names[int(env.expert(state, params))] == "2"
+    assert env.action_names[int(playing.method(env, "expert")(state, params))] == "2"
 
 
 # NumberLine.
@@ -244,10 +242,8 @@ def test_expert_of_ez_points_joins_any_beginning_of_a_solution():
 
 @pytest.mark.parametrize("length", [1, 5, 9])
 def test_number_line_starts_and_expert(length):
-    env, params, step = game("NumberLine-v1", length=length)
-    states = jax.vmap(lambda key: env.initial(key, params))(
-        jax.random.split(jax.random.key(3), 8000)
-    )
+    env, params, _, step = playing.functions("NumberLine-v1", length=length)
+    states = playing.starts(env, params, 8000, seed=3)
     pairs = [(p, t) for p in range(length + 1) for t in range(length + 1) if p != t]
     drawn = np.stack([states.position, states.target], 1)
     assert_frequencies(drawn, dict.fromkeys(pairs, 1 / len(pairs)))
@@ -255,16 +251,16 @@ def test_number_line_starts_and_expert(length):
         state = NumberLineState(jnp.int32(0), jnp.int32(position), jnp.int32(target))
         total = 0.0
         for _ in range(abs(position - target)):
-            action = env.expert(state, params)
-            _, state, reward, terminated, _ = step(jax.random.key(0), state, action, params)
+            action = playing.method(env, "expert")(state, params)
+            _, state, reward, terminated, _ = step(state, action)
             total += float(reward)
         assert bool(terminated) and total == 1.0
 
 
 def test_number_line_ends_hold_the_agent_back():
-    env, params, step = game("NumberLine-v1")
+    env, params, _, step = playing.functions("NumberLine-v1")
     state = NumberLineState(jnp.int32(0), jnp.int32(0), jnp.int32(3))
-    _, state, reward, *_ = step(jax.random.key(0), state, jnp.int32(0), params)
+    _, state, reward, *_ = step(state, 0)
     assert int(state.position) == 0 and float(reward) == -1.0
 
 
@@ -311,7 +307,7 @@ def test_cards_come_from_the_deck():
 
 
 def test_expert_wins_as_often_as_calculated():
-    env, params, _ = game("Blackjack-v1")
+    env, params, *_ = playing.functions("Blackjack-v1")
 
     @jax.jit
     @jax.vmap

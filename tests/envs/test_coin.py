@@ -6,6 +6,7 @@ import gzip
 import json
 import pathlib
 import re
+import sys
 
 import chex
 import jax
@@ -17,25 +18,22 @@ import envs
 from envs.coin import NOWHERE, TAKE, CoinState
 from envs.rules import coin as rules
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
+
 DATA = pathlib.Path(__file__).parents[1] / "data" / "coin_textworld.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
 WAYS = ("north", "south", "east", "west")
 INFORMATION = {"look", "inventory", "examine coin", "drop coin"}
 
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("Coin-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
+functions = functools.partial(playing.functions, "Coin-v1")
 
 
-@functools.cache
 def anchor(of, **options):
     """Fingerprint of a state, compiled once."""
-    env, params = envs.make("Coin-v1", **options)
-    return jax.jit(lambda state: env.fingerprint(state, params, of=of))
+    env, params, *_ = functions(**options)
+    return lambda state: playing.method(env, "fingerprint", of=of)(state, params)
 
 
 def commands(env):
@@ -71,22 +69,17 @@ def recorded_map(episode):
 
 @pytest.mark.parametrize("episode", EPISODES, ids=lambda e: str(e["level"]))
 def test_recorded_episode(episode):
-    env, params = envs.make("Coin-v1", **rules.level_options(episode["level"]))
-
-    @jax.jit
-    def step(state, action):
-        ahead = env.legal(state, params), env.expert(state, params)
-        return *ahead, *env.step_env(jax.random.key(0), state, action, params)
-
+    env, params, _, step = functions(**rules.level_options(episode["level"]))
     state, names = recorded_map(episode)
     assert len(names) == env.rooms
     admissible, score = episode["admissible0"], 0
     for recorded in episode["steps"]:
         action = commands(env).index(recorded["action"])
-        legal, expert, _, state, reward, terminated, info = step(state, action)
+        legal = playing.method(env, "legal")(state, params)
         legal = {commands(env)[a] for a in np.flatnonzero(legal)}
         assert legal == set(admissible) - INFORMATION
-        assert action == int(expert)
+        assert action == int(playing.method(env, "expert")(state, params))
+        _, state, reward, terminated, info = step(state, action)
         score += float(reward)
         assert names[int(state.room)] == recorded["room"]
         assert (score, bool(terminated)) == (recorded["score"], recorded["done"])
@@ -156,9 +149,8 @@ def test_ways_are_uniform_over_the_free_exits():
 
 
 def test_names_are_drawn_anew_for_every_task():
-    env, _, reset, _ = functions(num_names=8)
-    states = jax.vmap(reset)(jax.random.split(jax.random.key(0), 4000))
-    names = np.asarray(states.names)
+    env, params, *_ = functions(num_names=8)
+    names = playing.starts(env, params, 4000).names
     assert np.all(np.sort(names, axis=1) == np.arange(8))
     # Knowing the first room's name says nothing about the name of the coin's, but that it differs.
     table = np.zeros((8, 8))
@@ -178,7 +170,8 @@ def test_numbers_of_rooms_are_never_seen():
         coin=jnp.int8(number[int(state.coin)]),
         room=jnp.int8(number[int(state.room)]),
     )
-    np.testing.assert_array_equal(env.observe(state, params), env.observe(other, params))
+    observe = playing.method(env, "observe")
+    np.testing.assert_array_equal(observe(state, params), observe(other, params))
     for action in np.random.default_rng(1).integers(0, 5, 11):
         observation, state, *result = step(state, action)
         renumbered, other, *other_result = step(other, action)
@@ -210,21 +203,20 @@ def test_observation_of_a_small_map():
 
 
 def test_closed_exits_and_missing_coins_are_illegal():
-    env, params, reset, step = functions()
-    params = params.replace(illegal_reward=-0.5)
+    env, params, reset, step = functions(illegal_reward=-0.5)
     state = reset(jax.random.key(0))
     legal = np.asarray(env.legal_actions(state, params)[0])
     np.testing.assert_array_equal(legal, [*(np.asarray(state.exits[0]) >= 0), False])
     for action in np.flatnonzero(~legal):
-        _, after, reward, _, info = env.step_env(jax.random.key(0), state, action, params)
+        _, after, reward, _, info = step(state, action)
         assert float(reward) == -0.5 and not bool(info["valid"])
         chex.assert_trees_all_equal(after, state.replace(time=jnp.int32(1)))
 
 
 @pytest.mark.parametrize("options", [{}, {"quest_length": 6, "distractors": 2}])
 def test_expert_is_optimal_from_every_room(options):
-    env, params, reset, _ = functions(**options)
-    states = jax.jit(jax.vmap(reset))(jax.random.split(jax.random.key(1), 32))
+    env, params, *_ = functions(**options)
+    states = playing.starts(env, params, 32, seed=1)
     rooms = jnp.arange(env.rooms, dtype=jnp.int8)
     expert = jax.vmap(
         lambda state: jax.vmap(lambda r: env.expert(state.replace(room=r), params))(rooms)

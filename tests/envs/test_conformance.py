@@ -1,6 +1,8 @@
 """One conformance test, run over every registered environment."""
 
 import functools
+import pathlib
+import sys
 
 import chex
 import jax
@@ -10,39 +12,74 @@ import pytest
 
 import envs
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
+
 NAMES = envs.registered()
 STEPS = 64
+EPISODES = 64
+make = playing.make
 
 
-@functools.cache
-def make(name):
-    return envs.make(name)
-
-
-@functools.cache
-def player(name, steps):
-    """Random legal play without reset, compiled once for all tests."""
+def start(name):
+    """A first state."""
     env, params = make(name)
-
-    def play(key):
-        key, reset_key = jax.random.split(key)
-        _, first = env.reset_env(reset_key, params)
-
-        def step(state, key):
-            act_key, step_key = jax.random.split(key)
-            legal = env.legal_actions(state, params)[0]
-            action = jax.random.categorical(act_key, jnp.where(legal, 0.0, -jnp.inf))
-            out = env.step_env(step_key, state, action, params)
-            return out[1], (state, action, *out)
-
-        return jax.lax.scan(step, first, jax.random.split(key, steps))[1]
-
-    return jax.jit(jax.vmap(play))
+    return env.reset(jax.random.key(0), params)[1]
 
 
-def random_episode(name, seed, steps=STEPS):
-    """States, actions and results of random legal play without reset, stacked over steps."""
-    return player(name, steps)(jax.random.split(jax.random.key(seed), 16))
+def step_of(name):
+    """The step of key, state, action and params."""
+    return playing.programs(make(name)[0])[2]
+
+
+@functools.cache
+def player(name):
+    """Episodes by the expert or at random, and anchors of their tasks; one program for all tests.
+
+    Of the states: games that hide their target all look alike at the start.
+    """
+    env, _ = make(name)
+
+    def play(first, keys, by_expert, params):
+        expert = functools.partial(playing.expert, env, params)
+        at_random = functools.partial(playing.at_random, env, params)
+
+        def policy(key, state):
+            # Not batched, so that only one of the two is calculated.
+            return jax.lax.cond(by_expert, expert, at_random, key, state)
+
+        play = functools.partial(playing.episode, env, params, steps=STEPS, policy=policy)
+        history = jax.vmap(play)(first, keys)
+        anchor = jax.vmap(lambda state: env.fingerprint(state, params, of="state")[0])(first)
+        frozen = jax.vmap(jax.vmap(lambda state: env.is_terminated(state, params)))(history.state)
+        return history, frozen, anchor
+
+    return jax.jit(play)
+
+
+def played(name, seed, by_expert=False):
+    """(episodes of legal play, whether terminated before each step, anchors of the tasks)."""
+    env, params = make(name)
+    resets, keys = jax.random.split(jax.random.key(seed), (2, EPISODES))
+    first = jax.tree.map(lambda *x: np.stack(x), *(env.reset(key, params)[1] for key in resets))
+    return jax.tree.map(np.asarray, player(name)(first, keys, by_expert, params))
+
+
+@functools.cache
+def looker(name):
+    """What an environment says of a state, by name."""
+    env, _ = make(name)
+
+    def look(state, params):
+        return {
+            "observation": env.observe(state, params),
+            "legal": env.legal_actions(state, params),
+            "acting": env.acting(state, params),
+            "rejected": env.rejected(state, params),
+            "anchors": [env.fingerprint(state, params, of=of) for of in ("observation", "state")],
+        }
+
+    return jax.jit(look)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,31 +88,29 @@ def test_shapes_dtypes_and_ranges(name):
     obs, state = env.reset(jax.random.key(0), params)
     chex.assert_shape(obs, env.observation_shape)
     assert obs.dtype == env.observation_dtype
-    legal = env.legal_actions(state, params)
-    chex.assert_shape(legal, (env.num_agents, env.num_actions))
-    assert legal.dtype == bool and bool(legal.any())
-    chex.assert_shape(env.acting(state, params), (env.num_agents,))
-    for of in ("observation", "state"):
-        anchor = env.fingerprint(state, params, of=of)
+    seen = looker(name)(state, params)
+    chex.assert_shape(seen["legal"], (env.num_agents, env.num_actions))
+    assert seen["legal"].dtype == bool and bool(seen["legal"].any())
+    chex.assert_shape(seen["acting"], (env.num_agents,))
+    for anchor in seen["anchors"]:
         chex.assert_shape(anchor, (env.num_agents, 2))
         assert anchor.dtype == jnp.uint32
     assert len(env.action_names) == env.num_actions
     assert isinstance(env.render(state, params), str)
     assert env.observation_space(params).contains(obs)
-    _, _, last, _, reward, terminated, info = random_episode(name, 0)
-    chex.assert_tree_all_finite((last, reward))
-    assert reward.dtype == jnp.float32 and terminated.dtype == bool
+    history, *_ = played(name, 0)
+    chex.assert_tree_all_finite((history.seen, history.reward))
+    assert history.reward.dtype == jnp.float32 and history.terminated.dtype == bool
     if env.num_codes is not None:
-        assert int(last.max()) < env.num_codes
-    assert set(info) >= {"valid", "success", "discount"}
-    assert not np.any(np.asarray(info["success"]) & ~np.asarray(terminated))
+        assert int(history.seen.max()) < env.num_codes
+    assert set(history.info) >= {"valid", "success", "discount"}
+    assert not np.any(history.info["success"] & ~history.terminated)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_state_keeps_its_types(name):
-    env, params = make(name)
-    _, state = env.reset_env(jax.random.key(0), params)
-    _, after, *_ = env.step_env(jax.random.key(1), state, jnp.int32(0), params)
+    state = start(name)
+    _, after, *_ = step_of(name)(jax.random.key(1), state, jnp.int32(0), make(name)[1])
     chex.assert_trees_all_equal_shapes_and_dtypes(state, after)
 
 
@@ -83,45 +118,43 @@ def test_state_keeps_its_types(name):
 def test_terminal_states_absorb(name):
     env, params = make(name)
     params = params.replace(max_steps_in_episode=7)
-    _, state = env.reset_env(jax.random.key(3), params)
-    step = jax.jit(lambda key, state, action: env.step_env(key, state, action, params))
+    _, state = env.reset(jax.random.key(3), params)
+    step = step_of(name)
     for i in range(8):
-        _, state, *_ = step(jax.random.key(i), state, jnp.int32(i % env.num_actions))
-    _, after, reward, _, _ = step(jax.random.key(9), state, jnp.int32(0))
+        _, state, *_ = step(jax.random.key(i), state, jnp.int32(i % env.num_actions), params)
+    _, after, reward, _, _ = step(jax.random.key(9), state, jnp.int32(0), params)
     assert float(reward) == 0.0
     chex.assert_trees_all_equal(after, state)
-    before, _, _, after, reward, _, _ = random_episode(name, 1)
-    frozen = np.asarray(jax.vmap(jax.vmap(lambda s: env.is_terminated(s, params)))(before))
-    assert np.all(np.asarray(reward)[frozen] == 0)
-    for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
-        np.testing.assert_array_equal(np.asarray(old)[frozen], np.asarray(new)[frozen])
+    history, frozen, _ = played(name, 1)
+    assert np.all(history.reward[frozen] == 0)
+    before, after = jax.tree.leaves(history.state), jax.tree.leaves(history.after)
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old[frozen], new[frozen])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_illegal_actions_change_only_the_time(name):
     env, params = make(name)
     params = params.replace(illegal_reward=-0.25)
-    _, state = env.reset_env(jax.random.key(0), params)
+    state = start(name)
+    rejected = looker(name)(state, params)["rejected"]
     for action in (-1, env.num_actions, 1000):
-        _, after, reward, _, info = env.step_env(
+        _, after, reward, _, info = step_of(name)(
             jax.random.key(1), state, jnp.int32(action), params
         )
         assert float(reward) == -0.25 and not bool(info["valid"])
         assert int(after.time) == int(state.time) + 1
         # And what the agent is told of it, where the environment says something.
-        expected = env.rejected(state, params).replace(time=state.time)
+        expected = rejected.replace(time=state.time)
         chex.assert_trees_all_equal(after.replace(time=state.time), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_key_same_episode_and_keys_matter(name):
-    env, params = make(name)
-    chex.assert_trees_all_equal(random_episode(name, 5), random_episode(name, 5))
-    # Of the states: games that hide their target all look alike at the start.
-    tasks = jax.vmap(lambda key: env.fingerprint(env.initial(key, params), params, of="state")[0])(
-        jax.random.split(jax.random.key(0), 64)
-    )
-    assert len(np.unique(np.asarray(tasks), axis=0)) > 1
+    first, second = played(name, 5), played(name, 5)
+    chex.assert_trees_all_equal(first, second)
+    *_, tasks = first
+    assert len(np.unique(tasks, axis=0)) > 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,7 +162,7 @@ def test_traced_once(name):
     chex.clear_trace_counter()
     env, params = make(name)
     step = jax.jit(chex.assert_max_traces(env.step_env, n=1))
-    _, state = env.reset_env(jax.random.key(0), params)
+    state = start(name)
     for i in range(3):
         _, state, *_ = step(jax.random.key(i), state, jnp.int32(i % env.num_actions), params)
 
@@ -138,13 +171,13 @@ def test_traced_once(name):
 def test_vmap_equals_loop(name):
     env, params = make(name)
     keys = jax.random.split(jax.random.key(0), 4)
-    _, states = jax.vmap(lambda key: env.reset_env(key, params))(keys)
-    actions = jnp.arange(4) % env.num_actions
-    batched = jax.vmap(lambda k, s, a: env.step_env(k, s, a, params))(keys, states, actions)
+    states = [env.reset(key, params)[1] for key in keys]
+    actions = np.arange(4, dtype=np.int32) % env.num_actions
+    stacked = jax.tree.map(lambda *x: np.stack(x), *states)
+    step = jax.jit(jax.vmap(env.step_env, in_axes=(0, 0, 0, None)))
+    batched = jax.tree.map(np.asarray, step(keys, stacked, actions, params))
     for i in range(4):
-        single = env.step_env(
-            keys[i], jax.tree.map(lambda x, i=i: x[i], states), actions[i], params
-        )
+        single = step_of(name)(keys[i], states[i], actions[i], params)
         chex.assert_trees_all_close(jax.tree.map(lambda x, i=i: x[i], batched), single)
 
 
@@ -160,7 +193,7 @@ def test_step_resets_as_gymnax_does(name):
         )
         if bool(terminated | truncated):
             assert int(state.time) == 0
-            chex.assert_trees_all_equal(first, env.observe(state, params))
+            chex.assert_trees_all_equal(first, looker(name)(state, params)["observation"])
             chex.assert_shape(info["final_observation"], env.observation_shape)
             return
     pytest.fail("no episode ended at its limit")
@@ -168,26 +201,9 @@ def test_step_resets_as_gymnax_does(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expert_beats_random_play(name):
-    env, params = make(name)
-
-    def episode(key, expert):
-        reset_key, key = jax.random.split(key)
-        _, state = env.reset_env(reset_key, params)
-
-        def step(state, key):
-            act_key, step_key = jax.random.split(key)
-            legal = env.legal_actions(state, params)[0]
-            random = jax.random.categorical(act_key, jnp.where(legal, 0.0, -jnp.inf))
-            action = env.expert(state, params) if expert else random
-            _, state, reward, _, info = env.step_env(step_key, state, action, params)
-            return state, (reward, info["valid"])
-
-        _, (reward, valid) = jax.lax.scan(step, state, jax.random.split(key, STEPS))
-        return reward.sum(), valid.all()
-
-    keys = jax.random.split(jax.random.key(7), 64)
     returns = {}
-    for expert in (False, True):
-        returns[expert], valid = jax.jit(jax.vmap(functools.partial(episode, expert=expert)))(keys)
-        assert bool(valid.all())
-    assert float(returns[True].mean()) > float(returns[False].mean())
+    for by_expert in (False, True):
+        history, *_ = played(name, 7, by_expert)
+        assert history.info["valid"].all()
+        returns[by_expert] = history.reward.sum(axis=1).mean()
+    assert returns[True] > returns[False]

@@ -3,15 +3,18 @@
 import gzip
 import json
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import envs
 from envs.frozen_lake import FrozenLakeState
 from envs.rules import frozen_lake as rules
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "frozenlake.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
@@ -30,10 +33,9 @@ def state_of(episode):
 @pytest.mark.parametrize("index", range(len(EPISODES)))
 def test_recorded_episode(index):
     episode = EPISODES[index]
-    env, params = envs.make(
+    env, params, _, step = playing.functions(
         "FrozenLake-v1", size=episode["size"], slippery=False, max_steps_in_episode=1000
     )
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
     state = state_of(episode)
     assert env.render(state, params) == episode["text0"].replace("√", "*")
     for recorded in episode["steps"]:
@@ -87,10 +89,15 @@ def test_slippery_values_agree_with_a_plain_loop():
 
 @pytest.mark.parametrize("size", [3, 4, 8])
 def test_every_map_is_connected(size):
-    holes, start, goal = jax.vmap(lambda key: rules.generate(key, size, 0.6))(
-        jax.random.split(jax.random.key(0), 256)
-    )
-    assert bool(jax.vmap(rules.connected)(holes, start, goal).all())
+
+    @jax.jit
+    @jax.vmap
+    def draw(key):
+        holes, start, goal = rules.generate(key, size, 0.6)
+        return start, goal, rules.connected(holes, start, goal)
+
+    start, goal, connected = draw(jax.random.split(jax.random.key(0), 256))
+    assert bool(connected.all())
     assert bool((start != goal).all())
 
 

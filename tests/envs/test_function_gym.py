@@ -4,6 +4,7 @@ import functools
 import gzip
 import json
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 import envs
 from envs import function_gym as gym
 from envs.rules import function_gym as rules
-from envs.text import join, make_grammar, parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "functiongym.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
@@ -27,47 +30,9 @@ RECORDED = {
     "largest": 3200,
     "wording": "faithful",
 }
-SIZE = 48
-
-
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("FunctionGym-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
-
-
-@functools.cache
-def reader(**options):
-    """Action number of a reply's text, by the bare grammar."""
-    env, params = envs.make("FunctionGym-v1", **options)
-    slots = env.view.slots(None, params)
-
-    @jax.jit
-    def read(reply, length):
-        return parse(make_grammar("bare"), env.view, slots, reply, length).actions[0]
-
-    return lambda text: int(read(np.frombuffer(text.encode().ljust(SIZE), np.uint8), len(text)))
-
-
-@functools.cache
-def teller(**options):
-    """What is said in a state, as a string; its bounds are held."""
-    env, params = envs.make("FunctionGym-v1", **options)
-    describe = jax.jit(
-        lambda state: (env.describe(state, params), env.view.describe(state, params))
-    )
-
-    def tell(state):
-        text, fragments = describe(state)
-        said = join(env.view.lexicon, text.fragments[0])
-        assert said == join(env.view.lexicon, fragments)
-        assert int(text.length[0]) <= env.view.max_fragments
-        assert len(said.encode()) <= env.view.max_bytes
-        return said
-
-    return tell
+functions = functools.partial(playing.functions, "FunctionGym-v1")
+reader = functools.partial(playing.reader, "FunctionGym-v1")
+teller = functools.partial(playing.teller, "FunctionGym-v1")
 
 
 def task(expression, *numbers, **options):
@@ -187,8 +152,7 @@ def test_scripted_game_of_four_numbers():
 
 
 def test_several_attempts():
-    env, params = envs.make("FunctionGym-v1", attempts=3)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
+    env, _, _, step = functions(attempts=3)
     state = task("a*b + 1", 3, 7)
     for answer, reward, done in ((0, 0, False), (1, 0, False), (2, 1, True)):
         _, after, earned, ended, _ = step(state, env.answer_action(answer))
@@ -252,29 +216,18 @@ def test_functions_differ(functions_, modulus):
 
 @pytest.mark.parametrize("options", [{}, {"split": "unseen"}, {"modulus": 0}], ids=str)
 def test_expert(options):
-    env, params, reset, _ = functions(**options)
-
-    def episode(key):
-        def turn(state, _):
-            action = env.expert(state, params)
-            _, after, reward, _, info = env.step_env(key, state, action, params)
-            return after, (reward, info["valid"])
-
-        last, (reward, valid) = jax.lax.scan(turn, reset(key), None, 8)
-        return last, reward.sum(), valid.all()
-
-    last, reward, valid = jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), 128))
-    assert bool(last.won.all()) and bool(valid.all())
-    np.testing.assert_array_equal(reward, 1.0)
+    env, params, *_ = functions(**options)
+    history = playing.episodes(env, params, 128, 8)
+    assert history.last.won.all() and history.info["valid"].all()
+    np.testing.assert_array_equal(history.reward.sum(axis=1), 1.0)
     # Search and answer, and one to three probes.
-    assert 3 <= float(last.time.mean()) <= 5
+    assert 3 <= float(history.last.time.mean()) <= 5
 
 
 def test_splits():
     numbers = {}
     for split in ("seen", "unseen"):
-        *_, reset, _ = functions(split=split)
-        states = jax.vmap(reset)(jax.random.split(jax.random.key(0), 512))
+        states = playing.starts(*functions(split=split)[:2], 512)
         numbers[split] = set(np.asarray(states.function).tolist())
     assert not numbers["seen"] & numbers["unseen"]
     assert (len(numbers["seen"]), len(numbers["unseen"])) == (36, 12)
@@ -282,16 +235,8 @@ def test_splits():
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_commands_are_understood(wording):
-    env, params, reset, _ = functions(wording=wording)
-    view, size = env.view, env.view.max_command_bytes
-    state = reset(jax.random.key(0))
-    texts = [join(view.lexicon, row).encode() for row in np.asarray(env.commands(state, params))]
-    assert len(texts) == env.num_actions == 112 and max(map(len, texts)) == size
-    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
-    slots = view.slots(state, params)
-    read = jax.vmap(lambda reply, n: parse(make_grammar("bare"), view, slots, reply, n).actions[0])
-    actions = jax.jit(read)(replies, jnp.array([len(text) for text in texts]))
-    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+    texts = playing.assert_commands_are_understood("FunctionGym-v1", wording=wording)
+    assert len(texts) == 112
 
 
 @settings(max_examples=30, deadline=None)

@@ -6,6 +6,7 @@ import gzip
 import json
 import pathlib
 import re
+import sys
 
 import chex
 import jax
@@ -19,7 +20,9 @@ from envs.rules import household as rules
 from envs.rules import household_classes as classes
 from envs.rules import household_experts as experts
 from envs.rules import household_tasks as generation
-from envs.text import join, make_grammar, parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 RECORDED = {
@@ -41,43 +44,30 @@ EPISODES = load("alfworld_pddl_engine.json.gz") + load("alfworld_pddl_engine_sma
 @functools.cache
 def functions(**options):
     """(env, params, functions of that environment by name), compiled once."""
-    env, params = envs.make("Household-v1", **options)
-    grammar = make_grammar("bare")
+    env, params, _, step = playing.functions("Household-v1", **options)
 
-    def texts(state):
-        return env.describe(state, params), env.commands(state, params)
-
-    def read(state, reply, length):
-        slots = env.view.slots(state, params)
-        return parse(grammar, env.view, slots, reply, length).actions[0]
+    def asking(name, **which):
+        method = playing.method(env, name, **which)
+        return lambda state: method(state, params)
 
     return (
         env,
         params,
         {
-            "reset": jax.jit(lambda key: env.reset_env(key, params)[1]),
-            "step": jax.jit(lambda s, a: env.step_env(jax.random.key(0), s, a, params)),
-            "texts": jax.jit(texts),
-            "legal": jax.jit(lambda state: env.legal(state, params)),
-            "expert": jax.jit(lambda state: env.expert(state, params)),
-            "parse": jax.jit(read),
-            "subgoal": jax.jit(lambda state: env.subgoal(state, params)),
-            "anchor": jax.jit(lambda state: env.fingerprint(state, params, of="state")),
+            "step": step,
+            "tell": playing.teller("Household-v1", **options),
+            "read": playing.reader("Household-v1", **options),
+            "commands": lambda state: playing.commands(env, state, params),
+            "observe": asking("observe"),
+            "legal": asking("legal"),
+            "expert": asking("expert"),
+            "subgoal": asking("subgoal"),
+            "anchor": asking("fingerprint", of="state"),
         },
     )
 
 
-def said(env, functions, state):
-    """(observation, [command of each action]) as strings."""
-    text, commands = functions["texts"](state)
-    words = env.view.lexicon
-    assert int(text.length[0]) <= env.view.max_fragments
-    return join(words, text.fragments[0]), [join(words, row) for row in np.asarray(commands)]
-
-
-def understood(env, functions, state, command):
-    reply = command.encode().ljust(64)
-    return int(functions["parse"](state, np.frombuffer(reply, np.uint8), len(command)))
+furnish = jax.jit(rules.furnish)
 
 
 def house_of(stands, things, where, goal, size=(STANDS, THINGS), openable=None):
@@ -87,18 +77,18 @@ def house_of(stands, things, where, goal, size=(STANDS, THINGS), openable=None):
     goal = (rules.TASKS.index(task), classes.thing(thing), place, phrase)
 
     def pad(values, count, fill):
-        return jnp.array([*values, *[fill] * (count - len(values))])
+        return np.array([*values, *[fill] * (count - len(values))])
 
     openable = classes.OPENABLE if openable is None else openable
     kinds = [classes.receptacle(name) for name in stands]
     return HouseholdState(
         jnp.int32(0),
-        rules.furnish(
+        furnish(
             pad(kinds, size[0], rules.NONE),
             pad([openable[kind] for kind in kinds], size[0], False),
             pad([classes.thing(name) for name in things], size[1], rules.NONE),
             pad(where, size[1], -1),
-            tuple(jnp.int32(x) for x in goal),
+            tuple(np.int32(x) for x in goal),
         ),
     )
 
@@ -135,7 +125,7 @@ def test_recorded_episode(index):
         receptacles=STANDS, objects=THINGS, wording="faithful", max_steps_in_episode=1000
     )
     state = recorded_house(episode)
-    observation, commands = said(env, f, state)
+    observation, commands = f["tell"](state), f["commands"](state)
     assert observation == episode["init_obs"]
     admissible = episode["init_admissible"]
     if episode["planner_from"] == 0 and not episode["planner"]:
@@ -149,11 +139,11 @@ def test_recorded_episode(index):
         admissible = recorded["admissible"]
         if recorded["action"] == "help":
             continue
-        action = understood(env, f, state, recorded["action"])
+        action = f["read"](recorded["action"], state)
         known = recorded["action"] in commands
         assert action == (commands.index(recorded["action"]) if known else -1)
         _, state, reward, terminated, info = f["step"](state, action)
-        observation, commands = said(env, f, state)
+        observation, commands = f["tell"](state), f["commands"](state)
         assert observation == recorded["obs"] and len(observation) <= env.view.max_bytes
         for action in np.flatnonzero(f["legal"](state)):
             assert len(commands[action]) <= env.view.max_command_bytes
@@ -262,12 +252,12 @@ def test_dialogue_of_the_grammar():
         receptacles=STANDS, objects=THINGS, wording="faithful", max_steps_in_episode=1000
     )
     state = house_of(KITCHEN, KITCHEN_THINGS, KITCHEN_WHERE, ("put", "Egg", "Microwave", 1))
-    assert said(env, f, state)[0].endswith("\n\nYour task is to: put some egg on microwave.")
+    assert f["tell"](state).endswith("\n\nYour task is to: put some egg on microwave.")
     for command, answer in DIALOGUE:
-        action = understood(env, f, state, command)
+        action = f["read"](command, state)
         assert action >= 0 or answer == "Nothing happens."
         _, state, reward, terminated, _ = f["step"](state, action)
-        assert said(env, f, state)[0] == answer
+        assert f["tell"](state) == answer
         assert float(reward) == 0 and not bool(terminated)
 
 
@@ -302,7 +292,7 @@ def test_goals(goal, commands):
     state = house_of(KITCHEN, KITCHEN_THINGS, KITCHEN_WHERE, goal)
     commands = commands.split(", ")
     for command in commands:
-        action = understood(env, f, state, command.strip("!*"))
+        action = f["read"](command.strip("!*"), state)
         _, state, reward, terminated, info = f["step"](state, action)
         assert bool(info["valid"]), command
         won = command.endswith("!")
@@ -330,11 +320,11 @@ def test_compact_wording_of_a_scripted_episode():
     ]
     for command, middle, marks in expected:
         if command is not None:
-            _, state, _, _, info = f["step"](state, understood(env, f, state, command))
+            _, state, _, _, info = f["step"](state, f["read"](command, state))
             refused = "" if info["valid"] else "no\n"
         cabinet, counter, sink = (mark.strip() for mark in marks)
         places = f"\ngo cab 2{cabinet} 1? top 1{counter} sink 1{sink}"
-        assert said(env, f, state)[0] == refused + "clean cup > top" + middle + places
+        assert f["tell"](state) == refused + "clean cup > top" + middle + places
         assert refused == ("no\n" if middle == "\nat cab 2 shut" and command == "put" else "")
 
 
@@ -347,24 +337,15 @@ def play(policy, count, steps, **options):
     env, params, _ = functions(**options)
     wordings = [dataclasses.replace(env, wording=wording) for wording in ("compact", "faithful")]
 
-    def episode(key):
-        reset_key, key = jax.random.split(key)
-        _, first = env.reset_env(reset_key, params)
+    policy = {"expert": playing.expert, "random": playing.at_random}[policy]
+    history = playing.episodes(env, params, count, steps, functools.partial(policy, env, params))
 
-        def step(state, key):
-            act_key, step_key = jax.random.split(key)
-            legal = env.legal(state, params)
-            random = jax.random.categorical(act_key, jnp.where(legal, 0.0, -jnp.inf))
-            action = env.expert(state, params) if policy == "expert" else random
-            _, following, reward, _, info = env.step_env(step_key, state, action, params)
-            text = [wording.describe(state, params) for wording in wordings]
-            ended = env.is_terminated(state, params) | env.is_truncated(state, params)
-            return following, (state, text, reward, info["valid"] | ended, ended)
+    def describe(state):
+        return [wording.describe(state, params) for wording in wordings]
 
-        return jax.lax.scan(step, first, jax.random.split(key, steps))[1]
-
-    keys = jax.random.split(jax.random.key(0), count)
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(episode))(keys))
+    texts = jax.tree.map(np.asarray, jax.jit(jax.vmap(jax.vmap(describe)))(history.state))
+    valid = history.info["valid"] | history.over
+    return history.state, texts, history.reward, valid, history.over
 
 
 def at(states, episode, turn):
@@ -431,12 +412,12 @@ def test_every_legal_command_is_understood():
     states, *_ = play("random", 64, 64, **RANDOM)
     for episode, turn in [(0, 0), (1, 20), (2, 40), (3, 63), (4, 30)]:
         state = at(states, episode, turn)
-        _, commands = said(env, f, state)
+        commands = f["commands"](state)
         legal = np.flatnonzero(f["legal"](state))
         assert len({commands[action] for action in legal}) == len(legal)
         for action in legal:
             assert len(commands[action]) <= env.view.max_command_bytes
-            assert understood(env, f, state, commands[action]) == action
+            assert f["read"](commands[action], state) == action
 
 
 def test_action_numbers():
@@ -450,12 +431,12 @@ def test_action_numbers():
         assert name == (f"{words} {int(slot)}" if int(verb) < rules.OPEN else words)
 
 
-def shortest(state, size, limit=12):
-    """Length of a shortest solution, by breadth-first search over anchors."""
-    env, params, f = functions(receptacles=size[0], objects=size[1], max_steps_in_episode=1000)
+@functools.cache
+def expander(env):
+    """All that the actions lead to, states and anchors."""
 
     @jax.jit
-    def expand(states):
+    def expand(states, params):
         def one(state):
             def try_(action):
                 _, following, *_ = env.step_env(jax.random.key(0), state, action, params)
@@ -466,6 +447,13 @@ def shortest(state, size, limit=12):
 
         return jax.vmap(one)(states)
 
+    return expand
+
+
+def shortest(state, size, limit=12):
+    """Length of a shortest solution, by breadth-first search over anchors."""
+    env, params, f = functions(receptacles=size[0], objects=size[1], max_steps_in_episode=1000)
+    expand = expander(env)
     chunk = 128
     frontier = jax.tree.map(lambda x: np.asarray(x)[None], state)
     seen = {np.asarray(f["anchor"](state)).tobytes()}
@@ -475,7 +463,7 @@ def shortest(state, size, limit=12):
             part = jax.tree.map(lambda x: x[start : start + chunk], frontier)  # noqa: B023
             count = part.time.shape[0]
             part = jax.tree.map(lambda x: np.resize(x, (chunk, *x.shape[1:])), part)  # noqa: B023
-            following, anchors = jax.tree.map(np.asarray, expand(part))
+            following, anchors = jax.tree.map(np.asarray, expand(part, params))
             if following.house.won[:count].any():
                 return depth
             keep = []
@@ -596,9 +584,8 @@ def test_an_illegal_action_is_told_and_changes_nothing_else():
 
 
 def tasks(count=512, seed=0, **options):
-    env, params = envs.make("Household-v1", **options)
-    draw = jax.jit(jax.vmap(lambda key: env.reset_env(key, params)[1]))
-    return jax.tree.map(np.asarray, draw(jax.random.split(jax.random.key(seed), count)).house)
+    env, params, _ = functions(**options)
+    return playing.starts(env, params, count, seed).house
 
 
 @pytest.mark.parametrize(
@@ -676,7 +663,7 @@ def test_subgoals_of_an_episode():
     for command in ["go top 1", "go fridge 1", "open", "take mug 1", "go micro 1", "heat",
                     "go sink 1", "put"]:  # fmt: skip
         served.append(experts.SUBGOALS[int(f["subgoal"](state))])
-        _, state, *_ = f["step"](state, understood(env, f, state, command))
+        _, state, *_ = f["step"](state, f["read"](command, state))
     assert served == [*["find"] * 3, "take", *["transform"] * 2, *["place"] * 2]
     assert bool(state.house.won)
 
@@ -692,9 +679,9 @@ def test_no_memory_without_marks():
     env, params, f = functions(receptacles=4, objects=3, show_seen=False)
     state = house_of(*SMALL, [3, 1, 1], ("put", "Mug", "Cabinet", 0), size=(4, 3))
     seen = state.replace(house=state.house.replace(seen=state.house.home.receptacles))
-    np.testing.assert_array_equal(env.observe(state, params), env.observe(seen, params))
+    np.testing.assert_array_equal(f["observe"](state), f["observe"](seen))
     told = "put mug > cab\nat\ngo cab 1 fridge 1 micro 1 sink 1"
-    assert said(env, f, state)[0] == said(env, f, seen)[0] == told
+    assert f["tell"](state) == f["tell"](seen) == told
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import gzip
 import json
 import pathlib
 import re
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,9 @@ import pytest
 import envs
 from envs.maze import MazeState
 from envs.rules import maze as rules
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "maze_lmrl.json.gz"
 RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
@@ -27,12 +31,7 @@ SIGHT = {
 }
 
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("Maze-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
+functions = functools.partial(playing.functions, "Maze-v1")
 
 
 def codes_of(text):
@@ -52,7 +51,9 @@ def test_recorded_episode(index):
     row, col = episode["start"]
     state = reset(jax.random.key(0)).replace(position=jnp.uint8(row * cols + col))
     assert [int(state.goal) // cols, int(state.goal) % cols] == episode["goal"]
-    np.testing.assert_array_equal(env.observe(state, params), codes_of(episode["obs0"]))
+    np.testing.assert_array_equal(
+        playing.method(env, "observe")(state, params), codes_of(episode["obs0"])
+    )
     for recorded in episode["steps"]:
         known = recorded["action"] in COMMANDS
         action = COMMANDS.index(recorded["action"]) if known else -1
@@ -138,9 +139,10 @@ def test_kruskal_on_small_graphs():
 
 @pytest.mark.parametrize("options", [{"size": (5, 5)}, {"layout": "umaze"}])
 def test_start_and_goal_are_different_uniform_free_cells(options):
-    env, _, reset, _ = functions(**options)
-    states = jax.jit(jax.vmap(reset))(jax.random.split(jax.random.key(0), 4000))
-    walls = np.asarray(jax.vmap(lambda bits: rules.unpack(bits, 5))(states.walls)).reshape(-1, 25)
+    env, params, *_ = functions(**options)
+    states = playing.starts(env, params, 4000)
+    unpack = jax.jit(jax.vmap(lambda bits: rules.unpack(bits, 5)))
+    walls = np.asarray(unpack(states.walls)).reshape(-1, 25)
     start, goal = np.asarray(states.position), np.asarray(states.goal)
     episode = np.arange(4000)
     assert np.all(start != goal) and not walls[episode, start].any()
@@ -154,8 +156,8 @@ def test_start_and_goal_are_different_uniform_free_cells(options):
 
 
 def test_expert_takes_a_shortest_way_from_everywhere():
-    env, params, reset, _ = functions()
-    states = jax.jit(jax.vmap(reset))(jax.random.split(jax.random.key(1), 32))
+    env, params, *_ = functions()
+    states = playing.starts(env, params, 32, seed=1)
     cells = jnp.arange(81, dtype=jnp.uint8)
     expert = jax.vmap(
         lambda s: jax.vmap(lambda c: env.expert(s.replace(position=c), params))(cells)
@@ -194,11 +196,13 @@ def test_sights_of_a_small_maze():
     for sight, length in [("position", 8), ("goal", 6), ("walls", 4)]:
         env, params, *_ = functions(size=(5, 7), sight=sight)
         # Walls above, below and to the left; the goal at (1, 5), the player at (1, 1).
-        np.testing.assert_array_equal(env.observe(state, params), [1, 1, 1, 0, 1, 5, 1, 1][:length])
+        np.testing.assert_array_equal(
+            playing.method(env, "observe")(state, params), [1, 1, 1, 0, 1, 5, 1, 1][:length]
+        )
     env, params, *_ = functions(size=(5, 7))
     assert env.render(state, params) == glyphs
     drawn = np.array(["#.GP".index(glyph) for glyph in glyphs.replace("\n", "")]).reshape(5, 7)
-    np.testing.assert_array_equal(env.observe(state, params), drawn)
+    np.testing.assert_array_equal(playing.method(env, "observe")(state, params), drawn)
 
 
 def test_rewards_and_bumps():
@@ -208,15 +212,14 @@ def test_rewards_and_bumps():
         _, after, reward, terminated, info = step(state, action)
         assert int(after.position) == int(state.position) and bool(info["valid"])
         assert float(reward) == -1 and not bool(terminated)
-    shaped = params.replace(step_reward=0.0, goal_reward=1.0, illegal_reward=-1.0)
+    shaped = {"step_reward": 0.0, "goal_reward": 1.0, "illegal_reward": -1.0}
     # Right, right, down, down, right, right, up, up.
-    for rewarded, per_step, last, unknown in [(params, -1, 0, -4), (shaped, 0, 1, -1)]:
+    for rewarded, per_step, last, unknown in [({}, -1, 0, -4), (shaped, 0, 1, -1)]:
+        *_, step = functions(size=(5, 7), **rewarded)
         _, state = small_maze()
         rewards = []
         for action in (4, 3, 3, 1, 1, 3, 3, 0, 0):
-            _, state, reward, terminated, _ = env.step_env(
-                jax.random.key(0), state, jnp.int32(action), rewarded
-            )
+            _, state, reward, terminated, _ = step(state, action)
             rewards.append(float(reward))
         assert rewards == [unknown, *[per_step] * 7, last] and bool(terminated)
 
@@ -229,8 +232,8 @@ def test_anchors():
     other = start.replace(position=jnp.uint8(3 * 7 + 2))
 
     def same(of, first, second):
-        anchors = [env.fingerprint(state, params, of=of) for state in (first, second)]
-        return bool(jnp.all(anchors[0] == anchors[1]))
+        anchor = playing.method(env, "fingerprint", of=of)
+        return np.array_equal(anchor(first, params), anchor(second, params))
 
     assert same("state", one, two) and same("observation", one, two)
     assert same("observation", one, other) and not same("state", one, other)

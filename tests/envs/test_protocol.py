@@ -1,5 +1,8 @@
 """Fingerprints, the registry, batches, and gymnax in both directions."""
 
+import pathlib
+import sys
+
 import gymnax
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,9 @@ from hypothesis import strategies as st
 import envs
 import envs.vector
 from envs.frozen_lake import FrozenLake
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 # Fingerprints
 
@@ -87,26 +93,26 @@ def test_register():
 
 # Batches
 
+draw = jax.jit(envs.vector.draw, static_argnums=0)
+
 
 def test_batches_equal_single_episodes():
-    env, params = envs.make("FrozenLake-v1", slippery=False)
+    env, params, reset, take = playing.functions("FrozenLake-v1", slippery=False)
     keys = jax.random.split(jax.random.key(0), 5)
-    starts = envs.vector.draw(env, params, keys)
-    observation, state, reward, terminated, truncated, _ = envs.vector.step(
+    starts = draw(env, params, keys)
+    step = jax.jit(envs.vector.step, static_argnums=0)
+    observation, state, reward, terminated, truncated, _ = step(
         env, params, jax.random.key(1), starts.state, jnp.arange(5) % 4
     )
     for i in range(5):
-        _, single = env.reset_env(keys[i], params)
-        seen, single, r, t, _ = env.step_env(jax.random.key(9), single, jnp.int32(i % 4), params)
+        seen, _, r, t, _ = take(reset(keys[i]), i % 4, jax.random.key(9))
         np.testing.assert_array_equal(observation[i], seen)
         assert (float(reward[i]), bool(terminated[i])) == (float(r), bool(t))
 
 
 def test_restart_replaces_finished_episodes_only():
     env, params = envs.make("FrozenLake-v1")
-    old, new = (
-        envs.vector.draw(env, params, jax.random.split(jax.random.key(i), 4)) for i in (0, 1)
-    )
+    old, new = (draw(env, params, jax.random.split(jax.random.key(i), 4)) for i in (0, 1))
     done = jnp.array([True, False, False, True])
     observation, state = envs.vector.restart(done, old.observation, old.state, new)
     for i in range(4):

@@ -2,6 +2,8 @@
 
 import collections
 import functools
+import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,43 +13,22 @@ import pytest
 import envs
 from envs.rules import screens as rules
 from envs.screens import SPLITS
-from envs.text import join, make_grammar, parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 SHAPES = [(3, 2, 2), (2, 3), (4,), (1, 1, 2), (2, 1, 3)]
 
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of key, state and action), compiled once."""
-    env, params = envs.make("Screens-v1", **options)
-    step = jax.jit(lambda key, state, action: env.step_env(key, state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
+functions = functools.partial(playing.functions, "Screens-v1")
+teller = functools.partial(playing.teller, "Screens-v1")
 
 
 @functools.cache
 def tasks(count, **options):
     """Many first states."""
-    *_, reset, _ = functions(**options)
-    return jax.vmap(reset)(jax.random.split(jax.random.key(0), count))
-
-
-@functools.cache
-def teller(**options):
-    """What is said in a state, as a string; its bounds are held."""
-    env, params = envs.make("Screens-v1", **options)
-    describe = jax.jit(
-        lambda state: (env.describe(state, params), env.view.describe(state, params))
-    )
-
-    def tell(state):
-        text, fragments = describe(state)
-        said = join(env.view.lexicon, text.fragments[0])
-        assert said == join(env.view.lexicon, fragments)
-        assert int(text.length[0]) <= env.view.max_fragments
-        assert len(said.encode()) <= env.view.max_bytes
-        return said
-
-    return tell
+    env, params, *_ = functions(**options)
+    return playing.starts(env, params, count)
 
 
 @pytest.mark.parametrize("branching", SHAPES, ids=str)
@@ -99,7 +80,7 @@ def test_scripted_episode():
     assert actions[int(env.expert(state, params))] == "home"
     said = []
     for name in ("back", "sun", "back", "sun", "key"):
-        observation, state, reward, done, info = step(jax.random.key(0), state, actions.index(name))
+        observation, state, reward, done, info = step(state, actions.index(name))
         said.append((tell(state), round(float(reward), 4), bool(done), bool(info["valid"])))
     assert said == [
         ("p02>p03: bell,book|back", -0.1, False, True),
@@ -133,7 +114,7 @@ def test_limit_is_that_of_the_task():
     state = scripted()
     # A way of three moves: 2 * 3 + 4 steps.
     for taken in range(1, 12):
-        _, state, *_ = step(jax.random.key(0), state, 0)
+        _, state, *_ = step(state, 0)
         assert bool(env.is_truncated(state, params)) == (taken >= 10)
 
 
@@ -144,19 +125,11 @@ def test_limit_is_that_of_the_task():
 def test_expert_takes_a_shortest_way(split, options):
     env, params, *_ = functions(split=split, **options)
 
-    def episode(state):
-        def turn(state, _):
-            action = env.expert(state, params)
-            _, after, reward, _, info = env.step_env(jax.random.key(0), state, action, params)
-            return after, (reward, info["valid"])
-
-        last, (reward, valid) = jax.lax.scan(turn, state, None, int(env.tree.distance.max()))
-        return last, reward.sum(), valid.all()
-
-    states = tasks(256, split=split, **options)
-    last, total, valid = jax.jit(jax.vmap(episode))(states)
-    length = np.asarray(states.distance)
-    assert bool(env.is_success(last, params).all()) and bool(valid.all())
+    history = playing.episodes(env, params, 256, int(env.tree.distance.max()))
+    states = jax.tree.map(lambda x: x[:, 0], history.state)
+    last, total = history.last, history.reward.sum(axis=1)
+    length = states.distance
+    assert history.info["success"][:, -1].all() and history.info["valid"].all()
     np.testing.assert_array_equal(last.time, length)
     np.testing.assert_allclose(total, 10 - 0.1 * (length - 1), rtol=1e-5)
 
@@ -195,7 +168,7 @@ def test_noise_hits_the_elements_alike():
     env, params = envs.make("Screens-v1", branching=(2, 2), icons=6, noise=0.6)
     state = scripted().replace(screen=jnp.uint8(1))
     step = jax.vmap(lambda key: env.step_env(key, state, jnp.int32(2), params)[1].screen)
-    screens = np.asarray(step(jax.random.split(jax.random.key(0), 20000)))
+    screens = np.asarray(jax.jit(step)(jax.random.split(jax.random.key(0), 20000)))
     share = np.bincount(screens, minlength=7) / 20000
     # key leads to screen 3: 0.4, and 0.2 for each of the three elements (3, 4 and back to 0).
     np.testing.assert_allclose(share, [0.2, 0, 0, 0.6, 0.2, 0, 0], atol=0.015)
@@ -203,16 +176,7 @@ def test_noise_hits_the_elements_alike():
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_commands_are_understood(wording):
-    env, params, reset, _ = functions(wording=wording)
-    view, size = env.view, env.view.max_command_bytes
-    state = reset(jax.random.key(0))
-    texts = [join(view.lexicon, row).encode() for row in np.asarray(env.commands(state, params))]
-    assert len(texts) == env.num_actions and max(map(len, texts)) == size
-    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
-    slots = view.slots(state, params)
-    read = jax.vmap(lambda reply, n: parse(make_grammar("bare"), view, slots, reply, n).actions[0])
-    actions = jax.jit(read)(replies, jnp.array([len(text) for text in texts]))
-    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+    playing.assert_commands_are_understood("Screens-v1", wording=wording)
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])

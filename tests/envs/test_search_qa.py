@@ -1,6 +1,8 @@
 """SearchQA: a set of questions by hand, the corpus, retrieval, the expert, and both wordings."""
 
 import functools
+import pathlib
+import sys
 
 import chex
 import jax
@@ -12,35 +14,17 @@ import envs
 from envs.rules import search_qa as rules
 from envs.rules.search_qa import Questions
 from envs.search_qa import ENTITIES, RELATIONS
-from envs.text import join, make_grammar, parse
+from envs.text import join
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 SMALL = {"entities": 20, "relations": 4, "corpus_seed": 7}
 
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("SearchQA-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
-
-
-@functools.cache
-def texts(**options):
-    """(text of a state, action of a bare reply), compiled once."""
-    env, params, _, _ = functions(**options)
-    view = env.view
-
-    @jax.jit
-    def read(state, reply, length):
-        return parse(make_grammar("bare"), view, view.slots(state, params), reply, length)
-
-    def parsed(state, reply):
-        data = np.frombuffer(reply.encode().ljust(48, b"?"), np.uint8)
-        return int(read(state, data, len(reply)).actions[0])
-
-    describe = jax.jit(lambda state: view.describe(state, params))
-    return lambda state: join(view.lexicon, describe(state)), parsed
+functions = functools.partial(playing.functions, "SearchQA-v1")
+teller = functools.partial(playing.teller, "SearchQA-v1")
+reader = functools.partial(playing.reader, "SearchQA-v1")
 
 
 @functools.cache
@@ -88,7 +72,7 @@ def test_scripted_episode():
     heir, boss = objects[3, 1], objects[5, 0]
     pal = objects[boss, 2]
     first, second = [4, 2, 0], [6, 1, 3]
-    seen = np.asarray(env.observe(state, params)).tolist()
+    seen = np.asarray(playing.method(env, "observe")(state, params)).tolist()
     assert seen == [0, *first, *second, 0, 0, 0]
     actions = [search(3, 1), answer(heir), search(5, 0), search(boss, 2), answer(pal)]
     state, rewards, seen = run(step, state, *actions)
@@ -110,8 +94,7 @@ def test_wrong_answers_costs_and_format():
     state, rewards, _ = run(step, start, answer(wrong), answer(pal))
     assert rewards == [0, 0.5]
     assert bool(env.is_terminated(state, params)) and not bool(env.is_success(state, params))
-    priced = params.replace(search_cost=0.25, format_reward=0.125)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, priced))
+    *_, step = functions(**SMALL, search_cost=0.25, format_reward=0.125)
     _, rewards, _ = run(step, start, search(0, 0), answer(wrong), search(1, 1), answer(pal))
     assert rewards == [-0.25, 0, -0.25, 0.5 + 0.125]
 
@@ -125,7 +108,7 @@ def test_limit():
 
 def test_questions_that_are_shown_once():
     env, params, state, step = by_hand(show_questions=False)
-    seen = np.asarray(env.observe(state, params)).tolist()
+    seen = np.asarray(playing.method(env, "observe")(state, params)).tolist()
     assert seen[1:7] == [4, 2, 0, 6, 1, 3]
     # An illegal action shows nothing, so the questions stay; a search and an answer hide them.
     observation, *_ = step(state, env.num_actions)
@@ -140,7 +123,7 @@ def test_answers_come_last():
     state, *_ = run(step, state, search(3, 1), search(5, 0), answer(0))
     _, _, reward, _, info = step(state, search(5, 0))
     assert not bool(info["valid"]) and float(reward) == 0
-    legal = np.asarray(env.legal(state, params))
+    legal = np.asarray(playing.method(env, "legal")(state, params))
     np.testing.assert_array_equal(np.flatnonzero(legal), np.arange(80, 100))
     run(step, state, answer(1))
 
@@ -231,14 +214,11 @@ def test_known_hops():
 
 def test_anchors():
     env, params, start, step = by_hand()
-    anchors = {
-        of: jax.jit(lambda state, of=of: env.fingerprint(state, params, of=of))
-        for of in ("observation", "state")
-    }
 
     def same(of, first, second):
+        anchor = playing.method(env, "fingerprint", of=of)
         states = [run(step, start, *actions)[0] for actions in (first, second)]
-        return bool(jnp.all(anchors[of](states[0]) == anchors[of](states[1])))
+        return np.array_equal(*(anchor(state, params) for state in states))
 
     useless, heir, boss = search(0, 3), search(3, 1), search(5, 0)
     # What is known counts, in whatever order it came and whatever was looked up besides.
@@ -263,67 +243,50 @@ def test_anchors():
     ids=str,
 )
 def test_expert(options):
-    env, params, reset, _ = functions(**options)
-
-    @jax.jit
-    @jax.vmap
-    def play(key):
-        def step(state, _):
-            action = env.expert(state, params)
-            _, state, reward, _, info = env.step_env(key, state, action, params)
-            return state, (reward, info["valid"])
-
-        first = reset(key)
-        last, (reward, valid) = jax.lax.scan(step, first, None, int(params.max_steps_in_episode))
-        return first, last, reward.sum(), valid.all(), env.is_success(last, params)
-
-    first, last, reward, valid, success = play(jax.random.split(jax.random.key(4), 512))
-    assert np.all(valid) and np.all(success)
-    np.testing.assert_allclose(reward, 1.0, rtol=1e-6)
+    env, params, *_ = functions(**options)
+    history = playing.episodes(env, params, 512, int(params.max_steps_in_episode), seed=4)
+    first, last = jax.tree.map(lambda x: x[:, 0], history.state), history.last
+    assert np.all(history.info["valid"]) and np.all(history.info["success"][:, -1])
+    np.testing.assert_allclose(history.reward.sum(axis=1), 1.0, rtol=1e-6)
     # A search a hop and an answer each; a fact that two questions share is looked up once.
-    needed = np.asarray(first.questions.hops).astype(int).sum(1) + env.objectives
+    needed = first.questions.hops.astype(int).sum(1) + env.objectives
     assert np.all(last.time <= needed) and np.mean(last.time == needed) > 0.8
     assert np.all(needed <= params.max_steps_in_episode - 2)
 
 
 def test_free_searches():
     env, _, state, step = by_hand()
-    _, parsed = texts(**SMALL)
+    parsed = reader(**SMALL)
     name, other, boss, heir = *ENTITIES[3:5], *RELATIONS[:2]
     # Any order, unknown words, and words too many: the first of each kind counts.
     for reply in (f"search {heir} {name}", f"Search the {heir} of {name} please"):
-        assert parsed(state, reply) == search(3, 1)
-    assert parsed(state, f"search {name} {boss} {other} {heir}") == search(3, 0)
+        assert parsed(reply, state) == search(3, 1)
+    assert parsed(f"search {name} {boss} {other} {heir}", state) == search(3, 0)
     # One word alone: the entity's first passage, or the relation's.
     for reply, passage in ((f"search {name}", search(3, 0)), (f"search {heir}", search(0, 1))):
-        action = parsed(state, reply)
+        action = parsed(reply, state)
         assert action > env.num_actions
         found, *_ = run(step, state, action)
         np.testing.assert_array_equal(found.passages, [passage])
-    nothing = parsed(state, "search everything")
+    nothing = parsed("search everything", state)
     assert nothing == env.num_actions and not bool(step(state, nothing)[4]["valid"])
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_text_says_what_the_array_says(wording):
     options = {**SMALL, "objectives": 3, "passages": 2}
-    env, params, reset, _ = functions(**options, wording=wording)
+    env, params, *_ = functions(**options, wording=wording)
     view = env.view
 
-    @jax.jit
-    @jax.vmap
-    def play(key):
-        def step(state, key):
-            action = jax.random.randint(key, (), 0, env.num_actions)
-            _, after, *_ = env.step_env(key, state, action, params)
-            return after, (view.describe(state, params), env.observe(state, params))
+    def policy(key, state):
+        return jax.random.randint(key, (), 0, env.num_actions)
 
-        return jax.lax.scan(step, reset(key), jax.random.split(key, 12))[1]
-
-    fragments, seen = play(jax.random.split(jax.random.key(1), 24))
-    fragments = np.asarray(fragments).reshape(-1, fragments.shape[-1])
+    states = playing.episodes(env, params, 24, 12, policy, seed=1).state
+    look = jax.vmap(jax.vmap(lambda s: (view.describe(s, params), env.observe(s, params))))
+    fragments, seen = jax.tree.map(np.asarray, jax.jit(look)(states))
+    fragments = fragments.reshape(-1, fragments.shape[-1])
     said = [join(view.lexicon, row) for row in fragments]
-    seen = [bytes(row) for row in np.asarray(seen).reshape(len(said), -1)]
+    seen = [bytes(row) for row in seen.reshape(len(said), -1)]
     assert len(set(zip(said, seen, strict=True))) == len(set(said)) == len(set(seen)) > 150
     assert max(map(len, said)) <= view.max_bytes
     assert np.count_nonzero(fragments, axis=1).max() <= view.max_fragments
@@ -331,7 +294,7 @@ def test_text_says_what_the_array_says(wording):
 
 def test_words():
     env, params, state, step = by_hand()
-    describe, _ = texts(**SMALL)
+    describe = teller(**SMALL)
     three, five = ENTITIES[3], ENTITIES[5]
     heir = ENTITIES[table()[3, 1]]
     questions = f"\nq1 {three} heir\nq2 {five} boss pal"
@@ -342,7 +305,7 @@ def test_words():
     assert describe(answered) == f"done 1/2\nq2 {five} boss pal"
     assert describe(run(step, answered, answer(0))[0]) == "done 2/2"
 
-    describe, _ = texts(**SMALL, wording="faithful")
+    describe = teller(**SMALL, wording="faithful")
     second = f"Who is the pal of the boss of {five}?"
     questions = f"Questions: Who is the heir of {three}?; {second}"
     assert describe(state) == f"Answered: 0 of 2. {questions}"
@@ -362,7 +325,7 @@ def test_is_legal_agrees_with_legal():
     actions = jnp.arange(-2, env.num_actions + 1)
     one = jax.jit(jax.vmap(lambda s, a: env.is_legal(s, a, params), in_axes=(None, 0)))
     for now in (state, run(step, state, answer(0))[0]):
-        legal = np.asarray(env.legal(now, params))
+        legal = np.asarray(playing.method(env, "legal")(now, params))
         np.testing.assert_array_equal(one(now, actions), [False, False, *legal, False])
 
 

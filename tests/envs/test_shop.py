@@ -1,6 +1,8 @@
 """Shop: a shelf of eight products by hand, drawn catalogues, the expert, and both wordings."""
 
 import functools
+import pathlib
+import sys
 
 import chex
 import jax
@@ -13,33 +15,14 @@ from envs.rules import shop as rules
 from envs.rules import shop_catalogue
 from envs.rules.shop_catalogue import ATTRIBUTES, COLOURS, NOUNS, SIZES, VOCABULARY, Catalogue, Goal
 from envs.shop import BOUGHT, FEATURES, PAPER, RESULTS
-from envs.text import join, make_grammar, parse
+from envs.text import join
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("Shop-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
-
-
-@functools.cache
-def texts(**options):
-    """(fragments of a state, parse of a bare reply), compiled once."""
-    env, params, _, _ = functions(**options)
-    view = env.view
-
-    @jax.jit
-    def read(state, reply, length):
-        return parse(make_grammar("bare"), view, view.slots(state, params), reply, length)
-
-    def parsed(state, reply):
-        data = np.frombuffer(reply.encode().ljust(48, b"?"), np.uint8)
-        return int(read(state, data, len(reply)).actions[0])
-
-    describe = jax.jit(lambda state: view.describe(state, params))
-    return lambda state: join(view.lexicon, describe(state)), parsed
+functions = functools.partial(playing.functions, "Shop-v1")
+teller = functools.partial(playing.teller, "Shop-v1")
+reader = functools.partial(playing.reader, "Shop-v1")
 
 
 def product(noun, attributes, price, colours, sizes):
@@ -181,18 +164,13 @@ def test_options_hide_from_the_page_but_not_from_the_state():
     before, seen, _ = play(env, step, state, "search", "1")
     after, seen_after, _ = play(env, step, before, "blue")
     np.testing.assert_array_equal(seen, seen_after)
-    describe, _ = texts(**BY_HAND)
+    describe = teller(**BY_HAND)
     assert describe(before) == describe(after)
     assert "blue" in env.render(after, params).split("\n")[-1]
 
-    anchor_of = {
-        of: jax.jit(lambda state, of=of: env.fingerprint(state, params, of=of))
-        for of in ("observation", "state")
-    }
-
     def same(of, a, b):
-        anchor = anchor_of[of]
-        return bool(jnp.all(anchor(a) == anchor(b)))
+        anchor = playing.method(env, "fingerprint", of=of)
+        return np.array_equal(anchor(a, params), anchor(b, params))
 
     assert same("observation", before, after) and not same("state", before, after)
     # Changing one's mind leads back, and so does looking at the features.
@@ -205,10 +183,9 @@ def test_options_hide_from_the_page_but_not_from_the_state():
 def test_what_a_page_offers():
     env, params, state, step = by_hand()
 
-    offered = jax.jit(lambda state: env.legal(state, params))
-
     def legal(state):
-        return {n for n, ok in zip(env.action_names, offered(state), strict=True) if ok}
+        offered = np.asarray(playing.method(env, "legal")(state, params))
+        return {n for n, ok in zip(env.action_names, offered, strict=True) if ok}
 
     inside = {"prev", "back"}
     shops = inside | {"description", "features", "reviews", "buy"}
@@ -244,7 +221,8 @@ def test_results_against_sorting():
     queries = rng.choice(some, (100, 4))
     queries[::3, 2:] = -1
     queries[::5, 1] = queries[::5, 0]
-    for words, matches, places, back in zip(queries, *find(jnp.asarray(queries)), strict=True):
+    found = jax.tree.map(np.asarray, find(queries))
+    for words, matches, places, back in zip(queries, *found, strict=True):
         expected = naive(catalogue, [VOCABULARY[w] for w in words if w >= 0])
         assert int(matches) == len(expected)
         np.testing.assert_array_equal(places[: len(expected)], expected)
@@ -327,22 +305,11 @@ def test_splits_are_disjoint():
 
 @functools.cache
 def expert_episodes(**options):
-    """(success, length, return, longest) of the expert from 512 tasks."""
-    env, params, reset, _ = functions(**options)
-
-    @jax.jit
-    @jax.vmap
-    def run(key):
-        def step(state, _):
-            action = env.expert(state, params)
-            _, state, reward, _, info = env.step_env(key, state, action, params)
-            return state, (reward, info["valid"])
-
-        steps = int(params.max_steps_in_episode)
-        state, (reward, valid) = jax.lax.scan(step, reset(key), None, steps)
-        return env.is_success(state, params), state.time, reward.sum(), valid.all()
-
-    return jax.tree.map(np.asarray, run(jax.random.split(jax.random.key(11), 512)))
+    """(success, length, return, whether all were legal) of the expert from 512 tasks."""
+    env, params, *_ = functions(**options)
+    history = playing.episodes(env, params, 512, int(params.max_steps_in_episode), seed=11)
+    total, valid = history.reward.sum(axis=1), history.info["valid"].all(axis=1)
+    return history.info["success"][:, -1], history.last.time, total, valid
 
 
 @pytest.mark.parametrize(
@@ -365,19 +332,15 @@ def test_expert(options):
 @functools.cache
 def random_states(count=24):
     """States of random legal play that never buys, stacked [episodes, count]."""
-    env, params, reset, _ = functions()
+    env, params, *_ = functions()
+    params = params.replace(max_steps_in_episode=99)
+    buys = np.array([name == "buy" for name in env.action_names])
 
-    def play(key):
-        def step(state, key):
-            buys = np.array([name == "buy" for name in env.action_names])
-            legal = env.legal(state, params) & ~buys
-            action = jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
-            _, state, *_ = env.step_env(key, state, action, params.replace(max_steps_in_episode=99))
-            return state, state
+    def policy(key, state):
+        legal = env.legal(state, params) & ~buys
+        return jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
 
-        return jax.lax.scan(step, reset(key), jax.random.split(key, count))[1]
-
-    return jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(2), 8))
+    return playing.episodes(env, params, 8, count, policy, seed=2).after
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
@@ -406,7 +369,7 @@ def test_text_says_what_the_array_says(wording):
 
 def test_compact_words():
     env, _, state, step = by_hand()
-    describe, _ = texts(**BY_HAND)
+    describe = teller(**BY_HAND)
     goal = "want warm thin shirt blue m <$40\n"
     assert describe(state) == goal + "search"
     state, *_ = play(env, step, state, "search")
@@ -427,7 +390,8 @@ def test_compact_words():
 
 def test_faithful_words():
     env, _, state, step = by_hand(wording="faithful")
-    describe, parsed = texts(**BY_HAND, wording="faithful")
+    options = {**BY_HAND, "wording": "faithful"}
+    describe, parsed = teller(**options), reader(**options)
     goal = (
         "Instruction: [SEP] Find me warm, thin shirt with color: blue, and size: m, "
         "and price lower than 40.00 dollars [SEP] "
@@ -437,14 +401,14 @@ def test_faithful_words():
     pieces = describe(state).split(" [SEP] ")
     assert pieces[2:6] == ["Back to Search", "Page 2 (Total results: 7)", "< Prev", "Next >"]
     assert pieces[7:9] == ["Warm Silk Shirt", "$70.0"] and len(pieces) == 6 + 3 * 3
-    assert len(pieces[6]) == 10 and parsed(state, f"click[{pieces[6].lower()}]") == 1
+    assert len(pieces[6]) == 10 and parsed(f"click[{pieces[6].lower()}]", state) == 1
     state, *_ = play(env, step, state, "1")
     assert describe(state) == goal + (
         "Back to Search [SEP] < Prev [SEP] color [SEP] red [SEP] blue [SEP] size [SEP] s [SEP] m "
         "[SEP] Warm Silk Shirt [SEP] Price: $70.0 [SEP] Rating: N.A. [SEP] Description [SEP] "
         "Features [SEP] Reviews [SEP] Buy Now"
     )
-    assert parsed(state, "click[Buy Now]") == env.num_actions - 1
+    assert parsed("click[Buy Now]", state) == env.num_actions - 1
     state, *_ = play(env, step, state, "features")
     assert describe(state) == goal + "Back to Search [SEP] < Prev [SEP] Warm [SEP] Silk [SEP] Thin"
 
@@ -452,23 +416,23 @@ def test_faithful_words():
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_free_search(wording):
     env, params, state, step = by_hand(wording=wording)
-    _, parsed = texts(**BY_HAND, wording=wording)
+    parsed = reader(**BY_HAND, wording=wording)
     own = play(env, step, state, "search")[0]
     # The order of words does not matter, nor do unknown ones ("thin," has a comma) and capitals.
     for reply in ("search[warm thin shirt]", "Search[a Shirt that is thin and warm]"):
-        action = parsed(state, reply)
+        action = parsed(reply, state)
         assert action >= env.num_actions
         _, found, _, _, info = step(state, action)
         assert bool(info["valid"])
         chex.assert_trees_all_equal(found, own)
-    assert parsed(state, "search[thin, shirt]") == parsed(state, "search[shirt]")
-    _, mugs, *_ = step(state, parsed(state, "search[green mug]"))
+    assert parsed("search[thin, shirt]", state) == parsed("search[shirt]", state)
+    _, mugs, *_ = step(state, parsed("search[green mug]", state))
     # green (3 of 8) and mug (4 of 8): mugs 1, 5, 7 have both, mug 6 the noun alone.
     np.testing.assert_array_equal(mugs.listed, [1, 5, 7])
     assert int(mugs.found) == 4
     # Unknown words alone are no search, and on other pages there is no search bar.
-    assert not bool(step(state, parsed(state, "search[nothing here]"))[4]["valid"])
-    assert not bool(step(own, parsed(own, "search[mug]"))[4]["valid"])
+    assert not bool(step(state, parsed("search[nothing here]", state))[4]["valid"])
+    assert not bool(step(own, parsed("search[mug]", own))[4]["valid"])
 
 
 def test_constant_and_drawn_catalogues():

@@ -5,6 +5,7 @@ import functools
 import gzip
 import json
 import pathlib
+import sys
 
 import chex
 import jax
@@ -14,6 +15,9 @@ import pytest
 
 import envs
 from envs.rules import sokoban as rules
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "sokoban.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
@@ -34,26 +38,23 @@ def codes_of(drawing):
     return np.array([[CODE[glyph] for glyph in row] for row in drawing.split()], np.uint8)
 
 
-@functools.cache
 def stepper(**options):
-    """(env, params, jitted step) without a limit that matters."""
-    env, params = envs.make("Sokoban-v1", max_steps_in_episode=1000, **options)
-    return env, params, jax.jit(lambda s, a: env.step_env(jax.random.key(0), s, a, params))
+    """(env, params, step of state and action) without a limit that matters."""
+    env, params, _, step = playing.functions("Sokoban-v1", max_steps_in_episode=1000, **options)
+    return env, params, step
 
 
 @functools.cache
 def drawn(size, boxes, number=512):
     """(env, params, states): rooms that the environment draws."""
-    env, params = envs.make("Sokoban-v1", size=size, boxes=boxes)
-    keys = jax.random.split(jax.random.key(size), number)
-    states = jax.jit(jax.vmap(lambda key: env.reset_env(key, params)[1]))(keys)
-    return env, params, states
+    env, params, *_ = playing.functions("Sokoban-v1", size=size, boxes=boxes)
+    return env, params, playing.starts(env, params, number, seed=size)
 
 
 def codes_of_drawn(size, boxes):
     env, params, states = drawn(size, boxes)
     states = jax.tree.map(lambda x: x[:64], states)
-    return np.asarray(jax.vmap(lambda state: env.observe(state, params))(states))
+    return np.asarray(jax.jit(jax.vmap(env.observe, in_axes=(0, None)))(states, params))
 
 
 def shortest(codes):
@@ -124,28 +125,16 @@ def test_lengths_are_those_of_the_reference():
 
 @pytest.mark.parametrize("size, boxes", [(6, 1), (7, 2)])
 def test_expert_takes_a_shortest_solution(size, boxes):
-    env, params, states = drawn(size, boxes)
+    env, params, _ = drawn(size, boxes)
+    # The first rooms of those.
     params = params.replace(max_steps_in_episode=100)
-    states = jax.tree.map(lambda x: x[:32], states)
-
-    @jax.jit
-    def solve(states):
-        def step(state, _):
-            action = jax.vmap(lambda s: env.expert(s, params))(state)
-            _, state, reward, *_ = jax.vmap(
-                lambda s, a: env.step_env(jax.random.key(0), s, a, params)
-            )(state, action)
-            return state, reward
-
-        return jax.lax.scan(step, states, None, length=48)
-
-    last, reward = solve(states)
+    history = playing.episodes(env, params, 32, 48, seed=size)
     optimal = np.array([shortest(codes) for codes in codes_of_drawn(size, boxes)[:32]])
     assert optimal.max() <= 48
-    np.testing.assert_array_equal(np.asarray(last.time), optimal)
-    assert bool(jax.vmap(lambda s: env.is_success(s, params))(last).all())
+    np.testing.assert_array_equal(history.last.time, optimal)
+    assert history.info["success"][:, -1].all()
     # Each box comes onto a target once for good, every step costs 0.1.
-    np.testing.assert_allclose(reward.sum(0), 10 + boxes - 0.1 * optimal, atol=1e-4)
+    np.testing.assert_allclose(history.reward.sum(1), 10 + boxes - 0.1 * optimal, atol=1e-4)
 
 
 def test_solver_agrees_with_search_on_any_room():
@@ -231,13 +220,12 @@ def test_moves_of_gym_do_not_push():
 
 
 def test_reward_params_make_it_sparse():
-    env, params = envs.make("Sokoban-v1", step_reward=0.0, box_reward=0.0, finished_reward=1.0)
+    sparse = {"step_reward": 0.0, "box_reward": 0.0, "finished_reward": 1.0}
+    env, _, _, step = playing.functions("Sokoban-v1", **sparse)
     state = env.from_codes(codes_of("###### #____# #PX_O# #____# #____# ######"))
     rewards = []
     for _ in range(3):
-        _, state, reward, terminated, _ = env.step_env(
-            jax.random.key(0), state, jnp.int32(3), params
-        )
+        _, state, reward, terminated, _ = step(state, 3)
         rewards.append((float(reward), bool(terminated)))
     assert rewards == [(0, False), (1, True), (0, True)]
 

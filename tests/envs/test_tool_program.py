@@ -1,6 +1,8 @@
 """Tool programs: answers and programs against plain Python, scripted episodes, and their words."""
 
 import functools
+import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -9,36 +11,15 @@ import pytest
 
 import envs
 from envs.rules import tool_program as rules
-from envs.text import join, make_grammar, parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 FAMILIES = rules.FAMILIES
 
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("ToolProgram-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
-
-
-@functools.cache
-def teller(**options):
-    """What is said in a state, as a string; its bounds are held."""
-    env, params = envs.make("ToolProgram-v1", **options)
-    describe = jax.jit(
-        lambda state: (env.describe(state, params), env.view.describe(state, params))
-    )
-
-    def tell(state):
-        text, fragments = describe(state)
-        said = join(env.view.lexicon, text.fragments[0])
-        assert said == join(env.view.lexicon, fragments)
-        assert int(text.length[0]) <= env.view.max_fragments
-        assert len(said.encode()) <= env.view.max_bytes
-        return said
-
-    return tell
+functions = functools.partial(playing.functions, "ToolProgram-v1")
+teller = functools.partial(playing.teller, "ToolProgram-v1")
 
 
 def task(family, digits, arguments=(0, 0), **options):
@@ -83,12 +64,12 @@ def test_right_answers_and_drawn_tasks(family):
         digits, arguments = rules.draw(key, number, 6)
         return digits, arguments, rules.right(digits, arguments)[number]
 
-    drawn = jax.jit(draw)(jax.random.split(jax.random.key(0), 256))
+    drawn = jax.tree.map(np.asarray, jax.jit(draw)(jax.random.split(jax.random.key(0), 256)))
     answers = [
         plain_answers(family, digits, int(a), int(b))
         for digits, (a, b), _ in zip(*drawn, strict=True)
     ]
-    for expected, found in zip(answers, np.asarray(drawn[2]), strict=True):
+    for expected, found in zip(answers, drawn[2], strict=True):
         assert expected == set(np.flatnonzero(found))
     if family not in ("sort", "balance"):
         assert all(answers)
@@ -100,25 +81,16 @@ def test_right_answers_and_drawn_tasks(family):
 
 @functools.cache
 def played(cells, notes):
-    """Experts' episodes of all families: (states before, calls, rewards, last states)."""
-    env, params, reset, _ = functions(cells=cells, notes=notes, families=FAMILIES)
-
-    def episode(key):
-        def turn(state, _):
-            action = env.expert(state, params)
-            _, after, reward, _, info = env.step_env(key, state, action, params)
-            return after, (state, action, reward, info["valid"])
-
-        return jax.lax.scan(turn, reset(key), None, int(rules.longest(cells).max()))
-
-    last, told = jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(1), 512))
-    return last, *told
+    """Experts' episodes of all families."""
+    env, params, *_ = functions(cells=cells, notes=notes, families=FAMILIES)
+    return playing.episodes(env, params, 512, int(rules.longest(cells).max()), seed=1)
 
 
 @pytest.mark.parametrize("cells", [4, 6])
 def test_programs_answer_within_their_longest_run(cells):
-    last, _, _, reward, _ = played(cells, True)
-    np.testing.assert_array_equal(reward.sum(axis=1), 1.0)
+    history = played(cells, True)
+    last = history.last
+    np.testing.assert_array_equal(history.reward.sum(axis=1), 1.0)
     assert bool(last.won.all())
     family, time = np.asarray(last.family), np.asarray(last.time)
     for number, worst in enumerate(rules.longest(cells)):
@@ -130,8 +102,8 @@ def test_programs_answer_within_their_longest_run(cells):
 
 
 def test_programs_call_their_own_tools():
-    _, states, _, _, valid = played(6, True)
-    assert np.all(np.asarray(valid)[~np.asarray(states.finished)])
+    history = played(6, True)
+    assert np.all(history.info["valid"][~history.state.finished])
 
 
 def test_programs_look_at_nothing_but_the_notes():
@@ -232,8 +204,7 @@ def test_limit_is_that_of_the_family():
 def test_splits():
     families = {}
     for split in ("seen", "unseen"):
-        *_, reset, _ = functions(split=split)
-        states = jax.vmap(reset)(jax.random.split(jax.random.key(0), 256))
+        states = playing.starts(*functions(split=split)[:2], 256)
         families[split] = {FAMILIES[i] for i in np.asarray(states.family)}
     assert families == {"seen": set(rules.SEEN), "unseen": set(rules.UNSEEN)}
     assert families["seen"] | families["unseen"] == set(FAMILIES)
@@ -241,18 +212,9 @@ def test_splits():
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_commands_are_understood(wording):
-    env, params, reset, _ = functions(wording=wording)
-    view, size = env.view, env.view.max_command_bytes
-    state = reset(jax.random.key(0))
-    texts = [join(view.lexicon, row).encode() for row in np.asarray(env.commands(state, params))]
+    texts = playing.assert_commands_are_understood("ToolProgram-v1", wording=wording)
     if wording == "compact":
-        assert [text.decode() for text in texts] == list(env.action_names)
-    assert len(texts) == env.num_actions and max(map(len, texts)) == size
-    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
-    slots = view.slots(state, params)
-    read = jax.vmap(lambda reply, n: parse(make_grammar("bare"), view, slots, reply, n).actions[0])
-    actions = jax.jit(read)(replies, jnp.array([len(text) for text in texts]))
-    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+        assert texts == list(functions()[0].action_names)
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])

@@ -1,6 +1,8 @@
 """Twenty questions: scripted games, the posterior by hand, the expert, and its words."""
 
 import functools
+import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -9,34 +11,12 @@ import pytest
 
 import envs
 from envs.rules import twenty_questions as rules
-from envs.text import join, make_grammar, parse
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of key, state and action), compiled once."""
-    env, params = envs.make("TwentyQuestions-v1", **options)
-    step = jax.jit(lambda key, state, action: env.step_env(key, state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
-
-
-@functools.cache
-def teller(**options):
-    """What is said in a state, as a string; its bounds are held."""
-    env, params = envs.make("TwentyQuestions-v1", **options)
-    describe = jax.jit(
-        lambda state: (env.describe(state, params), env.view.describe(state, params))
-    )
-
-    def tell(state):
-        text, fragments = describe(state)
-        said = join(env.view.lexicon, text.fragments[0])
-        assert said == join(env.view.lexicon, fragments)
-        assert int(text.length[0]) <= env.view.max_fragments
-        assert len(said.encode()) <= env.view.max_bytes
-        return said
-
-    return tell
+functions = functools.partial(playing.functions, "TwentyQuestions-v1")
+teller = functools.partial(playing.teller, "TwentyQuestions-v1")
 
 
 def thinking_of(word, **options):
@@ -44,7 +24,7 @@ def thinking_of(word, **options):
     env, _, reset, step = functions(**options)
     actions = {name: action for action, name in enumerate(env.action_names)}
     target = jnp.uint8(actions[word] - env.attributes)
-    act = lambda state, name: step(jax.random.key(0), state, actions[name])  # noqa: E731
+    act = lambda state, name: step(state, actions[name])  # noqa: E731
     return reset(jax.random.key(0)).replace(target=target), act
 
 
@@ -84,10 +64,9 @@ def test_the_last_turn_ends_the_game():
 
 
 def test_noise_is_as_frequent_as_stated():
-    _, params, _, _ = functions()
-    env, params = envs.make("TwentyQuestions-v1", noise=0.2)
-    _, state = env.reset_env(jax.random.key(0), params)
-    answer = jax.vmap(lambda key: env.step_env(key, state, 0, params)[1].balance[0])
+    env, params, reset, _ = functions(noise=0.2)
+    state = reset(jax.random.key(0))
+    answer = jax.jit(jax.vmap(lambda key: env.step_env(key, state, 0, params)[1].balance[0]))
     true = int(rules.truths(32, 12)[int(state.target)]) & 1
     wrong = np.asarray(answer(jax.random.split(jax.random.key(1), 20000))) != 2 * true - 1
     # Deviation of the mean: sqrt(0.2 * 0.8 / 20000) = 0.003.
@@ -121,38 +100,16 @@ def test_posterior_and_worth_by_hand():
     ids=str,
 )
 def test_expert(options, success, turns):
-    env, params = envs.make("TwentyQuestions-v1", **options)
-
-    def episode(key):
-        reset_key, key = jax.random.split(key)
-
-        def turn(state, key):
-            _, state, _, _, info = env.step_env(key, state, env.expert(state, params), params)
-            return state, info["success"]
-
-        _, state = env.reset_env(reset_key, params)
-        state, found = jax.lax.scan(turn, state, jax.random.split(key, env.turns))
-        return found[-1], state.time
-
-    found, length = jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), 512))
-    assert float(found.mean()) >= success
-    assert float(length.mean()) <= turns
+    env, params, *_ = functions(**options)
+    history = playing.episodes(env, params, 512, env.turns)
+    assert float(history.info["success"][:, -1].mean()) >= success
+    assert float(history.last.time.mean()) <= turns
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 @pytest.mark.parametrize("redraw", [False, True])
 def test_commands_are_understood(wording, redraw):
-    options = {"wording": wording, "redraw": redraw}
-    env, params, reset, _ = functions(**options)
-    view, size = env.view, env.view.max_command_bytes
-    state = reset(jax.random.key(0))
-    texts = [join(view.lexicon, row).encode() for row in np.asarray(env.commands(state, params))]
-    assert len(texts) == env.num_actions and max(map(len, texts)) == size
-    replies = np.stack([np.frombuffer(text.ljust(size), np.uint8) for text in texts])
-    slots = view.slots(state, params)
-    read = jax.vmap(lambda reply, n: parse(make_grammar("bare"), view, slots, reply, n).actions[0])
-    actions = jax.jit(read)(replies, jnp.array([len(text) for text in texts]))
-    np.testing.assert_array_equal(actions, np.arange(env.num_actions))
+    playing.assert_commands_are_understood("TwentyQuestions-v1", wording=wording, redraw=redraw)
 
 
 def test_drawn_truths_are_told():
@@ -181,7 +138,7 @@ def test_bounds_of_the_text_under_random_play(wording, redraw):
     for plan in (longest, rng.integers(env.num_actions, size=20), [0] * 20):
         state = reset(jax.random.key(3))
         for turn, action in enumerate(plan):
-            _, state, *_ = step(jax.random.key(turn), state, action)
+            _, state, *_ = step(state, action, jax.random.key(turn))
             tell(state)
 
 

@@ -4,6 +4,7 @@ import functools
 import gzip
 import json
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,51 +13,18 @@ import pytest
 
 import envs
 from envs.rules import wordle as rules
-from envs.text import join, make_grammar, parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "wordle_lmrl.json.gz"
 RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
 EPISODES, VOCABULARY = RECORDED["episodes"], tuple(RECORDED["vocab"])
 
 
-@functools.cache
-def functions(**options):
-    """(env, params, reset of a key, step of state and action), compiled once."""
-    env, params = envs.make("Wordle-v1", **options)
-    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
-    return env, params, jax.jit(lambda key: env.reset_env(key, params)[1]), step
-
-
-@functools.cache
-def reader(**options):
-    """Action number of a reply's text, by the bare grammar."""
-    env, params = envs.make("Wordle-v1", **options)
-    slots = env.view.slots(None, params)
-
-    @jax.jit
-    def read(reply, length):
-        return parse(make_grammar("bare"), env.view, slots, reply, length).actions[0]
-
-    return lambda text: int(read(np.frombuffer(text.encode().ljust(24), np.uint8), len(text)))
-
-
-@functools.cache
-def teller(**options):
-    """What is said in a state, as a string; its bounds are held."""
-    env, params = envs.make("Wordle-v1", **options)
-    describe = jax.jit(
-        lambda state: (env.describe(state, params), env.view.describe(state, params))
-    )
-
-    def tell(state):
-        text, fragments = describe(state)
-        said = join(env.view.lexicon, text.fragments[0])
-        assert said == join(env.view.lexicon, fragments)
-        assert int(text.length[0]) <= env.view.max_fragments
-        assert len(said.encode()) <= env.view.max_bytes
-        return said
-
-    return tell
+functions = functools.partial(playing.functions, "Wordle-v1")
+reader = functools.partial(playing.reader, "Wordle-v1")
+teller = functools.partial(playing.teller, "Wordle-v1")
 
 
 def start(env, word):
@@ -111,7 +79,7 @@ def test_recorded_episode(episode):
 def test_scripted_episode():
     env, params, _, step = functions()
     state = start(env, "crane")
-    assert env.observe(state, params).sum() == 0 and teller()(state) == ">"
+    assert playing.method(env, "observe")(state, params).sum() == 0 and teller()(state) == ">"
     _, state, reward, done, _ = step(state, env.words.index("ocean"))
     assert (float(reward), bool(done)) == (-1.0, False)
     _, state, reward, done, info = step(state, reader()("hello!"))
@@ -142,10 +110,9 @@ def test_the_last_try_ends_the_game():
 def test_commands_are_understood(letters, wording):
     options = {"letters": letters, "wording": wording}
     env, params, reset, _ = functions(**options)
-    commands = np.asarray(env.commands(reset(jax.random.key(0)), params))
-    assert commands.shape[0] == env.num_actions == len(env.words)
-    for action, fragments in enumerate(commands):
-        command = join(env.view.lexicon, fragments)
+    commands = playing.commands(env, reset(jax.random.key(0)), params)
+    assert len(commands) == env.num_actions == len(env.words)
+    for action, command in enumerate(commands):
         assert len(command) <= env.view.max_command_bytes
         assert reader(**options)(command) == action
 
@@ -166,28 +133,16 @@ def test_table_and_information_against_plain_python(letters):
         np.testing.assert_allclose(bits[g], -(share * np.log2(share)).sum(), atol=1e-5)
 
 
-def play(env, params, policy, keys):
-    """Returns and numbers of tries of whole episodes, one a key."""
-
-    def episode(key):
-        reset_key, key = jax.random.split(key)
-
-        def turn(state, key):
-            _, state, reward, _, info = env.step_env(key, state, policy(key, state), params)
-            return state, (reward, info["success"])
-
-        _, state = env.reset_env(reset_key, params)
-        state, (reward, success) = jax.lax.scan(turn, state, jax.random.split(key, env.tries))
-        return reward.sum(), success[-1], state.time
-
-    return jax.jit(jax.vmap(episode))(keys)
+def play(env, params, policy, count):
+    """Returns, successes and numbers of tries of whole episodes."""
+    history = playing.episodes(env, params, count, env.tries, policy, seed=1)
+    return history.reward.sum(axis=1), history.info["success"][:, -1], history.last.time
 
 
 @pytest.mark.parametrize(("letters", "most"), [(4, 3.0), (5, 2.7)])
 def test_expert_always_finds_the_word(letters, most):
-    env, params, reset, _ = functions(letters=letters)
-    keys = jax.random.split(jax.random.key(1), 128)
-    total, success, tries = play(env, params, lambda _, state: env.expert(state, params), keys)
+    env, params, *_ = functions(letters=letters)
+    total, success, tries = play(env, params, None, 128)
     assert bool(success.all())
     assert float(tries.mean()) < most
     np.testing.assert_array_equal(total, 1 - tries)
@@ -199,7 +154,7 @@ def test_any_consistent_guess_is_almost_as_good():
     def policy(key, state):
         return jax.random.categorical(key, jnp.where(env.consistent(state), 0.0, -jnp.inf))
 
-    _, success, tries = play(env, params, policy, jax.random.split(jax.random.key(1), 256))
+    _, success, tries = play(env, params, policy, 256)
     # LMRL-Gym's recorded games with this policy: all found, 3.55 guesses on average over 20.
     assert float(success.mean()) > 0.95
     assert 3.3 < float(tries.mean()) < 3.9
@@ -214,7 +169,8 @@ def test_anchors_of_the_state_forget_the_order():
         for action in order:
             state = step(state, action)[1]
         for of in anchors:
-            anchors[of].add(bytes(np.asarray(env.fingerprint(state, params, of=of))))
+            anchor = playing.method(env, "fingerprint", of=of)(state, params)
+            anchors[of].add(bytes(np.asarray(anchor)))
     assert len(anchors["state"]) == 1 and len(anchors["observation"]) == 2
 
 

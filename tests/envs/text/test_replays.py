@@ -6,19 +6,20 @@ import gzip
 import json
 import pathlib
 import re
+import sys
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import envs
 from envs.blackjack import BlackjackState
 from envs.coin import NOWHERE, CoinState, room_name
 from envs.frozen_lake import FrozenLakeState
 from envs.number_line import NumberLineState
 from envs.rules import frozen_lake as lake_rules
-from envs.text import join, make_grammar, parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
 WAYS = ("north", "south", "east", "west")
@@ -38,30 +39,16 @@ class Player:
     """An environment in its faithful wording, played by writing commands."""
 
     def __init__(self, name, **options):
-        self.env, self.params = envs.make(name, wording="faithful", **options)
-        env, params, view = self.env, self.params, self.env.view
-        # Room for more than the longest command: recorded ones may be unknown, and longer.
-        self.size = view.max_command_bytes + 8
-
-        def step(state, reply, length):
-            parsed = parse(make_grammar("bare"), view, view.slots(state, params), reply, length)
-            out = env.step_env(jax.random.key(0), state, parsed.actions[0], params)
-            return *out[1:], env.is_truncated(out[1], params), env.describe(out[1], params)
-
-        self._step = jax.jit(step)
-        self._describe = jax.jit(lambda state: env.describe(state, params))
-
-    def read(self, state):
-        """What the agent reads in a state."""
-        return join(self.env.view.lexicon, self._describe(state).fragments)
+        options["wording"] = "faithful"
+        self.env, self.params, self.reset, self._step = playing.functions(name, **options)
+        self._parse = playing.reader(name, **options)
+        self.read = playing.teller(name, **options)
 
     def write(self, state, command):
         """(state, reward, terminated, truncated, info, text) after a command."""
-        data = command.encode()
-        reply = np.frombuffer(data.ljust(self.size, b"\0"), np.uint8)
-        state, reward, terminated, info, truncated, text = self._step(state, reply, len(data))
-        text = join(self.env.view.lexicon, text.fragments)
-        return state, float(reward), bool(terminated), bool(truncated), info, text
+        _, state, reward, terminated, info = self._step(state, self._parse(command, state))
+        truncated = bool(self.env.is_truncated(state, self.params))
+        return state, float(reward), bool(terminated), truncated, info, self.read(state)
 
 
 player = functools.cache(Player)
@@ -119,7 +106,7 @@ def test_maze(episode):
     )
     env = play.env
     row, col = episode["start"]
-    state = env.initial(jax.random.key(0), play.params)
+    state = play.reset(playing.KEY)
     state = state.replace(position=jnp.uint8(row * env.shape[1] + col))
     assert play.read(state) == episode["obs0"]
     for step in episode["steps"]:
@@ -131,7 +118,7 @@ def test_maze(episode):
 def test_maze_fails_at_its_limit_and_spells_digits_apart():
     # Row 1 of the maze ends with two cells of column 10 and 11.
     play = player("Maze-v1", layout="double_t", sight="position", max_steps_in_episode=2)
-    state = play.env.initial(jax.random.key(0), play.params)
+    state = play.reset(playing.KEY)
     state = state.replace(position=jnp.uint8(1 * 13 + 11))
     goal, here = "The goal is at position 8, 6. ", "Your current position is at position "
     assert play.read(state) == (
@@ -255,7 +242,7 @@ def test_points(episode):
         formula = "".join(map(str, info["Formula"]))
         return f"Numbers: {info['Numbers']}. Current formula: {formula}."
 
-    state = play.env.initial(jax.random.key(0), play.params)
+    state = play.reset(playing.KEY)
     state = state.replace(cards=jnp.array(episode["info0"]["Numbers"], jnp.uint8))
     assert play.read(state) == said(episode["info0"])
     for step in episode["steps"]:

@@ -2,6 +2,8 @@
 
 import functools
 import importlib
+import pathlib
+import sys
 
 import chex
 import jax
@@ -12,20 +14,21 @@ import pytest
 import envs
 from envs.text import View, join, make_grammar, pack, parse
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import playing  # noqa: E402
+
 STEPS = 24
 # Episodes of random and of expert play.
 EPISODES = 8
 # States whose commands are written out and parsed.
 SPELLED = 6
-ONE_BY_ONE = np.array([0, STEPS + 1, 2 * EPISODES * STEPS - 1])
 
 WITH_TEXT = {name: envs.make(name)[0] for name in envs.registered()}
 WITH_TEXT = {name: env for name, env in WITH_TEXT.items() if env.wordings is not None}
-CASES = [
-    (name, wording)
-    for name, env in WITH_TEXT.items()
-    for wording in importlib.import_module(env.wordings).WORDINGS
-]
+WORDINGS = {
+    name: tuple(importlib.import_module(env.wordings).WORDINGS) for name, env in WITH_TEXT.items()
+}
+CASES = [(name, wording) for name, wordings in WORDINGS.items() for wording in wordings]
 # The environments whose text says what their arrays say: options of play, and of what is seen.
 EQUIVALENT = [
     ("Blackjack-v1", (), ()),
@@ -51,56 +54,63 @@ EQUIVALENT = [
 ]
 
 
-@functools.cache
 def make(name, wording, options=()):
-    return envs.make(name, wording=wording, **dict(options))
+    return playing.make(name, wording=wording, **dict(options))
+
+
+def worded(name, options=()):
+    """{wording: environment}: one program serves all wordings of an environment."""
+    return {wording: make(name, wording, options)[0] for wording in WORDINGS[name]}
 
 
 @functools.cache
 def played(name, options=()):
     """(states, whether over) of random play and, without options, of the expert's."""
-    env, params = envs.make(name, **dict(options))
-    episodes = np.arange(2 * EPISODES)
+    env, params = playing.make(name, **dict(options))
+    expert = functools.partial(playing.expert, env, params)
+    at_random = functools.partial(playing.at_random, env, params)
 
     def episode(key, by_expert):
+        # Drawn here and played at once: one program compiles faster than two.
         key, reset_key = jax.random.split(key)
         _, first = env.reset_env(reset_key, params)
 
-        def step(state, key):
-            act_key, step_key = jax.random.split(key)
-            legal = env.legal_actions(state, params)[0]
-            action = jax.random.categorical(act_key, jnp.where(legal, 0.0, -jnp.inf))
-            if not options:
-                action = jnp.where(by_expert, env.expert(state, params), action)
-            over = env.is_terminated(state, params) | env.is_truncated(state, params)
-            _, following, *_ = env.step_env(step_key, state, action, params)
-            return following, (state, over)
+        def policy(key, state):
+            action = at_random(key, state)
+            return action if options else jnp.where(by_expert, expert(key, state), action)
 
-        return jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
+        history = playing.episode(env, params, first, key, STEPS, policy)
+        return history.state, history.over
 
-    keys = jax.random.split(jax.random.key(0), len(episodes))
-    history = jax.jit(jax.vmap(episode))(keys, episodes < EPISODES)
+    keys = jax.random.split(jax.random.key(0), 2 * EPISODES)
+    history = jax.jit(jax.vmap(episode))(keys, np.arange(2 * EPISODES) < EPISODES)
     return jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), history)
 
 
 @functools.cache
-def described(name, wording, played_with=(), seen_with=()):
-    """Texts of played states before packing, after it, and some one by one; observations."""
-    env, params = make(name, wording, played_with + seen_with)
-    states, _ = played(name, played_with)
+def described(name, played_with=(), seen_with=()):
+    """Of played states: {wording: texts}, and observations."""
+    worlds = worded(name, played_with + seen_with)
+    env, params = playing.make(name, **dict(played_with + seen_with))
 
-    def describe(state):
-        return env.describe(state, params)
+    def of_state(state):
+        texts = {wording: env.describe(state, params) for wording, env in worlds.items()}
+        return texts, env.observe(state, params)
 
-    @jax.jit
-    def run(states, some):
-        raw, seen = jax.vmap(
-            lambda state: (env.view.describe(state, params), env.observe(state, params))
-        )(states)
-        return raw, jax.vmap(describe)(states), jax.lax.map(describe, some), seen
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(of_state))(played(name, played_with)[0]))
 
-    some = jax.tree.map(lambda x: x[ONE_BY_ONE], states)
-    return jax.tree.map(np.asarray, run(states, some))
+
+@functools.cache
+def one_by_one(name):
+    """{wording: (fragments before packing, packed)} of played states, not in a batch."""
+    worlds, (_, params) = worded(name), playing.make(name)
+
+    def of_state(state):
+        raw = {wording: env.view.describe(state, params) for wording, env in worlds.items()}
+        return {w: (raw[w], pack(raw[w], worlds[w].view.max_fragments)) for w in worlds}
+
+    run = jax.jit(lambda states: jax.lax.map(of_state, states))
+    return jax.tree.map(np.asarray, run(played(name)[0]))
 
 
 def joined(env, text):
@@ -112,7 +122,8 @@ def test_observations_are_within_bounds(name, wording):
     env, _ = make(name, wording)
     view = env.view
     assert isinstance(view, View) and isinstance(view.rules, str) and view.rules
-    raw, text, *_ = described(name, wording)
+    raw, _ = one_by_one(name)[wording]
+    text = described(name)[0][wording]
     assert np.issubdtype(raw.dtype, np.integer)
     raw = raw.reshape(len(raw), -1)
     assert raw.min() >= 0 and raw.max() < len(view.lexicon)
@@ -130,8 +141,9 @@ def test_observations_are_within_bounds(name, wording):
 
 @pytest.mark.parametrize("name, wording", CASES)
 def test_describing_one_state_is_describing_a_batch(name, wording):
-    _, text, one_by_one, _ = described(name, wording)
-    chex.assert_trees_all_equal(one_by_one, jax.tree.map(lambda x: x[ONE_BY_ONE], text))
+    _, single = one_by_one(name)[wording]
+    text = described(name)[0][wording]
+    chex.assert_trees_all_equal(single, jax.tree.map(lambda x: x[:, 0], text))
 
 
 @pytest.mark.parametrize("name, wording", CASES)
@@ -153,25 +165,58 @@ def existing(view, slots):
 
 
 @functools.cache
-def commands(name, wording):
-    """Over some states in which something can still be done: (states, slots, fragments, legal)."""
-    env, params = make(name, wording)
+def commands(name):
+    """Over some states in which something can still be done: (states, legal actions), and
+    {wording: (slots, fragments of the commands)}.
+    """
+    worlds, (env, params) = worded(name), playing.make(name)
     states, over = played(name)
     chosen = np.flatnonzero(~over)
     chosen = chosen[np.linspace(0, len(chosen) - 1, SPELLED).astype(int)]
     states = jax.tree.map(lambda x: x[chosen], states)
 
-    def of_state(state):
+    def written(env, state):
         slots = {name: jnp.asarray(v) for name, v in env.view.slots(state, params).items()}
-        return slots, env.commands(state, params), env.legal_actions(state, params)[0]
+        return slots, env.commands(state, params)
+
+    def of_state(state):
+        told = {wording: written(env, state) for wording, env in worlds.items()}
+        return env.legal_actions(state, params)[0], told
 
     return states, *jax.tree.map(np.asarray, jax.jit(jax.vmap(of_state))(states))
+
+
+@functools.cache
+def parsed(name):
+    """{wording: what the commands of the legal actions are parsed to}, [SPELLED, num_actions]."""
+    worlds, (_, params) = worded(name), playing.make(name)
+    states, legal, told = commands(name)
+    replies, grammar = {}, make_grammar("bare")
+    for wording, env in worlds.items():
+        _, fragments = told[wording]
+        data = np.zeros((*legal.shape, env.view.max_command_bytes), np.uint8)
+        lengths = np.zeros(legal.shape, np.int32)
+        for i, action in np.argwhere(legal):
+            command = join(env.view.lexicon, fragments[i, action]).encode()
+            data[i, action, : len(command)] = np.frombuffer(command, np.uint8)
+            lengths[i, action] = len(command)
+        replies[wording] = data, lengths
+
+    def read(env, state, data, lengths):
+        reply = functools.partial(parse, grammar, env.view, env.view.slots(state, params))
+        return jax.vmap(reply)(data, lengths)
+
+    def of_state(state, replies):
+        return {wording: read(env, state, *replies[wording]) for wording, env in worlds.items()}
+
+    return jax.jit(jax.vmap(of_state))(states, replies)
 
 
 @pytest.mark.parametrize("name, wording", CASES)
 def test_commands_are_numbered_distinct_and_within_bounds(name, wording):
     env, _ = make(name, wording)
-    _, slots, fragments, legal = commands(name, wording)
+    _, legal, told = commands(name)
+    slots, fragments = told[wording]
     assert fragments.shape[1] == env.num_actions
     for i in range(SPELLED):
         there = existing(env.view, {name: values[i] for name, values in slots.items()})
@@ -185,34 +230,20 @@ def test_commands_are_numbered_distinct_and_within_bounds(name, wording):
 
 @pytest.mark.parametrize("name, wording", CASES)
 def test_commands_are_parsed_to_their_actions(name, wording):
-    env, params = make(name, wording)
-    states, _, fragments, legal = commands(name, wording)
-    size, grammar = env.view.max_command_bytes, make_grammar("bare")
-    replies = np.zeros((*legal.shape, size), np.uint8)
-    lengths = np.zeros(legal.shape, np.int32)
-    for i, action in np.argwhere(legal):
-        command = join(env.view.lexicon, fragments[i, action]).encode()
-        replies[i, action, : len(command)] = np.frombuffer(command, np.uint8)
-        lengths[i, action] = len(command)
-
-    def of_state(state, replies, lengths):
-        slots = env.view.slots(state, params)
-        reply = functools.partial(parse, grammar, env.view, slots)
-        return jax.vmap(reply)(replies, lengths)
-
-    parsed = jax.jit(jax.vmap(of_state))(states, replies, lengths)
-    wanted = np.where(legal, np.arange(env.num_actions), -1)
-    np.testing.assert_array_equal(parsed.actions[..., 0], wanted)
-    np.testing.assert_array_equal(parsed.known, legal)
+    _, legal, _ = commands(name)
+    found = parsed(name)[wording]
+    wanted = np.where(legal, np.arange(legal.shape[1]), -1)
+    np.testing.assert_array_equal(found.actions[..., 0], wanted)
+    np.testing.assert_array_equal(found.known, legal)
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 @pytest.mark.parametrize("name, played_with, seen_with", EQUIVALENT, ids=str)
 def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, wording):
     env, _ = make(name, wording, played_with + seen_with)
-    _, text, _, seen = described(name, wording, played_with, seen_with)
+    texts, seen = described(name, played_with, seen_with)
     _, over = played(name, played_with)
-    said = np.array(joined(env, text))[~over]
+    said = np.array(joined(env, texts[wording]))[~over]
     _, seen = np.unique(seen.reshape(len(seen), -1)[~over], axis=0, return_inverse=True)
     assert len(set(zip(seen, said, strict=True))) == len(set(seen)) == len(set(said))
 
@@ -221,7 +252,7 @@ def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, w
 @pytest.mark.parametrize("sight, numbers", [("walls", 0), ("goal", 2), ("position", 4)])
 def test_a_maze_seen_in_part_keeps_places_to_itself(wording, sight, numbers):
     env, _ = make("Maze-v1", wording, (("sight", sight),))
-    _, text, *_ = described("Maze-v1", wording, (), (("sight", sight),))
+    text = described("Maze-v1", (), (("sight", sight),))[0][wording]
     # A 9 x 9 maze: one digit a number.
     counts = {sum(map(str.isdigit, said)) for said in joined(env, text)}
     assert counts - {0} == ({numbers} if numbers else set())
