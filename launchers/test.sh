@@ -14,4 +14,4 @@ here="$PWD"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
-"$here/.venv-test/bin/python" -m pytest -n auto --dist loadfile --rootdir="$here" -c "$here/pyproject.toml" "$here/tests" "$@"
+"$here/.venv-test/bin/python" -m pytest -n auto --maxprocesses 4 --dist loadfile --rootdir="$here" -c "$here/pyproject.toml" "$here/tests" "$@"
