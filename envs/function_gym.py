@@ -57,9 +57,10 @@ class FunctionGym(Environment):
     to `largest`, then one for every other answer) and 10^4 probes are written as text, or given as
     the numbers that `answer_action` and `probe_action` tell.
 
-    Observation: float32, what was told last [10], the test case once it is known [n * 10], and the
-    latest `memory` probes [n * 10 each] with their results (indicators of the value, or with
-    modulus 0 sign(v) log(1 + |v|) and whether there is one). With memory 0, as in UserRL, the last
+    Observation: float32, what was told last [10] (with a memory the test case counts as a result,
+    since it stays in view), the test case once it is known [n * 10], and the latest `memory` probes
+    [n * 10 each] with their results (indicators of the value, or with modulus 0
+    sign(v) log(1 + |v|) and whether there is one). With memory 0, as in UserRL, the last
     result and the case are shown only right after they were asked for. Reward: 1 for the right
     answer, else 0. Ends with it, with finish, or with the `attempts`-th wrong answer (1, since ten
     answers can be tried out; with modulus 0 any number, as in UserRL). Probing the
@@ -248,7 +249,9 @@ class FunctionGym(Environment):
             size = jnp.minimum(jnp.abs(value), 1e30)
             size = jnp.where(there, jnp.sign(value) * jnp.log1p(size), 0.0)
             results = jnp.stack([size, there.astype(jnp.float32)], axis=1)
-        event = np.arange(len(EVENTS), dtype=np.uint8) == state.event
+        # With a memory nothing that is told says whether the case or a result came last.
+        told = jnp.where((state.event == SEARCH) & (self.memory > 0), RESULT, state.event)
+        event = np.arange(len(EVENTS), dtype=np.uint8) == told
         parts = [event, tried, results]
         return jnp.concatenate([part.astype(jnp.float32).reshape(-1) for part in parts])
 

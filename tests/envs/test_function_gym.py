@@ -127,6 +127,17 @@ def test_scripted_small_game():
     assert env.render(state, params) == "a*b + 1 at 3 7 | 2 4 -> 9 | 0 5 -> 1"
 
 
+def test_text_and_array_are_silent_on_what_came_last():
+    *_, step = functions()
+    state, tell, read = task("a*b + 1", 3, 7), teller(), reader()
+    seen = []
+    for text in ("test", "2 4", "test"):
+        observation, state, *_ = step(state, read(text))
+        seen.append((tell(state), np.asarray(observation)))
+    assert seen[1][0] == seen[2][0] == "test 3 7; 2 4=9"
+    np.testing.assert_array_equal(seen[1][1], seen[2][1])
+
+
 def test_scripted_game_of_four_numbers():
     options = {"modulus": 0, "functions": RECORDED["functions"]}
     state, tell, read = (
