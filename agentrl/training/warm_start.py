@@ -20,7 +20,6 @@ def warm_start(
     demonstrations: int = 0,
     episodes: int = 64,
     learning_rate: float = 1e-3,
-    held_out: int = 64,
 ) -> None:
     """Options of the warm start.
 
@@ -29,9 +28,9 @@ def warm_start(
         these it is the ratio of SFT to RL.
       demonstrations: how many expert's episodes there are; 0 for new ones without end. They are
         played again in the graph whenever they are read, so nothing is stored.
-      episodes: read in an update.
+      episodes: read in an update; the loss is measured on as many more, of tasks that training
+        never meets, whenever metrics are written.
       learning_rate: of these updates; everything else of the optimizer is `config.optimizer`'s.
-      held_out: episodes, of tasks that training never meets, on which the loss is measured too.
     """
 
 
@@ -46,22 +45,20 @@ def make_warm_start(
     demonstrations: int,
     episodes: int,
     learning_rate: float,
-    held_out: int,
 ) -> Callable[[Any], tuple[Any, dict[str, jax.Array]]] | None:
     """The supervised program: (TrainState) -> (TrainState, metrics), `log_every` updates.
 
     Loss: mean of -log pi(token) over the tokens of the expert's replies. Metrics, totals and
-    weights: warm_start/loss, warm_start/held_out_loss, grad_norm, rejected_updates: those that were
-    not finite, after which everything stays as it was.
+    weights: warm_start/loss, warm_start/held_out_loss (after the last update), grad_norm,
+    rejected_updates: those that were not finite, after which everything stays as it was.
     """
     if updates < 0 or updates % log_every:
         raise ValueError(
             f"config.warm_start.updates={updates}: expected a multiple of "
             f"config.log_every={log_every}; updates are compiled in loops of log_every"
         )
-    for name, value in (("episodes", episodes), ("held_out", held_out)):
-        if value < 1:
-            raise ValueError(f"config.warm_start.{name}={value}: expected at least 1")
+    if episodes < 1:
+        raise ValueError(f"config.warm_start.episodes={episodes}: expected at least 1")
     if demonstrations < 0:
         raise ValueError(f"config.warm_start.demonstrations={demonstrations}: expected 0 or more")
     if updates == 0:
@@ -92,10 +89,18 @@ def make_warm_start(
         number = jax.random.randint(key, (episodes,), 0, demonstrations)
         return jax.vmap(lambda n: jax.random.fold_in(seed_key, n))(number)
 
-    def one_update(state, _):
+    # Tasks from the stream of keys that evaluation uses, which training never draws from.
+    held_out = task_keys(0, episodes)
+
+    def one_pass(state, learns):
+        """An update, or the loss on what is held out: one program for both compiles in half the
+        time."""
         key, task_key, chance_key = jax.random.split(state.key, 3)
         # The list of demonstrations belongs to the seed, whose guard key never moves here.
         keys = keys_of(task_key, state.guard.key)
+        keys, chance_key = jax.tree.map(
+            lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
+        )
         rows = rollout.demonstrate(keys, chance_key)
         trained = jnp.any(rows.loss_mask, axis=1)
         loss, _, grads = gradients(loss_of, state.params, rows, trained, passes(rows))
@@ -105,34 +110,33 @@ def make_warm_start(
         change, opt_state = transform.update(grads, state.opt_state, state.params)
         params = optax.apply_updates(state.params, change)
         finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(params))
+        moves = learns & finite
         metrics = {
-            "warm_start/loss": jnp.stack([loss, count]),
-            "grad_norm": jnp.stack([norm, jnp.ones(())]),
+            "warm_start/loss": moves * jnp.stack([loss, count]),
+            "warm_start/held_out_loss": ~learns * jnp.stack([loss, count]),
+            "grad_norm": moves * jnp.stack([norm, jnp.ones(())]),
+            "rejected_updates": learns * jnp.stack([~finite * 1.0, jnp.ones(())]),
         }
         # A rejected update says nothing but that it was rejected.
-        metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
-        metrics["rejected_updates"] = jnp.stack([~finite * 1.0, jnp.ones(())])
+        metrics = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 0.0), metrics)
         params, opt_state = jax.tree.map(
-            lambda new, old: jnp.where(finite, new, old),
+            lambda new, old: jnp.where(moves, new, old),
             (params, opt_state),
             (state.params, state.opt_state),
         )
+        rejected = learns & ~finite
         guard = state.guard.replace(
-            in_a_row=jnp.where(finite, 0, state.guard.in_a_row + 1),
-            total=state.guard.total + ~finite,
+            in_a_row=jnp.where(moves, 0, state.guard.in_a_row + rejected),
+            total=state.guard.total + rejected,
         )
+        key = jnp.where(learns, key, state.key)
         state = state.replace(
-            params=params, opt_state=opt_state, key=key, update=state.update + 1, guard=guard
+            params=params, opt_state=opt_state, key=key, update=state.update + learns, guard=guard
         )
         return state, metrics
 
     def warm(state):
-        state, metrics = jax.lax.scan(one_update, state, length=log_every)
-        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
-        # Tasks from the stream of keys that evaluation uses, which training never draws from.
-        rows = rollout.demonstrate(task_keys(0, held_out), jax.random.key(2))
-        loss, _ = loss_of(state.params, rows)
-        metrics["warm_start/held_out_loss"] = jnp.stack([loss, tokens_of(rows)])
-        return state, metrics
+        state, metrics = jax.lax.scan(one_pass, state, jnp.arange(log_every + 1) < log_every)
+        return state, jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
 
     return warm

@@ -40,7 +40,7 @@ def talk_config(**changes):
         policies.transformer, width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
     config.rollout = section(rollout.conversation, num_groups=8, group_size=4)
-    config.warm_start.update(updates=4, episodes=8, held_out=8)
+    config.warm_start.update(updates=4, episodes=8)
     config.learner.minibatches = 2
     config.learner.kl_coefficient = 0.01
     return _changed(config, changes)
