@@ -29,6 +29,7 @@ setuptools.setup(
         "absl-py",
         "ml_collections>=1.1",
         "numpy>=2",
+        "scipy",
         "rich",
     ],
     extras_require={

@@ -41,7 +41,10 @@ def config_of(
         critic="shared" if method == "ppo" else "none",
     )
     config.rollout = rollout
-    config.advantage = methods.advantage(file, method if learns else "grpo")
+    # GiGPO without the division by the standard deviation, as in its code's default: with it the
+    # policies lost what they had been taught (README, results in words).
+    normalize = "mean" if method == "gigpo" else "std"
+    config.advantage = methods.advantage(file, method if learns else "grpo", normalize)
     config.reward.invalid_action_penalty = {"coefficient": 0.02}
     config.warm_start.update(updates=warm_updates, episodes=32, learning_rate=3e-3)
     config.learner.minibatches = 4

@@ -40,12 +40,14 @@ def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     config.warm_start.update(updates=40, episodes=32, learning_rate=3e-3)
     config.learner.minibatches = 4
     config.learner.entropy_coefficient = 0.001
-    config.optimizer.learning_rate = 1e-3
+    config.optimizer.learning_rate = 3e-4
     if stabilised:
         config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
         config.filter = section(advantages.top_variance, fraction=0.25)
         config.loss = section(losses.clipped_surrogate, clip_high=0.28)
         config.learner.normalize_advantage = "batch"
+        # The value head shares the decoder, and starts from nothing after the warm start.
+        config.learner.value_coefficient = 0.1
     else:
         config.advantage = section(advantages.grpo)
         config.learner.kl_coefficient = 0.001

@@ -1,30 +1,34 @@
 #!/usr/bin/env bash
 # Installs into .venv and runs a first experiment, evaluates it, writes a report.
-#   bash launchers/quickstart.sh            GiGPO beside GRPO on Coin-v1, policies over arrays
-#   bash launchers/quickstart.sh household  a transformer that reads and writes: warm start, GiGPO
+#   bash launchers/quickstart.sh        a transformer that reads and writes, in a household: taught by
+#                                       an expert's episodes, then GiGPO and GRPO from there
+#   bash launchers/quickstart.sh coin   GiGPO beside GRPO on Coin-v1, policies over arrays
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what="${1:-coin}"
+what="${1:-household}"
 case "$what" in
   coin|household) ;;
-  *) echo "quickstart.sh: $what is neither coin nor household" >&2; exit 2 ;;
+  *) echo "quickstart.sh: $what is neither household nor coin" >&2; exit 2 ;;
 esac
 python="${PYTHON:-python3}"
 if [ ! -x .venv/bin/python ]; then "$python" -m venv .venv; fi
 .venv/bin/python -m pip install --quiet --upgrade pip
 .venv/bin/python -m pip install --quiet --editable .
-runs="${2:-runs/quickstart}"
+runs="${2:-runs/quickstart_$what}"
+train() {
+  .venv/bin/python -m launchers.train --config="configs/$1" --workdir="$runs/$2" "${@:3}"
+  .venv/bin/python -m launchers.evaluate --workdir="$runs/$2"
+}
 if [ "$what" = coin ]; then
-  workdirs="$runs/gigpo,$runs/grpo"
   for method in gigpo grpo; do
-    .venv/bin/python -m launchers.train --config="configs/coin.py:$method" \
-      --workdir="$runs/$method" --config.rollout.anchor=state
-    .venv/bin/python -m launchers.evaluate --workdir="$runs/$method"
+    train "coin.py:$method" "$method" --config.rollout.anchor=state
   done
 else
-  workdirs="$runs/household"
-  .venv/bin/python -m launchers.train --config=configs/household.py:gigpo --workdir="$workdirs"
-  .venv/bin/python -m launchers.evaluate --workdir="$workdirs"
+  train household.py:sft taught
+  for method in gigpo grpo; do
+    train "household.py:$method" "$method" --config.init_from="$runs/taught" \
+      --config.warm_start.updates=0 --config.updates=80
+  done
 fi
-.venv/bin/python -m launchers.report --workdirs="$workdirs" --out="$runs/report.html"
+.venv/bin/python -m launchers.report --workdirs="$runs/gigpo,$runs/grpo" --out="$runs/report.html"
 echo "open $runs/report.html"

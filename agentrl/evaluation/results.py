@@ -225,9 +225,40 @@ def evaluation(runs: Sequence[Run], samples: int) -> Markup:
     return join(
         table(head, rows),
         tag("p", note, class_="note"),
+        _paired([(run, record) for _, run, record in evaluated]),
         _evaluation_curves(runs, samples),
         details,
     )
+
+
+def _paired(evaluated: Sequence[tuple[Run, Mapping[str, Any]]]) -> Markup:
+    """Differences of runs that started from one run's parameters, seed by seed; maybe nothing."""
+    rows = []
+    for a, (one, x) in enumerate(evaluated):
+        for other, y in evaluated[a + 1 :]:
+            origins = {one.config.get("init_from"), other.config.get("init_from")}
+            alike = all(x.get(name) == y.get(name) for name in ("seeds", "episodes", "task_seed"))
+            if len(origins) > 1 or not origins.pop() or one.env != other.env or not alike:
+                continue
+            cells = []
+            for name in ("success", "episode_return"):
+                if name == "success" and not _counts_success(one):
+                    cells.append("–")
+                    continue
+                means = [
+                    [np.mean(record["per_seed"][str(seed)][name]) for seed in x["seeds"]]
+                    for record in (x, y)
+                ]
+                cells.append(_with_interval(*statistics.paired_difference(*means), 3))
+            pair = tag("td", tag("b", one.name), " minus ", tag("b", other.name))
+            rows.append(tag("tr", pair, *[tag("td", cell, class_="metric") for cell in cells]))
+    if not rows:
+        return Markup()
+    note = (
+        "Runs that started from the parameters of one run, seed by seed: mean over seeds of the "
+        "difference on the same tasks, and its 95 % interval by Student's t."
+    )
+    return join(table(["", "success rate", "return"], rows), tag("p", note, class_="note"))
 
 
 def _counts_success(run: Run) -> bool:

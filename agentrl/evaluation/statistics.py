@@ -15,6 +15,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 # Sums of bootstrapped curves are taken for as many grid points at once as keep this many numbers.
 _CHUNK = 4_000_000
@@ -126,6 +127,26 @@ def mean_interval(
     return stratified_bootstrap(
         values[:, None], np.mean, samples=samples, seed=seed, confidence=confidence
     )
+
+
+def paired_difference(
+    x: np.ndarray, y: np.ndarray, *, confidence: float = 0.95
+) -> tuple[float, Interval]:
+    """Mean of x - y over pairs, and Student's t interval of it.
+
+    d_bar +- t(n - 1) s / sqrt(n), s the sample standard deviation of the n differences. For runs
+    that start from the same parameters seed by seed: what the seeds differ in beforehand cancels.
+    One pair gives no interval.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if x.shape != y.shape or x.ndim != 1 or not x.size:
+        raise ValueError(f"pairs of {list(x.shape)} and {list(y.shape)}: expected two of [n]")
+    difference = x - y
+    value, count = float(difference.mean()), difference.size
+    if count < 2:
+        return value, Interval(np.nan, np.nan)
+    width = stdtrit(count - 1, (1 + confidence) / 2) * difference.std(ddof=1) / np.sqrt(count)
+    return value, Interval(value - width, value + width)
 
 
 def probability_of_improvement(

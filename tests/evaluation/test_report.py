@@ -200,6 +200,25 @@ def test_least_possible_run(tmp_path):
     assert "curves" not in reader.ids and "results" in reader.ids
 
 
+def test_runs_from_one_start_are_compared_seed_by_seed(tmp_path):
+    def written(name, start, best):
+        record = directories.evaluation(40)
+        for seed, successes in zip(("0", "1"), best, strict=True):
+            record["per_seed"][seed]["success"] = [i < successes for i in range(4)]
+        config = {"init_from": start} if start else {}
+        return directories.write(tmp_path / name, config=config, evaluations=[record])
+
+    paths = [
+        written("a", "taught", (3, 4)),
+        written("b", "taught", (2, 1)),
+        written("c", "", (0, 0)),
+    ]
+    _, words = read(report.report(runs.load(paths), samples=50))
+    # Differences 1/4 and 3/4: mean 0.5, deviation 0.354, t(1) = 12.7062.
+    assert "a minus b 0.500 [−2.677, 3.677] 0.000 [0.000, 0.000]" in words
+    assert "minus c" not in words
+
+
 def test_environments_without_success(tmp_path):
     lines = directories.learning()
     for line in lines:

@@ -108,6 +108,17 @@ def test_wilson_refuses_impossible_counts(successes, count):
         statistics.wilson(successes, count)
 
 
+def test_paired_difference_by_hand():
+    value, interval = statistics.paired_difference([0.5, 0.7, 0.9], [0.4, 0.5, 0.6])
+    # Differences 0.1, 0.2, 0.3: deviation 0.1, t(2) = 4.302653.
+    assert value == pytest.approx(0.2)
+    assert interval == pytest.approx((0.2 - 4.302653 * 0.1 / 3**0.5, 0.2 + 4.302653 * 0.1 / 3**0.5))
+    alone, nothing = statistics.paired_difference([1.0], [0.25])
+    assert alone == 0.75 and np.isnan(nothing).all()
+    with pytest.raises(ValueError, match="expected two of"):
+        statistics.paired_difference([1.0], [1.0, 2.0])
+
+
 def test_probability_of_improvement_by_hand():
     # Pairs of {1, 3} and {2, 3, 0}: 1 > 0; 3 > 2, 3 = 3, 3 > 0: (1 + 1 + 1/2 + 1) / 6.
     value, interval = statistics.probability_of_improvement([[1], [3]], [[2], [3], [0]])
