@@ -86,7 +86,6 @@ class FunctionGym(Environment):
     wordings: ClassVar[str] = "envs.wordings.function_gym"
 
     def __post_init__(self):
-        object.__setattr__(self, "functions", tuple(self.functions))
         if self.modulus != 0 and not 2 <= self.modulus <= 10:
             raise ValueError(f"modulus {self.modulus}: expected 2 to 10, or 0 for UserRL's game")
         if not 0 <= self.memory <= 64 or not 1 <= self.largest <= 10**6:

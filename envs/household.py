@@ -104,7 +104,6 @@ class Household(Environment):
                 f"receptacles {self.receptacles}, objects {self.objects}: expected 4 to 32 and 3 "
                 "to 32"
             )
-        object.__setattr__(self, "tasks", tuple(self.tasks))
         if not self.tasks or not set(self.tasks) <= set(TASKS):
             raise ValueError(f"tasks {self.tasks}: expected some of {', '.join(TASKS)}")
         if self.split not in generation.SPLITS:

@@ -48,9 +48,12 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     options: fields of the environment (static: they shape its arrays) or of its params (traced).
     A name that is not ours is looked up in gymnax: `make("CartPole-v1")`.
 
+    Lists among the options, as configs read back from JSON have them, become tuples.
+
     Raises:
       ValueError: no such environment, or no such option; says the nearest valid one.
     """
+    options = {key: _hashable(value) for key, value in options.items()}
     if name in _REGISTERED:
         factory = _REGISTERED[name]
     elif name in _OURS:
@@ -66,6 +69,10 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     return env, _with_params(
         name, env.default_params, static, {k: v for k, v in options.items() if k not in static}
     )
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 def _with_params(name: str, params: EnvParams, static: set[str], changes: dict) -> EnvParams:

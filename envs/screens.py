@@ -77,7 +77,6 @@ class Screens(Environment):
     wordings: ClassVar[str] = "envs.wordings.screens"
 
     def __post_init__(self):
-        object.__setattr__(self, "branching", tuple(self.branching))
         if not self.branching or min(self.branching) < 1 or self.screens > 64:
             raise ValueError(
                 f"branching {self.branching}: expected the number of children on each level, each "

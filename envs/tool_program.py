@@ -72,7 +72,6 @@ class ToolProgram(Environment):
     wordings: ClassVar[str] = "envs.wordings.tool_program"
 
     def __post_init__(self):
-        object.__setattr__(self, "families", tuple(self.families))
         if self.cells not in (4, 6, 8):
             raise ValueError(f"cells {self.cells}: expected 4, 6 or 8 (brackets need an even row)")
         if self.split not in _SPLITS:

@@ -1,6 +1,8 @@
 """One conformance test, run over every registered environment."""
 
+import dataclasses
 import functools
+import json
 import pathlib
 import sys
 
@@ -105,6 +107,14 @@ def test_shapes_dtypes_and_ranges(name):
         assert int(history.seen.max()) < env.num_codes
     assert set(history.info) >= {"valid", "success", "discount"}
     assert not np.any(history.info["success"] & ~history.terminated)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_read_back_from_json_make_the_same_environment(name):
+    env, _ = make(name)
+    options = {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}
+    again, _ = envs.make(name, **json.loads(json.dumps(options)))
+    assert again == env and hash(again) == hash(env)
 
 
 @pytest.mark.parametrize("name", NAMES)
