@@ -1,6 +1,6 @@
 """Suite `conversation`: collecting conversations and learning from them, and where the time goes.
 
-A decoder of width 128 and 4 layers (1.1 million parameters with a small vocabulary) plays the lake
+A decoder of width 128 and 4 layers (1.05 million parameters) plays the lake
 of 4x4 in words: 64 episodes in groups of 8, up to 10 turns of 20 tokens to read and at most 2 to
 write, the whole conversation as context; one update of one step by GiGPO. The policy is as it was
 drawn and stays so (a learning rate of nothing), so that nearly all episodes take all their turns.
