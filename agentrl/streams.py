@@ -88,6 +88,18 @@ class Rows:
     start: jax.Array | None = None
     memory: chex.ArrayTree | None = None
 
+    def head(self, length: int) -> "Rows":
+        """The first `length` positions of each row."""
+        whole = self.replace(stream=None, memory=None)
+        cut = jax.tree.map(lambda x: x[:, :length], whole)
+        return cut.replace(stream=self.stream, memory=self.memory)
+
+
+def trained_length(rows: Rows) -> jax.Array:
+    """Positions of each row up to the last trained one, i32[R]; 0 where none is."""
+    number = jnp.arange(1, rows.loss_mask.shape[1] + 1, dtype=jnp.int32)
+    return jnp.max(jnp.where(rows.loss_mask, number, 0), axis=1)
+
 
 def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
     """Spreads a value of each turn [N, T] over the positions of its rows: [R, L], 0 where none."""

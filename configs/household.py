@@ -23,5 +23,6 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         warm_updates=400,
         updates=120,
     )
-    config.learner.microbatch = 64
+    # Rows are single turns.
+    config.learner.update(microbatch=64, lengths=1)
     return config

@@ -48,6 +48,8 @@ def config_of(
     config.reward.invalid_action_penalty = {"coefficient": 0.02}
     config.warm_start.update(updates=warm_updates, episodes=32, learning_rate=3e-3)
     config.learner.minibatches = 4
+    # As much at a time as fits a CPU's caches, and short episodes at half the length.
+    config.learner.update(microbatch=16, lengths=2)
     config.learner.normalize_advantage = "batch"
     config.optimizer.learning_rate = 3e-4
     # After the warm start, and at the end.

@@ -1,5 +1,6 @@
-"""Gradients of a batch, summed over microbatches that leave out rows without anything to learn."""
+"""Gradients of a batch, summed over passes that leave out what there is nothing to learn from."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,25 +13,33 @@ def gradients(
     loss_of: Callable[[chex.ArrayTree, Any], tuple[jax.Array, Any]],
     params: chex.ArrayTree,
     batch: Any,
-    trained: jax.Array,
+    length: jax.Array,
+    *,
+    longest: int,
     microbatch: int | None,
+    lengths: int = 1,
+    head: Callable[[Any, int], Any] | None = None,
 ) -> tuple[jax.Array, Any, chex.ArrayTree]:
     """(loss, metrics, gradients) of a batch of R rows, each a sum over its microbatches.
 
     Args:
       loss_of: (params, part of the batch) -> (loss, metrics), where the losses and metrics of the
         parts add up to those of the whole.
-      trained: bool[R], rows that the loss reads.
-      microbatch: rows in a forward and backward pass, a divisor of R; None for all at once. The
-        trained rows are moved to the front, and the passes end with the last of them: memory is
-        that of one microbatch, and empty rows cost nothing.
+      length: i32[R], leading positions of each row that the loss depends on; 0 for none.
+      longest: positions of the rows, an upper bound of `length`.
+      microbatch: rows in a forward and backward pass, a divisor of R; None for all at once. Rows
+        are taken by falling length, and the passes end with the last that has any: memory is that
+        of one microbatch, and empty rows cost nothing.
+      lengths: a pass is cut to the shortest of `lengths` evenly spaced sizes that holds its longest
+        row. Each is compiled.
+      head: (part of the batch, l) -> its first l positions; needed for more than one length.
     """
     function = jax.value_and_grad(loss_of, has_aux=True)
     if microbatch is None:
         (loss, metrics), grads = function(params, batch)
         return loss, metrics, grads
-    order = jnp.argsort(~trained, stable=True)
-    count = jnp.sum(trained, dtype=jnp.int32)
+    order = jnp.argsort(-length, stable=True)
+    length = length[order]
     batch = jax.tree.map(lambda x: x[order], batch)
 
     def part(i):
@@ -38,11 +47,19 @@ def gradients(
             lambda x: jax.lax.dynamic_slice_in_dim(x, i * microbatch, microbatch), batch
         )
 
+    sizes = [-(-longest * (i + 1) // lengths) for i in range(lengths)]
+    passes = [
+        functools.partial(lambda size, x: function(params, head(x, size)), size)
+        for size in sizes[:-1]
+    ]
+    passes.append(functools.partial(function, params))
+
     def add(i, total):
-        return jax.tree.map(jnp.add, total, function(params, part(i)))
+        which = jnp.searchsorted(jnp.asarray(sizes), length[i * microbatch])
+        return jax.tree.map(jnp.add, total, jax.lax.switch(which, passes, part(i)))
 
     shapes = jax.eval_shape(function, params, part(0))
     nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    passes = (count + microbatch - 1) // microbatch
-    (loss, metrics), grads = jax.lax.fori_loop(0, passes, add, nothing)
+    count = jnp.sum(length > 0, dtype=jnp.int32)
+    (loss, metrics), grads = jax.lax.fori_loop(0, -(-count // microbatch), add, nothing)
     return loss, metrics, grads

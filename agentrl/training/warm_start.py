@@ -10,6 +10,7 @@ import optax
 
 from agentrl.evaluation.play import task_keys
 from agentrl.rollout import Rollout
+from agentrl.streams import Rows, trained_length
 from agentrl.training.gradients import gradients
 from agentrl.training.update import optimizer
 
@@ -39,8 +40,9 @@ def make_warm_start(
     rollout: Rollout,
     optimizer_options: Mapping[str, Any],
     log_every: int,
-    microbatch: int | None,
     *,
+    microbatch: int | None,
+    lengths: int,
     updates: int,
     demonstrations: int,
     episodes: int,
@@ -102,8 +104,16 @@ def make_warm_start(
             lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
         )
         rows = rollout.demonstrate(keys, chance_key)
-        trained = jnp.any(rows.loss_mask, axis=1)
-        loss, _, grads = gradients(loss_of, state.params, rows, trained, passes(rows))
+        loss, _, grads = gradients(
+            loss_of,
+            state.params,
+            rows,
+            trained_length(rows),
+            longest=rows.tokens.shape[1],
+            microbatch=passes(rows),
+            lengths=lengths,
+            head=Rows.head,
+        )
         count = tokens_of(rows)
         grads = jax.tree.map(lambda g: g / count, grads)
         norm = optax.tree.norm(grads)
@@ -113,7 +123,7 @@ def make_warm_start(
         moves = learns & finite
         metrics = {
             "warm_start/loss": moves * jnp.stack([loss, count]),
-            "warm_start/held_out_loss": ~learns * jnp.stack([loss, count]),
+            "warm_start/held_out_loss": (~learns & finite) * jnp.stack([loss, count]),
             "grad_norm": moves * jnp.stack([norm, jnp.ones(())]),
             "rejected_updates": learns * jnp.stack([~finite * 1.0, jnp.ones(())]),
         }

@@ -1,8 +1,8 @@
 """Suite `conversation`: collecting conversations and learning from them, and where the time goes.
 
-A decoder of width 128 and 4 layers (1.05 million parameters) plays the lake
-of 4x4 in words: 64 episodes in groups of 8, up to 10 turns of 20 tokens to read and at most 2 to
-write, the whole conversation as context; one update of one step by GiGPO. The policy is as it was
+A decoder of width 128 and 4 layers (1.05 million parameters) plays the lake of 4x4 in words:
+64 episodes in groups of 8, up to 10 turns of 20 tokens to read and at most 2 to write, the whole
+conversation as context; one update of one step by GiGPO, 4 rows at a time. The policy is as it was
 drawn and stays so (a learning rate of nothing), so that nearly all episodes take all their turns.
 
 Shares: `environment` is the same turns with scripted replies (suite `text`): describe, render,
@@ -40,6 +40,8 @@ def config_of(groups: int, members: int, sizes: dict[str, int]) -> Any:
     config.policy = section(policies.transformer, **sizes)
     config.rollout = section(rollout.conversation, num_groups=groups, group_size=members)
     config.advantage = section(advantages.gigpo)
+    # So many that what a layer computes fits the caches.
+    config.learner.microbatch = 4
     config.optimizer.learning_rate = 1e-12
     return config
 
