@@ -8,9 +8,10 @@ from there. The policy reads the last two turns and the new observation.
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
+from agentrl import advantages, rollout
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
+from configs import language
 
 
 def get_config(environment: str = "Household-v1") -> ml_collections.ConfigDict:
@@ -18,9 +19,7 @@ def get_config(environment: str = "Household-v1") -> ml_collections.ConfigDict:
     config.updates = 400
     config.log_every = 40
     config.env = env_section(environment)
-    config.policy = section(
-        policies.transformer, width=64, layers=2, heads=2, kv_heads=2, hidden=128
-    )
+    config.policy = language.policy()
     config.rollout = section(rollout.conversation, context="window", history=2)
     config.advantage = section(advantages.grpo)
     config.warm_start.update(updates=400, episodes=32, learning_rate=3e-3)

@@ -10,6 +10,13 @@ from configs import methods
 METHODS = (*methods.METHODS, "sft")
 
 
+def policy(critic: str = "none") -> ml_collections.ConfigDict:
+    """A transformer of 92,000 parameters, more or less: it depends on the environment's words."""
+    return section(
+        policies.transformer, width=64, layers=2, heads=2, kv_heads=2, hidden=128, critic=critic
+    )
+
+
 def config_of(
     file: str,
     method: str,
@@ -31,18 +38,10 @@ def config_of(
     config.updates = warm_updates + updates * learns
     config.log_every = 20
     config.env = env
-    config.policy = section(
-        policies.transformer,
-        width=64,
-        layers=2,
-        heads=2,
-        kv_heads=2,
-        hidden=128,
-        critic="shared" if method == "ppo" else "none",
-    )
+    config.policy = policy(critic="shared" if method == "ppo" else "none")
     config.rollout = rollout
-    # GiGPO without the division by the standard deviation, as in its code's default: with it the
-    # policies lost what they had been taught (README, results in words).
+    # GiGPO without the division by the standard deviation, as in its code's configuration file:
+    # with it the policies lost what they had been taught (README, results in words).
     normalize = "mean" if method == "gigpo" else "std"
     config.advantage = methods.advantage(file, method if learns else "grpo", normalize)
     config.reward.invalid_action_penalty = {"coefficient": 0.02}

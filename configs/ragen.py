@@ -11,9 +11,10 @@ expert's episodes. Their sign of an echo trap: `group_return_std` falls, `grad_n
 
 import ml_collections
 
-from agentrl import advantages, losses, policies, rollout
+from agentrl import advantages, losses, rollout
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
+from configs import language
 
 METHODS = ("starpo", "starpo_s")
 
@@ -26,15 +27,7 @@ def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     config.updates = 440
     config.log_every = 10
     config.env = env_section("FrozenLake-v1")
-    config.policy = section(
-        policies.transformer,
-        width=64,
-        layers=2,
-        heads=2,
-        kv_heads=2,
-        hidden=128,
-        critic="shared" if stabilised else "none",
-    )
+    config.policy = language.policy(critic="shared" if stabilised else "none")
     config.rollout = section(rollout.conversation, num_groups=8, group_size=16)
     config.reward.format_penalty = {"coefficient": 0.1}
     config.warm_start.update(updates=40, episodes=32, learning_rate=3e-3)

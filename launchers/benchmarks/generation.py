@@ -14,7 +14,6 @@ find.
 """
 
 import functools
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from jax.sharding import PartitionSpec as P
 from agentrl.policies import decoder, generation
 from agentrl.policies.decoder import Cache, DecoderConfig, Params
 from agentrl.policies.sampling import Sampling
+from launchers.benchmarks.llama import llama
 from launchers.benchmarks.peers import MissingError
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
@@ -114,27 +114,8 @@ def products(batch: int, written: int) -> Ready:
 
 def transformers(batch: int, written: int) -> Ready:
     """`generate` of a Llama of the same sizes in PyTorch, with its dynamic cache."""
-    try:
-        torch, library = importlib.import_module("torch"), importlib.import_module("transformers")
-    except ImportError as error:
-        raise MissingError(f"{PEER} skipped ({error}): pip install torch") from error
-    if not hasattr(library, "LlamaForCausalLM"):
-        raise MissingError(f"{PEER} skipped: it found no PyTorch; pip install torch")
-    torch.manual_seed(0)
-    model = library.LlamaForCausalLM(
-        library.LlamaConfig(
-            vocab_size=CONFIG.vocab_size,
-            hidden_size=CONFIG.width,
-            intermediate_size=CONFIG.hidden,
-            num_hidden_layers=CONFIG.layers,
-            num_attention_heads=CONFIG.heads,
-            num_key_value_heads=CONFIG.kv_heads,
-            max_position_embeddings=2 * (PROMPT + written),
-            tie_word_embeddings=True,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-    ).eval()
+    torch, model = llama(CONFIG, pad=0, end=None)
+    model.eval()
     prompt = torch.randint(0, CONFIG.vocab_size, (batch, PROMPT))
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": written, "min_new_tokens": written}
 
@@ -142,8 +123,7 @@ def transformers(batch: int, written: int) -> Ready:
         with torch.inference_mode():
             model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
 
-    facts = {"threads": torch.get_num_threads(), "version": library.__version__}
-    return Ready(call, float(batch * written), 0.0, lambda: facts)
+    return Ready(call, float(batch * written), 0.0, lambda: {"threads": torch.get_num_threads()})
 
 
 def run(

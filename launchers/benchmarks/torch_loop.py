@@ -1,6 +1,5 @@
 """The loop that many write first: transformers' `generate`, Python's lake, an update in torch."""
 
-import importlib
 import random
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from agentrl.policies.codec import Codec, decode
 from agentrl.policies.decoder_config import DecoderConfig
-from launchers.benchmarks.peers import MissingError
+from launchers.benchmarks.llama import llama
 from launchers.benchmarks.timing import Ready
 
 _MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up
@@ -60,26 +59,7 @@ def make(
     As such loops are written: each turn's prompt is the whole conversation so far, padded on the
     left, and is read anew. The old log-probabilities are those of the update's own forward pass.
     """
-    try:
-        torch, library = importlib.import_module("torch"), importlib.import_module("transformers")
-        model_class, config_class = library.LlamaForCausalLM, library.LlamaConfig
-    except (ImportError, AttributeError) as error:
-        raise MissingError(f"torch loop skipped ({error}): pip install torch") from error
-    torch.manual_seed(0)
-    model = model_class(
-        config_class(
-            vocab_size=config.vocab_size,
-            hidden_size=config.width,
-            intermediate_size=config.hidden,
-            num_hidden_layers=config.layers,
-            num_attention_heads=config.heads,
-            num_key_value_heads=config.kv_heads,
-            max_position_embeddings=4096,
-            tie_word_embeddings=True,
-            eos_token_id=codec.end,
-            pad_token_id=codec.pad,
-        )
-    )
+    torch, model = llama(config, pad=codec.pad, end=codec.end)
     # A rate of nothing: the policy stays what it was, and so does the length of its episodes.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-12, weight_decay=0.0)
     texts = [decode(codec, [i]) for i in range(codec.vocab_size)]
