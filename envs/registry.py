@@ -23,6 +23,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
     "Shop-v1": ("envs.shop", "Shop"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
     "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),
     "Wordle-v1": ("envs.wordle", "Wordle"),

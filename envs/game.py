@@ -1,0 +1,231 @@
+"""Games of several agents: who moves, what each agent sees, what an illegal action costs.
+
+The protocol is `Environment`'s with a leading axis of A agents: observations [A, ...], actions
+i32[A] (those of agents who do not act are not read), rewards f32[A], `info["valid"]` and
+`info["success"]` bool[A]. `terminated` stays one for all.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from envs.environment import Environment, EnvParams, EnvState
+from envs.fingerprint import fingerprint
+from envs.text.view import Text, command_fragments, pack
+
+
+@struct.dataclass
+class GameState(EnvState):
+    """errors: i32[], illegal actions in a row of the agent whose turn it is.
+
+    offender: i32[], the agent whose illegal action ended the game; -1 for none.
+    """
+
+    errors: jax.Array
+    offender: jax.Array
+
+
+@struct.dataclass
+class GameParams(EnvParams):
+    """What illegal actions cost, in games in turns.
+
+    illegal_allowance: how many in a row are forgiven: the same agent moves again.
+    illegal_reward: of the agent whose illegal action is not; the game ends with it.
+    illegal_other_reward: of each other agent then.
+
+    The defaults are TextArena's (0.7.4, read). Its version 0.6.4 gives the others 0; SPIRAL's
+    driver forgives none and gives -1.5 and 0.5; MARSHAL gives the offender the stake and 10 more
+    off, the others 0.
+    """
+
+    illegal_reward: float = -1.0
+    illegal_other_reward: float = 1.0
+    illegal_allowance: int = 1
+
+
+def opening() -> dict[str, jax.Array]:
+    """The fields of `GameState` at the start of a game."""
+    return {
+        "time": jnp.zeros((), jnp.int32),
+        "errors": jnp.zeros((), jnp.int32),
+        "offender": jnp.full((), -1, jnp.int32),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Game(Environment):
+    """Base class of all games. A game derives from `TurnGame` or `SimultaneousGame`, and writes
+
+    * of `Environment`: `default_params`, `action_names`, `observation_shape`, `num_codes`,
+      `initial`, and if it has them `expert`, `render`, `wordings`;
+    * `observe_as(state, agent, params) -> observation`: what one agent sees, agent i32[];
+    * `is_over(state, params) -> bool[]`: the rules have ended the game;
+    * `won(state, params) -> bool[A]`: who has won a game that is over, nobody in a draw; where all
+      play together, whether they reached the goal.
+
+    A view of a game takes the agent as third argument: describe(state, params, agent) and
+    slots(state, params, agent).
+    """
+
+    num_agents: ClassVar[int] = 2
+
+    def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
+        """What one agent sees, [*observation_shape]."""
+        raise NotImplementedError
+
+    def is_over(self, state: GameState, params: GameParams) -> jax.Array:
+        """Whether the rules have ended the game, bool[]."""
+        raise NotImplementedError
+
+    def won(self, state: GameState, params: GameParams) -> jax.Array:
+        """Who has won, bool[A]."""
+        raise NotImplementedError
+
+    def play(
+        self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
+    ) -> tuple[GameState, jax.Array, jax.Array]:
+        """Next state, rewards f32[A] and whose actions were legal bool[A], in a running game."""
+        raise NotImplementedError
+
+    @property
+    def _agents(self) -> jax.Array:
+        return jnp.arange(self.num_agents, dtype=jnp.int32)
+
+    def observe(self, state: GameState, params: GameParams) -> jax.Array:
+        """What every agent sees, [A, *observation_shape]."""
+        return jax.vmap(self.observe_as, in_axes=(None, 0, None))(state, self._agents, params)
+
+    def is_terminated(self, state: GameState, params: GameParams) -> jax.Array:
+        """By the rules, or by an illegal action that was not forgiven."""
+        return self.is_over(state, params) | (state.offender >= 0)
+
+    def is_success(self, state: GameState, params: GameParams) -> jax.Array:
+        """Who has won by the rules, bool[A]: nobody where an illegal action ended the game."""
+        ended = self.is_over(state, params) & (state.offender < 0)
+        return self.won(state, params) & ended
+
+    def fingerprint(
+        self, state: GameState, params: GameParams, *, of: str = "observation"
+    ) -> jax.Array:
+        """Anchor of each agent, u32[A, 2]."""
+        if of == "observation":
+            return jax.vmap(fingerprint)(self.observe(state, params))
+        whole = super().fingerprint(state, params, of=of)
+        return jnp.broadcast_to(whole, (self.num_agents, 2))
+
+    def describe(self, state: GameState, params: GameParams) -> Text:
+        """What each agent reads: fragments i32[A, K], length i32[A]."""
+        view = self.view
+
+        def one(agent):
+            return pack(view.describe(state, params, agent), view.max_fragments)
+
+        return jax.vmap(one)(self._agents)
+
+    def commands(self, state: GameState, params: GameParams) -> jax.Array:
+        """How each agent writes each action now, fragments i32[A, num_actions, C]."""
+        view = self.view
+        return jax.vmap(lambda agent: command_fragments(view, view.slots(state, params, agent)))(
+            self._agents
+        )
+
+    def step_env(
+        self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
+    ) -> tuple[jax.Array, GameState, jax.Array, jax.Array, dict[str, jax.Array]]:
+        """One step without reset: (observation, state, reward, terminated, info).
+
+        action: i32[A], or i32[] for all alike. A game that has ended absorbs: same state, rewards
+        0. info: `valid`, `success` bool[A], `offender` i32[], `discount`.
+        """
+        action = jnp.broadcast_to(action, (self.num_agents,))
+        ended = self.is_terminated(state, params) | self.is_truncated(state, params)
+        following, reward, valid = self.play(key, state, action, params)
+        following = following.replace(time=state.time + 1)
+        following = jax.tree.map(lambda new, old: jnp.where(ended, old, new), following, state)
+        terminated = self.is_terminated(following, params)
+        info = {
+            "valid": valid | ended,
+            "success": self.is_success(following, params),
+            "offender": following.offender,
+            "discount": jnp.where(terminated, 0.0, 1.0),
+        }
+        reward = jnp.where(ended, 0.0, reward).astype(jnp.float32)
+        return self.observe(following, params), following, reward, terminated, info
+
+
+@dataclasses.dataclass(frozen=True)
+class TurnGame(Game):
+    """A game in turns. It writes besides
+
+    * `mover(state, params) -> i32[]`: whose turn it is;
+    * `legal(state, params) -> bool[num_actions]`: what that agent may do;
+    * `transition(key, state, action, params) -> (state, reward f32[A])`: a legal action of that
+      agent, i32[]; `time`, `errors` and `offender` are counted here;
+    * `expert(state, params) -> i32[]`: for the agent whose turn it is.
+    """
+
+    def mover(self, state: GameState, params: GameParams) -> jax.Array:
+        """Whose turn it is, i32[]."""
+        raise NotImplementedError
+
+    def acting(self, state: GameState, params: GameParams) -> jax.Array:
+        """The one whose turn it is, bool[A]; nobody once the game has ended."""
+        running = ~self.is_terminated(state, params)
+        return (self._agents == self.mover(state, params)) & running
+
+    def legal_actions(self, state: GameState, params: GameParams) -> jax.Array:
+        """bool[A, num_actions]; nothing for those whose turn it is not."""
+        mine = self._agents == self.mover(state, params)
+        return mine[:, None] & self.legal(state, params)[None]
+
+    def play(
+        self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
+    ) -> tuple[GameState, jax.Array, jax.Array]:
+        """The move of the agent whose turn it is; an illegal one is forgiven or ends the game."""
+        mine = self._agents == self.mover(state, params)
+        move = jnp.sum(jnp.where(mine, action, 0))
+        valid = self.is_legal(state, move, params)
+        following, reward = self.transition(key, state, move, params)
+        following = following.replace(errors=jnp.zeros((), jnp.int32))
+        ends = state.errors >= params.illegal_allowance
+        refused = self.rejected(state, params).replace(
+            errors=state.errors + 1,
+            offender=jnp.where(ends, self.mover(state, params), state.offender),
+        )
+        following = jax.tree.map(lambda a, b: jnp.where(valid, a, b), following, refused)
+        penalty = jnp.where(mine, params.illegal_reward, params.illegal_other_reward)
+        reward = jnp.where(valid, reward, jnp.where(ends, penalty, 0.0))
+        return following, reward, valid | ~mine
+
+
+@dataclasses.dataclass(frozen=True)
+class SimultaneousGame(Game):
+    """A game in which all who can act at once. It writes besides
+
+    * `acting(state, params) -> bool[A]`, unless all always act;
+    * `legal_actions(state, params) -> bool[A, num_actions]`;
+    * `transition(key, state, action, params) -> (state, reward f32[A])`, action i32[A], all legal;
+    * `idle`: the action that stands for an illegal one, and for that of who does not act;
+    * `expert(state, params) -> i32[A]`.
+
+    An illegal action costs `params.illegal_reward` (default of these games: 0) and ends nothing.
+    """
+
+    idle: ClassVar[int] = 0
+
+    def play(
+        self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
+    ) -> tuple[GameState, jax.Array, jax.Array]:
+        """All moves at once."""
+        legal = self.legal_actions(state, params)
+        chosen = jnp.arange(self.num_actions) == action[:, None]
+        valid = jnp.any(chosen & legal, axis=-1)
+        acts = self.acting(state, params)
+        following, reward = self.transition(
+            key, state, jnp.where(valid & acts, action, self.idle), params
+        )
+        reward = reward + jnp.where(acts & ~valid, params.illegal_reward, 0.0)
+        return following, reward, valid | ~acts

@@ -1,0 +1,260 @@
+"""One conformance test for games, run over every registered one."""
+
+import dataclasses
+import functools
+import importlib
+import json
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.game import Game, TurnGame
+from envs.text import join, make_grammar, parse
+
+STEPS, EPISODES = 128, 64
+make = functools.cache(envs.make)
+NAMES = tuple(name for name in envs.registered() if make(name)[0].num_agents > 1)
+TURNS = tuple(name for name in NAMES if isinstance(make(name)[0], TurnGame))
+WORDED = tuple(
+    (name, wording)
+    for name in NAMES
+    for wording in importlib.import_module(make(name)[0].wordings).WORDINGS
+)
+
+
+@functools.cache
+def step_of(name):
+    return jax.jit(make(name)[0].step_env)
+
+
+def start(name, seed=0):
+    env, params = make(name)
+    return env.reset(jax.random.key(seed), params)[1]
+
+
+@functools.cache
+def player(name):
+    """Games of two policies: seat 0 by the expert or at random, the others at random."""
+    env, params = make(name)
+
+    def play(key, by_expert, params):
+        reset_key, key = jax.random.split(key)
+        first = env.initial(reset_key, params)
+
+        def step(state, key):
+            act_key, step_key = jax.random.split(key)
+            legal = env.legal_actions(state, params)
+            logits = jnp.where(legal | ~jnp.any(legal, -1, keepdims=True), 0.0, -jnp.inf)
+            action = jax.random.categorical(act_key, logits)
+            best = jnp.broadcast_to(env.expert(state, params), (env.num_agents,))
+            action = jnp.where(by_expert, best, action)
+            over = env.is_terminated(state, params) | env.is_truncated(state, params)
+            acting = env.acting(state, params)
+            out = env.step_env(step_key, state, action, params)
+            return out[1], (state, acting, legal, over, *out)
+
+        return jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
+
+    return jax.jit(jax.vmap(play, in_axes=(0, 0, None)))
+
+
+@functools.cache
+def played(name, seed, by_expert=()):
+    """(state, acting, legal, over, observation, after, reward, terminated, info) of legal play."""
+    env, params = make(name)
+    seats = np.zeros((EPISODES, env.num_agents), bool)
+    seats[:, list(by_expert)] = True
+    keys = jax.random.split(jax.random.key(seed), EPISODES)
+    return jax.tree.map(np.asarray, player(name)(keys, seats, params))
+
+
+def test_there_are_games():
+    assert all(isinstance(make(name)[0], Game) for name in NAMES) and NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_dtypes_and_ranges(name):
+    env, params = make(name)
+    seats = env.num_agents
+    obs, state = env.reset(jax.random.key(0), params)
+    chex.assert_shape(obs, (seats, *env.observation_shape))
+    assert obs.dtype == env.observation_dtype
+    for of in ("observation", "state"):
+        chex.assert_shape(env.fingerprint(state, params, of=of), (seats, 2))
+    before, acting, legal, over, seen, _, reward, terminated, info = played(name, 0)
+    assert acting.shape[2:] == (seats,) and legal.shape[2:] == (seats, env.num_actions)
+    chex.assert_tree_all_finite((seen, reward))
+    assert reward.dtype == np.float32 and reward.shape[2:] == (seats,)
+    assert terminated.shape == reward.shape[:2]
+    if env.num_codes is not None:
+        assert int(seen.max()) < env.num_codes
+    assert info["valid"].all() and info["success"].shape[2:] == (seats,)
+    assert not np.any(info["success"] & ~terminated[..., None])
+    assert (info["offender"] == -1).all()
+    # Who acts has something to do; nobody acts once it is over.
+    assert np.all(legal.any(-1) | ~acting) and not acting[over].any()
+    assert np.all(acting.any(-1) | over)
+    if name in TURNS:
+        assert np.all(acting.sum(-1) <= 1) and not legal[~acting & ~over[..., None]].any()
+    assert len(env.action_names) == env.num_actions
+    assert isinstance(env.render(state, params), str)
+    # Games come to an end.
+    assert (over[:, -1] | terminated[:, -1]).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_read_back_from_json_make_the_same_game(name):
+    env, _ = make(name)
+    options = {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}
+    again, _ = envs.make(name, **json.loads(json.dumps(options)))
+    assert again == env and hash(again) == hash(env)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_games_that_are_over_absorb(name):
+    before, _, _, over, _, after, reward, *_ = played(name, 1)
+    assert np.all(reward[over] == 0)
+    for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(old[over], new[over])
+    state = jax.tree.map(lambda x: x[0, 0], before)
+    _, again, *_ = step_of(name)(jax.random.key(1), state, jnp.int32(0), make(name)[1])
+    chex.assert_trees_all_equal_shapes_and_dtypes(state, again)
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_illegal_moves_are_forgiven_as_often_as_stated_then_lose(name):
+    env, params = make(name)
+    params = params.replace(illegal_allowance=1, illegal_reward=-1.5, illegal_other_reward=0.5)
+    for action in (-1, 1000):
+        first = start(name)
+        seat = int(env.mover(first, params))
+        _, state, reward, terminated, info = step_of(name)(
+            jax.random.key(1), first, jnp.int32(action), params
+        )
+        assert not reward.any() and not terminated and int(info["offender"]) == -1
+        assert [bool(v) for v in info["valid"]] == [s != seat for s in range(env.num_agents)]
+        # Nothing but the counters has changed: the same agent moves again.
+        chex.assert_trees_all_equal(
+            state.replace(time=first.time, errors=first.errors),
+            env.rejected(first, params),
+        )
+        _, last, reward, terminated, info = step_of(name)(
+            jax.random.key(1), state, jnp.int32(action), params
+        )
+        assert bool(terminated) and int(info["offender"]) == seat and not info["success"].any()
+        np.testing.assert_array_equal(
+            reward, [-1.5 if s == seat else 0.5 for s in range(env.num_agents)]
+        )
+        _, again, reward, *_ = step_of(name)(jax.random.key(1), last, jnp.int32(0), params)
+        assert not reward.any()
+        chex.assert_trees_all_equal(again, last)
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_legal_move_clears_the_count(name):
+    env, params = make(name)
+    first = start(name)
+    _, state, *_ = step_of(name)(jax.random.key(1), first, jnp.int32(-1), params)
+    assert int(state.errors) == 1
+    legal = int(np.argmax(np.asarray(env.legal(state, params))))
+    _, state, *_ = step_of(name)(jax.random.key(1), state, jnp.int32(legal), params)
+    assert int(state.errors) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_idle_agents_actions_are_not_read(name):
+    env, params = make(name)
+    state = start(name)
+    acting = np.asarray(env.acting(state, params))
+    legal = np.asarray(env.legal_actions(state, params))
+    action = np.where(acting, legal.argmax(-1), 0).astype(np.int32)
+    poisoned = np.where(acting, action, 10_000).astype(np.int32)
+    step = step_of(name)
+    one, other = (step(jax.random.key(1), state, a, params) for a in (action, poisoned))
+    chex.assert_trees_all_equal(one, other)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_key_same_game(name):
+    keys = jax.random.split(jax.random.key(5), EPISODES)
+    params, seats = make(name)[1], np.zeros((EPISODES, make(name)[0].num_agents), bool)
+    chex.assert_trees_all_equal(*(player(name)(keys, seats, params) for _ in range(2)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_traced_once(name):
+    chex.clear_trace_counter()
+    env, params = make(name)
+    step = jax.jit(chex.assert_max_traces(env.step_env, n=1))
+    state = start(name)
+    for i in range(3):
+        action = jnp.full(env.num_agents, i % env.num_actions, jnp.int32)
+        _, state, *_ = step(jax.random.key(i), state, action, params)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_step_resets_as_gymnax_does(name):
+    env, params = make(name)
+    params = params.replace(max_steps_in_episode=2)
+    state = start(name)
+    for i in range(6):
+        action = jnp.asarray(np.asarray(env.legal_actions(state, params)).argmax(-1), jnp.int32)
+        first, state, _, terminated, truncated, info = env.step(
+            jax.random.key(i), state, action, params
+        )
+        if bool(terminated | truncated):
+            assert int(state.time) == 0
+            chex.assert_trees_all_equal(first, env.observe(state, params))
+            chex.assert_shape(info["final_observation"], (env.num_agents, *env.observation_shape))
+            return
+    pytest.fail("no game ended at its limit")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_expert_beats_random_players_from_every_seat(name):
+    """Or, where all play together, experts beat a random team."""
+    env, _ = make(name)
+    mean = lambda by: played(name, 7, by)[6].sum(axis=1).mean(axis=0)  # noqa: E731
+    at_random = mean(())
+    together = mean(tuple(range(env.num_agents)))
+    if not np.allclose(at_random.sum(), 0, atol=1e-5) or not np.allclose(together.sum(), 0, 1e-5):
+        assert together.sum() > at_random.sum()
+        return
+    for seat in range(env.num_agents):
+        assert mean((seat,))[seat] > at_random[seat]
+
+
+@pytest.mark.parametrize(("name", "wording"), WORDED)
+def test_words_say_what_they_may_and_commands_are_understood(name, wording):
+    env, params = make(name)
+    env = dataclasses.replace(env, wording=wording)
+    view = env.view
+    states, acting, legal, over, *_ = played(name, 3)
+    picked = [(e, t) for e in range(4) for t in range(0, STEPS, 7) if not over[e, t]]
+    describe = jax.jit(lambda s, agent: view.describe(s, params, agent))
+    write = jax.jit(lambda s: env.commands(s, params))
+    bare = make_grammar("bare")
+
+    @jax.jit
+    def read(state, agent, reply, length):
+        return parse(bare, view, view.slots(state, params, agent), reply, length).actions[0]
+
+    for e, t in picked:
+        state = jax.tree.map(lambda x, e=e, t=t: x[e, t], states)
+        texts = np.asarray(write(state))
+        for agent in range(env.num_agents):
+            fragments = np.asarray(describe(state, agent)).reshape(-1)
+            assert np.count_nonzero(fragments) <= view.max_fragments
+            said = join(view.lexicon, fragments)
+            assert 0 < len(said.encode()) <= view.max_bytes
+            if not acting[e, t, agent]:
+                continue
+            for action in np.flatnonzero(legal[e, t, agent])[:12]:
+                command = join(view.lexicon, texts[agent, action]).encode()
+                assert 0 < len(command) <= view.max_command_bytes
+                reply = np.frombuffer(command.ljust(view.max_command_bytes), np.uint8)
+                assert int(read(state, agent, reply, len(command))) == action, command

@@ -1,0 +1,104 @@
+"""TicTacToe: TextArena's recorded games, the expert, the words."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.rules import tictactoe as rules
+from envs.text import join
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import recorded  # noqa: E402
+
+ENV, PARAMS = envs.make("TicTacToe-v1")
+STEP = jax.jit(ENV.step_env)
+KEY = jax.random.key(0)
+GAMES = recorded.games("textarena", "TicTacToe-v0")
+
+
+def board(state):
+    """TextArena's rows."""
+    return ENV.render(state, PARAMS).split("\n")
+
+
+def action_of(reply):
+    """TextArena's rule: the first number in brackets; -1 where there is none."""
+    found = re.search(r"\[\s*(\d+)\s*\]", recorded.wrapped(reply))
+    return int(found[1]) if found else -1
+
+
+@pytest.mark.parametrize("number", range(len(GAMES)))
+def test_recorded_games(number):
+    game = GAMES[number]
+    _, state = ENV.reset(KEY, PARAMS)
+    total = np.zeros(2)
+    for step in game["steps"]:
+        assert int(ENV.mover(state, PARAMS)) == step["player"]
+        action = jnp.int32(action_of(step["action"]))
+        _, state, reward, terminated, info = STEP(KEY, state, action, PARAMS)
+        total += reward
+        assert board(state) == step["state"]["board"]
+        assert bool(terminated) == step["done"]
+        if not step["done"]:
+            assert int(state.errors) == step["error_count"]
+            assert int(ENV.mover(state, PARAMS)) == step["next_player"]
+    assert total.tolist() == game["rewards"]
+    lost_by_error = any(told["invalid_move"] for told in game["game_info"].values())
+    assert (int(info["offender"]) >= 0) == lost_by_error
+
+
+def test_spirals_rules_for_illegal_moves_are_params():
+    params = PARAMS.replace(illegal_allowance=0, illegal_reward=-1.5, illegal_other_reward=0.5)
+    for game in recorded.games("spiral", "TicTacToe-v0"):
+        _, state = ENV.reset(KEY, params)
+        total = np.zeros(2)
+        for step in game["steps"]:
+            legal = step["action"] in step["parser_actions"]
+            action = action_of(step["action"]) if legal else -1
+            _, state, reward, terminated, _ = STEP(KEY, state, jnp.int32(action), params)
+            total += reward
+        assert bool(terminated)
+        assert total.tolist() == game["spiral_rewards"]
+
+
+def test_the_faithful_wording_is_textarenas():
+    env = dataclasses.replace(ENV, wording="faithful")
+    describe = jax.jit(functools.partial(env.view.describe))
+    for game in GAMES:
+        _, state = ENV.reset(KEY, PARAMS)
+        for step in game["steps"]:
+            shown = [text for _, kind, text in step["new_messages"] if kind == "GAME_BOARD"]
+            if shown and step["error_count"] == 0:
+                said = join(env.view.lexicon, np.asarray(describe(state, PARAMS, step["player"])))
+                assert said == shown[-1]
+            _, state, *_ = STEP(KEY, state, jnp.int32(action_of(step["action"])), PARAMS)
+
+
+def test_the_expert_never_loses_and_punishes_mistakes():
+    """Against every line of play, from both seats."""
+    table, lines = rules.best_moves(), np.asarray(rules.has_line(jnp.arange(512)))
+
+    def worst(own, other, ours):
+        """Outcome for the expert; own and other are of who is to move."""
+        if lines[other]:
+            return -1 if ours else 1
+        if own | other == rules.FULL:
+            return 0
+        if ours:
+            best = int(table[own, other])
+            return worst(other, own | (best & -best), False)
+        free = [1 << s for s in range(9) if not (own | other) >> s & 1]
+        return min(worst(other, own | square, True) for square in free)
+
+    assert worst(0, 0, True) == 0 and worst(0, 0, False) == 0
+    # Two in a row and a free third: taken, and blocked.
+    assert table[0b000000011, 0b000011000] == 0b000000100
+    assert table[0b100000000, 0b000000011] & 0b000000100
