@@ -112,3 +112,21 @@ def turn_starts(rows: Rows) -> jax.Array:
     turn = jnp.where(rows.loss_mask, rows.turn, -1)
     before = jnp.pad(turn[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
     return rows.loss_mask & (turn != before)
+
+
+def to_last_turn(happened: jax.Array, mask: jax.Array) -> jax.Array:
+    """Moves what happens between two turns of a stream to the earlier one, [N, T].
+
+    Sums numbers (rewards), and for bool says whether it happened at all (an end). What happens
+    before the first turn is lost.
+    """
+
+    def backward(waiting, turn):
+        now, acted = turn
+        waiting = waiting | now if happened.dtype == bool else waiting + now
+        nothing = jnp.zeros_like(waiting)
+        return jnp.where(acted, nothing, waiting), jnp.where(acted, waiting, nothing)
+
+    nothing = jnp.zeros(happened.shape[0], happened.dtype)
+    _, out = jax.lax.scan(backward, nothing, (happened.T, mask.T), reverse=True)
+    return out.T

@@ -71,6 +71,8 @@ class Game(Environment):
     """
 
     num_agents: ClassVar[int] = 2
+    # All play together: rewards are the same for all, or add up to what matters.
+    cooperative: ClassVar[bool] = False
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""

@@ -16,6 +16,8 @@ _OURS: dict[str, tuple[str, str]] = {
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
     "Household-v1": ("envs.household", "Household"),
+    "KuhnPoker-v1": ("envs.kuhn_poker", "KuhnPoker"),
+    "LeducPoker-v1": ("envs.leduc_poker", "LeducPoker"),
     "Maze-v1": ("envs.maze", "Maze"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
     "Points24-v1": ("envs.points", "Points24"),

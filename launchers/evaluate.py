@@ -47,7 +47,9 @@ def main(argv: list[str]) -> None:
     def outcomes(actor):
         return jax.tree.map(
             np.asarray,
-            jax.jit(play.play, static_argnums=(0, 1))(actor, env, env_params, keys, chance),
+            jax.jit(play.play, static_argnums=(0, 1, 5))(
+                actor, env, env_params, keys, chance, play.opponent_of(env)
+            ),
         )
 
     def policy_outcomes(params):
@@ -60,7 +62,7 @@ def main(argv: list[str]) -> None:
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
         for i, seed in enumerate(seeds)
     ]
-    rows.append(("random", outcomes(play.random_actor(env, env_params))))
+    rows.append(("random", outcomes(play.random_actor())))
     expert = None
     if _EXPERT.value:
         try:

@@ -8,12 +8,14 @@ import jax
 import jax.numpy as jnp
 
 import envs.vector
-from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.policies.actor_critic import Policy
+from agentrl.rollout.acting import choose
+from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
 from agentrl.streams import Streams
 
 
 class Outcomes(NamedTuple):
-    """What E episodes came to: returns f32[E], lengths i32[E], success bool[E]."""
+    """What E episodes came to: returns f32[E], turns acted i32[E], success bool[E]."""
 
     episode_return: jax.Array
     length: jax.Array
@@ -21,12 +23,15 @@ class Outcomes(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """A way of acting: memory (E) -> memory; act (memory, observation [E, ...], state, key) ->
-    (action i32[E], memory).
+    """A way of acting: memory (n) -> memory of n agents; act (memory, seen, state, key) ->
+    (action i32[E, S], memory), for what `rollout.seats.look` shows of states [E, ...].
+
+    remembers: it has to see the turns of others too.
     """
 
     memory: Callable[[int], chex.ArrayTree | None]
     act: Callable[..., tuple[jax.Array, chex.ArrayTree | None]]
+    remembers: bool = False
 
 
 def task_keys(seed: int, episodes: int) -> jax.Array:
@@ -46,77 +51,107 @@ def of_streams(streams: Streams) -> Outcomes:
     )
 
 
-def policy_actor(
-    policy: Policy, params: chex.ArrayTree, env: Any, env_params: Any, *, greedy: bool, mask: bool
-) -> Actor:
+def policy_actor(policy: Policy, params: chex.ArrayTree, *, greedy: bool, mask: bool) -> Actor:
     """Acts by a trained policy. greedy: its most likely action. mask: among legal ones only."""
 
-    def act(memory, observation, state, key):
-        logits, _, memory = policy.step(params, memory, observation)
-        if mask:
-            legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, env_params)[:, 0]
-            logits = mask_logits(logits, legal)
-        if greedy:
-            return jnp.argmax(logits, axis=-1).astype(jnp.int32), memory
-        return jax.random.categorical(key, logits).astype(jnp.int32), memory
+    def act(memory, seen, state, key):
+        shape = seen.seat.shape
+        observation, legal = jax.tree.map(
+            lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), (seen.observation, seen.legal)
+        )
+        legal = legal if mask else None
+        choice, memory = choose(policy, params, memory, observation, legal, key, greedy=greedy)
+        return choice.action.reshape(shape), memory
 
-    return Actor(policy.memory, act)
+    return Actor(policy.memory, act, remembers=policy.memory(1) is not None)
 
 
 def expert_actor(env: Any, env_params: Any) -> Actor:
     """Acts by the environment's scripted expert."""
 
-    def act(memory, observation, state, key):
-        return jax.vmap(env.expert, in_axes=(0, None))(state, env_params), memory
+    def act(memory, seen, state, key):
+        best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
+        if best.ndim == 1:
+            return jnp.broadcast_to(best[:, None], seen.seat.shape), memory
+        return jnp.take_along_axis(best, seen.seat, axis=1), memory
 
     return Actor(lambda batch: None, act)
 
 
-def random_actor(env: Any, env_params: Any) -> Actor:
+def random_actor() -> Actor:
     """Acts uniformly among legal actions."""
 
-    def act(memory, observation, state, key):
-        legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, env_params)[:, 0]
-        logits = jnp.where(legal, 0.0, -jnp.inf)
+    def act(memory, seen, state, key):
+        logits = jnp.where(seen.legal, 0.0, -jnp.inf)
         return jax.random.categorical(key, logits).astype(jnp.int32), memory
 
     return Actor(lambda batch: None, act)
 
 
-def play(actor: Actor, env: Any, env_params: Any, keys: jax.Array, key: jax.Array) -> Outcomes:
+def opponent_of(env: Any) -> Actor | None:
+    """Whom an actor is measured against: random legal play, or nobody where all play together."""
+    return random_actor() if agents(env) > 1 and not env.cooperative else None
+
+
+def play(
+    actor: Actor,
+    env: Any,
+    env_params: Any,
+    keys: jax.Array,
+    key: jax.Array,
+    opponent: Actor | None = None,
+) -> Outcomes:
     """Plays one episode a task key, to its end or the environment's limit, without resets.
 
     keys: [E], what tasks to play; key: chance of actions and environment. Stops when all have
-    ended.
+    ended. In a game the actor takes seat i % A of episode i, and outcomes are that seat's; the
+    other seats are the opponent's, or the actor's too if there is none.
     """
     starts = envs.vector.draw(env, env_params, keys)
     count = keys.shape[0]
     limit = env_params.max_steps_in_episode
+    remembers = actor.remembers or (opponent is not None and opponent.remembers)
+    looked, seats = looked_at(env, all_look=remembers), agents(env)
+    own = jnp.arange(count, dtype=jnp.int32) % seats
 
     def going(carry):
         return (carry[0] < limit) & jnp.any(carry[4])
 
+    def of_own(values):
+        """The actor's seat's, [E], of values of all seats."""
+        return values if seats == 1 else values[jnp.arange(count), own]
+
     def advance(carry):
-        time, observation, state, memory, running, outcomes, key = carry
+        time, observation, state, memories, running, outcomes, key = carry
         key, act_key, step_key = jax.random.split(key, 3)
-        action, memory = actor.act(memory, observation, state, act_key)
+        seen = look(env, env_params, state, observation, all_look=remembers)
+        memory, other_memory = memories
+        action, memory = actor.act(memory, seen, state, act_key)
+        if opponent is not None:
+            theirs, other_memory = opponent.act(
+                other_memory, seen, state, jax.random.fold_in(act_key, 1)
+            )
+            action = jnp.where(seen.seat == own[:, None], action, theirs)
+        moved = by_agent(env, seen.seat, seen.acting)
         observation, state, reward, terminated, truncated, info = envs.vector.step(
-            env, env_params, step_key, state, action
+            env, env_params, step_key, state, joint(env, seen.seat, action)
         )
         outcomes = Outcomes(
-            outcomes.episode_return + jnp.where(running, reward, 0.0),
-            outcomes.length + running,
-            outcomes.success | (running & info["success"]),
+            outcomes.episode_return + jnp.where(running, of_own(reward), 0.0),
+            outcomes.length + (running & moved[jnp.arange(count), own]),
+            outcomes.success | (running & of_own(info["success"])),
         )
         running = running & ~terminated & ~truncated
-        return time + 1, observation, state, memory, running, outcomes, key
+        return time + 1, observation, state, (memory, other_memory), running, outcomes, key
 
     nothing = Outcomes(jnp.zeros(count), jnp.zeros(count, jnp.int32), jnp.zeros(count, bool))
+    memory = actor.memory(count * looked)
+    other_memory = None if opponent is None else opponent.memory(count * looked)
     carry = (
         jnp.int32(0),
         starts.observation,
         starts.state,
-        actor.memory(count),
+        (memory, other_memory),
         jnp.ones(count, bool),
         nothing,
         key,

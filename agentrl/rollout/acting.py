@@ -28,6 +28,7 @@ class Rollout(NamedTuple):
     demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
+    roles, tasks: how many there are in the streams.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -42,6 +43,8 @@ class Rollout(NamedTuple):
     num_rows: int
     demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
+    roles: int = 1
+    tasks: int = 1
 
 
 class Acted(NamedTuple):
@@ -55,6 +58,35 @@ class Acted(NamedTuple):
     anchor: jax.Array  # u32[B, 2]
 
 
+class Choice(NamedTuple):
+    """Actions i32[n] drawn from a policy, with log-probability and value, f32[n]."""
+
+    action: jax.Array
+    logp: jax.Array
+    value: jax.Array
+
+
+def choose(
+    policy: Policy,
+    params: chex.ArrayTree,
+    memory: chex.ArrayTree | None,
+    observation: chex.ArrayTree,
+    legal: jax.Array | None,
+    key: jax.Array,
+    *,
+    greedy: bool = False,
+) -> tuple[Choice, chex.ArrayTree | None]:
+    """Acts on n observations: (Choice, memory). legal: bool[n, A] to choose among, or None.
+
+    key draws the actions (unused if greedy).
+    """
+    logits, value, memory = policy.step(params, memory, observation)
+    logits = mask_logits(logits, legal)
+    drawn = jnp.argmax(logits, axis=-1) if greedy else jax.random.categorical(key, logits)
+    action = drawn.astype(jnp.int32)
+    return Choice(action, categorical_log_prob(logits, action), value), memory
+
+
 def act(
     policy: Policy,
     env: Any,
@@ -62,30 +94,21 @@ def act(
     *,
     anchor: str | None,
     mask_illegal: bool,
-    greedy: bool = False,
 ) -> Callable[..., tuple[Acted, chex.ArrayTree]]:
-    """The acting step: (params, memory, observation, state, key) -> (Acted, memory).
-
-    key draws the actions (unused if greedy).
-    """
+    """The acting step: (params, memory, observation, state, key) -> (Acted, memory)."""
 
     def turn(params, memory, observation, state, key):
-        logits, value, memory = policy.step(params, memory, observation)
         legal = None
         if mask_illegal:
             legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, env_params)[:, 0]
-        logits = mask_logits(logits, legal)
-        action = (
-            jnp.argmax(logits, axis=-1) if greedy else jax.random.categorical(key, logits)
-        ).astype(jnp.int32)
+        choice, memory = choose(policy, params, memory, observation, legal, key)
         if anchor == "state":
             mark = jax.vmap(lambda s: env.fingerprint(s, env_params, of="state")[0])(state)
         elif anchor == "observation":
             mark = jax.vmap(envs.fingerprint)(observation)
         else:
             mark = None
-        acted = Acted(observation, legal, action, categorical_log_prob(logits, action), value, mark)
-        return acted, memory
+        return Acted(observation, legal, *choice, mark), memory
 
     return turn
 

@@ -12,9 +12,35 @@ from agentrl import advantages, rewards
 from agentrl.streams import Streams
 from agentrl.training import config as configs
 
+
+def rae(
+    reward: jax.Array,
+    mask: jax.Array,
+    role: jax.Array,
+    task: jax.Array,
+    baseline: jax.Array,
+    *,
+    decay: float = 0.95,
+    order: str = "batch",
+    gamma: float = 1.0,
+) -> tuple[jax.Array, jax.Array]:
+    """`advantages.rae` of each stream's return, on each of its turns: (f32[N, T], baseline).
+
+    gamma: discounts what is left above the baseline from the stream's last turn back.
+    """
+    outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
+    played = jnp.any(mask, axis=1)
+    above, baseline = advantages.rae(
+        outcome, role, task, baseline, decay=decay, order=order, moves=played
+    )
+    return advantages.spread(above, mask, gamma=gamma), baseline
+
+
+# Those with a parameter `baseline` carry it from update to update, and return it besides.
 ESTIMATORS: dict[str, Callable] = {
     function.__name__: function
     for function in (
+        rae,
         advantages.gae,
         advantages.gigpo,
         advantages.grpo,
@@ -47,24 +73,31 @@ class Credit(NamedTuple):
     advantage: f32[N, T], 0 where a turn is not learnt from.
     keep: bool[N], streams that the update learns from.
     target: f32[N, T], the critic's target, or None without a critic.
+    baseline: f32[tasks, roles], what the estimator carries to the next update, or None.
     """
 
     advantage: jax.Array
     keep: jax.Array
     target: jax.Array | None
+    baseline: jax.Array | None = None
 
 
 def estimate(function: Callable, options: Mapping[str, Any], streams: Streams, **extra: Any):
     """Calls an estimator with the fields of `streams` that its parameters name.
 
-    extra: arrays beyond the streams (a penalty), passed if the estimator takes them.
+    extra: arrays beyond the streams (a penalty, a baseline), passed if the estimator takes them.
     """
     takes = inspect.signature(function).parameters
-    arrays = {name: getattr(streams, name) for name in configs.inputs_of(function)}
+    arrays = {n: getattr(streams, n) for n in configs.inputs_of(function) if n not in extra}
     if "truncated" in takes and "truncated" not in arrays:
         arrays["truncated"] = streams.truncated
     arrays |= {name: value for name, value in extra.items() if name in takes}
     return function(**arrays, **options)
+
+
+def carries_baseline(function: Callable) -> bool:
+    """Whether an estimator carries a baseline for each task and role from update to update."""
+    return "baseline" in configs.inputs_of(function)
 
 
 def make_credit(
@@ -75,8 +108,8 @@ def make_credit(
     filter_section: Mapping[str, Any] | None = None,
     mask_truncated: bool = False,
     rollout_name: str,
-) -> Callable[[Streams], Credit]:
-    """The credit function of a config: (streams) -> Credit.
+) -> Callable[..., Credit]:
+    """The credit function of a config: (streams, baseline or None) -> Credit.
 
     Order: step penalty into the reward; the estimator, which takes the sum of the penalties on each
     turn's own score (an estimator without such an argument gets them in the reward); the filter on
@@ -103,10 +136,11 @@ def make_credit(
                     "not give; it is for conversations (config.rollout.name='conversation')"
                 )
     for name in configs.inputs_of(function):
-        if name not in provides:
+        if name not in provides | {"baseline"}:
             remedy = {
                 "value": "give the policy a critic (config.policy.critic)",
                 "bootstrap": "give the policy a critic (config.policy.critic)",
+                "role": "it is for games: use config.rollout.name='matches'",
             }.get(name, "it compares whole episodes: use config.rollout.name='episodes'")
             raise ValueError(
                 f"config.advantage.name={function.__name__!r} needs {name!r}, which rollout "
@@ -131,7 +165,7 @@ def make_credit(
         configs.check_keys("config.filter", filter_section, {"name": "none"})
     has_penalty = "penalty" in inspect.signature(function).parameters
 
-    def credit(streams: Streams) -> Credit:
+    def credit(streams: Streams, baseline: jax.Array | None = None) -> Credit:
         reward = streams.reward
         if "step_penalty" in terms:
             reward = rewards.step_penalty(reward, streams.mask, **terms["step_penalty"])
@@ -142,7 +176,11 @@ def make_credit(
             penalty = one if penalty is None else penalty + one
         if penalty is not None and not has_penalty:
             reward, penalty = reward - penalty, None
-        advantage = estimate(function, options, streams.replace(reward=reward), penalty=penalty)
+        advantage = estimate(
+            function, options, streams.replace(reward=reward), penalty=penalty, baseline=baseline
+        )
+        if carries_baseline(function):
+            advantage, baseline = advantage
         keep = jnp.any(streams.mask, axis=1)
         if keep_groups is not None:
             keep = keep_groups(streams.reward, streams.mask, streams.group)
@@ -151,7 +189,7 @@ def make_credit(
         target = None
         if uses_critic:
             target = jnp.where(streams.mask, advantage + streams.value, 0.0)
-        return Credit(advantage, keep, target)
+        return Credit(advantage, keep, target, baseline)
 
     return credit
 

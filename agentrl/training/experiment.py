@@ -7,6 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import ml_collections
+import numpy as np
 from flax import struct
 
 import envs
@@ -15,7 +16,13 @@ from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
 from agentrl.rollout import ROLLOUTS, Rollout
 from agentrl.training import config as configs
-from agentrl.training.credit import Credit, group_metrics, make_credit
+from agentrl.training.credit import (
+    ESTIMATORS,
+    Credit,
+    carries_baseline,
+    group_metrics,
+    make_credit,
+)
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
 
@@ -42,6 +49,7 @@ class TrainState:
     key: the run's key, split at each update. update: i32[], updates done. env_steps: u32[2], turns
     acted so far, as high and low words. rollout: environments in mid-episode. reference: the
     parameters that the policy is pulled towards, those at the end of the warm start; None without.
+    baseline: f32[tasks, roles], what the estimator of the advantages carries; None if nothing.
     """
 
     params: chex.ArrayTree
@@ -52,6 +60,7 @@ class TrainState:
     env_steps: jax.Array
     guard: Guard
     reference: chex.ArrayTree | None = None
+    baseline: jax.Array | None = None
 
 
 class Experiment(NamedTuple):
@@ -62,7 +71,7 @@ class Experiment(NamedTuple):
       weights f32[2] by name.
     warm: as train, for supervised updates on the expert's episodes, of which there are
       `warm_updates` before the others; begin: (TrainState) -> TrainState between the two.
-    batch: (params, rollout state, key) -> (Streams, Rows, Credit) of one update.
+    batch: (params, rollout state, key, baseline) -> (Streams, Rows, Credit) of one update.
     evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
     across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
       which all seeds together would take the longest and copy their caches at each step.
@@ -197,12 +206,13 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     transform = optimizer((config.updates - warm_options["updates"]) * steps, **shape)
     update = make_update(policy, transform, config.loss, **update_options)
     refers = update_options["kl_coefficient"] > 0
+    carries = carries_baseline(ESTIMATORS[config.advantage.name])
     return Experiment(
         env=env,
         env_params=env_params,
         policy=policy,
         rollout=rollout,
-        init=_make_init(policy, rollout, transform, refers),
+        init=_make_init(policy, rollout, transform, refers, carries),
         train=_make_train(rollout, credit, update, config.log_every),
         batch=_make_batch(rollout, credit),
         warm=make_warm_start(
@@ -230,7 +240,7 @@ def _make_policy(config: ml_collections.ConfigDict, env: Any) -> Policy | Langua
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
-def _make_init(policy, rollout, transform, refers) -> Callable[[jax.Array], TrainState]:
+def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Array], TrainState]:
     def init(seed: jax.Array) -> TrainState:
         param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
         params = policy.init(param_key)
@@ -245,6 +255,7 @@ def _make_init(policy, rollout, transform, refers) -> Callable[[jax.Array], Trai
             env_steps=jnp.zeros(2, jnp.uint32),
             guard=Guard(zero, zero, rollout_state, guard_key),
             reference=jax.tree.map(jnp.copy, params) if refers else None,
+            baseline=jnp.zeros((rollout.tasks, rollout.roles)) if carries else None,
         )
 
     return init
@@ -268,16 +279,16 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
             streams, _ = rollout.play(params, keys, key, greedy)
             return play.of_streams(streams)
         mask = config.rollout.mask_illegal
-        actor = play.policy_actor(policy, params, env, env_params, greedy=greedy, mask=mask)
-        return play.play(actor, env, env_params, keys, key)
+        actor = play.policy_actor(policy, params, greedy=greedy, mask=mask)
+        return play.play(actor, env, env_params, keys, key, play.opponent_of(env))
 
     return evaluate
 
 
 def _make_batch(rollout, credit):
-    def batch(params, rollout_state, key):
+    def batch(params, rollout_state, key, baseline=None):
         _, streams, rows, _ = rollout.collect(params, rollout_state, key)
-        return streams, rows, credit(streams)
+        return streams, rows, credit(streams, baseline)
 
     return batch
 
@@ -288,12 +299,13 @@ def _make_train(rollout, credit, update, log_every):
         rollout_state, streams, rows, metrics = rollout.collect(
             state.params, state.rollout, collect_key
         )
+        given = credit(streams, state.baseline)
         params, opt_state, learning, finite = update(
             state.params,
             state.opt_state,
             streams,
             rows,
-            credit(streams),
+            given,
             update_key,
             state.reference,
         )
@@ -301,6 +313,13 @@ def _make_train(rollout, credit, update, log_every):
         if streams.group is not None:
             metrics |= group_metrics(streams)
         rejected = ~finite
+        baseline = state.baseline
+        if baseline is not None:
+            baseline = jnp.where(finite, given.baseline, baseline)
+            for task, role in np.ndindex(baseline.shape):
+                metrics[f"rae_baseline/{task}/{role}"] = jnp.stack(
+                    [baseline[task, role], jnp.ones(())]
+                )
         metrics["rejected_updates"] = jnp.stack([rejected * 1.0, jnp.ones(())])
         guard = Guard(
             in_a_row=jnp.where(rejected, state.guard.in_a_row + 1, 0),
@@ -321,6 +340,7 @@ def _make_train(rollout, credit, update, log_every):
             update=state.update + 1,
             env_steps=jnp.stack([high, low]),
             guard=guard,
+            baseline=baseline,
         )
         return state, metrics
 

@@ -1,0 +1,225 @@
+"""Matches of several agents, a policy in all seats or against others: for self-play."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs
+import envs.vector
+from agentrl.policies.actor_critic import Policy
+from agentrl.rollout.acting import Acted, Rollout, choose, rows_of
+from agentrl.rollout.placement import along_data
+from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
+from agentrl.streams import Streams, to_last_turn
+from envs.game import Game
+
+OPPONENTS = ("self", "random", "expert")
+
+
+def matches(
+    policy: Policy,
+    env: Any,
+    env_params: Any,
+    *,
+    num_groups: int = 64,
+    group_size: int = 1,
+    opponent: str = "self",
+    mask_illegal: bool = True,
+) -> Rollout:
+    """Rollout of num_groups * group_size matches from their start to their end.
+
+    Every agent of every match is a stream, with its seat as role and the match as episode; members
+    of a group start from the same task (the same cards), and streams of one seat of a group are
+    compared with each other. What an agent receives between one of its turns and the next belongs
+    to the earlier one; what it receives before its first turn is lost.
+
+    Args:
+      opponent: "self": the policy plays all seats and learns from all. "random" (legal play) or
+        "expert" (the environment's): the policy has seat i % A of match i, and learns from that.
+      mask_illegal: the policy chooses among legal actions only.
+
+    A policy without memory gets a row for each move; one with memory sees the moves of others too,
+    and gets a row a stream. Streams: N = num_groups * group_size * A, of stream i seat i % A;
+    T = the environment's limit.
+    """
+    if not isinstance(env, Game):
+        raise ValueError(
+            f"rollout 'matches' with {env.name}, which has one agent: use 'episodes' or 'segments'"
+        )
+    if opponent not in OPPONENTS:
+        raise ValueError(f"rollout opponent={opponent!r}: expected one of {', '.join(OPPONENTS)}")
+    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
+        if given < 1:
+            raise ValueError(f"rollout {name}={given}: expected at least 1")
+    turns, seats = int(env_params.max_steps_in_episode), agents(env)
+    remembers = policy.memory(1) is not None
+    looked = looked_at(env, all_look=remembers)
+    count = num_groups * group_size
+    if opponent == "expert":
+        state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
+        try:
+            jax.eval_shape(lambda s: env.expert(s, env_params), state)
+        except NotImplementedError as error:
+            raise ValueError(
+                f"rollout opponent='expert': {error}; use 'self' or 'random'"
+            ) from None
+
+    def theirs(state, seen, key):
+        """The opponent's actions i32[B, S]."""
+        if opponent == "random":
+            return jax.random.categorical(key, jnp.where(seen.legal, 0.0, -jnp.inf))
+        best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
+        if best.ndim == 1:
+            return jnp.broadcast_to(best[:, None], seen.seat.shape)
+        return jnp.take_along_axis(best, seen.seat, axis=1)
+
+    def flat(tree):
+        """[B, S, ...] as [B * S, ...]."""
+        return jax.tree.map(lambda x: x.reshape(count * looked, *x.shape[2:]), tree)
+
+    def collect(params, state, key):
+        task_key, act_key = jax.random.split(key)
+        starts = envs.vector.draw(env, env_params, jax.random.split(task_key, num_groups))
+        first = along_data(jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), starts))
+        memory = policy.memory(count * looked)
+        own = jnp.arange(count, dtype=jnp.int32)[:, None] % seats
+
+        def advance(carry, key):
+            observation, state, memory, running = carry
+            sample_key, other_key, step_key = jax.random.split(key, 3)
+            seen = look(env, env_params, state, observation, all_look=remembers)
+            watched, legal = flat((seen.observation, seen.legal))
+            legal = legal if mask_illegal else None
+            choice, memory = choose(policy, params, memory, watched, legal, sample_key)
+            action = choice.action.reshape(count, looked)
+            mine = jnp.ones(seen.seat.shape, bool)
+            if opponent != "self":
+                mine = seen.seat == own
+                action = jnp.where(mine, action, theirs(state, seen, other_key))
+            mask = running[:, None] & seen.acting & mine
+            observation, state, reward, terminated, truncated, info = envs.vector.step(
+                env, env_params, step_key, state, joint(env, seen.seat, action)
+            )
+            out = {
+                "acted": Acted(watched, legal, *choice, jax.vmap(envs.fingerprint)(watched)),
+                "seat": seen.seat,
+                "mask": mask,
+                "reward": jnp.where(running[:, None], reward, 0.0),
+                "terminated": running & terminated,
+                "truncated": running & truncated,
+                "valid": info["valid"],
+                "won": running[:, None] & info["success"],
+                "offender": jnp.where(running & terminated, info["offender"], -1),
+            }
+            running = running & ~terminated & ~truncated
+            return (observation, state, memory, running), out
+
+        carry = (first.observation, first.state, memory, jnp.ones(count, bool))
+        (observation, last, memory, _), out = jax.lax.scan(
+            advance, carry, jax.random.split(act_key, turns)
+        )
+
+        def of_streams(per_agent):
+            """[T, B, A, ...] as [N, T, ...]."""
+            per_agent = jnp.moveaxis(per_agent, 0, 2)
+            return per_agent.reshape(count * seats, turns, *per_agent.shape[3:])
+
+        def looked_on(values):
+            """Of who was looked at, [T, B * S, ...], as [N, T, ...]."""
+            values = values.reshape(turns, count, looked, *values.shape[2:])
+            return of_streams(jax.vmap(lambda s, v: by_agent(env, s, v))(out["seat"], values))
+
+        def of_match(ended):
+            """An end [T, B] at the last turn of each of its streams."""
+            return to_last_turn(
+                of_streams(jnp.broadcast_to(ended[..., None], (*ended.shape, seats))), mask
+            )
+
+        mask = looked_on(out["mask"].reshape(turns, -1))
+        truncated = of_match(out["truncated"])
+        value = bootstrap = None
+        if policy.has_critic:
+            value = looked_on(out["acted"].value)
+            bootstrap = _last_values(params, memory, observation, mask)
+        collected = Streams(
+            reward=to_last_turn(of_streams(out["reward"]), mask),
+            mask=mask,
+            group=(
+                jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)[:, None] * seats
+                + jnp.arange(seats, dtype=jnp.int32)
+            ).reshape(-1),
+            episode=jnp.repeat(jnp.arange(count, dtype=jnp.int32), seats),
+            role=jnp.tile(jnp.arange(seats, dtype=jnp.int32), count),
+            task=jnp.zeros(count * seats, jnp.int32),
+            anchor=looked_on(out["acted"].anchor),
+            value=value,
+            bootstrap=bootstrap,
+            terminated=of_match(out["terminated"]),
+            truncated=truncated,
+            valid=of_streams(out["valid"]) & mask,
+            success=to_last_turn(of_streams(out["won"]), mask),
+        )
+        start = jnp.zeros((turns, count * looked), bool)
+        rows = rows_of(
+            out["acted"], out["mask"].reshape(turns, -1), start, policy.memory(count * looked)
+        )
+        if not remembers:
+            stream = jnp.arange(count, dtype=jnp.int32)[:, None] * seats + out["seat"]
+            rows = rows.replace(stream=stream.reshape(-1))
+        return state, collected, rows, _finished(collected, out, opponent)
+
+    def _last_values(params, memory, observation, mask):
+        """f32[N, T]: values of the last states, which absorb; read where a limit cut the match."""
+        seen = jax.tree.map(lambda x: x.reshape(count * seats, *x.shape[2:]), observation)
+        _, after, _ = policy.step(params, memory if remembers else None, seen)
+        return jnp.broadcast_to(after[:, None], mask.shape)
+
+    provides = {"reward", "mask", "group", "episode", "role", "task", "anchor"}
+    provides |= {"terminated", "truncated", "valid", "success"}
+    if policy.has_critic:
+        provides |= {"value", "bootstrap"}
+    return Rollout(
+        init=lambda key: None,
+        collect=collect,
+        num_streams=count * seats,
+        turns=turns,
+        units=(num_groups, "config.rollout.num_groups"),
+        provides=frozenset(provides),
+        num_rows=count * looked * (1 if remembers else turns),
+        roles=seats,
+    )
+
+
+def _finished(streams: Streams, out: dict, opponent: str) -> dict[str, chex.Array]:
+    """Totals and weights over the matches; every one has ended. Roles that do not learn are left
+    out by their masks."""
+    matches_played, seats = out["won"].shape[1:]
+    count = jnp.float32(matches_played)
+
+    def mean(x, of=None):
+        weight = count if of is None else jnp.sum(of, dtype=jnp.float32)
+        x = x if of is None else jnp.where(of, x, 0)
+        return jnp.stack([jnp.sum(x, dtype=jnp.float32), weight])
+
+    won = jnp.any(out["won"], axis=0)
+    offended = jnp.any(out["offender"] >= 0, axis=0)
+    cut = jnp.any(out["truncated"], axis=0)
+    plays = jnp.any(streams.mask, axis=1)
+    returns = jnp.sum(streams.reward, axis=1)
+    metrics = {
+        "episode_return": mean(returns, plays),
+        "episode_length": mean(jnp.any(out["mask"], axis=2)),
+        "draw_rate": mean(~jnp.any(won, axis=1) & ~offended & ~cut),
+        "invalid_end_rate": mean(offended),
+        "truncation_rate": mean(cut),
+        "invalid_action_rate": mean(~streams.valid, streams.mask),
+        "success_rate": mean(jnp.any(streams.success, axis=1), plays),
+        "episodes": jnp.stack([count, jnp.float32(1)]),
+    }
+    for seat in range(seats):
+        mine = plays & (streams.role == seat)
+        metrics[f"win_rate/{seat}/{opponent}"] = mean(jnp.any(streams.success, axis=1), mine)
+        metrics[f"return/{seat}/{opponent}"] = mean(returns, mine)
+    return metrics

@@ -1,0 +1,74 @@
+"""Whose move it is: what the agents of B episodes see, and their actions put together again.
+
+Letters besides those of `agentrl.streams`: B episodes, A agents, S of them looked at in a step. In
+a game in turns that is the one to move, S = 1; where all may move at once, or all have to follow
+the game because they remember it, S = A. An environment of one agent has A = S = 1.
+"""
+
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envs.game import Game, TurnGame
+
+
+class Seen(NamedTuple):
+    """What is put before a policy, [B, S] each.
+
+    seat: i32, the agent. observation: [B, S, ...]. legal: bool[B, S, num_actions]. acting: bool,
+    whether the agent moves now; what it would do is not read otherwise.
+    """
+
+    seat: jax.Array
+    observation: chex.ArrayTree
+    legal: jax.Array
+    acting: jax.Array
+
+
+def agents(env: Any) -> int:
+    """A."""
+    return env.num_agents if isinstance(env, Game) else 1
+
+
+def looked_at(env: Any, *, all_look: bool) -> int:
+    """S. all_look: agents follow the turns of others too."""
+    return agents(env) if all_look or not isinstance(env, TurnGame) else 1
+
+
+def look(env: Any, env_params: Any, state: Any, observation: Any, *, all_look: bool) -> Seen:
+    """What agents see in the states [B, ...] with observations [B, ...], of games [B, A, ...]."""
+    legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, env_params)
+    batch = legal.shape[0]
+    if not isinstance(env, Game):
+        observation = jax.tree.map(lambda x: x[:, None], observation)
+        seat = jnp.zeros((batch, 1), jnp.int32)
+        return Seen(seat, observation, legal, jnp.ones((batch, 1), bool))
+    acting = jax.vmap(env.acting, in_axes=(0, None))(state, env_params)
+    if looked_at(env, all_look=all_look) == 1:
+        seat = jax.vmap(env.mover, in_axes=(0, None))(state, env_params)[:, None]
+
+        def of_seat(x):
+            index = seat.reshape(batch, 1, *[1] * (x.ndim - 2))
+            return jnp.take_along_axis(x, index, axis=1)
+
+        observation, legal, acting = jax.tree.map(of_seat, (observation, legal, acting))
+    else:
+        everyone = jnp.arange(env.num_agents, dtype=jnp.int32)
+        seat = jnp.broadcast_to(everyone, (batch, env.num_agents))
+    # For those who do not move anything will do, but a distribution it must be.
+    return Seen(seat, observation, legal | ~acting[..., None], acting)
+
+
+def by_agent(env: Any, seat: jax.Array, values: jax.Array) -> jax.Array:
+    """Values of who was looked at, [B, S, ...], as [B, A, ...]; 0 or False for the others."""
+    places = seat[..., None] == jnp.arange(agents(env))
+    places = places.reshape(*places.shape, *[1] * (values.ndim - 2))
+    chosen = jnp.where(places, values[:, :, None], jnp.zeros((), values.dtype))
+    return jnp.any(chosen, axis=1) if values.dtype == bool else jnp.sum(chosen, axis=1)
+
+
+def joint(env: Any, seat: jax.Array, action: jax.Array) -> jax.Array:
+    """Actions i32[B, S] as the environment takes them: i32[B], or i32[B, A] of games."""
+    return by_agent(env, seat, action) if isinstance(env, Game) else action[:, 0]

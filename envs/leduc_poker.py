@@ -1,0 +1,137 @@
+"""LeducPoker-v1: six cards, two rounds of betting, a public card (two players)."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from envs.game import GameParams, GameState, TurnGame, opening
+from envs.rules import leduc as rules
+
+RANKS = "JQK"
+
+
+@struct.dataclass
+class LeducPokerState(GameState):
+    """hand: that of the rules."""
+
+    hand: rules.State
+
+
+@struct.dataclass
+class LeducPokerParams(GameParams):
+    """max_steps_in_episode: four actions a round, an illegal one before each."""
+
+    max_steps_in_episode: int = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class LeducPoker(TurnGame):
+    """Two seats, two cards each of J, Q, K; `envs.rules.leduc` says how a hand goes.
+
+    deal: "cards": any three of the six cards; "ranks": the ranks of the three cards are equally
+    likely (of those that exist), which makes pairs more frequent: what MARSHAL deals.
+
+    Observation: f32[32]: own rank (3), public rank (3, none before the second round), actions
+    (2 rounds of 4 times fold, call, raise), whether one is seat 0, whether there is a raise to
+    call. Actions: 0 fold (illegal with nothing to call), 1 call or check, 2 raise. Reward: chips
+    won, at the end. Expert: raises pairs and kings, calls with queens, and with jacks if it costs
+    nothing; better than random, not an equilibrium.
+
+    The hands are OpenSpiel's leduc_poker.
+    """
+
+    deal: str = "cards"
+
+    costly_reset: ClassVar[bool] = False
+    wordings: ClassVar[str] = "envs.wordings.leduc_poker"
+
+    def __post_init__(self):
+        if self.deal not in ("cards", "ranks"):
+            raise ValueError(f"LeducPoker deal={self.deal!r}: expected 'cards' or 'ranks'")
+
+    @property
+    def default_params(self) -> LeducPokerParams:
+        """TextArena's for illegal actions."""
+        return LeducPokerParams()
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """OpenSpiel's order."""
+        return ("fold", "call", "raise")
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """A vector."""
+        return (32,)
+
+    def initial(self, key: jax.Array, params: LeducPokerParams) -> LeducPokerState:
+        """Three cards."""
+        if self.deal == "cards":
+            cards = jax.random.permutation(key, rules.NUM_CARDS)[:3]
+        else:
+            # 24 triples of ranks: all 27 but three of a kind. The second of a rank is its odd card.
+            triples = [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
+            triples = jnp.array([t for t in triples if len(set(t)) > 1])
+            ranks = triples[jax.random.randint(key, (), 0, len(triples))]
+            again = jnp.array([False, ranks[1] == ranks[0], jnp.any(ranks[:2] == ranks[2])])
+            cards = 2 * ranks + again
+        return LeducPokerState(**opening(), hand=rules.initial(cards))
+
+    def mover(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
+        """Seat 0 opens both rounds."""
+        return rules.player(state.hand)
+
+    def legal(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
+        """Fold to a raise only; at most two raises a round."""
+        return rules.legal(state.hand)
+
+    def transition(
+        self, key: jax.Array, state: LeducPokerState, action: jax.Array, params: LeducPokerParams
+    ) -> tuple[LeducPokerState, jax.Array]:
+        """An action of the hand."""
+        hand = rules.play(state.hand, action)
+        return state.replace(hand=hand), rules.returns(hand).astype(jnp.float32)
+
+    def observe_as(
+        self, state: LeducPokerState, agent: jax.Array, params: LeducPokerParams
+    ) -> jax.Array:
+        """One's own card, the public one when it is, and what was done."""
+        hand = state.hand
+        public = jnp.where(hand.round > 0, jax.nn.one_hot(hand.cards[2] // 2, 3), 0.0)
+        taken = hand.actions[..., None] == jnp.arange(3)
+        facts = [
+            jax.nn.one_hot(hand.cards[agent] // 2, 3),
+            public,
+            taken.reshape(-1).astype(jnp.float32),
+            (agent == 0)[None].astype(jnp.float32),
+            (hand.paid[0] != hand.paid[1])[None].astype(jnp.float32),
+        ]
+        return jnp.concatenate(facts)
+
+    def is_over(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
+        """Folded, or both rounds called."""
+        return rules.terminal(state.hand)
+
+    def won(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
+        """Who has won chips."""
+        return rules.returns(state.hand) > 0
+
+    def expert(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
+        """By what one holds."""
+        hand = state.hand
+        card = hand.cards[rules.player(hand)] // 2
+        pair = (hand.round > 0) & (card == hand.cards[2] // 2)
+        legal = rules.legal(hand)
+        strong = (pair | (card == 2)) & legal[rules.RAISE]
+        weak = ~pair & (card == 0) & legal[rules.FOLD]
+        return jnp.where(strong, rules.RAISE, jnp.where(weak, rules.FOLD, rules.CALL))
+
+    def render(self, state: LeducPokerState, params: LeducPokerParams) -> str:
+        """All three cards and what was done."""
+        hand = state.hand
+        cards = " ".join(RANKS[c // 2] for c in hand.cards)
+        done = "/".join("".join("fcr"[a] for a in row if a >= 0) for row in hand.actions)
+        return f"{cards} {done}"

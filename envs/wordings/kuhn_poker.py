@@ -1,0 +1,69 @@
+"""Kuhn poker in words: one's card, what was done, and what may be done."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from envs.kuhn_poker import RANKS, KuhnPoker
+from envs.rules import kuhn as rules
+from envs.text import Lexicon, View, template
+
+RULES = (
+    "You are playing Kuhn poker with the cards J, Q and K. Both pay one chip and get a card. You "
+    "may check or bet one chip more; to a bet you call or fold. The higher card wins the pot."
+)
+
+
+def _names(lexicon: Lexicon, form: str) -> np.ndarray:
+    """Fragments of pass and bet, i32[2, 2]: before and after a bet."""
+    words = (("check", "fold"), ("bet", "call"))
+    return np.array([[lexicon(form.format(w)) for w in pair] for pair in words], np.int32)
+
+
+def _facing_bet(state) -> jnp.ndarray:
+    """Whether a bet of this hand waits for an answer, as an index."""
+    return jnp.any(state.actions == rules.BET).astype(jnp.int32)
+
+
+def compact(env: KuhnPoker) -> View:
+    """The card, chips so far where there are several hands, then every action of the hand."""
+    lexicon = Lexicon()
+    names = _names(lexicon, "{}")
+    cards = lexicon.table(RANKS)[0]
+    space, hand = lexicon(" "), lexicon(" hand ")
+    counts = np.array([lexicon(str(n)) for n in range(1, env.rounds + 1)], np.int32)
+    most = env.rounds * (2 if env.pot_grows else 1)
+    chips = np.array([lexicon(f" {n:+d}") for n in range(-most, most + 1)], np.int32)
+
+    def describe(state, params, agent):
+        last = jnp.minimum(state.round, env.rounds - 1)
+        card = cards + state.cards[last, agent]
+        before = jnp.cumsum(state.actions == rules.BET) - (state.actions == rules.BET)
+        taken = state.actions >= 0
+        name = jnp.asarray(names)[jnp.maximum(state.actions, 0), (before > 0).astype(jnp.int32)]
+        done = jnp.stack([jnp.full(4, space), name], axis=1)
+        done = jnp.where(taken[:, None], done, 0).reshape(-1)
+        if env.rounds == 1:
+            return jnp.append(card, done)
+        told = jnp.stack(
+            [hand, jnp.asarray(counts)[last], jnp.asarray(chips)[state.chips[agent] + most]]
+        )
+        return jnp.concatenate([card[None], told, done])
+
+    def slots(state, params, agent):
+        now = jnp.asarray(names)[:, _facing_bet(state)]
+        return {"pass": now[:1, None], "bet": now[1:, None]}
+
+    extra = 0 if env.rounds == 1 else 3
+    return View(
+        lexicon=lexicon,
+        describe=describe,
+        templates=(template(lexicon, "{pass}"), template(lexicon, "{bet}")),
+        slots=slots,
+        max_fragments=1 + extra + 8,
+        max_bytes=1 + 24 + (6 + 2 * len(str(2 * most)) + 2 if extra else 0),
+        max_command_bytes=5,
+        rules=f"{RULES} Commands: check, bet, call, fold.",
+    )
+
+
+WORDINGS = {"compact": compact}

@@ -1,0 +1,153 @@
+"""Kuhn and Leduc poker: recorded games, what is hidden, the experts, the deals."""
+
+import functools
+import itertools
+import pathlib
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.text import join
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import recorded  # noqa: E402
+
+KEY = jax.random.key(0)
+NAMES = {"check": 0, "fold": 0, "bet": 1, "call": 1}
+
+
+@functools.cache
+def compiled(env):
+    return jax.jit(env.step_env)
+
+
+def replay(game, rounds, reward, **params_of):
+    """(total rewards, last state, env, params) of a recorded game, its states compared."""
+    env, params = envs.make(
+        "KuhnPoker-v1", rounds=rounds, opener=1, pot_grows=False, reward=reward, **params_of
+    )
+    _, state = env.reset(KEY, params)
+    cards = np.array(state.cards)
+    for seen in [game["initial_state"], *(step["state"] for step in game["steps"])]:
+        if seen["round"] <= rounds:
+            cards[seen["round"] - 1] = seen["cards"]
+    state = state.replace(cards=jnp.asarray(cards))
+    step_of, total, legal = compiled(env), np.zeros(2), game["initial_state"]["legal"]
+    for step in game["steps"]:
+        assert int(env.mover(state, params)) == step["player"]
+        found = re.search(
+            r"\[(check|bet|call|fold)\]", recorded.wrapped(step["action"]), re.IGNORECASE
+        )
+        said = found[1].lower() if found else None
+        action = NAMES[said] if said in legal else -1
+        if "parser_actions" in step and step["action"] not in step["parser_actions"]:
+            action = -1
+        _, state, reward_now, terminated, _ = step_of(KEY, state, jnp.int32(action), params)
+        total += reward_now
+        assert bool(terminated) == step["done"]
+        now = step["state"]
+        if not step["done"]:
+            if "next_player" in step:
+                assert int(env.mover(state, params)) == step["next_player"]
+                assert int(state.errors) == step["error_count"]
+                assert int(state.round) == now["round"] - 1
+                # What a hand's antes have taken is not in our count.
+                np.testing.assert_array_equal(np.asarray(state.chips), np.add(now["chips"], 1))
+            legal = now["legal"] if isinstance(now["legal"], list) else ["check", "bet"]
+    return total, state, env, params
+
+
+@pytest.mark.parametrize(("env_id", "rounds"), [("KuhnPoker-v0", 3), ("KuhnPoker-v0-short", 5)])
+def test_textarenas_games(env_id, rounds):
+    for game in recorded.games("textarena", env_id):
+        total, state, *_ = replay(game, rounds, "most_chips")
+        assert total.tolist() == game["rewards"]
+        lost_by_error = any(told["invalid_move"] for told in game["game_info"].values())
+        assert (int(state.offender) >= 0) == lost_by_error
+
+
+def test_spirals_games():
+    fewer = 0
+    for game in recorded.games("spiral", "KuhnPoker-v1"):
+        total, state, env, params = replay(
+            game,
+            5,
+            "last_round",
+            illegal_allowance=0,
+            illegal_reward=-1.5,
+            illegal_other_reward=0.5,
+        )
+        assert total.tolist() == game["spiral_rewards"]
+        if int(state.offender) < 0:
+            winner = int(np.argmax(total))
+            assert env.is_success(state, params)[winner]
+            fewer += int(state.chips[winner]) < int(state.chips[1 - winner])
+    # The winner of the last hand wins the game, whatever went before.
+    assert fewer > 0
+
+
+@pytest.mark.parametrize("name", ["KuhnPoker-v1", "LeducPoker-v1"])
+def test_nobody_sees_the_others_card(name):
+    env, params = envs.make(name)
+    _, state = env.reset(KEY, params)
+    for cards in itertools.permutations(range(3)):
+        if name == "KuhnPoker-v1":
+            changed = state.replace(cards=jnp.array([cards[:2]]))
+        else:
+            hand = state.hand._replace(cards=2 * jnp.array(cards))
+            changed = state.replace(hand=hand)
+        for agent in range(2):
+            seen = np.asarray(env.observe(changed, params))[agent]
+            assert seen[:3].argmax() == cards[agent]
+            # The rest of what is seen before the first action does not depend on the deal.
+            np.testing.assert_array_equal(
+                seen[3:], np.asarray(env.observe(state, params))[agent, 3:]
+            )
+            said = join(env.view.lexicon, np.asarray(env.view.describe(changed, params, agent)))
+            assert said == "JQK"[cards[agent]]
+
+
+def test_kuhn_pays_what_is_bet():
+    env, params = envs.make("KuhnPoker-v1")
+    _, state = env.reset(KEY, params)
+    state = state.replace(cards=jnp.array([[0, 2]]))
+    for actions, chips in (
+        ((0, 0), [-1, 1]),
+        ((0, 1, 0), [-1, 1]),
+        ((0, 1, 1), [-2, 2]),
+        ((1, 0), [1, -1]),
+        ((1, 1), [-2, 2]),
+    ):
+        now, total = state, np.zeros(2)
+        for action in actions:
+            _, now, reward, terminated, _ = env.step_env(KEY, now, jnp.int32(action), params)
+            total += reward
+        assert bool(terminated) and total.tolist() == chips
+
+
+def test_leduc_deals():
+    for deal, pairs in (("cards", 1 / 5), ("ranks", 6 / 24)):
+        env, params = envs.make("LeducPoker-v1", deal=deal)
+        keys = jax.random.split(KEY, 4000)
+        cards = np.asarray(jax.vmap(env.initial, (0, None))(keys, params).hand.cards)
+        assert all(len(set(row)) == 3 for row in cards.tolist())
+        same = (cards[:, 0] // 2 == cards[:, 1] // 2).mean()
+        assert abs(same - pairs) < 4 * np.sqrt(pairs * (1 - pairs) / len(cards))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": 0}, "expected at least 1 round"),
+        ({"opener": 2}, "seat 0 or 1"),
+        ({"reward": "pot"}, "expected one of chips, most_chips, last_round"),
+    ],
+)
+def test_options_that_do_not_exist(options, message):
+    with pytest.raises(ValueError, match=message):
+        envs.make("KuhnPoker-v1", **options)
