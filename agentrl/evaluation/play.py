@@ -42,8 +42,10 @@ def task_keys(seed: int, episodes: int) -> jax.Array:
     return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x5EED), episodes)
 
 
-def of_streams(streams: Streams) -> Outcomes:
-    """Outcomes of whole episodes, a stream each."""
+def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
+    """Outcomes of whole episodes, a stream each; of matches those of seat i % A of match i."""
+    match = jnp.arange(streams.mask.shape[0] // seats)
+    streams = jax.tree.map(lambda x: x[match * seats + match % seats], streams)
     return Outcomes(
         jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1),
         jnp.sum(streams.mask, axis=1, dtype=jnp.int32),

@@ -52,7 +52,9 @@ def conversation(
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
-    Streams: N = num_groups * group_size, T = max_turns.
+    Streams: N = num_groups * group_size, T = max_turns. In a game in turns the policy plays all A
+    seats, each turn read by itself (context="window", history=0): N is A times as many, of stream i
+    seat i % A. For evaluation it has seat i % A of match i, against random legal play.
     """
     check_anchor(anchor)
     for name, given in (("num_groups", num_groups), ("group_size", group_size)):
@@ -78,7 +80,7 @@ def conversation(
             f"rollout horizons={horizons}, horizon_every={horizon_every}: set both (horizon_every "
             "to 1 or more collections), or neither"
         )
-    streams = num_groups * group_size
+    streams = num_groups * group_size * talk.seats
 
     def horizon_of(collections: jax.Array) -> jax.Array | None:
         if not horizons:
@@ -110,11 +112,15 @@ def conversation(
         return rows(transcript, turns)
 
     def play(params, task_keys, key, greedy):
-        transcript, turns, bootstrap = talk.run(params, starts(task_keys), key, greedy=greedy)
+        transcript, turns, bootstrap = talk.run(
+            params, starts(task_keys), key, greedy=greedy, random_others=talk.seats > 1
+        )
         return streams_of(turns, None, bootstrap), rows(transcript, turns)
 
     provides = {"reward", "mask", "group", "episode", "anchor", "cost", "well_formed"}
     provides |= {"terminated", "truncated", "valid", "success"}
+    if talk.seats > 1:
+        provides |= {"role", "task"}
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
     return Rollout(
@@ -124,7 +130,9 @@ def conversation(
         turns=talk.turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
-        num_rows=streams if context == "whole" else streams * talk.turns,
+        # A turn of a game is one seat's.
+        num_rows=streams if context == "whole" else streams // talk.seats * talk.turns,
+        roles=talk.seats,
         demonstrate=demonstrate,
         play=play,
     )

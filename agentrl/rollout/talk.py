@@ -17,7 +17,11 @@ from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.turns import Turns
+from envs.mover import of_one_agent, seat_of, seats
 from envs.text import parse
+
+# Folded into the key of a step for the moves of random others; a turn has fewer actions.
+_DRAW = 1000
 
 
 class Talk:
@@ -37,8 +41,19 @@ class Talk:
         context_tokens: int | None,
         anchor: str,
     ):
-        """Sizes follow from the environment's view and the policy's codec; see `conversation`."""
+        """Sizes follow from the environment's view and the policy's codec; see `conversation`.
+
+        A game in turns is played as whose turn it is meets it: all seats by the same policy, each
+        reading what it may see.
+        """
+        env = of_one_agent(env)
         self.policy, self.env, self.env_params = policy, env, env_params
+        self.seats = seats(env)
+        if self.seats > 1 and (context != "window" or history != 0):
+            raise ValueError(
+                f"rollout context={context!r}, history={history} with {env.name}: of games each "
+                "turn is read by itself; use context='window' and history=0"
+            )
         self.anchor = anchor
         codec, view = policy.codec, env.view
         limit = int(env_params.max_steps_in_episode)
@@ -83,12 +98,15 @@ class Talk:
         horizon: jax.Array | int | None = None,
         expert: bool = False,
         greedy: bool = False,
+        random_others: bool = False,
     ) -> tuple[Transcript, Turns, jax.Array | None]:
         """Plays episodes from start states [B, ...]: (transcript, turns, bootstrap).
 
         bootstrap: f32[B], the critic's value of what followed an episode's last turn; None without
         a critic. horizon: turns that an episode may take. expert: replies say the command of the
         environment's expert; params are not read. greedy: the most likely token each time.
+        random_others: in a game, the policy has seat b % A of match b only; the others play any
+        legal action, in turns that are masked out.
         """
         batch = jax.tree.leaves(state)[0].shape[0]
         horizon = self.turns if horizon is None else horizon
@@ -120,9 +138,15 @@ class Talk:
                 transcript, t, said.tokens, jnp.where(running, said.length, 0)
             )
             anchor = self._anchor(state, text)
-            state, out = self._act(state, said, step_key, running)
+            seat = jax.vmap(seat_of, in_axes=(None, 0, None))(self.env, state, self.env_params)
+            mine = jnp.ones(batch, bool)
+            if random_others:
+                mine = seat == jnp.arange(batch) % self.seats
+            state, out = self._act(state, said, step_key, running, mine)
             out = Turns(
-                mask=running,
+                running=running,
+                mask=running & mine,
+                seat=seat,
                 length=said.length,
                 ended=said.ended,
                 logp=said.logp,
@@ -157,9 +181,9 @@ class Talk:
             going, body, (jnp.int32(0), first, turns)
         )
         # Whoever has not ended was cut by the horizon or by a full context.
-        ended = jnp.any(turns.mask & (turns.terminated | turns.truncated), axis=0)
-        acted = jnp.sum(turns.mask, axis=0, dtype=jnp.int32)
-        is_last = turns.mask & (jnp.arange(self.turns)[:, None] == acted - 1)
+        ended = jnp.any(turns.running & (turns.terminated | turns.truncated), axis=0)
+        acted = jnp.sum(turns.running, axis=0, dtype=jnp.int32)
+        is_last = turns.running & (jnp.arange(self.turns)[:, None] == acted - 1)
         turns = turns.replace(truncated=turns.truncated | (is_last & ~ended))
         bootstrap = None
         if criticised:
@@ -258,8 +282,11 @@ class Talk:
             cache=None,
         )
 
-    def _act(self, state, said: Generated, key, running) -> tuple[chex.ArrayTree, dict]:
-        """Parses the replies and steps the environment with their commands."""
+    def _act(self, state, said: Generated, key, running, mine) -> tuple[chex.ArrayTree, dict]:
+        """Parses the replies and steps the environment with their commands.
+
+        Where it is not the policy's turn (mine bool[B]), with a random legal action.
+        """
         env, params, policy = self.env, self.env_params, self.policy
 
         def read(state, tokens, length):
@@ -269,11 +296,23 @@ class Talk:
         parsed = jax.vmap(read)(state, said.tokens, said.length)
         lists = policy.grammar.name == "answer"
         batch = running.shape[0]
-        reward, going = jnp.zeros(batch), running
-        legal = jnp.ones(batch, bool)
-        terminated = truncated = success = jnp.zeros(batch, bool)
+        shape = (batch,) if self.seats == 1 else (batch, self.seats)
+        reward, going = jnp.zeros(shape), running
+        legal, success = jnp.ones(batch, bool), jnp.zeros(shape, bool)
+        terminated = truncated = jnp.zeros(batch, bool)
+
+        def by_seat(flags):
+            """Flags [B] beside values [B] or [B, A]."""
+            return flags.reshape(batch, *[1] * (len(shape) - 1))
+
         for i in range(policy.grammar.max_actions):
             action = parsed.actions[:, i]
+            if self.seats > 1:
+                any_legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, params)[:, 0]
+                drawn = jax.random.categorical(
+                    jax.random.fold_in(key, _DRAW + i), jnp.where(any_legal, 0.0, -jnp.inf)
+                )
+                action = jnp.where(mine, action, drawn)
             runs = going & (action >= 0) if lists else going
             _, following, gained, ends, cuts, info = envs.vector.step(
                 env, params, jax.random.fold_in(key, i), state, action
@@ -285,11 +324,12 @@ class Talk:
                 following,
                 state,
             )
-            reward = reward + jnp.where(runs, gained, 0.0)
+            reward = reward + jnp.where(by_seat(runs), gained, 0.0)
             terminated = terminated | (runs & ends)
             truncated = truncated | (runs & cuts)
-            success = success | (runs & info["success"])
-            legal = legal & (info["valid"] | ~runs)
+            success = success | (by_seat(runs) & info["success"])
+            valid = info["valid"] if self.seats == 1 else jnp.all(info["valid"], axis=1)
+            legal = legal & (valid | ~runs)
             going = going & ~(runs & (ends | cuts))
         return state, {
             "well_formed": running & parsed.valid_format & said.ended,
@@ -299,4 +339,5 @@ class Talk:
             "terminated": terminated,
             "truncated": truncated,
             "success": success,
+            "offender": jnp.where(terminated, info.get("offender", -1), -1),
         }

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.rollout.contexts import REPLIED, Layout, Transcript
-from agentrl.streams import Rows, Streams
+from agentrl.streams import Rows, Streams, to_last_turn
 
 # Entropy is shown for these turns, where they exist: it often falls turn by turn.
 _SHOWN_TURNS = (1, 2, 4, 8, 16)
@@ -15,16 +15,22 @@ _SHOWN_TURNS = (1, 2, 4, 8, 16)
 class Turns:
     """What happened in each turn of B episodes; T turns, G reply tokens, V tokens in all.
 
-    mask: bool[T, B], the episode was running. Everything else is read only where it is True.
+    running: bool[T, B], the episode went on. mask: and the turn was the policy's: everything else
+    is read only there, but for rewards and ends, which count for all seats of a game.
+    seat: i32[T, B], whose turn it was.
     length: i32[T, B], tokens of the reply, the end token counted; ended: it wrote the end token.
     logp, entropy: f32[T, B, G]. kept: bool[T, B, G, V] or None, tokens that could be drawn.
     value: f32[T, B]. anchor: u32[T, B, 2]. cut: bool[T, B], the observation was too long to be read
     whole.
     well_formed, known, valid: bool[T, B]: keeps the grammar; names commands; both, and all of them
-    were legal. reward f32, terminated, truncated, success bool: of the environment.
+    were legal. reward f32, terminated, truncated, success bool: of the environment; reward and
+    success of games are [T, B, A]. offender: i32[T, B], the seat whose illegal action has ended a
+    game; -1 otherwise.
     """
 
+    running: jax.Array
     mask: jax.Array
+    seat: jax.Array
     length: jax.Array
     ended: jax.Array
     logp: jax.Array
@@ -40,12 +46,17 @@ class Turns:
     terminated: jax.Array
     truncated: jax.Array
     success: jax.Array
+    offender: jax.Array
 
 
 def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | None) -> Streams:
-    """The streams of B episodes. bootstrap: f32[B], the critic's value of what followed, or None
-    without a critic.
+    """The streams of B episodes, or of the A seats of B matches: stream b * A + seat.
+
+    group: i32[B]; the streams of one seat are compared. bootstrap: f32[B], the critic's value of
+    what followed, or None without a critic.
     """
+    if turns.reward.ndim == 3:
+        return _streams_of_seats(turns, group, bootstrap)
     mask = turns.mask.T
 
     def column(x):
@@ -66,6 +77,54 @@ def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | Non
         success=column(turns.success),
         well_formed=column(turns.well_formed),
         cost=column(turns.length).astype(jnp.float32),
+    )
+
+
+def _streams_of_seats(
+    turns: Turns, group: jax.Array | None, bootstrap: jax.Array | None
+) -> Streams:
+    length, batch, seats = turns.reward.shape
+
+    def by_stream(x):
+        """[T, B, A, ...] as [N, T, ...]."""
+        return jnp.moveaxis(x, 0, 2).reshape(batch * seats, length, *x.shape[3:])
+
+    def of_mover(x):
+        """What was its turn's, [T, B, ...], as [N, T, ...]."""
+        mine = turns.mask[..., None] & (turns.seat[..., None] == jnp.arange(seats))
+        mine = mine.reshape(*mine.shape, *[1] * (x.ndim - 2))
+        return by_stream(jnp.where(mine, x[:, :, None], jnp.zeros((), x.dtype)))
+
+    mask = of_mover(jnp.ones((length, batch), bool))
+
+    def of_all(x):
+        """What a turn brought to all seats, at the last turn that each had taken."""
+        x = jnp.broadcast_to(x[..., None], turns.reward.shape) if x.ndim == 2 else x
+        x = jnp.where(turns.running[..., None], x, jnp.zeros((), x.dtype))
+        return to_last_turn(by_stream(x), mask)
+
+    everyone = jnp.arange(seats, dtype=jnp.int32)
+    has_critic = bootstrap is not None
+    if has_critic:
+        # No more than the sign of what follows is known of the seat that does not move next: a
+        # match that a limit cuts is worth nothing to anybody.
+        bootstrap = jnp.zeros((batch * seats, 1))
+    return Streams(
+        mask=mask,
+        reward=of_all(turns.reward),
+        group=None if group is None else (group[:, None] * seats + everyone).reshape(-1),
+        episode=jnp.repeat(jnp.arange(batch, dtype=jnp.int32), seats),
+        role=jnp.tile(everyone, batch),
+        task=jnp.zeros(batch * seats, jnp.int32),
+        anchor=of_mover(turns.anchor),
+        value=of_mover(turns.value) if has_critic else None,
+        bootstrap=jnp.broadcast_to(bootstrap, mask.shape) if has_critic else None,
+        terminated=of_all(turns.terminated),
+        truncated=of_all(turns.truncated),
+        valid=of_mover(turns.valid),
+        success=of_all(turns.success),
+        well_formed=of_mover(turns.well_formed),
+        cost=of_mover(turns.length).astype(jnp.float32),
     )
 
 
@@ -99,10 +158,13 @@ def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> 
     if turns.kept is not None:
         # Positions that were not drawn have nothing cut: their logits stay finite.
         kept = at_replies(turns.kept) | ~written[..., None]
+    owner = stream
+    if turns.reward.ndim == 3:
+        owner = stream * turns.reward.shape[2] + turns.seat[own, stream]
     return Rows(
         tokens=composed.tokens,
         loss_mask=written,
-        stream=stream,
+        stream=owner,
         turn=composed.turn,
         behaviour_logp=jnp.where(written, at_replies(turns.logp), 0.0),
         span=composed.kind,
@@ -121,11 +183,13 @@ def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, j
     behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
     """
     mask = turns.mask
-    count = jnp.float32(mask.shape[1])
+    matches = jnp.float32(mask.shape[1])
     acted = jnp.sum(mask, dtype=jnp.float32)
+    plays = jnp.any(streams.mask, axis=1)
+    count = jnp.sum(plays, dtype=jnp.float32)
 
     def per_episode(x):
-        return jnp.stack([jnp.sum(x.astype(jnp.float32)), count])
+        return jnp.stack([jnp.sum(jnp.where(plays, x.astype(jnp.float32), 0.0)), count])
 
     def per_turn(x):
         return jnp.stack([jnp.sum(jnp.where(mask, x, 0), dtype=jnp.float32), acted])
@@ -146,11 +210,23 @@ def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, j
         "observation_cut_rate": per_turn(turns.cut),
         "behaviour_entropy": jnp.stack([jnp.sum(entropy), jnp.sum(tokens)]),
         "tokens": jnp.stack([jnp.sum(tokens), jnp.float32(1)]),
-        "episodes": jnp.stack([count, jnp.float32(1)]),
+        "episodes": jnp.stack([matches, jnp.float32(1)]),
     }
     for turn in _SHOWN_TURNS:
         if turn <= mask.shape[0]:
             out[f"entropy/turn_{turn}"] = jnp.stack([entropy[turn - 1], tokens[turn - 1]])
     if has_success:
-        out["success_rate"] = per_episode(jnp.any(streams.success, axis=1))
+        success = jnp.any(streams.success, axis=1)
+        out["success_rate"] = per_episode(success)
+        if streams.role is not None:
+            seats = turns.reward.shape[2]
+            offended = jnp.any(turns.running & (turns.offender >= 0), axis=0)
+            cut = jnp.any(turns.running & turns.truncated, axis=0)
+            won = jnp.any(success.reshape(-1, seats), axis=1)
+            out["invalid_end_rate"] = jnp.stack([jnp.sum(offended) * 1.0, matches])
+            out["draw_rate"] = jnp.stack([jnp.sum(~won & ~offended & ~cut) * 1.0, matches])
+            for seat in range(seats):
+                mine = plays & (streams.role == seat)
+                number = jnp.sum(mine, dtype=jnp.float32)
+                out[f"win_rate/{seat}/self"] = jnp.stack([jnp.sum(success & mine) * 1.0, number])
     return out

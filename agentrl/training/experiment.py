@@ -277,7 +277,7 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
     def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
         if rollout.play is not None:
             streams, _ = rollout.play(params, keys, key, greedy)
-            return play.of_streams(streams)
+            return play.of_streams(streams, rollout.roles)
         mask = config.rollout.mask_illegal
         actor = play.policy_actor(policy, params, greedy=greedy, mask=mask)
         return play.play(actor, env, env_params, keys, key, play.opponent_of(env))
