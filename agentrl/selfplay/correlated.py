@@ -86,7 +86,8 @@ def max_gini(
     alpha = np.zeros(len(norm))
     y, alpha[used] = _project(root, cone[used] / norm[used, None])
     total = root @ y
-    # Any distribution has at least the angle of a pure strategy to the target.
+    # total = |y|^2, and a projection is as long as the target's part along any ray of the cone: at
+    # least min(weight), that of a pure strategy, unless there is nothing but 0 in the cone.
     if total < 0.5 * np.min(weight):
         raise ValueError(
             f"no equilibrium with epsilon={epsilon}: the smallest is "

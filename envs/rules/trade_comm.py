@@ -59,7 +59,7 @@ def legal(state: State, num_items: int) -> jax.Array:
 def play(state: State, action: jax.Array) -> State:
     """The game after a legal action i32[] of the seat whose turn it is."""
     now = jnp.arange(4) == num_acted(state)
-    return state._replace(actions=jnp.where(now, action, state.actions))
+    return state._replace(actions=jnp.where(now, action, state.actions).astype(jnp.int32))
 
 
 def returns(state: State, num_items: int) -> jax.Array:
