@@ -65,6 +65,19 @@ def test_reference_values_and_nash_conv(name):
         np.testing.assert_allclose(gains, VECTORS[f"{key}/player_improvements"][i], atol=2e-7)
 
 
+@pytest.mark.parametrize(
+    "key, name, options",
+    [("kuhn3", "KuhnPoker-v1", {"players": 3}), ("trade_comm_2", "TradeComm-v1", {"num_items": 2})],
+)
+def test_three_players_and_common_interest(key, name, options):
+    policy = VECTORS[f"{key}/policy"]
+    assert selfplay.infostates(name, **options) == tuple(VECTORS[f"{key}/infostate"].tolist())
+    nash_conv = selfplay.nash_conv(name, policy, **options)
+    assert nash_conv == pytest.approx(float(VECTORS[f"{key}/nash_conv"]), abs=1e-12)
+    returns = selfplay.expected_returns(name, policy, **options)
+    np.testing.assert_allclose(returns, VECTORS[f"{key}/value"], atol=1e-12)
+
+
 @pytest.mark.parametrize("name", GAMES)
 def test_float32_in_the_graph_is_within_1e_6(name):
     form, key = sequence_form(name), GAMES[name]
