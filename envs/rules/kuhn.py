@@ -59,7 +59,7 @@ def legal(state: State) -> jax.Array:
 def play(state: State, action: jax.Array) -> State:
     """The hand after a legal action i32[] of the seat whose turn it is."""
     now = jnp.arange(state.actions.shape[0]) == num_acted(state)
-    return state._replace(actions=jnp.where(now, action, state.actions))
+    return state._replace(actions=jnp.where(now, action, state.actions).astype(jnp.int32))
 
 
 def has_bet(state: State) -> jax.Array:

@@ -84,7 +84,7 @@ def play(state: State, action: jax.Array) -> State:
     ends = (action == CALL) & (acted > 0)
     return State(
         state.cards,
-        jnp.where(now, action, state.actions),
+        jnp.where(now, action, state.actions).astype(jnp.int32),
         jnp.where(pays, stake, state.paid).astype(jnp.int32),
         state.round + ends.astype(jnp.int32),
         jnp.where(action == FOLD, seat, state.folded).astype(jnp.int32),

@@ -1,0 +1,160 @@
+"""The sequence form of a tabular game: values, best responses and NashConv as dense sweeps.
+
+A *sequence* is an information state and an action there, or a player's empty sequence. With perfect
+recall a player's chance of playing a way through the game is one number a sequence, the realisation
+plan x(I, a) = x(parent(I)) pi(a | I), and each end z of the game is reached with chance's
+probability times the product of one entry a player:
+
+  u_p = sum_z payoff[z, p] prod_q x_q(sequence of q at z).
+
+So the game tree shrinks to a list of ends and to one small forest of information states a player,
+and everything below is a gather, a product, a segment sum and a sweep as deep as a player has
+moves. All functions are pure, run inside jit (the form is static), may be vmapped over policies and
+are differentiable in the policy.
+
+Koller, Megiddo, von Stengel (1996), https://doi.org/10.1006/game.1996.0051; von Stengel (1996),
+https://doi.org/10.1006/game.1996.0050.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SequenceForm:
+    """A game of N players with I information states (of all players), A actions and Z ends.
+
+    Sequence I_row * A + a is action a in that row; I * A + p is the empty sequence of player p.
+    Policies and plans are tables [I, A]: the rows of all players in one.
+
+    infostates: I strings, the players' one after another.
+    player: i32[I], who acts there; legal: bool[I, A].
+    parent: i32[I], the player's own sequence that leads there.
+    levels: rows by the number of own actions before, i32[rows] each.
+    sequences: i32[Z, N], every player's last sequence; ends with the same ones are one.
+    payoff: f64[Z, N], what each player wins times chance's probability.
+    states: for each row one state of the rules in which it is seen, arrays [I, ...].
+    """
+
+    infostates: tuple[str, ...]
+    player: np.ndarray
+    legal: np.ndarray
+    parent: np.ndarray
+    levels: tuple[np.ndarray, ...]
+    sequences: np.ndarray
+    payoff: np.ndarray
+    states: Any
+
+    @property
+    def num_players(self) -> int:
+        """N."""
+        return self.sequences.shape[1]
+
+
+class BestResponses(NamedTuple):
+    """policy [I, A], each player's best response in its rows; value [N], what it earns."""
+
+    policy: jax.Array
+    value: jax.Array
+
+
+def uniform(form: SequenceForm) -> np.ndarray:
+    """The policy that plays all legal actions alike, f64[I, A]."""
+    return form.legal / form.legal.sum(1, keepdims=True)
+
+
+def plan(form: SequenceForm, policy: jax.Array) -> jax.Array:
+    """Realisation plan [I, A] of a policy [I, A]: x(I, a) = x(parent(I)) pi(a | I)."""
+    states, actions = form.legal.shape
+    parent = np.minimum(form.parent, states * actions - 1)
+    root = form.parent >= states * actions
+    own = jnp.ones(states, policy.dtype)
+    for _ in form.levels[1:]:
+        own = jnp.where(root, 1.0, (policy * own[:, None]).reshape(-1)[parent])
+    return policy * own[:, None]
+
+
+def behaviour(form: SequenceForm, plans: jax.Array) -> jax.Array:
+    """Policy [I, A] of a realisation plan [I, A]; uniform where the plan never comes.
+
+    Any mixture of plans is a plan, so this is also how policies are averaged: mixing their rows
+    instead would weigh a policy in places that it does not reach.
+    """
+    total = jnp.sum(plans, axis=1, keepdims=True)
+    return jnp.where(
+        total > 0, plans / jnp.where(total > 0, total, 1.0), uniform(form).astype(plans.dtype)
+    )
+
+
+def reach(form: SequenceForm, plans: jax.Array) -> jax.Array:
+    """Each player's own part of the chance of each end, [Z, N]."""
+    ones = jnp.ones(form.num_players, plans.dtype)
+    return jnp.concatenate([plans.reshape(-1), ones])[form.sequences]
+
+
+def others(reached: jax.Array) -> jax.Array:
+    """The part of all players but one, [Z, N]: product over q != p of reached [Z, q]."""
+    players = range(reached.shape[1])
+    return jnp.stack(
+        [jnp.prod(reached[:, [q for q in players if q != p]], axis=1) for p in players], axis=1
+    )
+
+
+def _sweep(form: SequenceForm, other: jax.Array, value_of):
+    """Sums the ends up the players' forests: (q [I, A], value [N]).
+
+    q(I, a) = sum of others' reach times payoff over the ends at (I, a), plus the values
+    value_of(q(I'), rows) of the information states I' that follow (I, a).
+    """
+    states, actions = form.legal.shape
+    ends = other * jnp.asarray(form.payoff, other.dtype)
+    size = states * actions + form.num_players
+    q = jnp.zeros(size, other.dtype).at[form.sequences.reshape(-1)].add(ends.reshape(-1))
+    for rows in reversed(form.levels):
+        here = q[rows[:, None] * actions + np.arange(actions)]
+        q = q.at[form.parent[rows]].add(value_of(here, rows))
+    return q[: states * actions].reshape(states, actions), q[states * actions :]
+
+
+def action_values(form: SequenceForm, policy: jax.Array, other: jax.Array) -> jax.Array:
+    """Counterfactual values q [I, A]: the player's returns after each action, times others' reach.
+
+    other: [Z, N], what `others` gives; the player itself plays policy [I, A] from there on.
+    """
+    q, _ = _sweep(form, other, lambda here, rows: jnp.sum(here * policy[rows], axis=1))
+    return q
+
+
+def returns(form: SequenceForm, policy: jax.Array) -> jax.Array:
+    """What each player earns when all play policy [I, A], [N]."""
+    chance = jnp.prod(reach(form, plan(form, policy)), axis=1)
+    return jnp.sum(chance[:, None] * jnp.asarray(form.payoff, chance.dtype), axis=0)
+
+
+def best_responses(form: SequenceForm, other: jax.Array) -> BestResponses:
+    """Best response of every player to the others' part of the chances of the ends.
+
+    other: [Z, N], from `others` for one policy, or a mixture of such for opponents who draw their
+    policies together. Among equally good actions the lowest is played, also where the others never
+    let the player come; equal means up to 64 times the rounding unit.
+    """
+    dtype = other.dtype
+
+    def best(here, rows):
+        return jnp.max(jnp.where(form.legal[rows], here, -jnp.inf), axis=1)
+
+    q, value = _sweep(form, other, best)
+    q = jnp.where(form.legal, q, -jnp.inf)
+    good = q >= jnp.max(q, axis=1, keepdims=True) - 64 * jnp.finfo(dtype).eps
+    first = jnp.argmax(good, axis=1)
+    return BestResponses((jnp.arange(q.shape[1]) == first[:, None]).astype(dtype), value)
+
+
+def nash_conv(form: SequenceForm, policy: jax.Array) -> jax.Array:
+    """NashConv [] of policy [I, A]: sum over players of what a best response would add."""
+    other = others(reach(form, plan(form, policy)))
+    return jnp.sum(best_responses(form, other).value - returns(form, policy))
