@@ -118,6 +118,18 @@ class KuhnPoker(TurnGame):
         cards = jnp.where(self.first(state) == 0, cards, cards[::-1])
         return rules.State(cards, state.actions)
 
+    def at(self, hand: rules.State) -> KuhnPokerState:
+        """The state of a game's first hand in which seat 0 is the opener."""
+        return KuhnPokerState(
+            **opening(),
+            round=jnp.zeros((), jnp.int32),
+            cards=jnp.broadcast_to(hand.cards, (self.rounds, 2)),
+            actions=hand.actions,
+            chips=jnp.zeros(2, jnp.int32),
+            latest=jnp.zeros(2, jnp.int32),
+            coins=jnp.zeros((self.rounds, 4)),
+        )
+
     def mover(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
         """The opener, then the other."""
         return (self.first(state) + rules.num_acted(self.hand(state))) % 2

@@ -80,6 +80,10 @@ class LeducPoker(TurnGame):
             cards = 2 * ranks + again
         return LeducPokerState(**opening(), hand=rules.initial(cards))
 
+    def at(self, hand: rules.State) -> LeducPokerState:
+        """The state of a hand."""
+        return LeducPokerState(**opening(), hand=hand)
+
     def mover(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
         """Seat 0 opens both rounds."""
         return rules.player(state.hand)

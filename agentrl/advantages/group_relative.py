@@ -4,13 +4,15 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.advantages.grouping import Moments, first_occurrence, group_owner, moments
+from agentrl.advantages.grouping import (
+    Moments,
+    choice,
+    first_occurrence,
+    group_owner,
+    moments,
+    relative,
+)
 from agentrl.rewards import discounted_return
-
-
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
 
 
 def _turn_scores(
@@ -46,33 +48,20 @@ def _episode_moments(
     return Moments(*(field.reshape(shape) for field in flat))
 
 
-def _centred(score: jax.Array, of: jax.Array, group: Moments, normalize: str, epsilon: float):
-    """score - mean, over std + epsilon; `of` is what the statistics were taken of.
-
-    Where all of a group is equal up to float32 rounding, `of - mean` is 0 by decree: what rounding
-    leaves of it would be blown up by the division by epsilon. What remains there is the turn's own
-    penalty (score - of), which has no scale to be divided by.
-    """
-    deviation = jnp.where(group.constant, 0.0, of - group.mean) + (score - of)
-    if normalize == "mean":
-        return deviation
-    return jnp.where(group.constant, 0.0, deviation / (group.std + epsilon))
-
-
 def _episode_advantage(
     reward, mask, group, *, normalize, statistics, singleton, penalty, epsilon, leave_one_out=False
 ):
-    _choice("normalize", normalize, ("std", "mean"))
-    _choice("statistics", statistics, ("stream", "turn"))
-    _choice("singleton", singleton, ("zero", "raw"))
+    choice("statistics", statistics, ("stream", "turn"))
     episode_return, score = _turn_scores(reward, mask, penalty)
-    groups = _episode_moments(episode_return, score, mask, group, statistics)
-    of = episode_return[:, None] if statistics == "stream" else score
-    advantage = _centred(score, of, groups, normalize, epsilon)
-    if leave_one_out:
-        advantage = advantage * groups.count / jnp.maximum(groups.count - 1, 1)
-    if singleton == "raw":
-        advantage = jnp.where(groups.count == 1, score, advantage)
+    advantage = relative(
+        score,
+        _episode_moments(episode_return, score, mask, group, statistics),
+        of=episode_return[:, None] if statistics == "stream" else score,
+        normalize=normalize,
+        epsilon=epsilon,
+        leave_one_out=leave_one_out,
+        singleton=singleton,
+    )
     return jnp.where(mask, advantage, 0.0)
 
 
@@ -222,5 +211,5 @@ def gigpo(
         step_return = step_return - jnp.where(mask, penalty, 0)
     step_return = step_return.reshape(-1)
     anchors = moments(step_return, anchor_owner(mask, group, anchor).reshape(-1))
-    step = _centred(step_return, step_return, anchors, normalize, epsilon).reshape(mask.shape)
-    return episode + step_weight * jnp.where(mask, step, 0.0)
+    step = relative(step_return, anchors, normalize=normalize, epsilon=epsilon)
+    return episode + step_weight * jnp.where(mask, step.reshape(mask.shape), 0.0)

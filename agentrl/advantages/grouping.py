@@ -78,11 +78,13 @@ def first_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
     return owner
 
 
-def moments(values: jax.Array, owner: jax.Array) -> Moments:
+def moments(values: jax.Array, owner: jax.Array, *, weight: jax.Array | None = None) -> Moments:
     """Mean, standard deviation (ddof 1), size and extent of each element's group.
 
     values: f32[M]; owner: i32[M] as `first_occurrence` gives it. Elements without a group
-    (owner M) get the statistics of nothing and must be masked by the caller.
+    (owner M) get the statistics of nothing and must be masked by the caller. weight: f32[M], how
+    often an element counts (0: it is compared with its group without being one of it); the size is
+    then the sum of the weights, and n / (n - 1) is of that.
     """
     count = values.shape[0]
 
@@ -90,16 +92,80 @@ def moments(values: jax.Array, owner: jax.Array) -> Moments:
         return jax.ops.segment_sum(x, owner, num_segments=count)
 
     home = jnp.minimum(owner, count - 1)
-    members = total(jnp.ones_like(values))
-    mean = (total(values) / jnp.maximum(members, 1))[home]
-    spread = total(jnp.square(values - mean)) / jnp.maximum(members - 1, 1)
-    lowest = jax.ops.segment_min(values, owner, num_segments=count)
-    highest = jax.ops.segment_max(values, owner, num_segments=count)
+    if weight is None:
+        weight, lower, upper = jnp.ones_like(values), values, values
+    else:
+        weight = jnp.asarray(weight).astype(values.dtype)
+        lower, upper = (jnp.where(weight > 0, values, limit) for limit in (jnp.inf, -jnp.inf))
+    members = total(weight)
+    mean = (total(weight * values) / jnp.maximum(members, 1))[home]
+    spread = total(weight * jnp.square(values - mean)) / jnp.maximum(members - 1, 1)
+    lowest = jax.ops.segment_min(lower, owner, num_segments=count)
+    highest = jax.ops.segment_max(upper, owner, num_segments=count)
     extent = highest - lowest
     constant = extent <= ROUNDING * jnp.maximum(jnp.abs(lowest), jnp.abs(highest))
     return Moments(mean, jnp.sqrt(spread)[home], members[home], extent[home], constant[home])
 
 
+def relative(
+    score: jax.Array,
+    group: Moments,
+    *,
+    of: jax.Array | None = None,
+    normalize: str,
+    epsilon: float,
+    leave_one_out: bool = False,
+    singleton: str = "zero",
+) -> jax.Array:
+    """score - mean, over std + epsilon with normalize="std": what all group baselines come to.
+
+    `of` is what the statistics were taken of, if that is not the score (a turn's score is its
+    stream's return less the turn's own penalty). Where all of a group is equal up to float32
+    rounding, `of - mean` is 0 by decree: what rounding leaves of it would be blown up by the
+    division by epsilon. What remains there is score - of, which has no scale to be divided by.
+
+    leave_one_out: against the mean of the others, which is n / (n - 1) times the same. singleton:
+    a group of one gives "zero" or its "raw" score. All arrays of one shape.
+    """
+    choice("normalize", normalize, ("std", "mean"))
+    choice("singleton", singleton, ("zero", "raw"))
+    of = score if of is None else of
+    advantage = jnp.where(group.constant, 0.0, of - group.mean) + (score - of)
+    if normalize == "std":
+        advantage = jnp.where(group.constant, 0.0, advantage / (group.std + epsilon))
+    if leave_one_out:
+        advantage = advantage * group.count / jnp.maximum(group.count - 1, 1)
+    return jnp.where(group.count == 1, score, advantage) if singleton == "raw" else advantage
+
+
+def distinct(values: jax.Array, owner: jax.Array, *, resolution: float = ROUNDING) -> jax.Array:
+    """One representative of each distinct value of each group, bool[M]: as a weight, 1 a value.
+
+    values f32[M], owner i32[M]. Values of a group that differ by no more than `resolution` times
+    the group's largest absolute value are one (neighbours in order, so that a chain of them is one
+    too): sums of the same numbers in another order would else count twice. 0 compares exactly.
+    """
+    count = values.shape[0]
+    order = jnp.lexsort((values, owner))
+    sorted_values, sorted_owner = values[order], owner[order]
+    scale = jax.ops.segment_max(jnp.abs(values), owner, num_segments=count)
+    step = sorted_values - jnp.roll(sorted_values, 1)
+    close = step <= resolution * scale[jnp.minimum(sorted_owner, count - 1)]
+    same = close & (sorted_owner == jnp.roll(sorted_owner, 1)) & (jnp.arange(count) > 0)
+    return jnp.zeros(count, bool).at[order].set(~same & (sorted_owner < count))
+
+
+def choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """ValueError that names the choices if `value` is not one of them."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+
+
 def group_owner(group: jax.Array, include: jax.Array) -> jax.Array:
     """`first_occurrence` of scalar group ids i32[M]."""
     return first_occurrence(jnp.asarray(group)[:, None], include)
+
+
+def joint_owner(include: jax.Array, *keys: jax.Array) -> jax.Array:
+    """`first_occurrence` of elements that agree in all of several ids, each i32[M]."""
+    return first_occurrence(jnp.stack([jnp.asarray(key) for key in keys], axis=-1), include)

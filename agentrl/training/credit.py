@@ -41,9 +41,14 @@ ESTIMATORS: dict[str, Callable] = {
     function.__name__: function
     for function in (
         rae,
+        advantages.dr_mas,
         advantages.gae,
         advantages.gigpo,
         advantages.grpo,
+        advantages.m_grpo,
+        advantages.marft,
+        advantages.mars,
+        advantages.matpo,
         advantages.reinforce_pp,
         advantages.reinforce_pp_baseline,
         advantages.rloo,
@@ -89,8 +94,9 @@ def estimate(function: Callable, options: Mapping[str, Any], streams: Streams, *
     """
     takes = inspect.signature(function).parameters
     arrays = {n: getattr(streams, n) for n in configs.inputs_of(function) if n not in extra}
-    if "truncated" in takes and "truncated" not in arrays:
-        arrays["truncated"] = streams.truncated
+    # Fields that an estimator can do without: it gets them where the rollout fills them.
+    optional = {"truncated", "episode", "cost"} & takes.keys() - arrays.keys()
+    arrays |= {name: getattr(streams, name) for name in optional}
     arrays |= {name: value for name, value in extra.items() if name in takes}
     return function(**arrays, **options)
 
@@ -137,10 +143,14 @@ def make_credit(
                 )
     for name in configs.inputs_of(function):
         if name not in provides | {"baseline"}:
+            critic = "give the policy a critic (config.policy.critic)"
+            agents = "it tells several agents apart: use config.rollout.name='matches'"
             remedy = {
-                "value": "give the policy a critic (config.policy.critic)",
-                "bootstrap": "give the policy a critic (config.policy.critic)",
-                "role": "it is for games: use config.rollout.name='matches'",
+                "value": critic,
+                "bootstrap": critic,
+                "role": agents,
+                "task": agents,
+                "parent": agents,
             }.get(name, "it compares whole episodes: use config.rollout.name='episodes'")
             raise ValueError(
                 f"config.advantage.name={function.__name__!r} needs {name!r}, which rollout "

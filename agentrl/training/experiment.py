@@ -15,6 +15,7 @@ from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
 from agentrl.rollout import ROLLOUTS, Rollout
+from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
 from agentrl.training.credit import (
     ESTIMATORS,
@@ -213,7 +214,13 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         policy=policy,
         rollout=rollout,
         init=_make_init(policy, rollout, transform, refers, carries),
-        train=_make_train(rollout, credit, update, config.log_every),
+        train=_make_train(
+            rollout,
+            credit,
+            update,
+            config.log_every,
+            None if speaks else make_exploitability(policy, env, env_params),
+        ),
         batch=_make_batch(rollout, credit),
         warm=make_warm_start(
             policy,
@@ -293,7 +300,7 @@ def _make_batch(rollout, credit):
     return batch
 
 
-def _make_train(rollout, credit, update, log_every):
+def _make_train(rollout, credit, update, log_every, exploitability):
     def one_update(state: TrainState, _):
         key, collect_key, update_key = jax.random.split(state.key, 3)
         rollout_state, streams, rows, metrics = rollout.collect(
@@ -346,6 +353,9 @@ def _make_train(rollout, credit, update, log_every):
 
     def train(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         state, metrics = jax.lax.scan(one_update, state, length=log_every)
-        return state, jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
+        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
+        if exploitability is not None:
+            metrics["exploitability"] = jnp.stack([exploitability(state.params), jnp.ones(())])
+        return state, metrics
 
     return train

@@ -49,3 +49,52 @@ def test_moments_by_hand():
     np.testing.assert_array_equal(count[:6], [3, 1, 3, 3, 2, 2])
     np.testing.assert_array_equal(extent[:6], [5, 0, 5, 5, 0, 0])
     np.testing.assert_array_equal(constant[:6], [False, True, False, False, True, True])
+
+
+def test_weighted_moments_are_of_repeated_elements():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=30).astype(np.float32)
+    owner = rng.integers(0, 3, 30)
+    owner = np.array([np.flatnonzero(owner == o)[0] for o in owner])
+    weight = rng.integers(0, 4, 30)
+    ours = grouping.moments(values, owner, weight=weight)
+    repeated = np.repeat(np.arange(30), weight)
+    first = {o: np.flatnonzero(owner[repeated] == o)[0] for o in np.unique(owner)}
+    theirs = grouping.moments(values[repeated], np.array([first[o] for o in owner[repeated]]))
+    for mine, expected in zip(ours, theirs, strict=True):
+        for o in np.unique(owner):
+            np.testing.assert_allclose(mine[owner == o], expected[first[o]], rtol=1e-5)
+
+
+def test_distinct_values_of_each_group():
+    values = np.float32([0.3, 1, 0.1 + 0.2, 1, 2, 1, np.nan, 0.0, -0.0])
+    owner = np.array([0, 0, 0, 0, 4, 4, 9, 7, 7])
+    near = np.asarray(grouping.distinct(values, owner))
+    assert near.tolist() == [True, True, False, False, True, True, False, True, False]
+    exact = np.asarray(
+        grouping.distinct(np.float32([0, 5e-7, 1, 1]), np.zeros(4, int), resolution=0)
+    )
+    assert exact.tolist() == [True, True, True, False]
+    assert np.asarray(grouping.distinct(np.float32([0, 5e-7, 1, 1]), np.zeros(4, int))).sum() == 2
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({"normalize": "mean"}, [-2, -1, 3, 0]),
+        ({"normalize": "std"}, [-2 / 7**0.5, -1 / 7**0.5, 3 / 7**0.5, 0]),
+        ({"normalize": "mean", "leave_one_out": True}, [-3, -1.5, 4.5, 0]),
+        ({"normalize": "mean", "singleton": "raw"}, [-2, -1, 3, 5]),
+    ],
+)
+def test_relative_by_hand(options, expected):
+    values, owner = jnp.array([1.0, 2.0, 6.0, 5.0]), jnp.array([0, 0, 0, 3])
+    ours = grouping.relative(values, grouping.moments(values, owner), epsilon=0.0, **options)
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+def test_joint_names():
+    owner = grouping.joint_owner(
+        np.array([1, 1, 1, 0, 1], bool), np.array([0, 0, 1, 0, 0]), np.array([5, -1, 5, 5, 5])
+    )
+    assert np.asarray(owner).tolist() == [0, 1, 2, 5, 0]

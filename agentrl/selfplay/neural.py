@@ -1,0 +1,64 @@
+"""Policies that are functions of observations, as tables over a game's information states."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.selfplay import sequence_form as sf
+from agentrl.selfplay.games import sequence_form
+from agentrl.selfplay.sequence_form import SequenceForm
+from envs.kuhn_poker import KuhnPoker
+from envs.leduc_poker import LeducPoker
+
+
+def form_of(env: Any) -> SequenceForm | None:
+    """The sequence form of an environment whose games are tabular here, else None.
+
+    Kuhn's poker in single hands with a pot that grows, seat 0 first; Leduc's with cards dealt.
+    """
+    if isinstance(env, KuhnPoker) and (env.rounds, env.opener, env.pot_grows) == (1, 0, True):
+        return sequence_form("KuhnPoker-v1") if env.reward == "chips" else None
+    if isinstance(env, LeducPoker) and env.deal == "cards":
+        return sequence_form("LeducPoker-v1")
+    return None
+
+
+def make_table(
+    policy: Policy, env: Any, env_params: Any
+) -> Callable[[chex.ArrayTree], jax.Array] | None:
+    """(params) -> policy f32[I, A] of the game's information states, or None.
+
+    None where the game is not tabular here, and for policies with a memory, of which one state says
+    too little.
+    """
+    form = form_of(env)
+    if form is None or policy.memory(1) is not None:
+        return None
+    states = jax.vmap(lambda hand: env.at(hand))(form.states)
+    seen = jax.vmap(env.observe_as, in_axes=(0, 0, None))(states, form.player, env_params)
+    seen = np.asarray(seen)
+
+    def table(params: chex.ArrayTree) -> jax.Array:
+        logits, _, _ = policy.step(params, None, jnp.asarray(seen))
+        return jax.nn.softmax(mask_logits(logits, jnp.asarray(form.legal)))
+
+    return table
+
+
+def make_exploitability(
+    policy: Policy, env: Any, env_params: Any
+) -> Callable[[chex.ArrayTree], jax.Array] | None:
+    """(params) -> exploitability f32[] of the policy in all seats, NashConv / N, in the graph.
+
+    None as `make_table`. Float32: within 1e-6 of the exact value on Leduc's game.
+    """
+    table = make_table(policy, env, env_params)
+    if table is None:
+        return None
+    form = form_of(env)
+    return lambda params: sf.nash_conv(form, table(params)) / form.num_players
