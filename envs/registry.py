@@ -12,6 +12,7 @@ from envs.environment import Environment, EnvParams
 _OURS: dict[str, tuple[str, str]] = {
     "Blackjack-v1": ("envs.blackjack", "Blackjack"),
     "Coin-v1": ("envs.coin", "Coin"),
+    "ConnectFour-v1": ("envs.connect_four", "ConnectFour"),
     "EZPoints-v1": ("envs.points", "EZPoints"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
