@@ -18,6 +18,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
     "Household-v1": ("envs.household", "Household"),
     "Maze-v1": ("envs.maze", "Maze"),
+    "Nim-v1": ("envs.nim", "Nim"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
     "Points24-v1": ("envs.points", "Points24"),
     "Screens-v1": ("envs.screens", "Screens"),
