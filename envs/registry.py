@@ -20,6 +20,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Maze-v1": ("envs.maze", "Maze"),
     "Nim-v1": ("envs.nim", "Nim"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
+    "PigDice-v1": ("envs.pig_dice", "PigDice"),
     "Points24-v1": ("envs.points", "Points24"),
     "Screens-v1": ("envs.screens", "Screens"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
