@@ -17,6 +17,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
     "Household-v1": ("envs.household", "Household"),
+    "LiarsDice-v1": ("envs.liars_dice", "LiarsDice"),
     "Maze-v1": ("envs.maze", "Maze"),
     "Nim-v1": ("envs.nim", "Nim"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
