@@ -17,9 +17,14 @@ MARKS = "XO"
 
 @struct.dataclass
 class ConnectFourState(GameState):
-    """discs: u8[2, columns] (wider with more than 8 rows), bits of `envs.rules.connect_four`."""
+    """State of a game.
+
+    discs: u8[2, columns] (wider with more than 8 rows), bits of `envs.rules.connect_four`. line:
+    bool[], the last disc has made a line.
+    """
 
     discs: jax.Array
+    line: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +73,7 @@ class ConnectFour(TurnGame):
     def initial(self, key: jax.Array, params: GameParams) -> ConnectFourState:
         """An empty board."""
         discs = jnp.zeros((2, self.columns), rules.word(self.rows))
-        return ConnectFourState(**opening(), discs=discs)
+        return ConnectFourState(**opening(), discs=discs, line=jnp.zeros((), bool))
 
     def mover(self, state: ConnectFourState, params: GameParams) -> jax.Array:
         """The seat with fewer discs, seat 0 if both have as many."""
@@ -82,12 +87,13 @@ class ConnectFour(TurnGame):
         self, key: jax.Array, state: ConnectFourState, action: jax.Array, params: GameParams
     ) -> tuple[ConnectFourState, jax.Array]:
         """A disc."""
-        mine = jnp.arange(2) == self.mover(state, params)
+        mine = self._agents == self.mover(state, params)
         drop = rules.landing(state.discs[0] | state.discs[1], self.rows)
         drop = jnp.where(jnp.arange(self.columns) == action, drop, 0)
         discs = state.discs | jnp.where(mine[:, None], drop, 0)
-        won = jnp.any(mine & rules.has_line(discs))
-        return state.replace(discs=discs), jnp.where(won, jnp.where(mine, 1.0, -1.0), 0.0)
+        line = rules.has_line(jnp.where(mine[0], discs[0], discs[1]))
+        reward = jnp.where(line, jnp.where(mine, 1.0, -1.0), 0.0)
+        return state.replace(discs=discs, line=line), reward
 
     def observe_as(
         self, state: ConnectFourState, agent: jax.Array, params: GameParams
@@ -100,11 +106,11 @@ class ConnectFour(TurnGame):
 
     def is_over(self, state: ConnectFourState, params: GameParams) -> jax.Array:
         """Four in a line, or no square left."""
-        return jnp.any(self.won(state, params)) | ~jnp.any(self.legal(state, params))
+        return state.line | ~jnp.any(self.legal(state, params))
 
     def won(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """Who has four in a line."""
-        return rules.has_line(state.discs)
+        """Who has four in a line: only who moved last can."""
+        return state.line & (self._agents != self.mover(state, params))
 
     def expert(self, state: ConnectFourState, params: GameParams) -> jax.Array:
         """The first of the columns that are worth most."""

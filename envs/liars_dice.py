@@ -125,9 +125,9 @@ class LiarsDice(TurnGame):
         """Own dice, the other's number, the bid, the bidder."""
         bidder = jnp.where(state.seat == agent, OTHER, OWN)
         bidder = jnp.where(state.quantity > 0, bidder, NOBODY)
-        others = rules.remaining(state.dice[1 - agent])
-        rest = jnp.stack([others, state.quantity, state.face, bidder])
-        return jnp.append(rules.counts(state.dice[agent]), rest).astype(jnp.uint8)
+        own, other = rules.hands_of(state.dice, agent)
+        rest = jnp.stack([rules.remaining(other), state.quantity, state.face, bidder])
+        return jnp.append(rules.counts(own), rest).astype(jnp.uint8)
 
     def is_over(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
         """Somebody has no dice left."""
@@ -139,8 +139,8 @@ class LiarsDice(TurnGame):
 
     def expert(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
         """The first action that is likeliest to win if bids are called."""
-        hidden = rules.remaining(state.dice[1 - state.seat])
-        chance = rules.likelihoods(state.dice[state.seat], hidden, self.quantities)
+        own, other = rules.hands_of(state.dice, state.seat)
+        chance = rules.likelihoods(own, rules.remaining(other), self.quantities)
         at = jnp.arange(self.quantities)[:, None] == state.quantity - 1
         at &= jnp.arange(rules.FACES) == state.face - 1
         worth = jnp.append(chance.reshape(-1), 1 - jnp.sum(jnp.where(at, chance, 0.0)))

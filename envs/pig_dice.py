@@ -90,7 +90,7 @@ class PigDice(TurnGame):
     def observe_as(self, state: PigDiceState, agent: jax.Array, params: PigDiceParams) -> jax.Array:
         """Points, whose turn, time left."""
         at = state.position
-        points = jnp.stack([at.scores[agent], at.scores[1 - agent], at.total]) / params.target
+        points = jnp.append(rules.scores_of(at, agent), at.total) / params.target
         left = jnp.maximum(1.0 - at.actions / params.turn_limit, 0.0)
         return jnp.append(points, jnp.stack([at.seat == agent, left])).astype(jnp.float32)
 
@@ -105,7 +105,8 @@ class PigDice(TurnGame):
     def expert(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
         """Holds at 20."""
         at = state.position
-        own, other = at.scores[at.seat] + at.total, at.scores[1 - at.seat]
+        own, other = rules.scores_of(at, at.seat)
+        own += at.total
         last = at.actions >= params.turn_limit
         enough = jnp.where(last, own > other, at.total >= 20) | (own >= params.target)
         return jnp.where(enough, rules.HOLD, rules.ROLL).astype(jnp.int32)

@@ -12,12 +12,26 @@ import jax.numpy as jnp
 import numpy as np
 
 FACES = 6
+_DIGITS = 5
 
 
 def roll(key: jax.Array, remaining: jax.Array, dice: int) -> jax.Array:
     """As many dice as each seat has left, u8[2, dice]."""
-    faces = 1 + jnp.floor(FACES * jax.random.uniform(key, (2, dice)))
-    return jnp.where(np.arange(dice) < remaining[:, None], faces, 0).astype(jnp.uint8)
+    # Digits to base 6 of random words, five of each, uniform to 2e-6: a tenth of the time of a
+    # random number for each die.
+    word = jax.random.bits(key, (2, -(-dice // _DIGITS)), jnp.uint32)
+    digits = []
+    for _ in range(_DIGITS):
+        quotient = word // FACES
+        digits.append((word - FACES * quotient).astype(jnp.uint8))
+        word = quotient
+    faces = 1 + jnp.stack(digits, axis=-1).reshape(2, -1)[:, :dice]
+    return jnp.where(np.arange(dice) < remaining[:, None], faces, 0)
+
+
+def hands_of(dice: jax.Array, seat: jax.Array) -> jax.Array:
+    """The dice u8[2, dice] with those of one seat first."""
+    return jnp.where(seat == 0, dice, dice[::-1])
 
 
 def remaining(dice: jax.Array) -> jax.Array:

@@ -59,3 +59,8 @@ def play(
 def ahead(position: Position) -> jax.Array:
     """Who has more points, bool[2]; nobody if both have as many."""
     return position.scores > position.scores[::-1]
+
+
+def scores_of(position: Position, seat: jax.Array) -> jax.Array:
+    """The score of a seat and that of the other, i32[2]."""
+    return jnp.where(seat == 0, position.scores, position.scores[::-1])

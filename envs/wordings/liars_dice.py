@@ -24,7 +24,7 @@ def compact(env: LiarsDice) -> View:
 
     def describe(state, params, agent):
         others, quantity, face, bidder = env.observe_as(state, agent, params)[rules.FACES :]
-        own = jnp.sort(state.dice[agent]).astype(jnp.int32)
+        own = jnp.sort(rules.hands_of(state.dice, agent)[0]).astype(jnp.int32)
         own = jnp.where(own[:, None] > 0, jnp.stack([numbers + own, own * 0 + space], 1), 0)
         before = jnp.stack([against, numbers + others, jnp.asarray(bidders)[bidder]])
         bid = jnp.stack([numbers + quantity, space, numbers + face])
@@ -51,7 +51,7 @@ def faithful(env: LiarsDice) -> View:
 
     def describe(state, params, agent):
         first, last = numbers + rules.remaining(state.dice)
-        own = state.dice[agent].astype(jnp.int32)[:, None]
+        own = rules.hands_of(state.dice, agent)[0].astype(jnp.int32)[:, None]
         own = jnp.where(own > 0, jnp.append(own * 0 + comma, numbers + own, axis=1), 0)
         own = own.reshape(-1).at[0].set(0)
         bidder = jnp.asarray(bids)[1 - state.seat]

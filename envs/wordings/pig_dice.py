@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.pig_dice import PigDice
+from envs.rules import pig_dice as rules
 from envs.text import Lexicon, View, template
 
 RULES = (
@@ -37,10 +38,11 @@ def compact(env: PigDice) -> View:
     def describe(state, params, agent):
         at = state.position
         left = params.turn_limit - at.actions
-        numbers = write(jnp.stack([at.scores[agent], at.scores[1 - agent], at.total, left]))
+        scores = rules.scores_of(at, agent)
+        numbers = write(jnp.append(scores, jnp.stack([at.total, left])))
         return jnp.concatenate([jnp.asarray(before)[:, None], numbers], axis=1)
 
-    rules = (
+    told = (
         f"{RULES} You see your score, the other's, the total of the turn that is going on, and how "
         "many actions are left until time is up. Answer roll or hold."
     )
@@ -52,7 +54,7 @@ def compact(env: PigDice) -> View:
         max_fragments=3 + 4 * DIGITS,
         max_bytes=len("  turn  left ") + 4 * DIGITS,
         max_command_bytes=4,
-        rules=rules,
+        rules=told,
     )
 
 

@@ -142,7 +142,7 @@ def test_bids_neither_fall_nor_stay():
 
 def test_dice_are_fair_and_as_many_as_are_left():
     keys = jax.random.split(KEY, 20_000)
-    dice = np.asarray(jax.vmap(lambda key: rules.roll(key, jnp.array([3, 1]), 3))(keys))
+    dice = np.asarray(jax.vmap(lambda key: rules.roll(key, jnp.array([7, 1]), 7))(keys))
     assert np.all(dice[:, 1, 1:] == 0) and np.all(dice[:, 0] > 0) and np.all(dice[:, 1, 0] > 0)
     for hand in (dice[:, 0].reshape(-1), dice[:, 1, 0]):
         share = np.bincount(hand, minlength=7)[1:] / len(hand)
