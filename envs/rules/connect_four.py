@@ -1,0 +1,110 @@
+"""Connect four on one word a column: bit r of a word is the square r rows above the floor.
+
+Discs fall, so the occupied bits of a column are 2^h - 1, and one more than that is the square where
+the next disc comes to lie. Boards are u[..., columns], of the seats' discs or of squares.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+LENGTH = 4
+# Ways in which a line may run on from column to column: level, rising, falling.
+_LEANS = (0, 1, -1)
+_WON = 10_000
+
+
+def word(rows: int) -> np.dtype:
+    """The smallest unsigned type that holds a column."""
+    return np.dtype(np.uint8 if rows <= 8 else np.uint16 if rows <= 16 else np.uint32)
+
+
+def full(rows: int) -> np.generic:
+    """A column without a free square."""
+    return word(rows).type(2**rows - 1)
+
+
+def landing(occupied: jax.Array, rows: int) -> jax.Array:
+    """The square of each column where a disc comes to lie, nothing in full columns."""
+    return (occupied + 1) & full(rows)
+
+
+def _raised(board: jax.Array, by: int) -> jax.Array:
+    """Moved up by so many rows. Bits may come to lie above the top row."""
+    return board << by if by >= 0 else board >> -by
+
+
+def has_line(discs: jax.Array) -> jax.Array:
+    """Whether the discs u[..., columns] hold a line of four: bool[...]."""
+    columns = discs.shape[-1]
+    held = jnp.any(discs & (discs >> 1) & (discs >> 2) & (discs >> 3), axis=-1)
+    for lean in _LEANS:
+        line = discs[..., : columns - LENGTH + 1]
+        for i in range(1, LENGTH):
+            line = line & _raised(discs[..., i : columns - LENGTH + 1 + i], -lean * i)
+        held = held | jnp.any(line, axis=-1)
+    return held
+
+
+def completing(discs: jax.Array, rows: int) -> jax.Array:
+    """Squares that complete a line of four with three of the discs, taken squares included."""
+    columns = discs.shape[-1]
+    found = (discs << 1) & (discs << 2) & (discs << 3)
+    pad = [(0, 0)] * (discs.ndim - 1) + [(LENGTH - 1, LENGTH - 1)]
+    padded = jnp.pad(discs, pad)
+    for lean in _LEANS:
+        beside = {
+            i: _raised(padded[..., LENGTH - 1 + i : LENGTH - 1 + i + columns], -lean * i)
+            for i in range(1 - LENGTH, LENGTH)
+        }
+        for first in range(1 - LENGTH, 1):
+            one, two, three = (beside[i] for i in range(first, first + LENGTH) if i != 0)
+            found = found | (one & two & three)
+    return found & full(rows)
+
+
+def squares(board: jax.Array, rows: int) -> jax.Array:
+    """Bits of u[columns] as bool[rows, columns], the top row first."""
+    return (board >> np.arange(rows - 1, -1, -1, dtype=board.dtype)[:, None]) & 1 == 1
+
+
+def _count(board: jax.Array) -> jax.Array:
+    return jnp.sum(jax.lax.population_count(board).astype(jnp.int32), axis=-1)
+
+
+def _estimate(own: jax.Array, other: jax.Array, rows: int) -> jax.Array:
+    """Worth of a position: free squares that complete a line, then discs near the middle."""
+    columns = own.shape[-1]
+    free = ~(own | other)
+    near = np.minimum(np.arange(columns), np.arange(columns)[::-1])
+
+    def worth(discs):
+        middle = jnp.sum(jax.lax.population_count(discs).astype(jnp.int32) * near, axis=-1)
+        return 16 * _count(completing(discs, rows) & free) + middle
+
+    return worth(own) - worth(other)
+
+
+def values(own: jax.Array, other: jax.Array, rows: int, depth: int) -> jax.Array:
+    """Worth of each column to who is to move, i32[columns]; own, other u[columns].
+
+    A negamax search of `depth` more moves. A line at the next move is seen besides, and early ones
+    count more than late ones. Full columns are worth less than any other.
+    """
+    columns = own.shape[-1]
+    drop = landing(own | other, rows)
+    wins = completing(own, rows) & drop
+    after = own | jnp.where(np.eye(columns, dtype=bool), drop, 0)
+
+    def value(own):
+        """Of the position after a move, to who made it."""
+        over = jnp.all((own | other) == full(rows))
+        ready = jnp.any(completing(other, rows) & landing(own | other, rows))
+        if depth == 0:
+            going_on = _estimate(own, other, rows)
+        else:
+            going_on = -jnp.max(values(other, own, rows, depth - 1))
+        return jnp.where(over, 0, jnp.where(ready, -_WON - depth, going_on))
+
+    worth = jnp.where(wins > 0, _WON + depth + 1, jax.vmap(value)(after))
+    return jnp.where(drop > 0, worth, -2 * _WON)

@@ -1,0 +1,186 @@
+"""LiarsDice: TextArena's recorded games with their dice, hidden dice, the expert, the words."""
+
+import dataclasses
+import math
+import pathlib
+import re
+import sys
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.rules import liars_dice as rules
+from envs.text import join
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import recorded  # noqa: E402
+
+ENV, PARAMS = envs.make("LiarsDice-v1", dice=3)
+STEP = jax.jit(ENV.step_env)
+KEY = jax.random.key(0)
+CALL = ENV.num_actions - 1
+GAMES = recorded.games("textarena", "LiarsDice-v0-small")
+
+
+def bid(quantity, face):
+    """Number of an action; -1 where there is none."""
+    name = f"bid {quantity} {face}"
+    return ENV.action_names.index(name) if name in ENV.action_names else -1
+
+
+def action_of(reply):
+    """TextArena's rule: a call in brackets, or else the first bid; -1 where there is neither."""
+    reply = recorded.wrapped(reply)
+    if re.search(r"\[call\]", reply, re.IGNORECASE):
+        return CALL
+    found = re.search(r"\[bid\s*:?\s*(\d+)[,\s]+(\d+)\]", reply, re.IGNORECASE)
+    return bid(int(found[1]), int(found[2])) if found else -1
+
+
+def with_dice(state, hands):
+    """The state with these dice."""
+    dice = np.array([[*hand, *[0] * (ENV.dice - len(hand))] for hand in hands], np.uint8)
+    return state.replace(dice=jnp.asarray(dice))
+
+
+def replay(game):
+    """(recorded step, state before, state after, reward, terminated) with its dice."""
+    _, state = ENV.reset(KEY, PARAMS)
+    state = with_dice(state, game["initial_state"]["dice"])
+    for step in game["steps"]:
+        before, action = state, jnp.int32(action_of(step["action"]))
+        _, after, reward, terminated, _ = STEP(KEY, state, action, PARAMS)
+        yield step, before, after, reward, terminated
+        state = with_dice(after, step["state"]["dice"])
+
+
+@pytest.mark.parametrize("number", range(len(GAMES)))
+def test_recorded_games(number):
+    game = GAMES[number]
+    total = np.zeros(2)
+    for step, before, after, reward, terminated in replay(game):
+        assert int(ENV.mover(before, PARAMS)) == step["player"]
+        total += reward
+        assert bool(terminated) == step["done"]
+        if int(after.offender) < 0:
+            told = step["state"]
+            assert rules.remaining(after.dice).tolist() == told["remaining"]
+            assert int(after.quantity) == told["current_bid"]["quantity"]
+            assert int(after.face) == told["current_bid"]["face_value"]
+            if told["last_bidder"] is not None:
+                assert int(after.seat) == 1 - told["last_bidder"]
+        if not step["done"]:
+            assert int(after.errors) == step["error_count"]
+            assert int(ENV.mover(after, PARAMS)) == step["next_player"]
+        # New dice are thrown after calls only.
+        if int(after.quantity) or int(after.errors):
+            assert after.dice.tolist() == before.dice.tolist()
+    assert total.tolist() == game["rewards"]
+    lost_by_error = any(told["invalid_move"] for told in game["game_info"].values())
+    assert (int(after.offender) >= 0) == lost_by_error
+
+
+def test_the_faithful_wording_is_textarenas():
+    """The round's line, and that on the last bid."""
+    env = dataclasses.replace(ENV, wording="faithful")
+    describe = jax.jit(env.view.describe)
+    for game in GAMES[::4]:
+        for step, before, *_ in replay(game):
+            said = join(env.view.lexicon, describe(before, PARAMS, step["player"]))
+            lines = {kind: text for _, kind, text in step["new_messages"]}
+            if "GAME_BOARD" in lines:
+                assert said.startswith(lines["GAME_BOARD"])
+            if int(before.quantity) and "GAME_ACTION_DESCRIPTION" in lines:
+                assert said.endswith("\n" + lines["GAME_ACTION_DESCRIPTION"])
+            assert said.count("\n") == 2 + (int(before.quantity) > 0)
+
+
+@pytest.mark.parametrize("wording", ["compact", "faithful"])
+def test_the_others_dice_stay_hidden(wording):
+    env = dataclasses.replace(ENV, wording=wording)
+    _, state = env.reset(KEY, PARAMS)
+    _, state, *_ = STEP(KEY, state, jnp.int32(bid(1, 3)), PARAMS)
+    one, other = (with_dice(state, hands) for hands in (((4, 2), (1, 3, 3)), ((4, 2), (6, 6, 5))))
+    for seen in (
+        env.observe,
+        env.legal_actions,
+        env.fingerprint,
+        lambda state, params: env.describe(state, params).fragments,
+    ):
+        first, second = np.asarray(seen(one, PARAMS)), np.asarray(seen(other, PARAMS))
+        np.testing.assert_array_equal(first[0], second[0])
+        assert seen == env.legal_actions or np.any(first[1] != second[1])
+    mine = {"seat": jnp.int32(0)}
+    chex.assert_trees_all_equal(
+        *(env.expert(state.replace(**mine), PARAMS) for state in (one, other))
+    )
+    np.testing.assert_array_equal(
+        env.observe(one, PARAMS), [[0, 1, 0, 1, 0, 0, 3, 1, 3, 1], [1, 0, 2, 0, 0, 0, 2, 1, 3, 2]]
+    )
+
+
+def test_order_of_dice_is_not_seen_in_arrays():
+    _, state = ENV.reset(KEY, PARAMS)
+    one, other = (with_dice(state, ((1, 5, 2), hand)) for hand in ((1, 3, 6), (6, 3, 1)))
+    chex.assert_trees_all_equal(ENV.observe(one, PARAMS), ENV.observe(other, PARAMS))
+
+
+def test_bids_neither_fall_nor_stay():
+    _, state = ENV.reset(KEY, PARAMS)
+    assert ENV.legal(state, PARAMS).tolist() == [True] * 36 + [False]
+    state = state.replace(quantity=jnp.int32(2), face=jnp.int32(4))
+    legal = {ENV.action_names[i] for i in np.flatnonzero(ENV.legal(state, PARAMS))}
+    pairs = {(q, f) for q in range(2, 7) for f in range(4, 7)} - {(2, 4)}
+    assert legal == {f"bid {q} {f}" for q, f in pairs} | {"call"}
+    state = state.replace(quantity=jnp.int32(6), face=jnp.int32(6))
+    assert np.flatnonzero(ENV.legal(state, PARAMS)).tolist() == [CALL]
+
+
+def test_dice_are_fair_and_as_many_as_are_left():
+    keys = jax.random.split(KEY, 20_000)
+    dice = np.asarray(jax.vmap(lambda key: rules.roll(key, jnp.array([7, 1]), 7))(keys))
+    assert np.all(dice[:, 1, 1:] == 0) and np.all(dice[:, 0] > 0) and np.all(dice[:, 1, 0] > 0)
+    for hand in (dice[:, 0].reshape(-1), dice[:, 1, 0]):
+        share = np.bincount(hand, minlength=7)[1:] / len(hand)
+        assert np.all(np.abs(share - 1 / 6) < 0.01)
+
+
+def test_likelihoods_are_binomial():
+    own = jnp.array([2, 2, 0, 5, 0], jnp.uint8)
+    chance = np.asarray(rules.likelihoods(own, jnp.int32(4), 10))
+    for quantity in range(1, 11):
+        for face in range(1, 7):
+            missing = max(quantity - [0, 2, 0, 0, 1, 0][face - 1], 0)
+            ways = [math.comb(4, k) * 5 ** (4 - k) / 6**4 for k in range(missing, 5)]
+            np.testing.assert_allclose(chance[quantity - 1, face - 1], sum(ways), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "standing", "action"),
+    [
+        ((4, 4, 6), 3, (0, 0), bid(1, 4)),  # certain, and the lowest of those
+        ((4, 4, 6), 3, (1, 5), bid(1, 6)),
+        ((4, 4, 6), 3, (2, 3), bid(2, 4)),
+        ((4, 4, 6), 1, (4, 4), CALL),  # cannot hold
+        ((1, 2), 1, (2, 3), CALL),
+        ((6,), 1, (1, 6), bid(2, 6)),  # a call is lost for sure
+    ],
+)
+def test_the_expert_goes_by_the_chances(own, others, standing, action):
+    _, state = ENV.reset(KEY, PARAMS)
+    state = with_dice(state, (own, (1,) * others))
+    quantity, face = map(jnp.int32, standing)
+    assert int(ENV.expert(state.replace(quantity=quantity, face=face), PARAMS)) == action
+
+
+def test_quantities_may_be_bounded_otherwise():
+    env, _ = envs.make("LiarsDice-v1", dice=3, max_quantity=8)
+    assert env.num_actions == 49 and env.action_names[-2:] == ("bid 8 6", "call")
+    with pytest.raises(ValueError, match="dice=0"):
+        envs.make("LiarsDice-v1", dice=0)
+    with pytest.raises(ValueError, match="max_quantity=0"):
+        envs.make("LiarsDice-v1", max_quantity=0)
