@@ -14,4 +14,6 @@ from agentrl.advantages.grouping import moments as moments
 from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
 from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
 from agentrl.advantages.reinforce import whiten as whiten
+from agentrl.advantages.role_conditioned import rae as rae
+from agentrl.advantages.role_conditioned import spread as spread
 from agentrl.advantages.temporal import gae as gae
