@@ -11,6 +11,8 @@ from agentrl.advantages.group_relative import grpo as grpo
 from agentrl.advantages.group_relative import rloo as rloo
 from agentrl.advantages.grouping import group_owner as group_owner
 from agentrl.advantages.grouping import moments as moments
+from agentrl.advantages.mars import mars as mars
+from agentrl.advantages.mars import mars_released as mars_released
 from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
 from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
 from agentrl.advantages.reinforce import whiten as whiten

@@ -1,0 +1,219 @@
+"""MARS: the turn-level formula, its relations, and the released pipeline on tokens.
+
+selfplay.npz, `mars`: thu-nics/MARS 5979f75, executed. Its positions are one fewer than the inputs':
+the first is cut off.
+"""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl import advantages as library
+from agentrl.advantages.grouping import distinct, moments, relative
+
+VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
+CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("mars_")})
+CHOICES = {"identity": "none", "None": "none", "mean": "mean", "mean_std": "std"}
+mars = jax.jit(
+    library.mars, static_argnames=("order", "group", "weight", "normalize", "gamma", "whitened")
+)
+
+
+def case(number):
+    data = {
+        k.split("_", 2)[2]: VECTORS[k] for k in VECTORS.files if k.startswith(f"mars_{number}_")
+    }
+    inputs = [data[k][:, 1:] for k in ("scores", "turn_end", "response_mask")]
+    options = {
+        "group": "task_role" if data["separate"] else "task",
+        "normalize": CHOICES[str(data["method"])],
+        "whiten_rewards": bool(data["whiten_rewards"]),
+        "gamma": float(data["gamma"]),
+        "recentre": CHOICES[str(data["advantage_norm"])],
+        "whiten_advantages": bool(data["whiten_advantages"]),
+    }
+    return data, (*inputs, data["game"], data["player"]), options
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_reference_pipeline(number):
+    data, inputs, options = case(number)
+    ours = library.mars_released(*inputs, **options)
+    # Step 4 over returns of whitened rewards: the reference's distinct values are made by rounding.
+    loose = options["recentre"] != "none" and options["whiten_rewards"]
+    np.testing.assert_allclose(ours, data["advantages"], atol=0.5 if loose else 2e-6)
+    raw = options | {"recentre": "none", "whiten_advantages": False}
+    expected = np.where(inputs[2], data["raw_advantages"], 0)
+    np.testing.assert_allclose(
+        library.mars_released(*inputs, **raw), expected, atol=2e-5, rtol=1e-5
+    )
+    poisoned = np.where(inputs[1], inputs[0], np.nan)
+    np.testing.assert_array_equal(library.mars_released(poisoned, *inputs[1:], **options), ours)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_reference_recentring_given_its_own_returns(number):
+    """Steps 4 and 5 on the reference's float32 returns, compared exactly as it does."""
+    data, inputs, options = case(number)
+    if options["recentre"] == "none":
+        pytest.skip("this case has no second centring")
+    raw = data["raw_advantages"]
+    owner = np.broadcast_to(np.unique(data["player"], return_index=True)[1], (len(raw), 2))
+    owner = np.where(data["player"][:, None] == data["player"][owner], owner, 0).max(1)
+    flat, owner = raw.reshape(-1), np.repeat(owner * raw.shape[1], raw.shape[1])
+    against = moments(flat, owner, weight=distinct(flat, owner, resolution=0.0))
+    ours = relative(flat, against, normalize=options["recentre"], epsilon=1e-6).reshape(raw.shape)
+    if options["whiten_advantages"]:
+        ours = library.whiten(ours, inputs[2])
+    np.testing.assert_allclose(np.where(inputs[2], ours, 0), data["advantages"], atol=1e-5)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_turns_and_tokens_agree_without_the_second_centring(number):
+    """gamma 1 and one whitening: a turn's tokens share a value, and `mars` computes it."""
+    data, inputs, options = case(number)
+    end, response = inputs[1], inputs[2]
+    turns = int(end.sum(1).max())
+    shape = (len(end), turns)
+    reward, cost, mask = (
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.float32),
+        end[:, :turns] < 0,
+    )
+    at = np.zeros(shape, int)
+    for i in range(len(end)):
+        places = np.flatnonzero(end[i])
+        start = 0
+        for t, place in enumerate(places):
+            reward[i, t], mask[i, t], at[i, t] = inputs[0][i, place], True, place
+            cost[i, t] = response[i, start : place + 1].sum()
+            start = place + 1
+    tokens = library.mars_released(
+        *inputs,
+        group=options["group"],
+        normalize="mean",
+        whiten_rewards=False,
+        recentre="none",
+    )
+    ours = mars(
+        reward,
+        mask,
+        data["game"],
+        data["player"],
+        order="normalise_then_sum",
+        group=options["group"],
+        whitened=True,
+        cost=cost,
+    )
+    of_turn = np.take_along_axis(np.asarray(tokens), at, axis=1)
+    np.testing.assert_allclose(ours, np.where(mask, of_turn, 0), atol=2e-5)
+
+
+def test_worked_numbers():
+    # Role 0: returns to go (3, 2) and (1, 1), mean 7/4. Role 1: (4) and (0), mean 2.
+    reward = np.float32([[1, 2], [0, 1], [4, 9], [0, 9]])
+    mask = np.array([[1, 1], [1, 1], [1, 0], [1, 0]], bool)
+    task, role = np.zeros(4, int), np.array([0, 0, 1, 1])
+    ours = mars(reward, mask, task, role)
+    np.testing.assert_allclose(ours, [[1.25, 0.25], [-0.75, -0.75], [2, 0], [-2, 0]], atol=1e-6)
+    # Distinct values 3, 2, 1: mean 2.
+    ours = mars(reward, mask, task, role, weight="distinct")
+    np.testing.assert_allclose(ours, [[1, 0], [-1, -1], [2, 0], [-2, 0]], atol=1e-6)
+    # By tokens (1, 1, 4, 4): (3 + 2 + 4 + 4) / 10 = 1.3; role 1 by (3, 1): 3.
+    cost = np.float32([[1, 1], [4, 4], [3, 99], [1, 99]])
+    ours = mars(reward, mask, task, role, weight="token", cost=cost)
+    np.testing.assert_allclose(ours, [[1.7, 0.7], [-0.3, -0.3], [1, 0], [-3, 0]], atol=1e-6)
+    # Immediate rewards 1, 2, 0, 1 of role 0 have mean 1: (0, 1) and (-1, 0), then summed.
+    ours = mars(reward, mask, task, role, order="normalise_then_sum")
+    np.testing.assert_allclose(ours, [[1, 1], [-1, 0], [2, 0], [-2, 0]], atol=1e-6)
+    # One group for both roles: mean 11/6.
+    ours = mars(reward, mask, task, role, group="batch")
+    np.testing.assert_allclose(ours[:, 0], np.array([3, 1, 4, 0]) - 11 / 6, atol=1e-6)
+
+
+@st.composite
+def batches(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = (10, 5)
+    mask = rng.random(shape) < rng.random((10, 1))
+    return {
+        "reward": np.where(mask, rng.choice([0.0, 1.0, -0.5], shape), 0).astype(np.float32),
+        "mask": mask,
+        "task": rng.integers(0, 2, 10),
+        "role": rng.integers(0, 2, 10),
+        "cost": rng.integers(1, 9, shape).astype(np.float32),
+    }
+
+
+OPTIONS = [
+    {"order": order, "weight": weight, "normalize": normalize, "whitened": whitened}
+    for order in ("sum_then_normalise", "normalise_then_sum")
+    for weight, normalize in (("turn", "mean"), ("distinct", "std"), ("token", "mean"))
+    for whitened in (False, True)
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+@settings(max_examples=8, deadline=None)
+@given(batch=batches(), seed=st.integers(0, 99))
+def test_invariances(options, batch, seed):
+    ours = np.asarray(mars(**batch, **options))
+    assert np.all(ours[~batch["mask"]] == 0) and np.all(np.isfinite(ours))
+    poisoned = batch | {
+        name: np.where(batch["mask"], batch[name], poison).astype(np.float32)
+        for name, poison in (("reward", np.nan), ("cost", 77))
+    }
+    np.testing.assert_array_equal(mars(**poisoned, **options), ours)
+    p = np.random.default_rng(seed).permutation(10)
+    permuted = {name: value[p] for name, value in batch.items()}
+    np.testing.assert_allclose(mars(**permuted, **options), ours[p], atol=1e-4)
+
+
+@settings(max_examples=15, deadline=None)
+@given(batch=batches())
+def test_relations(batch):
+    # Tasks and roles are names: one task is grouping by role, one of each is the batch.
+    plain = mars(**batch, group="role")
+    one_task = batch | {"task": np.full(10, 7)}
+    np.testing.assert_allclose(mars(**one_task), plain, atol=1e-5)
+    one = one_task | {"role": np.full(10, -3)}
+    np.testing.assert_allclose(mars(**one), mars(**batch, group="batch"), atol=1e-5)
+    # Centred on the batch and whitened by tokens or turns, it is REINFORCE++.
+    ours = mars(**batch, group="batch", whitened=True)
+    theirs = library.reinforce_pp(batch["reward"], batch["mask"], weight=batch["cost"])
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    # On one turn the two orders are the same; equal costs make tokens turns.
+    first = {n: v[:, :1] if v.ndim == 2 else v for n, v in batch.items()}
+    np.testing.assert_allclose(mars(**first), mars(**first, order="normalise_then_sum"), atol=1e-5)
+    same = batch | {"cost": np.full((10, 5), 3, np.float32)}
+    np.testing.assert_allclose(mars(**same, weight="token"), mars(**same), atol=1e-5)
+
+
+def test_equal_returns_give_exactly_zero():
+    reward, none = np.full((3, 1), 0.1, np.float32), np.zeros(3, int)
+    for weight in ("turn", "distinct"):
+        for normalize in ("mean", "std"):
+            ours = mars(
+                reward, np.ones((3, 1), bool), none, none, weight=weight, normalize=normalize
+            )
+            assert np.all(np.asarray(ours) == 0)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"order": "sum"}, "order='sum': expected one of 'sum_then_normalise'"),
+        ({"group": "game"}, "group='game': expected one of 'task_role', 'task', 'role', 'batch'"),
+        ({"weight": "row"}, "weight='row': expected one of 'turn', 'distinct', 'token'"),
+        ({"weight": "token"}, "give cost=, the tokens of each turn"),
+        ({"normalize": "none"}, "normalize='none': expected one of 'std', 'mean'"),
+    ],
+)
+def test_errors(options, message):
+    none = np.zeros(1, int)
+    with pytest.raises(ValueError, match=message):
+        library.mars(np.zeros((1, 1)), np.ones((1, 1), bool), none, none, **options)
