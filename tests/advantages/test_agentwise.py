@@ -1,0 +1,189 @@
+"""Dr. MAS and the baselines of its repository.
+
+selfplay.npz, `drmas`: langfengQ/DrMAS 19c632b, executed; a row is one call of one agent.
+"""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl import advantages as library
+
+VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
+CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("drmas_")})
+dr_mas = jax.jit(
+    library.dr_mas,
+    static_argnames=("rows", "normalize", "leave_one_out", "whitened", "singleton"),
+)
+REFERENCES = {
+    "agent_std1": {},
+    "agent_std0": {"normalize": "mean"},
+    "agent_rloo": {"normalize": "mean", "leave_one_out": True},
+    "agent_rfpp": {"normalize": "mean", "whitened": True},
+    "global_std1": {"rows": "mean"},
+    "global_std0": {"rows": "mean", "normalize": "mean"},
+    "global_rloo": {"rows": "first", "normalize": "mean", "leave_one_out": True},
+    "global_rfpp": {"rows": "first", "normalize": "mean", "whitened": True},
+}
+
+
+def as_streams(number):
+    """(streams' arrays, where each row is in them, token mask): a stream an agent and trajectory.
+
+    A turn is the row's place in its trajectory. The team's reward, on each stream's first turn, is
+    the trajectory's highest score; what a row is short of it is the row's penalty.
+    """
+    data = {
+        k.split("_", 2)[2]: VECTORS[k] for k in VECTORS.files if k.startswith(f"drmas_{number}_")
+    }
+    score, tokens = data["token_rewards"].sum(1), data["mask"].sum(1)
+    names = sorted(set(zip(data["traj"], data["agent"], strict=True)))
+    turn = [int(np.sum(data["traj"][:i] == t)) for i, t in enumerate(data["traj"])]
+    stream = [names.index(name) for name in zip(data["traj"], data["agent"], strict=True)]
+    at = np.array(stream), np.array(turn)
+    shape = len(names), max(turn) + 1
+    # Poison wherever no row is.
+    reward, penalty, cost = (np.full(shape, 77, np.float32) for _ in range(3))
+    mask = np.zeros(shape, bool)
+    mask[at], cost[at], reward[at] = True, tokens, 0
+    best = np.array([score[data["traj"] == trajectory].max() for trajectory, _ in names])
+    reward[np.arange(len(names)), mask.argmax(1)] = best
+    penalty[at] = best[at[0]] - score
+    trajectory = np.array([trajectory for trajectory, _ in names])
+    arrays = {
+        "reward": reward,
+        "mask": mask,
+        "group": trajectory // 100,
+        "role": np.array([agent for _, agent in names]),
+        "penalty": penalty,
+        "episode": trajectory,
+        "cost": cost,
+    }
+    return data, arrays, at
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("number", CASES)
+def test_reference(number, name):
+    data, arrays, at = as_streams(number)
+    ours = np.asarray(dr_mas(**arrays, singleton="raw", **REFERENCES[name]))
+    np.testing.assert_allclose(
+        ours[at][:, None] * data["mask"], data["adv_" + name], atol=2e-5, rtol=1e-5
+    )
+    assert np.all(ours[~arrays["mask"]] == 0)
+
+
+def test_worked_numbers():
+    # A solver is called twice in the first episode and once in the second, a checker once in each;
+    # the team earns 1 and 0. Solver rows 1, 1, 0: mean 2/3; checker rows 1, 0: mean 1/2.
+    reward = np.float32([[0, 1], [1, 0], [0, 0], [0, 0]])
+    mask = np.array([[1, 1], [1, 0], [1, 0], [1, 0]], bool)
+    group, role, episode = np.zeros(4, int), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    ours = dr_mas(reward, mask, group, role, normalize="mean")
+    third = 1 / 3
+    np.testing.assert_allclose(
+        ours, [[third, third], [0.5, 0], [-2 * third, 0], [-0.5, 0]], atol=1e-6
+    )
+    # One baseline for both: two episodes, mean 1/2.
+    for rows in ("mean", "first"):
+        ours = dr_mas(reward, mask, group, role, rows=rows, normalize="mean", episode=episode)
+        np.testing.assert_allclose(ours, [[0.5, 0.5], [0.5, 0], [-0.5, 0], [-0.5, 0]], atol=1e-6)
+    # The solver's second call is malformed: 0.9. By means the first episode has 2.9 / 3.
+    penalty = np.float32([[0, 0.1], [0, 0], [0, 0], [0, 0]])
+    options = {"penalty": penalty, "normalize": "mean", "episode": episode}
+    ours = dr_mas(reward, mask, group, role, rows="mean", **options)
+    np.testing.assert_allclose(ours[:2], [[2.9 / 6] * 2, [2.9 / 6, 0]], atol=1e-6)
+    ours = dr_mas(reward, mask, group, role, rows="first", **options)
+    np.testing.assert_allclose(ours[:2], [[0.5, 0.4], [0.5, 0]], atol=1e-6)
+
+
+@st.composite
+def batches(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = (9, 4)
+    mask = rng.random(shape) < 0.6
+    group = rng.integers(0, 2, 9)
+    return {
+        "reward": np.where(mask, rng.choice([0.0, 1.0], shape), 0).astype(np.float32),
+        "mask": mask,
+        "group": group,
+        "role": rng.integers(0, 3, 9),
+        "penalty": np.where(rng.random(shape) < 0.2, 0.1, 0).astype(np.float32),
+        "episode": 10 * group + rng.integers(0, 3, 9),
+        "cost": rng.integers(1, 9, shape).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize("rows", ["agent", "mean", "first"])
+@settings(max_examples=15, deadline=None)
+@given(batch=batches(), singleton=st.sampled_from(["zero", "raw"]))
+def test_equals_plain_loops(rows, batch, singleton):
+    ours = np.asarray(dr_mas(**batch, rows=rows, singleton=singleton))
+    mask, places = batch["mask"], np.argwhere(batch["mask"].T)[:, ::-1]
+    total = np.where(mask, batch["reward"], 0).sum(1)
+    score = {(i, t): total[i] - batch["penalty"][i, t] for i, t in places}
+    expected = np.zeros(mask.shape)
+    for i, t in places:
+        mates = [(j, u) for j, u in places if batch["group"][j] == batch["group"][i]]
+        episodes = {}  # rows of each episode of the group, in the order of play
+        for j, u in mates:
+            episodes.setdefault(batch["episode"][j], []).append(score[j, u])
+        own = score[i, t]
+        if rows == "agent":
+            members = [score[j, u] for j, u in mates if batch["role"][j] == batch["role"][i]]
+        elif rows == "mean":
+            members = [np.mean(values) for values in episodes.values()]
+            own = np.mean(episodes[batch["episode"][i]])
+        else:
+            members = [values[0] for values in episodes.values()]
+        if len(members) == 1:
+            expected[i, t] = own if singleton == "raw" else 0
+        elif np.ptp(members) > 1e-5:
+            expected[i, t] = (own - np.mean(members)) / (np.std(members, ddof=1) + 1e-6)
+    np.testing.assert_allclose(ours, expected, atol=2e-4, rtol=1e-3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(batch=batches(), seed=st.integers(0, 99))
+def test_relations(batch, seed):
+    ours = np.asarray(dr_mas(**batch))
+    # Agents are groups, and rows are turns: GRPO with turn statistics over joint names.
+    joint = {n: batch[n] for n in ("reward", "mask", "penalty")}
+    joint["group"] = batch["group"] * 3 + batch["role"]
+    np.testing.assert_allclose(ours, library.grpo(**joint, statistics="turn"), atol=1e-5)
+    rloo = dr_mas(**batch, normalize="mean", leave_one_out=True)
+    np.testing.assert_allclose(rloo, library.rloo(**joint, statistics="turn"), atol=1e-5)
+    # One role and one turn: GRPO. One episode a stream: so is the mean over an episode's rows.
+    one = {n: v[:, :1] if v.ndim == 2 else v for n, v in batch.items()} | {"role": np.zeros(9, int)}
+    plain = {n: one[n] for n in ("reward", "mask", "group")}
+    one["penalty"] = np.zeros((9, 1), np.float32)
+    np.testing.assert_allclose(dr_mas(**one), library.grpo(**plain), atol=1e-5)
+    alone = one | {"episode": np.arange(9)}
+    for rows in ("mean", "first"):
+        np.testing.assert_allclose(dr_mas(**alone, rows=rows), library.grpo(**plain), atol=1e-5)
+    # Poison, and the order of the streams.
+    bad = batch | {
+        n: np.where(batch["mask"], batch[n], np.nan).astype(np.float32)
+        for n in ("reward", "penalty", "cost")
+    }
+    np.testing.assert_array_equal(dr_mas(**bad), ours)
+    p = np.random.default_rng(seed).permutation(9)
+    np.testing.assert_allclose(dr_mas(**{n: v[p] for n, v in batch.items()}), ours[p], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"rows": "all"}, "rows='all': expected one of 'agent', 'mean', 'first'"),
+        ({"rows": "mean"}, "give episode=, the episode of each stream, or use rows='agent'"),
+        ({"singleton": "drop"}, "singleton='drop': expected one of 'zero', 'raw'"),
+    ],
+)
+def test_errors(options, message):
+    none = np.zeros(1, int)
+    with pytest.raises(ValueError, match=message):
+        library.dr_mas(np.zeros((1, 1)), np.ones((1, 1), bool), none, none, **options)
