@@ -4,6 +4,10 @@ Every estimator returns 0 where the mask is False and never reads a value there.
 """
 
 from agentrl.advantages.agentwise import dr_mas as dr_mas
+from agentrl.advantages.delegation import Alignment as Alignment
+from agentrl.advantages.delegation import align as align
+from agentrl.advantages.delegation import m_grpo as m_grpo
+from agentrl.advantages.delegation import matpo as matpo
 from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
 from agentrl.advantages.filtering import top_variance as top_variance
 from agentrl.advantages.group_relative import anchor_owner as anchor_owner

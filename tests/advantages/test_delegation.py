@@ -1,0 +1,164 @@
+"""Planners and workers: MATPO, M-GRPO and its alignment.
+
+selfplay.npz, `matpo`: mzf666/MATPO 3c41d62, executed.
+"""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl import advantages as library
+
+VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
+CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("matpo_")})
+matpo = jax.jit(library.matpo, static_argnames=("normalize", "singleton"))
+m_grpo = jax.jit(library.m_grpo, static_argnames=("normalize", "singleton"))
+align = jax.jit(library.align, static_argnames=("queries", "target"))
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_reference_matpo(number):
+    """Positions of a row as turns: the reference's planners; its workers, and what they should be.
+
+    The reference gives a worker the planner's row as it is masked, so that of the worker's own
+    positions only those are learnt from where the planner wrote, too.
+    """
+    data = {
+        k.split("_", 2)[2]: VECTORS[k] for k in VECTORS.files if k.startswith(f"matpo_{number}_")
+    }
+    planners, parent = len(data["query"]), data["worker_parent"]
+    mask = np.concatenate([data["planner_mask"], data["worker_mask"]]) > 0
+    reward = np.full(mask.shape, 99, np.float32)  # what workers earned is not read
+    reward[:planners] = 0
+    reward[np.arange(planners), mask[:planners].argmax(1)] = data["token_rewards"].sum(1)
+    ours = np.asarray(
+        matpo(
+            reward,
+            mask,
+            np.concatenate([data["query"], np.full(len(parent), -1)]),
+            np.concatenate([np.full(planners, -1), parent]),
+            normalize="std" if data["norm_by_std"] else "mean",
+            singleton="raw",
+        )
+    )
+    np.testing.assert_allclose(ours[:planners], data["adv_planner"], atol=2e-6)
+    workers, both = mask[planners:], mask[planners:] & mask[parent]
+    released = np.where(workers, data["adv_worker"], 0)
+    np.testing.assert_allclose(np.where(both, ours[planners:], 0), released, atol=2e-6)
+    scalar = np.array([row[m][0] for row, m in zip(ours, mask, strict=True)])
+    np.testing.assert_array_equal(ours[planners:], np.where(workers, scalar[parent][:, None], 0))
+    lost = workers & ~mask[parent] & (scalar[parent] != 0)[:, None]
+    assert lost.any() and np.all(released[lost] == 0) and np.all(ours[planners:][lost] != 0)
+
+
+def test_matpo_worked_numbers():
+    # Planners earn 3 and 1: mean 2. The first has two workers, one of which has one of its own; the
+    # last stream's planner never acted.
+    reward = np.float32([[1, 2], [1, 9], [5, 5], [9, 9], [9, 9], [4, 4], [9, 9]])
+    mask = np.array([[1, 1], [1, 0], [1, 0], [0, 1], [1, 1], [0, 0], [1, 1]], bool)
+    group = np.array([0, 0, 8, 8, 8, 0, 8])
+    parent = np.array([-1, -1, 0, 0, 3, -1, 5])
+    ours = matpo(reward, mask, group, parent, normalize="mean")
+    np.testing.assert_allclose(
+        ours, [[1, 1], [-1, 0], [1, 0], [0, 1], [1, 1], [0, 0], [0, 0]], atol=1e-6
+    )
+
+
+@st.composite
+def batches(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    mask = rng.random((10, 4)) < 0.6
+    parent = np.where(np.arange(10) < 6, -1, rng.integers(0, 6, 10))
+    return {
+        "reward": np.where(mask, rng.choice([0.0, 1.0, -0.1], (10, 4)), 0).astype(np.float32),
+        "mask": mask,
+        "group": rng.integers(0, 2, 10),
+        "parent": parent,
+        "role": (parent >= 0).astype(int),
+    }
+
+
+@settings(max_examples=20, deadline=None)
+@given(batch=batches(), seed=st.integers(0, 99), singleton=st.sampled_from(["zero", "raw"]))
+def test_matpo_relations(batch, seed, singleton):
+    role = batch.pop("role")
+    ours = np.asarray(matpo(**batch, singleton=singleton))
+    planners = role == 0
+    # Planners alone: GRPO, whatever their workers did.
+    plain = {n: v[planners] for n, v in batch.items() if n != "parent"}
+    np.testing.assert_allclose(
+        ours[planners], library.grpo(**plain, singleton=singleton), atol=1e-5
+    )
+    bad = batch | {
+        "reward": np.where(batch["mask"] & planners[:, None], batch["reward"], np.nan).astype("f4")
+    }
+    np.testing.assert_array_equal(matpo(**bad, singleton=singleton), ours)
+    # Another order of the streams, with the parents' new places.
+    p = np.random.default_rng(seed).permutation(10)
+    permuted = {n: v[p] for n, v in batch.items()}
+    permuted["parent"] = np.where(permuted["parent"] < 0, -1, np.argsort(p)[permuted["parent"]])
+    np.testing.assert_allclose(matpo(**permuted, singleton=singleton), ours[p], atol=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(batch=batches())
+def test_m_grpo_is_grpo_of_each_agent(batch):
+    batch.pop("parent")
+    ours = np.asarray(m_grpo(**batch))
+    for role in (0, 1):
+        one = batch["role"] == role
+        plain = {n: v[one] for n, v in batch.items() if n != "role"}
+        np.testing.assert_allclose(ours[one], library.grpo(**plain), atol=1e-5)
+    bad = batch | {"reward": np.where(batch["mask"], batch["reward"], np.nan).astype("f4")}
+    np.testing.assert_array_equal(m_grpo(**bad), ours)
+
+
+def test_m_grpo_worked_numbers():
+    # One query, two rollouts that earn 1 and 0; sub-agents earn 1, 1, 0 in three calls.
+    reward = np.float32([[1], [0], [1], [1], [0]])
+    group, role = np.zeros(5, int), np.array([0, 0, 1, 1, 1])
+    ours = m_grpo(reward, np.ones((5, 1), bool), group, role, normalize="mean")
+    np.testing.assert_allclose(ours[:, 0], [1 / 2, -1 / 2, 1 / 3, 1 / 3, -2 / 3], atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_alignment(seed):
+    rng = np.random.default_rng(seed)
+    group, include = rng.integers(0, 4, 20), rng.random(20) < 0.6
+    index, filled, copies = align(jax.random.key(seed), group, include, queries=5, target=3)
+    assert index.shape == filled.shape == (5, 3)
+    for query in range(5):
+        candidates = np.flatnonzero(include & (group == query))
+        assert np.all(filled[query] == (len(candidates) > 0))
+        if len(candidates) == 0:
+            continue
+        drawn = np.bincount(np.asarray(index[query]), minlength=20)
+        assert drawn.sum() == 3 and drawn[candidates].sum() == 3
+        # As even as whole numbers allow: nobody twice where there are enough.
+        assert drawn[candidates].max() - drawn[candidates].min() <= 1
+        np.testing.assert_array_equal(copies[candidates], drawn[candidates])
+    assert np.all(np.asarray(copies)[~include] == 0)
+
+
+def test_alignment_draws_every_candidate_equally_often():
+    group, include = np.array([0, 0, 1, 0, 0, 0]), np.array([1, 1, 1, 1, 1, 0], bool)
+    keys = jax.random.split(jax.random.key(0), 4000)
+    copies = jax.vmap(lambda key: align(key, group, include, queries=2, target=3).copies)(keys)
+    # Three of four, and one three times; the deviation of each share is 0.007.
+    np.testing.assert_allclose(copies.mean(0), [0.75, 0.75, 3, 0.75, 0.75, 0], atol=0.035)
+    copies = jax.vmap(lambda key: align(key, group, include, queries=2, target=6).copies)(keys)
+    np.testing.assert_allclose(copies.mean(0), [1.5, 1.5, 6, 1.5, 1.5, 0], atol=0.04)
+
+
+def test_errors():
+    none, some = np.zeros(1, int), np.ones(1, bool)
+    with pytest.raises(ValueError, match="queries=2, target=0: expected at least 1 of each"):
+        library.align(jax.random.key(0), none, some, queries=2, target=0)
+    for function in (library.matpo, library.m_grpo):
+        with pytest.raises(ValueError, match="normalize='none': expected one of 'std', 'mean'"):
+            function(np.zeros((1, 1)), some[:, None], none, none, normalize="none")
