@@ -23,4 +23,5 @@ from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_b
 from agentrl.advantages.reinforce import whiten as whiten
 from agentrl.advantages.role_conditioned import rae as rae
 from agentrl.advantages.role_conditioned import spread as spread
+from agentrl.advantages.sequential import marft as marft
 from agentrl.advantages.temporal import gae as gae
