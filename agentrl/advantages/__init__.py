@@ -25,3 +25,4 @@ from agentrl.advantages.role_conditioned import rae as rae
 from agentrl.advantages.role_conditioned import spread as spread
 from agentrl.advantages.sequential import marft as marft
 from agentrl.advantages.temporal import gae as gae
+from agentrl.advantages.temporal import spoken_gae as spoken_gae

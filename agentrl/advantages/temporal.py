@@ -41,6 +41,55 @@ def gae(
       reinforcement learning, https://arxiv.org/abs/1712.00378, for the bootstrap at truncation. The
       skipping agrees with verl's GAE across tool replies (executed).
     """
+    return _gae(
+        reward, value, mask, terminated, bootstrap, truncated, discount=gamma, trace=gamma * lam
+    )
+
+
+def spoken_gae(
+    reward: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    spoken: jax.Array,
+    *,
+    gamma: float = 0.99,
+    lam: float = 0.95,
+    truncated: jax.Array | None = None,
+) -> jax.Array:
+    """`gae` for which time stands still while the agent speaks.
+
+    delta_t = r_t + g_t V'_t - V_t,  A_t = delta_t + l_t c_t A_{t+1},
+
+    (g_t, l_t) = (1, 1) where t is spoken, else (gamma, gamma lam): a long sentence puts the future
+    no further away, and its tokens share what it leads to. Decisions of all kinds follow each other
+    in one row: words, game actions, answers to questions about beliefs.
+
+    Args:
+      spoken: bool[N, T], the decision is a token (or turn) of speech.
+      reward, value, mask, terminated, bootstrap, gamma, lam, truncated: as for `gae`; T may be
+        turns, or positions of rows with mask where a decision was taken.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    References:
+      Sarkar et al. (2025), Training language models for social deduction with multi-agent
+      reinforcement learning, https://arxiv.org/abs/2502.06060. Read and executed:
+      SocialDeductionLLM 0cac8fa, which is terminated nowhere, bootstrap=0, and mask where the
+      token's class is above 1. Its rewards at observed tokens are lost (the sum of them is cleared
+      at a decision before it is used); here they are not read, and belong on the decision before.
+    """
+    chex.assert_equal_shape([mask, spoken])
+    discount, trace = (jnp.where(spoken, 1.0, rate) for rate in (gamma, gamma * lam))
+    return _gae(
+        reward, value, mask, terminated, bootstrap, truncated, discount=discount, trace=trace
+    )
+
+
+def _gae(reward, value, mask, terminated, bootstrap, truncated, *, discount, trace):
+    """The recursion of `gae`, with a discount and a trace (discount * lambda) of each turn."""
     chex.assert_rank([reward, value, mask, terminated], 2)
     chex.assert_equal_shape([reward, value, mask, terminated])
     bootstrap = jnp.asarray(bootstrap, jnp.float32)
@@ -48,14 +97,17 @@ def gae(
         bootstrap = bootstrap[:, None]
     bootstrap = jnp.broadcast_to(bootstrap, reward.shape)
     cut = jnp.zeros_like(mask) if truncated is None else truncated
+    discount, trace = (
+        jnp.broadcast_to(jnp.asarray(rate, jnp.float32), reward.shape) for rate in (discount, trace)
+    )
 
     def backward(carry, turn):
         advantage_after, value_after, follows = carry
-        r, v, acted, ends, cuts, beyond = turn
+        r, v, acted, ends, cuts, beyond, g, l = turn
         goes_on = follows & ~ends & ~cuts
         following = jnp.where(goes_on, value_after, jnp.where(ends, 0.0, beyond))
-        advantage = r + gamma * following - v
-        advantage = advantage + gamma * lam * jnp.where(goes_on, advantage_after, 0.0)
+        advantage = r + g * following - v
+        advantage = advantage + l * jnp.where(goes_on, advantage_after, 0.0)
         carry = (
             jnp.where(acted, advantage, advantage_after),
             jnp.where(acted, v, value_after),
@@ -64,7 +116,7 @@ def gae(
         return carry, jnp.where(acted, advantage, 0.0)
 
     nothing = jnp.zeros(reward.shape[0], jnp.float32)
-    inputs = (reward, value, mask, terminated, cut, bootstrap)
+    inputs = (reward, value, mask, terminated, cut, bootstrap, discount, trace)
     _, advantage = jax.lax.scan(
         backward,
         (nothing, nothing, jnp.zeros(reward.shape[0], bool)),

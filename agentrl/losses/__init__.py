@@ -21,6 +21,7 @@ from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
 from agentrl.losses.divergence import approx_kl as approx_kl
 from agentrl.losses.divergence import kl as kl
 from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
+from agentrl.losses.listening import listening_loss as listening_loss
 from agentrl.losses.policy import cispo as cispo
 from agentrl.losses.policy import clip_fraction as clip_fraction
 from agentrl.losses.policy import clipped_surrogate as clipped_surrogate

@@ -9,3 +9,4 @@ from agentrl.rewards.shaping import invalid_action_penalty as invalid_action_pen
 from agentrl.rewards.shaping import length_penalty as length_penalty
 from agentrl.rewards.shaping import potential_shaping as potential_shaping
 from agentrl.rewards.shaping import step_penalty as step_penalty
+from agentrl.rewards.speaking import speaking_reward as speaking_reward

@@ -147,3 +147,34 @@ def test_gradient_is_stopped():
         ).sum()
 
     np.testing.assert_array_equal(jax.grad(total)(jnp.ones((2, 3))), 0)
+
+
+SELFPLAY = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
+
+
+@pytest.mark.parametrize("name", sorted({k[:7] for k in SELFPLAY.files if k.startswith("sdgae_")}))
+def test_reference_spoken_gae(name):
+    """SocialDeductionLLM 0cac8fa, executed: only decisions' rewards, time stops for speech."""
+    flags, reward, value = (SELFPLAY[f"{name}_{k}"] for k in ("flags", "rewards", "values"))
+    mask = flags > 1
+    assert np.any(reward[~mask] != 0)  # which the reference loses
+    reward = np.where(mask, reward, np.nan)
+    ours = advantages.spoken_gae(reward, value, mask, np.zeros(mask.shape, bool), 0.0, flags == 3)
+    np.testing.assert_allclose(ours, SELFPLAY[name + "_advantages"], atol=1e-5)
+
+
+def test_spoken_gae_by_hand():
+    # gamma 1/2, lambda 1, values 0: an action, three words, an action that earns 8. The words are
+    # no further from it than the last of them.
+    reward = np.float32([[0, 0, 0, 0, 8]])
+    spoken = np.array([[0, 1, 1, 1, 0]], bool)
+    mask = np.ones((1, 5), bool)
+    options = {"gamma": 0.5, "lam": 1.0}
+    arguments = (reward, np.zeros((1, 5)), mask, np.zeros((1, 5), bool), 0.0)
+    np.testing.assert_allclose(
+        advantages.spoken_gae(*arguments, spoken, **options), [[4, 8, 8, 8, 8]]
+    )
+    # Silence is GAE.
+    np.testing.assert_array_equal(
+        advantages.spoken_gae(*arguments, ~mask, **options), advantages.gae(*arguments, **options)
+    )

@@ -1,0 +1,57 @@
+"""The listening loss: learning to answer who is suspicious from what others said."""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.losses.categorical import categorical_log_prob
+
+
+def listening_loss(
+    logits: jax.Array,
+    answer: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    focus: float = 0.0,
+) -> jax.Array:
+    """Cross-entropy of the true answer at questions about beliefs, one value a position.
+
+    l = -(1 - p)^focus log p,  p = softmax(logits)[answer].
+
+    The supervision is the game's own: after the episode it is known who the imposter was, so every
+    question is labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
+    mean over questions.
+
+    Args:
+      logits: [..., V], of the position where the answer is given.
+      answer: i32[...], the true answer's token.
+      mask: bool[...], questions; None for all. Neither logits nor answers are read elsewhere.
+      focus: exponent of the focal weight, >= 0; the gradient goes through the weight too.
+
+    Returns:
+      f32[...], 0 where mask is False.
+
+    Raises:
+      ValueError: focus < 0.
+
+    References:
+      Sarkar et al. (2025), https://arxiv.org/abs/2502.06060. Read: SocialDeductionLLM 0cac8fa,
+      whose scripts run focus 0 and weigh the mean by 3.0. Lin et al. (2017), Focal loss,
+      https://arxiv.org/abs/1708.02002.
+    """
+    if focus < 0:
+        raise ValueError(f"listening_loss focus={focus}: expected at least 0 (0 is cross-entropy)")
+    chex.assert_shape(answer, logits.shape[:-1])
+    if mask is not None:
+        chex.assert_equal_shape([mask, answer])
+        chex.assert_type(mask, bool)
+        logits = jnp.where(mask[..., None], logits, 0.0)
+        answer = jnp.where(mask, answer, 0)
+    logp = categorical_log_prob(logits, answer)
+    loss = -logp
+    if focus:
+        missing = -jnp.expm1(logp)
+        # A power below 1 has no finite gradient at 0, where the loss is 0 anyway.
+        some = missing > 0
+        loss = jnp.where(some, jnp.where(some, missing, 1.0) ** focus * loss, 0.0)
+    return loss if mask is None else jnp.where(mask, loss, 0.0)
