@@ -15,9 +15,14 @@ from agentrl.training import config as configs
 ESTIMATORS: dict[str, Callable] = {
     function.__name__: function
     for function in (
+        advantages.dr_mas,
         advantages.gae,
         advantages.gigpo,
         advantages.grpo,
+        advantages.m_grpo,
+        advantages.marft,
+        advantages.mars,
+        advantages.matpo,
         advantages.reinforce_pp,
         advantages.reinforce_pp_baseline,
         advantages.rloo,
@@ -61,8 +66,9 @@ def estimate(function: Callable, options: Mapping[str, Any], streams: Streams, *
     """
     takes = inspect.signature(function).parameters
     arrays = {name: getattr(streams, name) for name in configs.inputs_of(function)}
-    if "truncated" in takes and "truncated" not in arrays:
-        arrays["truncated"] = streams.truncated
+    # Fields that an estimator can do without: it gets them where the rollout fills them.
+    optional = {"truncated", "episode", "cost"} & takes.keys() - arrays.keys()
+    arrays |= {name: getattr(streams, name) for name in optional}
     arrays |= {name: value for name, value in extra.items() if name in takes}
     return function(**arrays, **options)
 
@@ -104,9 +110,14 @@ def make_credit(
                 )
     for name in configs.inputs_of(function):
         if name not in provides:
+            critic = "give the policy a critic (config.policy.critic)"
+            agents = "it tells several agents apart: use a rollout of an environment with several"
             remedy = {
-                "value": "give the policy a critic (config.policy.critic)",
-                "bootstrap": "give the policy a critic (config.policy.critic)",
+                "value": critic,
+                "bootstrap": critic,
+                "role": agents,
+                "task": agents,
+                "parent": agents,
             }.get(name, "it compares whole episodes: use config.rollout.name='episodes'")
             raise ValueError(
                 f"config.advantage.name={function.__name__!r} needs {name!r}, which rollout "

@@ -30,6 +30,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gae": {"gamma": 0.99, "lam": 0.95},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
+    "dr_mas": {},
+    "m_grpo": {},
+    "marft": {},
+    "mars": {},
+    "matpo": {},
 }
 
 
@@ -43,11 +48,17 @@ def batch(num_streams: int, turns: int) -> Streams:
     solved = rng.random(num_streams) < 0.5
     marks = rng.integers(0, 2**32, (num_streams // GROUP_SIZE, ANCHORS, 2), np.uint32)
     group = np.repeat(np.arange(num_streams // GROUP_SIZE, dtype=np.int32), GROUP_SIZE)
+    # Four episodes a group, of a planner and a worker that it called.
+    role = (np.arange(num_streams, dtype=np.int32) % GROUP_SIZE) // (GROUP_SIZE // 2)
     anchor = marks[group[:, None], rng.integers(0, ANCHORS, shape)]
     streams = Streams(
         reward=(last & solved[:, None]).astype(np.float32),
         mask=mask,
         group=group,
+        episode=group * (GROUP_SIZE // 2) + np.arange(num_streams, dtype=np.int32) % 4,
+        role=role,
+        task=np.zeros(num_streams, np.int32),
+        parent=np.where(role > 0, np.arange(num_streams) - GROUP_SIZE // 2, -1).astype(np.int32),
         anchor=anchor,
         value=rng.normal(size=shape).astype(np.float32),
         bootstrap=np.zeros(shape, np.float32),

@@ -99,3 +99,34 @@ def test_each_position_gets_the_advantage_of_its_turn():
         behaviour_logp=jnp.zeros((2, 4)),
     )
     np.testing.assert_array_equal(at_positions(advantage, rows), [[4, 4, 0, 6], [2, 0, 2, 0]])
+
+
+def test_estimators_of_several_agents_get_their_fields():
+    base = streams()
+    rng = np.random.default_rng(1)
+    s = base.replace(
+        role=jnp.arange(8) % 2,
+        task=jnp.zeros(8, jnp.int32),
+        episode=jnp.arange(8) // 2,
+        parent=jnp.where(jnp.arange(8) % 2, jnp.arange(8) - 1, -1),
+        cost=jnp.asarray(rng.integers(1, 9, (8, 5)), jnp.float32),
+    )
+    provides = PROVIDES | {"role", "task", "parent"}
+
+    def credit(estimator, **options):
+        return make(estimator, provides=provides, **options)(s).advantage
+
+    arrays = (s.reward, s.mask, s.group)
+    # Episodes and costs are passed to those that can use them, though they can do without.
+    np.testing.assert_array_equal(
+        credit(advantages.dr_mas, rows="mean"),
+        advantages.dr_mas(*arrays, s.role, rows="mean", episode=s.episode),
+    )
+    np.testing.assert_array_equal(
+        credit(advantages.mars, weight="token"),
+        advantages.mars(s.reward, s.mask, s.task, s.role, weight="token", cost=s.cost),
+    )
+    np.testing.assert_array_equal(credit(advantages.matpo), advantages.matpo(*arrays, s.parent))
+    np.testing.assert_array_equal(credit(advantages.m_grpo), advantages.m_grpo(*arrays, s.role))
+    with pytest.raises(ValueError, match="needs 'role'.*use a rollout of an environment with"):
+        make(advantages.dr_mas)
