@@ -49,7 +49,7 @@ class TrainState:
 
     key: the run's key, split at each update. update: i32[], updates done. env_steps: u32[2], turns
     acted so far, as high and low words. rollout: environments in mid-episode. reference: the
-    parameters that the policy is pulled towards, those at the end of the warm start; None without.
+    parameters that the policy is pulled towards, None without.
     baseline: f32[tasks, roles], what the estimator of the advantages carries; None if nothing.
     """
 
@@ -106,6 +106,8 @@ def base_config() -> ml_collections.ConfigDict:
     data_devices: devices that the batch is split over; 0 for all.
     filter: which groups are learnt from: "none" for all, or one of `credit.FILTERS`.
     mask_truncated: do not learn from episodes that a limit cut.
+    reference_every: updates after which the parameters become the reference that
+      learner.kl_coefficient pulls towards; 0: those at the end of the warm start, for good.
     warm_start: supervised updates on the expert's episodes before the others, see
       `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
     max_rejected_updates: non-finite updates in a row that stop the run.
@@ -120,6 +122,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.data_devices = 0
     config.filter = ml_collections.ConfigDict({"name": "none"})
     config.mask_truncated = False
+    config.reference_every = 0
     config.warm_start = configs.section(warm_start, named=False)
     config.max_rejected_updates = 5
     config.env = ml_collections.ConfigDict({"name": ""})
@@ -207,6 +210,11 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     transform = optimizer((config.updates - warm_options["updates"]) * steps, **shape)
     update = make_update(policy, transform, config.loss, **update_options)
     refers = update_options["kl_coefficient"] > 0
+    if config.reference_every < 0 or (config.reference_every and not refers):
+        raise ValueError(
+            f"config.reference_every={config.reference_every} without a pull towards the "
+            "reference: set config.learner.kl_coefficient above 0, or reference_every=0"
+        )
     carries = carries_baseline(ESTIMATORS[config.advantage.name])
     return Experiment(
         env=env,
@@ -220,6 +228,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             update,
             config.log_every,
             None if speaks else make_exploitability(policy, env, env_params),
+            config.reference_every,
         ),
         batch=_make_batch(rollout, credit),
         warm=make_warm_start(
@@ -300,7 +309,7 @@ def _make_batch(rollout, credit):
     return batch
 
 
-def _make_train(rollout, credit, update, log_every, exploitability):
+def _make_train(rollout, credit, update, log_every, exploitability, reference_every):
     def one_update(state: TrainState, _):
         key, collect_key, update_key = jax.random.split(state.key, 3)
         rollout_state, streams, rows, metrics = rollout.collect(
@@ -339,12 +348,17 @@ def _make_train(rollout, credit, update, log_every, exploitability):
         acted = jnp.sum(streams.mask, dtype=jnp.uint32)
         low = state.env_steps[1] + acted
         high = state.env_steps[0] + (low < acted)
+        reference = state.reference
+        if reference_every:
+            moves = (state.update + 1) % reference_every == 0
+            reference = jax.tree.map(lambda new, old: jnp.where(moves, new, old), params, reference)
         state = state.replace(
             params=params,
             opt_state=opt_state,
             rollout=rollout_state,
             key=key,
             update=state.update + 1,
+            reference=reference,
             env_steps=jnp.stack([high, low]),
             guard=guard,
             baseline=baseline,
