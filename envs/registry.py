@@ -13,6 +13,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Blackjack-v1": ("envs.blackjack", "Blackjack"),
     "Coin-v1": ("envs.coin", "Coin"),
     "EZPoints-v1": ("envs.points", "EZPoints"),
+    "Foraging-v1": ("envs.foraging", "Foraging"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
     "Household-v1": ("envs.household", "Household"),
