@@ -12,6 +12,7 @@ from envs.environment import Environment, EnvParams
 _OURS: dict[str, tuple[str, str]] = {
     "Blackjack-v1": ("envs.blackjack", "Blackjack"),
     "Coin-v1": ("envs.coin", "Coin"),
+    "Debate-v1": ("envs.debate", "Debate"),
     "EZPoints-v1": ("envs.points", "EZPoints"),
     "Foraging-v1": ("envs.foraging", "Foraging"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
