@@ -26,6 +26,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Shop-v1": ("envs.shop", "Shop"),
     "SocialDeduction-v1": ("envs.social_deduction", "SocialDeduction"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "Telecom-v1": ("envs.telecom", "Telecom"),
     "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
     "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),

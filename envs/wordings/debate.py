@@ -37,7 +37,7 @@ def compact(env: Debate) -> View:
         )
         claimed = state.claim >= 0
         head = [
-            jnp.asarray(roles)[(agent == state.honest).astype(jnp.int32)],
+            jnp.asarray(roles)[jnp.int32(agent == state.honest)],
             numbers + state.label,
             jnp.where(claimed, claims, 0),
             jnp.where(claimed, numbers + state.claim, 0),
