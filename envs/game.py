@@ -92,6 +92,10 @@ class Game(Environment):
         """Next state, rewards f32[A] and whose actions were legal bool[A], in a running game."""
         raise NotImplementedError
 
+    def is_running(self, state: GameState, params: GameParams) -> jax.Array:
+        """Neither over nor at the limit of steps, bool[]."""
+        return ~(self.is_terminated(state, params) | self.is_truncated(state, params))
+
     @property
     def _agents(self) -> jax.Array:
         return jnp.arange(self.num_agents, dtype=jnp.int32)
@@ -143,7 +147,7 @@ class Game(Environment):
         0. info: `valid`, `success` bool[A], `offender` i32[], `discount`.
         """
         action = jnp.broadcast_to(action, (self.num_agents,))
-        ended = self.is_terminated(state, params) | self.is_truncated(state, params)
+        ended = ~self.is_running(state, params)
         following, reward, valid = self.play(key, state, action, params)
         following = following.replace(time=state.time + 1)
         following = jax.tree.map(lambda new, old: jnp.where(ended, old, new), following, state)
@@ -175,8 +179,7 @@ class TurnGame(Game):
 
     def acting(self, state: GameState, params: GameParams) -> jax.Array:
         """The one whose turn it is, bool[A]; nobody once the game has ended."""
-        running = ~self.is_terminated(state, params)
-        return (self._agents == self.mover(state, params)) & running
+        return (self._agents == self.mover(state, params)) & self.is_running(state, params)
 
     def legal_actions(self, state: GameState, params: GameParams) -> jax.Array:
         """bool[A, num_actions]; nothing for those whose turn it is not."""
@@ -207,7 +210,7 @@ class TurnGame(Game):
 class SimultaneousGame(Game):
     """A game in which all who can act at once. It writes besides
 
-    * `acting(state, params) -> bool[A]`, unless all always act;
+    * `acting(state, params) -> bool[A]`, unless all act until the end;
     * `legal_actions(state, params) -> bool[A, num_actions]`;
     * `transition(key, state, action, params) -> (state, reward f32[A])`, action i32[A], all legal;
     * `idle`: the action that stands for an illegal one, and for that of who does not act;
@@ -217,6 +220,10 @@ class SimultaneousGame(Game):
     """
 
     idle: ClassVar[int] = 0
+
+    def acting(self, state: GameState, params: GameParams) -> jax.Array:
+        """Everyone, until the end."""
+        return jnp.broadcast_to(self.is_running(state, params), (self.num_agents,))
 
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams

@@ -1,0 +1,221 @@
+"""Telecom-v1: a support desk and a customer mend a phone, each with tools the other lacks."""
+
+import dataclasses
+import types
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.game import GameParams, GameState, TurnGame, opening
+from envs.rules import telecom as rules
+from envs.rules.telecom import USER_TOOLS, World
+
+TRANSFER, CLOSE, NOTHING = (len(rules.TOOLS) + i for i in range(3))
+OPEN, CLOSED, TRANSFERRED = range(3)
+DESK, USER = range(2)
+# How often a scripted user follows at all, and how precisely: `TelecomParams`.
+PERSONAS = types.MappingProxyType({"none": (1.0, 1.0), "easy": (0.95, 0.95), "hard": (0.7, 0.8)})
+
+
+@struct.dataclass
+class TelecomState(GameState):
+    """world: phone and line. kind: i32[], what the call is about. hopeless: bool[].
+
+    told, seen: u8[facts], what desk and user know, 1 + value as last shown, 0 for nothing.
+    asked: i8[], 1 + tool that the desk last asked for. did: i8[], 1 + tool that the user used then,
+    1 + NOTHING for none. pending: bool[], the user is to move. end: i8[], OPEN to TRANSFERRED.
+    """
+
+    world: World
+    kind: jax.Array
+    hopeless: jax.Array
+    told: jax.Array
+    seen: jax.Array
+    asked: jax.Array
+    did: jax.Array
+    pending: jax.Array
+    end: jax.Array
+
+
+@struct.dataclass
+class TelecomParams(GameParams):
+    """min_faults, max_faults: how many things are wrong. hopeless: chance of an unsolvable task.
+
+    follow: chance that a scripted user does something when asked. precise: chance that it takes
+    the right tool, else any of the same sort, and of each thing shown that it says so.
+    """
+
+    illegal_reward: float = 0.0
+    illegal_other_reward: float = 0.0
+    min_faults: int = 1
+    max_faults: int = 3
+    hopeless: float = 0.15
+    follow: float = 1.0
+    precise: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Telecom(TurnGame):
+    """A customer calls: no service, mobile data fail or are slow, or pictures cannot be sent.
+
+    Seat 0, the desk, uses its office's tools, asks the user to use one of the phone's, or ends the
+    call: transfer (right where the task cannot be solved) or close. Seat 1, the user, uses its
+    phone, or nothing, and the desk hears what it shows. Each knows only what it was shown.
+
+    user: "scripted", the user answers at once, as `persona` says ("none": always and precisely,
+    "easy", "hard"), and seat 1 never moves; "learned", seat 1 moves after each request; "solo", the
+    desk has all tools, as tau2-bench calls it (the script without errors).
+
+    Observation: uint8; kind of call (0 service, 1 data, 2 pictures), abroad, 1 + tool last asked
+    for, 1 + tool last used by the user (33 for nothing), then every fact of `rules.FACTS` as the
+    seat last saw it, 0 for not yet. Actions: 13 repairs, 10 checks, 7 of the office, transfer,
+    close, nothing. All of a seat's actions are legal, so that legality tells nothing; what does not
+    apply has no effect.
+
+    Reward: 1 for both when the call ends with the goal reached (service and no open bill, excellent
+    speed, pictures can be sent) or, in a task that cannot be solved, with a transfer. Limit 40
+    steps, 80 with a learned user. Task: kind, and one to three faults of it.
+
+    Expert: goes down the support manual by what the desk knows; the user does as asked.
+    Source: tau2-bench's telecom domain (read); repairs and probes of its recorded tasks are
+    replayed. Reduced: talk is requests for tools and their results; customers are known, with one
+    line and bill; at most three faults at once by default.
+    """
+
+    user: str = "scripted"
+    persona: str = "none"
+
+    num_codes: ClassVar[int] = 34
+    costly_reset: ClassVar[bool] = False
+    wordings: ClassVar[str] = "envs.wordings.telecom"
+
+    def __post_init__(self):
+        if self.user not in ("scripted", "learned", "solo"):
+            raise ValueError(f"user {self.user!r}: expected 'scripted', 'learned' or 'solo'")
+        if self.persona not in PERSONAS:
+            raise ValueError(f"persona {self.persona!r}: expected one of {', '.join(PERSONAS)}")
+        if self.user != "scripted" and self.persona != "none":
+            raise ValueError(f"persona {self.persona!r}: only a scripted user has one")
+
+    @property
+    def default_params(self) -> TelecomParams:
+        """By persona."""
+        follow, precise = PERSONAS[self.persona]
+        limit = 80 if self.user == "learned" else 40
+        return TelecomParams(max_steps_in_episode=limit, follow=follow, precise=precise)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Tools, then the ends of the call, then nothing."""
+        return (*rules.TOOLS, "transfer", "close", "nothing")
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """The call, then facts."""
+        return (4 + len(rules.FACTS),)
+
+    def initial(self, key: jax.Array, params: TelecomParams) -> TelecomState:
+        """A call, nothing known."""
+        bounds = (params.min_faults, params.max_faults, params.hopeless)
+        kind, hopeless, world = rules.draw(key, *bounds)
+        unknown, none = jnp.zeros(len(rules.FACTS), jnp.uint8), jnp.zeros((), jnp.int8)
+        return TelecomState(
+            **opening(),
+            world=world,
+            kind=kind,
+            hopeless=hopeless,
+            told=unknown,
+            seen=unknown,
+            asked=none,
+            did=none,
+            pending=jnp.zeros((), bool),
+            end=none,
+        )
+
+    def mover(self, state: TelecomState, params: TelecomParams) -> jax.Array:
+        """The desk, but for a learned user that was asked for something."""
+        return state.pending.astype(jnp.int32)
+
+    def legal(self, state: TelecomState, params: TelecomParams) -> jax.Array:
+        """All that the seat has, whatever its effect."""
+        action = np.arange(self.num_actions)
+        return jnp.where(
+            state.pending, (action < USER_TOOLS) | (action == NOTHING), action < NOTHING
+        )
+
+    def transition(
+        self, key: jax.Array, state: TelecomState, action: jax.Array, params: TelecomParams
+    ) -> tuple[TelecomState, jax.Array]:
+        """A tool, a request, or the end."""
+        requests = ~state.pending & (action < USER_TOOLS)
+        tool, reported = action, jnp.ones(len(rules.FACTS), bool)
+        if self.user == "scripted":
+            tool, reported = self._script(key, action, requests, params)
+        waits = requests & (self.user == "learned")
+        used = ~waits & (tool < len(rules.TOOLS))
+        by_user = used & (tool < USER_TOOLS)
+        world = rules.use(state.world, jnp.where(used, tool, -1))
+        numbers = np.arange(len(rules.TOOLS))[:, None]
+        shown = used & jnp.any((numbers == tool) & rules.SHOWS, axis=0)
+        facts = rules.facts(world)
+        answered = (requests | state.pending) & ~waits
+        end = jnp.where(action == CLOSE, CLOSED, jnp.where(action == TRANSFER, TRANSFERRED, OPEN))
+        state = state.replace(
+            world=world,
+            told=jnp.where(shown & reported, facts, state.told),
+            seen=jnp.where(shown & by_user, facts, state.seen),
+            asked=jnp.where(requests, action + 1, state.asked).astype(jnp.int8),
+            did=jnp.where(answered, tool + 1, jnp.where(waits, 0, state.did)).astype(jnp.int8),
+            pending=waits,
+            end=end.astype(jnp.int8),
+        )
+        return state, jnp.where(self.won(state, params), 1.0, 0.0)
+
+    def _script(
+        self, key: jax.Array, action: jax.Array, requests: jax.Array, params: TelecomParams
+    ) -> tuple[jax.Array, jax.Array]:
+        """Tool that a scripted user takes, i32[], and which facts it reports, bool[facts]."""
+        chances = jax.random.uniform(key, (3 + len(rules.FACTS),))
+        repairs = len(rules.REPAIRS)
+        first = jnp.where(action < repairs, 0, repairs)
+        count = jnp.where(action < repairs, repairs, USER_TOOLS - repairs)
+        other = first + jnp.floor(chances[0] * count).astype(jnp.int32)
+        tool = jnp.where(chances[1] < params.precise, action, other)
+        tool = jnp.where(chances[2] < params.follow, tool, NOTHING)
+        reported = chances[3:] < params.precise
+        return jnp.where(requests, tool, action), reported | ~requests
+
+    def observe_as(self, state: TelecomState, agent: jax.Array, params: TelecomParams) -> jax.Array:
+        """The call and what one was shown."""
+        head = (state.kind, state.world.abroad, state.asked, state.did)
+        facts = jnp.where(agent == DESK, state.told, state.seen)
+        return jnp.append(jnp.stack([x.astype(jnp.uint8) for x in head]), facts)
+
+    def is_over(self, state: TelecomState, params: TelecomParams) -> jax.Array:
+        """The desk has ended the call."""
+        return state.end != OPEN
+
+    def won(self, state: TelecomState, params: TelecomParams) -> jax.Array:
+        """Ended as the task asks for, for both."""
+        reached = rules.solved(state.world, state.kind)
+        handed = (state.end == TRANSFERRED) & ~reached
+        right = jnp.where(state.hopeless, handed, reached) & (state.end != OPEN)
+        return jnp.broadcast_to(right, (2,))
+
+    def expert(self, state: TelecomState, params: TelecomParams) -> jax.Array:
+        """The manual; the user does as asked."""
+        desk = rules.advise(state.told, state.kind, state.world.abroad, state.time, TRANSFER, CLOSE)
+        return jnp.where(state.pending, state.asked - 1, desk).astype(jnp.int32)
+
+    def render(self, state: TelecomState, params: TelecomParams) -> str:
+        """Kind of call and every fact, as it is."""
+        values = np.asarray(rules.facts(state.world)) - 1
+        facts = (
+            f"{name}: {texts[value]}"
+            for (name, texts), value in zip(rules.FACTS.items(), values, strict=True)
+        )
+        kind = rules.KINDS[int(state.kind)] + ", abroad" * bool(state.world.abroad)
+        return "\n".join([kind + ", hopeless" * bool(state.hopeless), *facts])

@@ -1,0 +1,113 @@
+"""Social deduction in words: who and what is here, what one has seen, what was said."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from envs.rules import social_deduction as rules
+from envs.social_deduction import COLOURS, FELLOW, KINDS, SocialDeduction
+from envs.text import Lexicon, View, template
+
+RULES = (
+    "You are one of a crew, or an imposter among it, in rooms numbered row by row. The crew wins "
+    "with all its work done or the imposters voted out; imposters win when as many as the crew. "
+    "Commands: wait; north, south, west, east; task: work in this room; report a body, which calls "
+    "a meeting; kill red (imposters). In a meeting the living speak in turn: saw red (kill), "
+    "suspect red, trust red, or wait for nothing; then all vote: vote red, or wait for nobody. go "
+    "says where you can go, work the steps left in which room (room:steps), saw whom you saw kill; "
+    "alone and with say who was with a dead player, alone or among others, when you last saw it."
+)
+PHASES = ("", "talk: ", "vote: ")
+ROLES = ("crew", "imposter")
+# Evidence 1 to 4.
+EVIDENCE = ("\nwith", "\nalone", "\nsaw", "\nfellow")
+WAYS = (" north", " south", " west", " east")
+
+
+def compact(env: SocialDeduction) -> View:
+    """`crew red in room 1`, then lines such as `here blue pink`, `work 1:2 3:4`, `saw blue`.
+
+    Messages stand as `blue: suspect red`. Imposters read `kill in 2`, the steps until they can.
+    """
+    lexicon = Lexicon()
+    colours = COLOURS[: env.players]
+    count, rooms = env.players, env.rows * env.cols
+    phases, roles = lexicon.table(PHASES), lexicon.table(ROLES)
+    names = lexicon.table(f" {name}" for name in colours)
+    speakers = lexicon.table(f"\n{name}:" for name in colours)
+    kinds = lexicon.table(f" {kind}" for kind in KINDS)
+    ways = lexicon.table(WAYS)
+    number = lexicon.table(f" {i}" for i in range(1 + 4 * 8))
+    places = lexicon.table(f" {i + 1}:" for i in range(rooms))
+    digits = lexicon.table(str(i) for i in range(1 + 4 * 8))
+    evidence = lexicon.table(EVIDENCE)
+    heads = ("\ngo", "\nhere", "\nbody", "\ndead", "\nwork", "\nvotes", " nobody")
+    go, here, body, dead, work, votes, nobody = lexicon.table(heads)
+    in_room, kill_in, out = lexicon.table((" in room", "\nkill in", "dead"))
+    players = lexicon.table(colours)[:, None]
+    at = 4 + rooms
+
+    def line(head, items, mask):
+        """The head and the items that the mask lets through, nothing without any."""
+        shown = jnp.where(mask.reshape(mask.shape + (1,) * (items.ndim - mask.ndim)), items, 0)
+        return jnp.append(jnp.where(jnp.any(mask), head, 0), shown.reshape(-1))
+
+    def take(table, index):
+        return jnp.asarray(table)[index]
+
+    def describe(state, params, agent):
+        codes = env.observe_as(state, agent, params).astype(jnp.int32)
+        phase, imposter, room, cooldown = codes[:4]
+        todo, people = codes[4:at], codes[at:-1].reshape(count, -1)
+        status, seen, tally, said = people[:, 0], people[:, 1], people[:, 2], people[:, 3:].T
+        alive = room > 0
+        exits = rules.exits(state.world, (env.rows, env.cols))[agent] & (phase == rules.PLAY)
+        messages = jnp.stack(
+            [
+                jnp.broadcast_to(speakers, said.shape),
+                take(kinds, jnp.maximum(said - 1, 0) // count),
+                take(names, jnp.maximum(said - 1, 0) % count),
+            ],
+            axis=-1,
+        )
+        ballots = jnp.append(tally, codes[-1])
+        voted = jnp.stack([jnp.append(names, nobody), take(number, ballots)], axis=1)
+        own = jnp.sum(jnp.where(np.arange(count) == agent, names, 0))
+        waits = jnp.stack([jnp.asarray(kill_in), take(number, cooldown)])
+        parts = [
+            jnp.stack([take(phases, phase), take(roles, imposter), own]),
+            jnp.stack([jnp.asarray(in_room), take(number, room)]),
+            jnp.where(imposter > 0, waits, 0),
+            line(go, jnp.asarray(ways), exits),
+            line(here, jnp.asarray(names), status == 1),
+            line(body, jnp.asarray(names), status == 2),
+            line(dead, jnp.asarray(names), status == 3),
+            line(work, jnp.stack([jnp.asarray(places), take(digits, todo)], axis=1), todo > 0),
+            *(line(evidence[k], jnp.asarray(names), seen == k + 1) for k in range(FELLOW)),
+            jnp.where((said > 0)[..., None], messages, 0).reshape(-1),
+            line(votes, voted, ballots > 0),
+        ]
+        return jnp.append(jnp.where(alive, jnp.concatenate(parts), 0), jnp.where(alive, 0, out))
+
+    longest = sum(len(f" {name}") for name in colours)
+    widest = max(map(len, colours))
+    size = sum(map(len, (*heads, *EVIDENCE, *WAYS, "vote: imposter in room 10\nkill in 10")))
+    # Everybody has one status and one kind of evidence, and oneself is named.
+    size += 4 * longest + rooms * len(" 10:32") + (count + 1) * len(" 1")
+    size += env.messages * count * (len("\n: suspect ") + 2 * widest)
+    fixed = 3 + 2 + 2 + 5 + 3 + 1 + 2 * rooms + FELLOW + 3
+    return View(
+        lexicon=lexicon,
+        describe=describe,
+        templates=(
+            *(template(lexicon, name) for name in env.action_names[:7]),
+            *(template(lexicon, f"{verb} {{player}}") for verb in ("kill", *KINDS, "vote")),
+        ),
+        slots=lambda state, params, agent: {"player": players},
+        max_fragments=fixed + 4 * count + 3 * env.messages * count,
+        max_bytes=size,
+        max_command_bytes=len("suspect ") + widest,
+        rules=RULES,
+    )
+
+
+WORDINGS = {"compact": compact}
