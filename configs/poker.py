@@ -6,7 +6,7 @@ DeepNash, https://arxiv.org/abs/2206.15378, regularise rewards in this way; here
 RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119. `exploitability` is exact, of
 the policy that is training.
 
-    python -m launchers.train --config=configs/poker.py:kuhn --workdir=runs/kuhn --config.num_seeds=5
+    python -m launchers.train --config=configs/poker.py:kuhn --workdir=runs/kuhn
 """
 
 import ml_collections

@@ -76,6 +76,7 @@ class Foraging(SimultaneousGame):
     shared: bool = False
 
     num_codes: ClassVar[int] = 32
+    cooperative: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.foraging"
 
     def __post_init__(self):

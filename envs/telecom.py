@@ -90,6 +90,7 @@ class Telecom(TurnGame):
 
     num_codes: ClassVar[int] = 34
     costly_reset: ClassVar[bool] = False
+    cooperative: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.telecom"
 
     def __post_init__(self):

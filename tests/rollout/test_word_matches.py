@@ -1,0 +1,114 @@
+"""Matches in words: one policy replies for whoever moves, and every seat learns from its own."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from agentrl import policies, rollout
+from agentrl.evaluation import play
+from envs.mover import Mover, of_one_agent
+from envs.text import join
+
+GROUPS, MEMBERS = 4, 2
+COUNT = GROUPS * MEMBERS
+
+
+@functools.cache
+def bound(name="TicTacToe-v1", constrained=True):
+    env, params = envs.make(name)
+    policy = policies.transformer(
+        env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=32, constrained=constrained
+    )
+    made = rollout.conversation(
+        policy, env, params, num_groups=GROUPS, group_size=MEMBERS, context="window", history=0
+    )
+    return env, params, policy, made, policy.init(jax.random.key(1))
+
+
+@functools.cache
+def collected(name="TicTacToe-v1", constrained=True):
+    _, _, _, made, weights = bound(name, constrained)
+    state = made.init(jax.random.key(0))
+    _, streams, rows, metrics = jax.jit(made.collect)(weights, state, jax.random.key(2))
+    return jax.tree.map(np.asarray, (streams, rows, metrics))
+
+
+@pytest.mark.parametrize("name", ["TicTacToe-v1", "KuhnPoker-v1"])
+def test_every_seat_is_a_stream(name):
+    _, _, _, made, _ = bound(name)
+    streams, rows, metrics = collected(name)
+    assert streams.mask.shape == (2 * COUNT, made.turns) and made.roles == 2
+    np.testing.assert_array_equal(streams.role, np.tile([0, 1], COUNT))
+    by_match = streams.mask.reshape(COUNT, 2, -1)
+    assert by_match.sum(axis=1).max() == 1
+    np.testing.assert_array_equal(streams.reward.reshape(COUNT, 2, -1).sum(axis=(1, 2)), 0)
+    ended = streams.terminated | streams.truncated
+    np.testing.assert_array_equal(ended.sum(axis=1), 1)
+    assert not ended[~streams.mask].any()
+    # A row a move: it trains the reply of the stream whose move it was.
+    trained = rows.loss_mask.any(axis=1)
+    assert trained.sum() == streams.mask.sum()
+    turn = rows.turn.max(axis=1)
+    assert streams.mask[rows.stream[trained], turn[trained]].all()
+    assert metrics["invalid_end_rate"][0] == 0 and metrics["invalid_action_rate"][0] == 0
+    assert metrics["win_rate/0/self"][1] == COUNT
+
+
+def test_the_learner_scores_what_was_sampled():
+    _, _, policy, _, weights = bound()
+    _, rows, _ = collected()
+    scored = jax.jit(policy.score)(weights, rows)
+    mask = rows.loss_mask
+    np.testing.assert_allclose(scored.logp[mask], rows.behaviour_logp[mask], atol=1e-5)
+
+
+def test_replies_that_are_no_commands_are_forgiven_once_and_then_lose():
+    """An untrained policy without constraint loses by what it says, and the other seat wins."""
+    streams, _, metrics = collected("TicTacToe-v1", constrained=False)
+    assert metrics["invalid_end_rate"][0] > 0
+    lost = streams.reward.sum(axis=1) < 0
+    assert (~streams.valid[lost] & streams.mask[lost]).any(axis=1).sum() > 0
+
+
+def test_whoever_moves_reads_its_own_view():
+    env, params = envs.make("KuhnPoker-v1")
+    mover = of_one_agent(env)
+    assert isinstance(mover, Mover)
+    _, state = mover.reset_env(jax.random.key(0), params)
+    state = state.replace(cards=jnp.array([[0, 2]]))
+
+    def said(state):
+        text = mover.describe(state, params)
+        return join(env.view.lexicon, np.asarray(text.fragments[0]))
+
+    def commands(state):
+        return [join(env.view.lexicon, row) for row in np.asarray(mover.commands(state, params))]
+
+    assert said(state) == "J" and commands(state) == ["check", "bet"]
+    _, state, reward, *_ = mover.step_env(jax.random.key(0), state, jnp.int32(1), params)
+    assert said(state) == "K bet" and commands(state) == ["fold", "call"]
+    _, _, reward, *_ = mover.step_env(jax.random.key(0), state, jnp.int32(1), params)
+    np.testing.assert_array_equal(reward, [-2, 2])
+
+
+def test_evaluation_plays_one_seat_of_each_match():
+    env, params, policy, made, weights = bound()
+    keys = play.task_keys(0, 6)
+    streams, _ = jax.jit(lambda k: made.play(weights, k, jax.random.key(1), False))(keys)
+    own = np.arange(12) % 2 == np.repeat(np.arange(6) % 2, 2)
+    assert not np.asarray(streams.mask)[~own].any()
+    outcomes = play.of_streams(streams, made.roles)
+    assert outcomes.episode_return.shape == (6,)
+    np.testing.assert_array_equal(
+        np.asarray(outcomes.success), np.asarray(outcomes.episode_return) > 0
+    )
+
+
+def test_games_are_read_turn_by_turn():
+    env, params, policy, *_ = bound()
+    with pytest.raises(ValueError, match="use context='window' and history=0"):
+        rollout.conversation(policy, env, params)

@@ -1,0 +1,92 @@
+"""Policies over observations as tables, and what self-play does to their exploitability."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from agentrl import policies, rollout, selfplay
+from agentrl.selfplay.neural import make_exploitability, make_table
+from agentrl.training import credit
+from agentrl.training.config import env_section, section
+from agentrl.training.experiment import base_config, build
+
+
+def policy_of(name, **options):
+    env, params = envs.make(name, **options)
+    policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
+    return policy, env, params
+
+
+@pytest.mark.parametrize(
+    ("name", "uniform"), [("KuhnPoker-v1", 11 / 24), ("LeducPoker-v1", 2.3736111)]
+)
+def test_tables_are_policies_and_their_exploitability_is_exact(name, uniform):
+    policy, env, params = policy_of(name)
+    weights = policy.init(jax.random.key(0))
+    table = np.asarray(jax.jit(make_table(policy, env, params))(weights), np.float64)
+    assert table.shape == (len(selfplay.infostates(name)), env.num_actions)
+    exact = selfplay.exploitability(name, table)
+    ours = jax.jit(make_exploitability(policy, env, params))(weights)
+    np.testing.assert_allclose(ours, exact, atol=2e-6)
+    # All logits alike: the uniform policy.
+    flat = jax.tree.map(jnp.zeros_like, weights)
+    np.testing.assert_allclose(make_exploitability(policy, env, params)(flat), uniform, atol=1e-5)
+
+
+def test_a_row_is_what_is_seen_there():
+    """Rows of one card and one history, by the strings of the information states."""
+    policy, env, params = policy_of("KuhnPoker-v1")
+
+    def by_card(params_, memory, observation):
+        card = observation[:, :3] @ jnp.arange(3.0)
+        return jnp.stack([jnp.zeros_like(card), card], axis=1), card, memory
+
+    table = make_table(policy._replace(step=by_card), env, params)(None)
+    for state, row in zip(selfplay.infostates("KuhnPoker-v1"), np.asarray(table), strict=True):
+        np.testing.assert_allclose(row[1], 1 / (1 + np.exp(-int(state[0]))), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("KuhnPoker-v1", {"rounds": 3}), ("LeducPoker-v1", {"deal": "ranks"}), ("Nim-v1", {})],
+)
+def test_other_games_have_no_table(name, options):
+    assert make_exploitability(*policy_of(name, **options)) is None
+
+
+def test_self_play_becomes_less_exploitable():
+    config = base_config()
+    config.updates, config.log_every, config.data_devices = 150, 75, 1
+    config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
+    config.policy = section(policies.mlp, hidden=(32,), critic="none")
+    config.rollout = section(rollout.matches, num_groups=256)
+    config.advantage = section(credit.rae)
+    config.reference_every = 25
+    config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.02)
+    config.optimizer.learning_rate = 3e-3
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    train = jax.jit(experiment.train)
+    before = make_exploitability(experiment.policy, experiment.env, experiment.env_params)
+    start = float(before(state.params))
+    assert state.baseline.shape == (1, 2)
+    for _ in range(2):
+        state, metrics = train(state)
+    np.testing.assert_allclose(metrics["exploitability"][0], before(state.params), atol=1e-6)
+    assert metrics["exploitability"][0] < 0.6 * start
+    # Seat 0 loses 1/18 at the equilibrium: the baselines find out who is better off.
+    baseline = np.asarray(state.baseline)[0]
+    np.testing.assert_allclose(baseline.sum(), 0, atol=1e-5)
+    assert baseline[0] < 0
+    # The reference is the policy of the last round update, 150.
+    jax.tree.map(np.testing.assert_array_equal, state.reference, state.params)
+
+
+def test_a_reference_that_moves_needs_a_pull():
+    config = base_config()
+    config.env = env_section("FrozenLake-v1")
+    config.reference_every = 10
+    with pytest.raises(ValueError, match="set config.learner.kl_coefficient above 0"):
+        build(config)
