@@ -1,13 +1,15 @@
 """The training loop: runs a config in a directory, resumes there, and stops cleanly."""
 
+import contextlib
 import dataclasses
+import fcntl
 import functools
 import json
 import os
 import pathlib
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -55,8 +57,29 @@ def _write_json(path: pathlib.Path, content: Any) -> None:
     os.replace(temporary, path)
 
 
+@contextlib.contextmanager
+def _alone(workdir: pathlib.Path) -> Iterator[None]:
+    """Makes the directory, and holds it while no other process does. RunError if one does.
+
+    The kernel lets go when the process ends, however it ends.
+    """
+    workdir.mkdir(parents=True, exist_ok=True)
+    directory = os.open(workdir, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(directory)
+        raise RunError(
+            f"another process is training in {workdir}; wait for it, or use another --workdir"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(directory)
+
+
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
-    """Makes the directory, or checks that it holds a run of this config (`updates` may grow)."""
+    """Checks that the directory is empty or holds a run of this config (`updates` may grow)."""
     path = workdir / "config.json"
     content = json.loads(json.dumps(config.to_dict()))
     if path.exists():
@@ -77,9 +100,8 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
                 f"{workdir} holds a run of another config ({'; '.join(changed[:3])}); use another "
                 f"--workdir, or the same config to resume"
             )
-    elif workdir.exists() and any(workdir.iterdir()):
+    elif any(workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
-    workdir.mkdir(parents=True, exist_ok=True)
     _write_json(path, content)
 
 
@@ -130,8 +152,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     directory, params = workdir / "checkpoints", None
     if config.init_from and not checkpoint.steps(directory):
         params = restored.parameters(pathlib.Path(config.init_from), config, experiment)
-    _claim(workdir, config)
-    with mesh.use(device_mesh), Stop() as stop:
+    with _alone(workdir), mesh.use(device_mesh), Stop() as stop:
+        _claim(workdir, config)
         programs = compile_programs(experiment, config, device_mesh)
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)

@@ -1,5 +1,6 @@
 """Runs: resumed equals uninterrupted, killed at any time, devices, compilations, the guard."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ import tiny  # noqa: E402
 
 CONFIGS = {
     "groups": tiny.groups_config,
+    "matches": tiny.matches_config,
     "segments": tiny.segments_config,
     "talk": tiny.talk_config,
 }
@@ -86,6 +88,19 @@ def test_finished_run_stays_as_it_is(uninterrupted):
     before = (workdir / "metrics.jsonl").read_text()
     assert loop.run(CONFIGS[name](num_seeds=2), workdir, command="test")
     assert (workdir / "metrics.jsonl").read_text() == before
+
+
+def test_a_directory_belongs_to_one_process_at_a_time(uninterrupted):
+    name, workdir = uninterrupted
+    held = os.open(workdir, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    before = (workdir / "metrics.jsonl").read_bytes()
+    try:
+        with pytest.raises(loop.RunError, match="another process is training"):
+            loop.run(CONFIGS[name](num_seeds=2), workdir, command="test")
+    finally:
+        os.close(held)
+    assert (workdir / "metrics.jsonl").read_bytes() == before
 
 
 def test_seeds_side_by_side_equal_seeds_alone(uninterrupted, tmp_path):

@@ -1,6 +1,7 @@
 """Small configs that train in seconds, one for each rollout."""
 
 from agentrl import advantages, policies, rollout
+from agentrl.training import credit
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
 
@@ -27,6 +28,20 @@ def segments_config(**changes):
     config.rollout = section(rollout.segments, num_envs=8, length=10)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.learner.update(epochs=2, minibatches=2, normalize_advantage="minibatch")
+    return _changed(config, changes)
+
+
+def matches_config(**changes):
+    """Self-play in Kuhn's poker, with what the credit carries and a reference that moves."""
+    config = base_config()
+    config.data_devices = 1
+    config.updates, config.log_every = 8, 2
+    config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
+    config.policy = section(policies.mlp, hidden=(8,), critic="none")
+    config.rollout = section(rollout.matches, num_groups=8, group_size=2)
+    config.advantage = section(credit.rae)
+    config.learner.kl_coefficient = 0.1
+    config.reference_every = 3
     return _changed(config, changes)
 
 
