@@ -22,6 +22,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Screens-v1": ("envs.screens", "Screens"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
     "Shop-v1": ("envs.shop", "Shop"),
+    "SimpleNegotiation-v1": ("envs.simple_negotiation", "SimpleNegotiation"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
     "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
