@@ -15,6 +15,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "EZPoints-v1": ("envs.points", "EZPoints"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
+    "Hanabi-v1": ("envs.hanabi", "Hanabi"),
     "Household-v1": ("envs.household", "Household"),
     "Maze-v1": ("envs.maze", "Maze"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
