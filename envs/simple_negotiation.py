@@ -1,0 +1,327 @@
+"""SimpleNegotiation-v1: trade goods by offers, and gain more than the other."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.game import GameParams, GameState, TurnGame, opening
+from envs.rules import simple_negotiation as rules
+from envs.rules.simple_negotiation import Act, Market
+
+ACCEPT, DENY, PASS = range(3)
+_FIRST = 3
+
+# Numbers of the actions beyond the table: one digit a resource, from -MOST (given) to MOST (asked).
+MOST = 31
+_DIGITS = 2 * MOST + 1
+
+
+@struct.dataclass
+class SimpleNegotiationState(GameState):
+    """One negotiation.
+
+    start, values: i32[2, R], goods at the start and what one is worth to each seat. market: goods
+    and the open offer. turn: i32[], legal acts so far. last: i32[], what the last act came to, a
+    code of `envs.rules.simple_negotiation`.
+    """
+
+    start: jax.Array
+    values: jax.Array
+    market: Market
+    turn: jax.Array
+    last: jax.Array
+
+
+@struct.dataclass
+class SimpleNegotiationParams(GameParams):
+    """turns: legal acts of a game.
+
+    TextArena says 10, but looks before it counts: 11. SPIRAL's are 10; an illegal act ends its game
+    at once and costs 1, the other gets 0.
+    """
+
+    max_steps_in_episode: int = 22
+    turns: int = 11
+
+
+@dataclasses.dataclass(frozen=True)
+class SimpleNegotiation(TurnGame):
+    """Two seats trade in turn, seat 0 first; who has gained more in its own values wins.
+
+    `rules`: "textarena", five resources, stocks and values drawn and private; "spiral", ten wood
+    and ten gold each, of which the seats value the one or the other three times as much, as both
+    know. They differ in who may accept and when an offer closes:
+    `envs.rules.simple_negotiation.respond`.
+
+    Observation: uint8 codes. [turns left, what the last act came to, whose offer is open (0 none, 1
+    own, 2 the other's)], then R codes each: given and asked in the open offer, own stock, own stock
+    at the start, own values. The other's stock and values are never shown; with SPIRAL's rules they
+    follow from one's own.
+
+    Actions: 0 accept, 1 deny, 2 pass (with TextArena's rules the same as deny), then the offers of
+    one resource for another, (given, asked, how many given, how many asked) with `quantities` of
+    each, the last running fastest. Numbers from `num_actions` on are offers of any goods, up to 31
+    of each, with or without accepting the open offer in the same act: `encode`; in text
+    `offer 3 sheep 2 ore for 5 brick and accept`, four resources at most.
+
+    Illegal: to offer what one does not own, to accept what one cannot pay for, with SPIRAL's rules
+    to accept one's own offer. Where an act accepts and offers, each can be an error of its own
+    (`GameParams`), and what is legal of it happens. On the last turn a forgiven error ends the game
+    as a legal act does.
+
+    Reward at the end: 1 for the larger gain, -1 for the other, 0 if equal. Expert: accepts what
+    gains it something and no less than the other; else offers, of the table, what raises the
+    smaller of both gains most without falling behind, asking for each resource in turn; else
+    passes. It takes the other's values at their mean where they are private.
+
+    Source: TextArena 0.7.4, SimpleNegotiation-v0, and SPIRAL's SimpleNegotiation-v1 (read); their
+    recorded games are replayed. Deviations: no talk; one resource cannot stand on both sides of an
+    offer (the rules allow it); SPIRAL's driver, which admits only six random replies a turn, is
+    left out.
+    """
+
+    rules: str = "textarena"
+    quantities: tuple[int, ...] = (1, 2, 3, 5, 8)
+
+    # Fifty of a resource are the most that both have together.
+    num_codes: ClassVar[int] = 51
+    costly_reset: ClassVar[bool] = False
+    wordings: ClassVar[str] = "envs.wordings.simple_negotiation"
+
+    def __post_init__(self):
+        if self.rules not in rules.RESOURCES:
+            raise ValueError(f"rules={self.rules!r}: expected one of {', '.join(rules.RESOURCES)}")
+        if not self.quantities or not all(1 <= q <= MOST for q in self.quantities):
+            raise ValueError(f"quantities {self.quantities}: expected numbers from 1 to {MOST}")
+        if len(set(self.quantities)) < len(self.quantities):
+            raise ValueError(f"quantities {self.quantities}: each must stand there once")
+
+    @property
+    def default_params(self) -> SimpleNegotiationParams:
+        """Those of the rules' source."""
+        if self.rules == "textarena":
+            return SimpleNegotiationParams()
+        return SimpleNegotiationParams(
+            illegal_allowance=0, illegal_other_reward=0.0, turns=10, max_steps_in_episode=20
+        )
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the R resources."""
+        return rules.RESOURCES[self.rules]
+
+    @property
+    def table(self) -> np.ndarray:
+        """Offers of the table, i32[n, 4]: resource given, resource asked, how many of each."""
+        numbers = range(len(self.resources))
+        rows = [
+            (given, asked, q, p)
+            for given in numbers
+            for asked in numbers
+            for q in self.quantities
+            for p in self.quantities
+            if given != asked
+        ]
+        return np.array(rows, np.int32)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Three words and the offers of the table."""
+        names = self.resources
+        offers = (f"offer {q} {names[g]} for {p} {names[a]}" for g, a, q, p in self.table)
+        return ("accept", "deny", "pass", *offers)
+
+    @property
+    def num_actions(self) -> int:
+        """Three more than offers."""
+        size = len(self.resources)
+        return _FIRST + size * (size - 1) * len(self.quantities) ** 2
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """Number of codes."""
+        return (3 + 5 * len(self.resources),)
+
+    def encode(self, give: jax.Array, ask: jax.Array, accept: jax.Array) -> jax.Array:
+        """Number of an offer, i32[]: of the table where it stands there and nothing is accepted.
+
+        give, ask: i32[R]. -1 if it cannot be written: a resource on both sides, or more than 31.
+        """
+        base = _DIGITS ** np.arange(len(self.resources), dtype=np.int32)
+        code = jnp.sum((ask - give + MOST) * base, dtype=jnp.int32)
+        beyond = self.num_actions + code + jnp.where(accept, _DIGITS ** len(self.resources), 0)
+        fits = jnp.all((give >= 0) & (ask >= 0) & (give + ask <= MOST) & ((give == 0) | (ask == 0)))
+        plain = (jnp.sum(give > 0) == 1) & (jnp.sum(ask > 0) == 1) & ~accept
+        table = self.table
+        same = (jnp.argmax(give) == table[:, 0]) & (jnp.argmax(ask) == table[:, 1])
+        same = plain & same & (jnp.sum(give) == table[:, 2]) & (jnp.sum(ask) == table[:, 3])
+        number = jnp.where(jnp.any(same), _FIRST + jnp.argmax(same), beyond)
+        return jnp.where(fits, number, -1).astype(jnp.int32)
+
+    def decode(self, action: jax.Array) -> Act:
+        """What an action says; numbers that stand for nothing are offers that cannot be read."""
+        size, count = len(self.resources), len(self.quantities)
+        kinds = np.arange(size)
+        index = action - _FIRST
+        listed = (index >= 0) & (action < self.num_actions)
+        pair = index // count**2
+        given, other = pair // (size - 1), pair % (size - 1)
+        asked = other + (other >= given)
+        given = jnp.where(kinds == given, self._quantity(index // count % count), 0)
+        asked = jnp.where(kinds == asked, self._quantity(index % count), 0)
+
+        code = action - self.num_actions
+        per_half = _DIGITS**size
+        written = (code >= 0) & (code < 2 * per_half)
+        base = _DIGITS ** np.arange(size, dtype=np.int32)
+        net = code % per_half // base % _DIGITS - MOST
+        give = jnp.where(listed, given, jnp.where(written, -net, 0))
+        ask = jnp.where(listed, asked, jnp.where(written, net, 0))
+        return Act(
+            accept=(action == ACCEPT) | (written & (code >= per_half)),
+            deny=action == DENY,
+            offers=(action < 0) | (action >= _FIRST),
+            give=jnp.maximum(give, 0),
+            ask=jnp.maximum(ask, 0),
+        )
+
+    def _quantity(self, number: jax.Array) -> jax.Array:
+        places = np.arange(len(self.quantities))
+        return jnp.sum(jnp.where(places == number, np.array(self.quantities, np.int32), 0))
+
+    def initial(self, key: jax.Array, params: SimpleNegotiationParams) -> SimpleNegotiationState:
+        """Goods and values."""
+        stock, values = rules.draw(self.rules, key)
+        return SimpleNegotiationState(
+            **opening(),
+            start=stock,
+            values=values,
+            market=rules.opening(stock),
+            turn=jnp.zeros((), jnp.int32),
+            last=jnp.zeros((), jnp.int32),
+        )
+
+    def mover(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+        """Each after the other."""
+        return state.turn % 2
+
+    def is_legal(
+        self, state: SimpleNegotiationState, action: jax.Array, params: SimpleNegotiationParams
+    ) -> jax.Array:
+        """Whether an act, of the table or beyond, holds no error."""
+        seat = self.mover(state, params)
+        return rules.respond(self.rules, state.market, seat, self.decode(action), 0).errors == 0
+
+    def legal(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+        """Accepting where it is no error, and offers of what is owned."""
+        size, count = len(self.resources), len(self.quantities)
+        own = rules.of_seat(state.market.stock, self.mover(state, params))
+        owned = own[:, None] >= np.array(self.quantities, np.int32)
+        owned = jnp.broadcast_to(owned[:, None, :, None], (size, size - 1, count, count))
+        accept = self.is_legal(state, jnp.int32(ACCEPT), params)
+        return jnp.concatenate([accept[None], jnp.ones(2, bool), owned.reshape(-1)])
+
+    def play(
+        self,
+        key: jax.Array,
+        state: SimpleNegotiationState,
+        action: jax.Array,
+        params: SimpleNegotiationParams,
+    ) -> tuple[SimpleNegotiationState, jax.Array, jax.Array]:
+        """One act, errors counted one by one; after the last turn the gains are compared."""
+        del key
+        seat = self.mover(state, params)
+        mine = self._agents == seat
+        act = self.decode(jnp.sum(jnp.where(mine, action, 0)))
+        spare = params.illegal_allowance - state.errors
+        market, errors, did = rules.respond(self.rules, state.market, seat, act, spare)
+        valid, lost = errors == 0, errors > spare
+        turn = state.turn + (valid | (state.turn + 1 >= params.turns))
+        following = state.replace(
+            market=market,
+            turn=turn,
+            last=jnp.where(did == rules.NOTHING, state.last, did),
+            errors=jnp.where(valid, 0, state.errors + errors),
+            offender=jnp.where(lost, seat, state.offender),
+        )
+        gains = rules.gains(market, state.start, state.values)
+        reward = jnp.where(turn >= params.turns, jnp.sign(gains - gains[::-1]), 0)
+        penalty = jnp.where(mine, params.illegal_reward, params.illegal_other_reward)
+        return following, jnp.where(lost, penalty, reward), valid | ~mine
+
+    def observe_as(
+        self, state: SimpleNegotiationState, agent: jax.Array, params: SimpleNegotiationParams
+    ) -> jax.Array:
+        """One's own goods and values, and what was said openly."""
+        market = state.market
+        whose = jnp.where(market.proposer < 0, 0, jnp.where(market.proposer == agent, 1, 2))
+        left = jnp.clip(params.turns - state.turn, 0, self.num_codes - 1)
+        own = [rules.of_seat(rows, agent) for rows in (market.stock, state.start, state.values)]
+        parts = [jnp.stack([left, state.last, whose]), market.give, market.ask, *own]
+        return jnp.concatenate(parts).astype(jnp.uint8)
+
+    def is_over(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+        """All turns are played."""
+        return state.turn >= params.turns
+
+    def won(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+        """Who has gained more."""
+        gains = rules.gains(state.market, state.start, state.values)
+        return gains > gains[::-1]
+
+    def expert(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+        """A trader who wants both to gain, and itself no less."""
+        seat, market = self.mover(state, params), state.market
+        stock, values = (rules.of_seat(rows, seat) for rows in (market.stock, state.values))
+        others, payable = jnp.asarray(rules.BASE), jnp.full(len(rules.BASE), MOST)
+        if self.rules == "spiral":
+            others = rules.of_seat(state.values, 1 - seat)
+            payable = rules.of_seat(market.stock, 1 - seat)
+        comes = market.give - market.ask
+        gain, their_gain = jnp.sum(comes * values), -jnp.sum(comes * others)
+        takes = (market.proposer == 1 - seat) & jnp.all(stock >= market.ask)
+        takes = takes & (gain > 0) & (gain >= their_gain)
+
+        # Offers [given, asked, how many given, how many asked]: those of the table, and of each
+        # resource for itself, which gain nothing. So there is no gather under vmap.
+        size, count = len(self.resources), len(self.quantities)
+        amounts = np.array(self.quantities, np.int32)
+        given = lambda x: (x[:, None] * amounts)[:, None, :, None]  # noqa: E731
+        asked = lambda x: (x[:, None] * amounts)[None, :, None, :]  # noqa: E731
+        ones, kinds = np.ones(size, np.int32), np.arange(size)[None, :, None, None]
+        gain, their_gain = asked(values) - given(values), given(others) - asked(others)
+        fits = (given(ones) <= stock[:, None, None, None]) & (gain >= their_gain)
+        fits = fits & (asked(ones) <= payable[None, :, None, None])
+        worth = jnp.where(fits & (gain > 0), their_gain, 0)
+        # Each time for something else, if it can be had: what was refused is not asked for again.
+        turns = kinds == state.turn // 2 % size
+        worth = jnp.where(jnp.any(turns & (worth > 0)), jnp.where(turns, worth, 0), worth)
+        best = jnp.argmax(worth)
+        pair, numbers = best // count**2, best % count**2
+        row, column = pair // size, pair % size
+        place = (row * (size - 1) + column - (column > row)) * count**2 + numbers
+        offer = jnp.where(jnp.any(worth > 0), _FIRST + place, PASS)
+        return jnp.where(takes, ACCEPT, offer).astype(jnp.int32)
+
+    def render(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> str:
+        """Goods and values of both seats, and the open offer."""
+        stock, values = np.asarray(state.market.stock), np.asarray(state.values)
+        rows = [
+            f"seat {seat}: "
+            + ", ".join(
+                f"{n} {name} at {v}"
+                for n, name, v in zip(stock[seat], self.resources, values[seat], strict=True)
+            )
+            for seat in range(2)
+        ]
+        if state.market.proposer >= 0:
+            sides = [
+                " ".join(f"{n} {name}" for n, name in zip(side, self.resources, strict=True) if n)
+                for side in (np.asarray(state.market.give), np.asarray(state.market.ask))
+            ]
+            rows.append(f"seat {int(state.market.proposer)} offers {' for '.join(sides)}")
+        return "\n".join(rows)
