@@ -4,7 +4,8 @@ Plain policy gradients go in circles here; a pull towards parameters of some upd
 and then those of today, brings the last policy itself near an equilibrium (Perolat et al. 2022,
 DeepNash, https://arxiv.org/abs/2206.15378, regularise rewards in this way; here it is the loss).
 RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119. `exploitability` is exact, of
-the policy that is training.
+the policy that is training. Kuhn's comes to 0.02 and less; Leduc's, whose stakes are higher, does
+not with these settings: about 1.2, of 2.37 for uniform play.
 
     python -m launchers.train --config=configs/poker.py:kuhn --workdir=runs/kuhn
 """
@@ -17,7 +18,7 @@ from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
 
 # Environment, longest hand, updates.
-GAMES = {"kuhn": ("KuhnPoker-v1", 3, 1500), "leduc": ("LeducPoker-v1", 8, 3000)}
+GAMES = {"kuhn": ("KuhnPoker-v1", 3, 3000), "leduc": ("LeducPoker-v1", 8, 3000)}
 
 
 def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
@@ -32,6 +33,6 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.matches, num_groups=1024)
     config.advantage = section(credit.rae)
     config.reference_every = 25
-    config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.02)
+    config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.01)
     config.optimizer.update(learning_rate=3e-3, schedule="linear")
     return config
