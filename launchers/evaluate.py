@@ -70,7 +70,11 @@ def main(argv: list[str]) -> None:
             rows.append(("expert", expert))
         except NotImplementedError:
             pass  # the table then has no regret
-    print(f"{config.env.name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}")
+    against = "" if play.opponent_of(env) is None else ", seats in turn, against random play"
+    print(
+        f"{config.env.name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}"
+        f"{against}"
+    )
     columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
     columns["length"] = lambda played: f"{played.length.mean():.2f}"
     if env.has_success:

@@ -106,8 +106,8 @@ def _streams_of_seats(
     everyone = jnp.arange(seats, dtype=jnp.int32)
     has_critic = bootstrap is not None
     if has_critic:
-        # No more than the sign of what follows is known of the seat that does not move next: a
-        # match that a limit cuts is worth nothing to anybody.
+        # The critic was asked about what the next seat to move reads, which says nothing of the
+        # others: a match that a limit cuts is worth 0 to all of them from there.
         bootstrap = jnp.zeros((batch * seats, 1))
     return Streams(
         mask=mask,
