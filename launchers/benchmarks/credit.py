@@ -24,6 +24,7 @@ from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 
 GROUP_SIZE, ANCHORS, FEATURES, ACTIONS, MINIBATCHES = 8, 32, 42, 5, 8
 OPTIONS: dict[str, dict[str, Any]] = {
+    "rae": {},
     "grpo": {},
     "rloo": {},
     "gigpo": {"gamma": 0.95},
@@ -158,10 +159,13 @@ def run(
     rows, work = rows_of(streams), num_streams * turns
     contenders = []
     for name in estimators:
-        function, options = credit.ESTIMATORS[name], OPTIONS[name]
-        contenders.append(
-            (name, _ready(lambda s, f=function, o=options: credit.estimate(f, o, s), work, streams))
+        timed = functools.partial(
+            credit.estimate,
+            credit.ESTIMATORS[name],
+            OPTIONS[name],
+            baseline=jnp.zeros((1, int(streams.role.max()) + 1)),
         )
+        contenders.append((name, _ready(timed, work, streams)))
     keys = jnp.concatenate(
         [
             jnp.broadcast_to(streams.group[:, None, None], (*streams.mask.shape, 1)),
