@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from envs.fingerprint import fingerprint
 from envs.game import GameParams, GameState, TurnGame
 from envs.text.view import Text, View, command_fragments, pack
 
@@ -28,16 +27,6 @@ class Mover:
         return self.game.name
 
     @property
-    def num_actions(self) -> int:
-        """The game's."""
-        return self.game.num_actions
-
-    @property
-    def has_success(self) -> bool:
-        """The game's."""
-        return self.game.has_success
-
-    @property
     def view(self) -> View:
         """The view of who is to move, (state, params) as in environments of one agent."""
         return _view(self.game)
@@ -49,11 +38,6 @@ class Mover:
     def initial(self, key: jax.Array, params: GameParams) -> GameState:
         """The game's."""
         return self.game.initial(key, params)
-
-    def reset_env(self, key: jax.Array, params: GameParams) -> tuple[jax.Array, GameState]:
-        """Draws a task."""
-        state = self.initial(key, params)
-        return self.observe(state, params), state
 
     def observe(self, state: GameState, params: GameParams) -> jax.Array:
         """What the agent sees, [*observation_shape]."""
@@ -72,21 +56,14 @@ class Mover:
         """bool[1, num_actions]."""
         return self.game.legal(state, params)[None]
 
-    def fingerprint(
-        self, state: GameState, params: GameParams, *, of: str = "observation"
-    ) -> jax.Array:
-        """Anchor, u32[1, 2]."""
-        if of == "observation":
-            return fingerprint(self.observe(state, params))[None]
-        return self.game.fingerprint(state, params, of=of)[:1]
+    def fingerprint(self, state: GameState, params: GameParams, *, of: str) -> jax.Array:
+        """Anchor of the agent, u32[1, 2], as the game's."""
+        seat = self.seat(state, params)
+        return self.game.fingerprint(state, params, of=of)[seat][None]
 
     def expert(self, state: GameState, params: GameParams) -> jax.Array:
         """The game's expert, i32[]."""
         return self.game.expert(state, params)
-
-    def is_terminated(self, state: GameState, params: GameParams) -> jax.Array:
-        """The game's."""
-        return self.game.is_terminated(state, params)
 
     def is_truncated(self, state: GameState, params: GameParams) -> jax.Array:
         """The game's."""

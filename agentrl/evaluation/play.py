@@ -10,7 +10,15 @@ import jax.numpy as jnp
 import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.acting import choose
-from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
+from agentrl.rollout.seats import (
+    agents,
+    by_agent,
+    expert_play,
+    joint,
+    look,
+    looked_at,
+    random_play,
+)
 from agentrl.streams import Streams
 
 
@@ -72,10 +80,7 @@ def expert_actor(env: Any, env_params: Any) -> Actor:
     """Acts by the environment's scripted expert."""
 
     def act(memory, seen, state, key):
-        best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
-        if best.ndim == 1:
-            return jnp.broadcast_to(best[:, None], seen.seat.shape), memory
-        return jnp.take_along_axis(best, seen.seat, axis=1), memory
+        return expert_play(env, env_params, state, seen), memory
 
     return Actor(lambda batch: None, act)
 
@@ -84,8 +89,7 @@ def random_actor() -> Actor:
     """Acts uniformly among legal actions."""
 
     def act(memory, seen, state, key):
-        logits = jnp.where(seen.legal, 0.0, -jnp.inf)
-        return jax.random.categorical(key, logits).astype(jnp.int32), memory
+        return random_play(seen, key), memory
 
     return Actor(lambda batch: None, act)
 

@@ -28,7 +28,7 @@ class Rollout(NamedTuple):
     demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
-    roles, tasks: how many there are in the streams.
+    roles: how many there are in the streams.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -44,7 +44,6 @@ class Rollout(NamedTuple):
     demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
     roles: int = 1
-    tasks: int = 1
 
 
 class Acted(NamedTuple):
@@ -151,3 +150,10 @@ def check_anchor(anchor: str) -> None:
     """ValueError unless the anchor is one that a rollout can take."""
     if anchor not in ANCHORS:
         raise ValueError(f"rollout anchor={anchor!r}: expected one of {', '.join(ANCHORS)}")
+
+
+def check_groups(num_groups: int, group_size: int) -> None:
+    """ValueError unless there is a group, and somebody in it."""
+    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
+        if given < 1:
+            raise ValueError(f"rollout {name}={given}: expected at least 1")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 import envs.vector
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.acting import Rollout, check_anchor
+from agentrl.rollout.acting import Rollout, check_anchor, check_groups
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.talk import Talk
 from agentrl.rollout.turns import metrics_of, rows_of, streams_of
@@ -57,9 +57,7 @@ def conversation(
     seat i % A. For evaluation it has seat i % A of match i, against random legal play.
     """
     check_anchor(anchor)
-    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
-        if given < 1:
-            raise ValueError(f"rollout {name}={given}: expected at least 1")
+    check_groups(num_groups, group_size)
     talk = Talk(
         policy,
         env,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 import envs.vector
 from agentrl.policies.actor_critic import Policy
-from agentrl.rollout.acting import Rollout, act, check_anchor, rows_of
+from agentrl.rollout.acting import Rollout, act, check_anchor, check_groups, rows_of
 from agentrl.rollout.placement import along_data
 from agentrl.streams import Streams
 
@@ -37,9 +37,7 @@ def episodes(
     Streams: N = num_groups * group_size, T = max_turns.
     """
     check_anchor(anchor)
-    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
-        if given < 1:
-            raise ValueError(f"rollout {name}={given}: expected at least 1")
+    check_groups(num_groups, group_size)
     limit = int(env_params.max_steps_in_episode)
     turns = limit if max_turns is None else max_turns
     if not 1 <= turns <= limit:

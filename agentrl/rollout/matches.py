@@ -9,9 +9,17 @@ import jax.numpy as jnp
 import envs
 import envs.vector
 from agentrl.policies.actor_critic import Policy
-from agentrl.rollout.acting import Acted, Rollout, choose, rows_of
+from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.placement import along_data
-from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
+from agentrl.rollout.seats import (
+    agents,
+    by_agent,
+    expert_play,
+    joint,
+    look,
+    looked_at,
+    random_play,
+)
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
 
@@ -50,9 +58,7 @@ def matches(
         )
     if opponent not in OPPONENTS:
         raise ValueError(f"rollout opponent={opponent!r}: expected one of {', '.join(OPPONENTS)}")
-    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
-        if given < 1:
-            raise ValueError(f"rollout {name}={given}: expected at least 1")
+    check_groups(num_groups, group_size)
     turns, seats = int(env_params.max_steps_in_episode), agents(env)
     remembers = policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
@@ -69,11 +75,8 @@ def matches(
     def theirs(state, seen, key):
         """The opponent's actions i32[B, S]."""
         if opponent == "random":
-            return jax.random.categorical(key, jnp.where(seen.legal, 0.0, -jnp.inf))
-        best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
-        if best.ndim == 1:
-            return jnp.broadcast_to(best[:, None], seen.seat.shape)
-        return jnp.take_along_axis(best, seen.seat, axis=1)
+            return random_play(seen, key)
+        return expert_play(env, env_params, state, seen)
 
     def flat(tree):
         """[B, S, ...] as [B * S, ...]."""
@@ -117,7 +120,7 @@ def matches(
             return (observation, state, memory, running), out
 
         carry = (first.observation, first.state, memory, jnp.ones(count, bool))
-        (observation, last, memory, _), out = jax.lax.scan(
+        (observation, _, memory, _), out = jax.lax.scan(
             advance, carry, jax.random.split(act_key, turns)
         )
 
@@ -138,7 +141,6 @@ def matches(
             )
 
         mask = looked_on(out["mask"].reshape(turns, -1))
-        truncated = of_match(out["truncated"])
         value = bootstrap = None
         if policy.has_critic:
             value = looked_on(out["acted"].value)
@@ -157,7 +159,7 @@ def matches(
             value=value,
             bootstrap=bootstrap,
             terminated=of_match(out["terminated"]),
-            truncated=truncated,
+            truncated=of_match(out["truncated"]),
             valid=of_streams(out["valid"]) & mask,
             success=to_last_turn(of_streams(out["won"]), mask),
         )

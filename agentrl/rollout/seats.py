@@ -72,3 +72,16 @@ def by_agent(env: Any, seat: jax.Array, values: jax.Array) -> jax.Array:
 def joint(env: Any, seat: jax.Array, action: jax.Array) -> jax.Array:
     """Actions i32[B, S] as the environment takes them: i32[B], or i32[B, A] of games."""
     return by_agent(env, seat, action) if isinstance(env, Game) else action[:, 0]
+
+
+def random_play(seen: Seen, key: jax.Array) -> jax.Array:
+    """Any legal action of everyone looked at, i32[B, S]."""
+    return jax.random.categorical(key, jnp.where(seen.legal, 0.0, -jnp.inf)).astype(jnp.int32)
+
+
+def expert_play(env: Any, env_params: Any, state: Any, seen: Seen) -> jax.Array:
+    """What the environment's expert does for everyone looked at, i32[B, S]."""
+    best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
+    if best.ndim == 1:
+        return jnp.broadcast_to(best[:, None], seen.seat.shape)
+    return jnp.take_along_axis(best, seen.seat, axis=1)

@@ -26,6 +26,7 @@ from agentrl.training.credit import (
 )
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
+from envs.game import Game
 
 
 @struct.dataclass
@@ -179,6 +180,11 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             f"{config.policy.name!r}: rollout 'conversation' is for language policies "
             f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
+    if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {config.env.name}, which has "
+            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
+        )
     make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
     rollout = make_rollout(
         policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
@@ -271,7 +277,8 @@ def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Arr
             env_steps=jnp.zeros(2, jnp.uint32),
             guard=Guard(zero, zero, rollout_state, guard_key),
             reference=jax.tree.map(jnp.copy, params) if refers else None,
-            baseline=jnp.zeros((rollout.tasks, rollout.roles)) if carries else None,
+            # All streams of a run are of one task.
+            baseline=jnp.zeros((1, rollout.roles)) if carries else None,
         )
 
     return init

@@ -14,6 +14,8 @@ from agentrl import policies, rollout
 from agentrl.evaluation import play
 from agentrl.rollout.seats import by_agent, joint, look
 from agentrl.streams import to_last_turn
+from agentrl.training.config import env_section, section
+from agentrl.training.experiment import base_config, build
 
 GROUPS, MEMBERS = 6, 2
 COUNT = GROUPS * MEMBERS
@@ -126,6 +128,15 @@ def test_what_does_not_fit_is_said(name, options, message):
     policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions)
     with pytest.raises(ValueError, match=message):
         rollout.matches(policy, env, params, **options)
+
+
+@pytest.mark.parametrize("name", ["episodes", "segments"])
+def test_games_are_not_for_rollouts_of_one_agent(name):
+    config = base_config()
+    config.env = env_section("KuhnPoker-v1")
+    config.rollout = section(getattr(rollout, name))
+    with pytest.raises(ValueError, match="which has 2 agents: use 'matches'"):
+        build(config)
 
 
 def test_looking_and_acting_are_inverse():

@@ -78,7 +78,7 @@ def test_whoever_moves_reads_its_own_view():
     env, params = envs.make("KuhnPoker-v1")
     mover = of_one_agent(env)
     assert isinstance(mover, Mover)
-    _, state = mover.reset_env(jax.random.key(0), params)
+    state = mover.initial(jax.random.key(0), params)
     state = state.replace(cards=jnp.array([[0, 2]]))
 
     def said(state):
