@@ -1,6 +1,6 @@
 """Self-play in Kuhn's and Leduc's poker: policy gradients with a baseline for each seat (RAE).
 
-Plain policy gradients go in circles here; a pull towards parameters of some updates ago, and now
+Plain policy gradients end in play without chance here, or go in circles; a pull towards parameters of some updates ago, and now
 and then those of today, brings the last policy itself near an equilibrium (Perolat et al. 2022,
 DeepNash, https://arxiv.org/abs/2206.15378, regularise rewards in this way; here it is the loss).
 RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119. `exploitability` is exact, of

@@ -11,6 +11,10 @@ import gzip
 import json
 import pathlib
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
 
@@ -24,3 +28,30 @@ def games(file: str, env_id: str) -> list[dict]:
 def wrapped(reply: str) -> str:
     """The reply as TextArena's games see it: one without any bracket is put into brackets."""
     return reply if "[" in reply or "]" in reply else f"[{reply}]"
+
+
+def replay(env, params, step_of, game, action_of, shown) -> dict:
+    """Plays a recorded TextArena game and compares all that it tells; the last step's info.
+
+    step_of: the compiled step. action_of: reply -> action, -1 for none. shown: (state) -> dict, to
+    be found in the recorded state.
+    """
+    key = jax.random.key(0)
+    _, state = env.reset(key, params)
+    total = np.zeros(2)
+    for step in game["steps"]:
+        assert int(env.mover(state, params)) == step["player"]
+        action = jnp.int32(action_of(step["action"]))
+        _, state, reward, terminated, info = step_of(key, state, action, params)
+        total += reward
+        seen = shown(state)
+        assert {name: step["state"][name] for name in seen} == seen
+        assert bool(terminated) == step["done"]
+        if not step["done"]:
+            assert int(state.errors) == step["error_count"]
+            assert int(env.mover(state, params)) == step["next_player"]
+    assert total.tolist() == game["rewards"]
+    lost_by_error = any(told["invalid_move"] for told in game["game_info"].values())
+    assert (int(info["offender"]) >= 0) == lost_by_error
+    assert info["success"].tolist() == [r > 0 and not lost_by_error for r in game["rewards"]]
+    return info

@@ -37,22 +37,7 @@ def action_of(reply):
 
 @pytest.mark.parametrize("number", range(len(GAMES)))
 def test_recorded_games(number):
-    game = GAMES[number]
-    _, state = ENV.reset(KEY, PARAMS)
-    total = np.zeros(2)
-    for step in game["steps"]:
-        assert int(ENV.mover(state, PARAMS)) == step["player"]
-        action = jnp.int32(action_of(step["action"]))
-        _, state, reward, terminated, info = STEP(KEY, state, action, PARAMS)
-        total += reward
-        assert board(state) == step["state"]["board"]
-        assert bool(terminated) == step["done"]
-        if not step["done"]:
-            assert int(state.errors) == step["error_count"]
-            assert int(ENV.mover(state, PARAMS)) == step["next_player"]
-    assert total.tolist() == game["rewards"]
-    lost_by_error = any(told["invalid_move"] for told in game["game_info"].values())
-    assert (int(info["offender"]) >= 0) == lost_by_error
+    recorded.replay(ENV, PARAMS, STEP, GAMES[number], action_of, lambda s: {"board": board(s)})
 
 
 def test_spirals_rules_for_illegal_moves_are_params():
