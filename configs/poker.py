@@ -1,8 +1,9 @@
 """Self-play in Kuhn's and Leduc's poker: policy gradients with a baseline for each seat (RAE).
 
-Plain policy gradients end in play without chance here, or go in circles; a pull towards parameters of some updates ago, and now
-and then those of today, brings the last policy itself near an equilibrium (Perolat et al. 2022,
-DeepNash, https://arxiv.org/abs/2206.15378, regularise rewards in this way; here it is the loss).
+Plain policy gradients end in play without chance here, or go in circles; a pull towards parameters
+of some updates ago, and now and then those of today, brings the last policy itself near an
+equilibrium (Perolat et al. 2022, DeepNash, https://arxiv.org/abs/2206.15378, regularise rewards in
+this way; here it is the loss).
 RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119. `exploitability` is exact, of
 the policy that is training. Kuhn's comes to 0.02 and less; Leduc's, whose stakes are higher, does
 not with these settings: about 1.2, of 2.37 for uniform play.
