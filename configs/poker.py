@@ -6,7 +6,7 @@ equilibrium (Perolat et al. 2022, DeepNash, https://arxiv.org/abs/2206.15378, re
 this way; here it is the loss).
 RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119. `exploitability` is exact, of
 the policy that is training. Kuhn's comes to 0.02 and less; Leduc's, whose stakes are higher, does
-not with these settings: about 1.2, of 2.37 for uniform play.
+not with these settings: 0.65 to 1.53 in five seeds, 2.37 for uniform play.
 
     python -m launchers.train --config=configs/poker.py:kuhn --workdir=runs/kuhn
 """
