@@ -17,10 +17,13 @@ import pytest  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 8)
 
-# Many tests run the same small programs. A cache of one test run alone keeps them independent of
-# what was compiled before.
-_CACHE = tempfile.mkdtemp(prefix="agentrl-tests-")
-atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+# Many tests run the same small programs. A cache of one test run alone, shared by its processes,
+# keeps them independent of what was compiled before.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    _CACHE = os.environ["JAX_COMPILATION_CACHE_DIR"]
+else:
+    _CACHE = tempfile.mkdtemp(prefix="agentrl-tests-")
+    atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 jax.config.update("jax_compilation_cache_dir", _CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -16,6 +16,8 @@ from agentrl.advantages.group_relative import grpo as grpo
 from agentrl.advantages.group_relative import rloo as rloo
 from agentrl.advantages.grouping import group_owner as group_owner
 from agentrl.advantages.grouping import moments as moments
+from agentrl.advantages.hierarchical import Hierarchical as Hierarchical
+from agentrl.advantages.hierarchical import hae as hae
 from agentrl.advantages.mars import mars as mars
 from agentrl.advantages.mars import mars_released as mars_released
 from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
