@@ -24,6 +24,8 @@ from agentrl.training.credit import (
     group_metrics,
     make_credit,
 )
+from agentrl.training.pool import Pool, make_rules
+from agentrl.training.pool import pool as pool_options
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
 from envs.game import Game
@@ -52,6 +54,7 @@ class TrainState:
     acted so far, as high and low words. rollout: environments in mid-episode. reference: the
     parameters that the policy is pulled towards, None without.
     baseline: f32[tasks, roles], what the estimator of the advantages carries; None if nothing.
+    pool: frozen opponents, None without.
     """
 
     params: chex.ArrayTree
@@ -63,6 +66,7 @@ class TrainState:
     guard: Guard
     reference: chex.ArrayTree | None = None
     baseline: jax.Array | None = None
+    pool: Pool | None = None
 
 
 class Experiment(NamedTuple):
@@ -73,7 +77,7 @@ class Experiment(NamedTuple):
       weights f32[2] by name.
     warm: as train, for supervised updates on the expert's episodes, of which there are
       `warm_updates` before the others; begin: (TrainState) -> TrainState between the two.
-    batch: (params, rollout state, key, baseline) -> (Streams, Rows, Credit) of one update.
+    batch: (params, rollout state, key, baseline, pool) -> (Streams, Rows, Credit) of one update.
     evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
     across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
       which all seeds together would take the longest and copy their caches at each step.
@@ -111,6 +115,7 @@ def base_config() -> ml_collections.ConfigDict:
       learner.kl_coefficient pulls towards; 0: those at the end of the warm start, for good.
     warm_start: supervised updates on the expert's episodes before the others, see
       `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
+    pool: frozen opponents for rollout.opponent="pool", see `agentrl.training.pool`.
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     """
@@ -125,6 +130,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.mask_truncated = False
     config.reference_every = 0
     config.warm_start = configs.section(warm_start, named=False)
+    config.pool = configs.section(pool_options, named=False)
     config.max_rejected_updates = 5
     config.env = ml_collections.ConfigDict({"name": ""})
     config.policy = configs.section(policies.mlp, critic="none")
@@ -222,21 +228,23 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             "reference: set config.learner.kl_coefficient above 0, or reference_every=0"
         )
     carries = carries_baseline(ESTIMATORS[config.advantage.name])
+    rules = make_rules(config.pool, rollout, cooperative=isinstance(env, Game) and env.cooperative)
     return Experiment(
         env=env,
         env_params=env_params,
         policy=policy,
         rollout=rollout,
-        init=_make_init(policy, rollout, transform, refers, carries),
+        init=_make_init(policy, rollout, transform, refers, carries, rules),
         train=_make_train(
             rollout,
+            rules,
             credit,
             update,
             config.log_every,
             None if speaks else make_exploitability(policy, env, env_params),
             config.reference_every,
         ),
-        batch=_make_batch(rollout, credit),
+        batch=_make_batch(rollout, rules, credit),
         warm=make_warm_start(
             policy,
             rollout,
@@ -246,7 +254,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             lengths=update_options["lengths"],
             **warm_options,
         ),
-        begin=_make_begin(transform, refers),
+        begin=_make_begin(transform, refers, rules),
         warm_updates=warm_options["updates"],
         evaluate=_make_evaluate(policy, rollout, env, env_params, config),
         across_seeds=sequentially if speaks else jax.vmap,
@@ -262,7 +270,9 @@ def _make_policy(config: ml_collections.ConfigDict, env: Any) -> Policy | Langua
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
-def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Array], TrainState]:
+def _make_init(
+    policy, rollout, transform, refers, carries, rules
+) -> Callable[[jax.Array], TrainState]:
     def init(seed: jax.Array) -> TrainState:
         param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
         params = policy.init(param_key)
@@ -279,18 +289,20 @@ def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Arr
             reference=jax.tree.map(jnp.copy, params) if refers else None,
             # All streams of a run are of one task.
             baseline=jnp.zeros((1, rollout.roles)) if carries else None,
+            pool=rules and rules.start(params, zero),
         )
 
     return init
 
 
-def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
+def _make_begin(transform, refers, rules) -> Callable[[TrainState], TrainState]:
     def begin(state: TrainState) -> TrainState:
-        """After the warm start: a fresh optimizer, and the reference."""
+        """After the warm start: a fresh optimizer, the reference, and the pool's first member."""
         return state.replace(
             opt_state=transform.init(state.params),
             guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
             reference=jax.tree.map(jnp.copy, state.params) if refers else None,
+            pool=rules and rules.start(state.params, state.update),
         )
 
     return begin
@@ -308,19 +320,36 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
     return evaluate
 
 
-def _make_batch(rollout, credit):
-    def batch(params, rollout_state, key, baseline=None):
-        _, streams, rows, _ = rollout.collect(params, rollout_state, key)
+def _make_collect(rollout, rules):
+    def collect(params, state, key, pool):
+        """As `Rollout.collect`, besides with what was drawn from the pool, if there is one."""
+        if rules is None:
+            return *rollout.collect(params, state, key), None
+        key, draw_key = jax.random.split(key)
+        drawn = rules.draw(pool, draw_key)
+        opponents = jax.tree.map(lambda x: x[drawn], pool.members)
+        return *rollout.collect(params, state, key, opponents), drawn
+
+    return collect
+
+
+def _make_batch(rollout, rules, credit):
+    collect = _make_collect(rollout, rules)
+
+    def batch(params, rollout_state, key, baseline=None, pool=None):
+        _, streams, rows, _, _ = collect(params, rollout_state, key, pool)
         return streams, rows, credit(streams, baseline)
 
     return batch
 
 
-def _make_train(rollout, credit, update, log_every, exploitability, reference_every):
+def _make_train(rollout, rules, credit, update, log_every, exploitability, reference_every):
+    collect = _make_collect(rollout, rules)
+
     def one_update(state: TrainState, _):
         key, collect_key, update_key = jax.random.split(state.key, 3)
-        rollout_state, streams, rows, metrics = rollout.collect(
-            state.params, state.rollout, collect_key
+        rollout_state, streams, rows, metrics, drawn = collect(
+            state.params, state.rollout, collect_key, state.pool
         )
         given = credit(streams, state.baseline)
         params, opt_state, learning, finite = update(
@@ -343,6 +372,10 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
                 metrics[f"rae_baseline/{task}/{role}"] = jnp.stack(
                     [baseline[task, role], jnp.ones(())]
                 )
+        pool = state.pool
+        if pool is not None:
+            pool, of_pool = rules.after(pool, params, drawn, streams, state.update, finite)
+            metrics |= of_pool
         metrics["rejected_updates"] = jnp.stack([rejected * 1.0, jnp.ones(())])
         guard = Guard(
             in_a_row=jnp.where(rejected, state.guard.in_a_row + 1, 0),
@@ -369,6 +402,7 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
             env_steps=jnp.stack([high, low]),
             guard=guard,
             baseline=baseline,
+            pool=pool,
         )
         return state, metrics
 

@@ -293,7 +293,9 @@ def _save_rejected(
 ) -> pathlib.Path:
     """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
     one = jax.tree.map(lambda x: x[seed], state)
-    batch = jax.jit(experiment.batch)(one.params, one.guard.rollout, one.guard.key, one.baseline)
+    batch = jax.jit(experiment.batch)(
+        one.params, one.guard.rollout, one.guard.key, one.baseline, one.pool
+    )
     leaves = jax.tree_util.tree_flatten_with_path({"batch": batch, "params": one.params})[0]
     path = workdir / "rejected" / f"update_{update:06d}.npz"
     path.parent.mkdir(exist_ok=True)
