@@ -29,7 +29,7 @@ class Rollout(NamedTuple):
     demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
-    roles: how many there are in the streams.
+    roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where matches are played against members of a pool, which match meets which; collect then
       takes their parameters [members, ...] as a fourth argument. Else None.
 
@@ -47,6 +47,7 @@ class Rollout(NamedTuple):
     demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
     roles: int = 1
+    tasks: tuple[str, ...] = ("0",)
     slots: Slots | None = None
 
 

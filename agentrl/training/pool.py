@@ -1,6 +1,6 @@
 """A pool of frozen opponents: earlier parameters of the run, met instead of those of today."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import chex
@@ -67,12 +67,13 @@ class Rules(NamedTuple):
 
 
 def make_rules(
-    section: Mapping[str, Any], rollout: Rollout, *, cooperative: bool = False
+    section: Mapping[str, Any], rollout: Rollout, *, cooperative: Sequence[bool] = (False,)
 ) -> Rules | None:
     """The rules of a config's pool, None where the rollout meets none.
 
-    cooperative: all play together, and a match counts as won that reached its goal. Elsewhere it
-    counts by the sign of its return: 0 is a draw, an illegal end is lost by the offender.
+    cooperative: of each task, whether all play together: then a match counts as won that reached
+    its goal. Elsewhere it counts by the sign of its return: 0 is a draw, an illegal end is lost by
+    the offender. What is counted is of all tasks together.
 
     Raises:
       ValueError: a pool that nothing meets, or the other way round.
@@ -135,11 +136,10 @@ def make_rules(
         match = jnp.arange(streams.mask.shape[0] // seats)
         own = match * seats + match % seats
         mask = streams.mask[own]
-        if cooperative:
-            score = jnp.any(mask & streams.success[own], axis=1) * 1.0
-        else:
-            total = jnp.sum(jnp.where(mask, streams.reward[own], 0.0), axis=1)
-            score = (1 + jnp.sign(total)) / 2
+        reached = jnp.any(mask & streams.success[own], axis=1)
+        total = jnp.sum(jnp.where(mask, streams.reward[own], 0.0), axis=1)
+        plays_together = jnp.asarray(cooperative)[streams.task[own]]
+        score = jnp.where(plays_together, reached, (1 + jnp.sign(total)) / 2)
         met = drawn[slots.of_match()]
         counts = jnp.any(mask, axis=1) & finite
         record = pfsp.count(pool.record, jnp.zeros_like(met), met, score, counts)

@@ -26,7 +26,7 @@ class Played:
     roles = 2
 
 
-def rules(cooperative=False, **options):
+def rules(cooperative=(False,), **options):
     options = {"capacity": 3, "every": 2, **options}
     return pools.make_rules(
         section(pools.pool, named=False, **options), Played, cooperative=cooperative
@@ -74,7 +74,12 @@ def streams_of(returns, played=None):
     reward[own, 1] = returns
     # What stands outside of the mask is never read.
     reward[:, 2] = 7
-    return Streams(reward=jnp.asarray(reward), mask=jnp.asarray(mask), success=jnp.asarray(mask))
+    return Streams(
+        reward=jnp.asarray(reward),
+        mask=jnp.asarray(mask),
+        success=jnp.asarray(mask),
+        task=jnp.zeros(16, jnp.int32),
+    )
 
 
 def test_results_are_counted_for_the_member_that_was_met():
@@ -93,7 +98,7 @@ def test_results_are_counted_for_the_member_that_was_met():
     np.testing.assert_array_equal(after.members["w"], pool.members["w"])
     assert float(metrics["pool_size"][0]) == 3
     assert float(metrics["pool_age"][0]) == np.mean([3, 3, 5, 1])
-    together, _ = rules(every=100, cooperative=True).after(
+    together, _ = rules(every=100, cooperative=(True,)).after(
         pool, {"w": jnp.float32(9)}, who, streams, 5, jnp.bool_(True)
     )
     np.testing.assert_allclose(together.record.score, together.record.games)
