@@ -18,7 +18,7 @@ from agentrl.rollout.contexts import Layout, Transcript
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.turns import Turns
 from envs.mover import of_one_agent, seat_of, seats
-from envs.text import parse
+from envs.text import Parsed, parse
 
 # Folded into the key of a step for the moves of random others; a turn has fewer actions.
 _DRAW = 1000
@@ -282,18 +282,46 @@ class Talk:
             cache=None,
         )
 
+    def reply(
+        self,
+        params: chex.ArrayTree,
+        state: chex.ArrayTree,
+        key: jax.Array,
+        asked: jax.Array,
+        *,
+        greedy: bool,
+    ) -> jax.Array:
+        """What the policy says to states [B, ...] that it reads by themselves, as a command i32[B].
+
+        -1 where a reply names none, or was not asked for (bool[B]).
+        """
+        _, observation = self._observe(state)
+        transcript = self.layout.empty(asked.shape[0])
+        transcript = self.layout.observed(transcript, 0, observation.tokens, observation.length)
+        size = self.context_tokens - self.reply_tokens
+        last, cache, fits = self._read(
+            params, None, transcript, jnp.int32(0), observation, asked, size
+        )
+        said = self._say(params, state, last, cache, key, fits, greedy)
+        return self._parse(state, said).actions[:, 0]
+
+    def _parse(self, state, said: Generated) -> Parsed:
+        env, policy = self.env, self.policy
+
+        def read(state, tokens, length):
+            text, size = codecs.to_bytes(policy.codec, tokens, length)
+            slots = env.view.slots(state, self.env_params)
+            return parse(policy.grammar, env.view, slots, text, size)
+
+        return jax.vmap(read)(state, said.tokens, said.length)
+
     def _act(self, state, said: Generated, key, running, mine) -> tuple[chex.ArrayTree, dict]:
         """Parses the replies and steps the environment with their commands.
 
         Where it is not the policy's turn (mine bool[B]), with a random legal action.
         """
         env, params, policy = self.env, self.env_params, self.policy
-
-        def read(state, tokens, length):
-            text, size = codecs.to_bytes(policy.codec, tokens, length)
-            return parse(policy.grammar, env.view, env.view.slots(state, params), text, size)
-
-        parsed = jax.vmap(read)(state, said.tokens, said.length)
+        parsed = self._parse(state, said)
         lists = policy.grammar.name == "answer"
         batch = running.shape[0]
         shape = (batch,) if self.seats == 1 else (batch, self.seats)
