@@ -34,6 +34,7 @@ def main(argv: list[str]) -> None:
     import numpy as np
 
     from agentrl.evaluation import play
+    from agentrl.rollout import players
     from agentrl.training import checkpoint, restored
 
     try:
@@ -44,11 +45,11 @@ def main(argv: list[str]) -> None:
     keys = play.task_keys(_SEED.value, _EPISODES.value)
     chance = jax.random.key(_SEED.value + 1)
 
-    def outcomes(actor):
+    def outcomes(player):
         return jax.tree.map(
             np.asarray,
             jax.jit(play.play, static_argnums=(0, 1, 5))(
-                actor, env, env_params, keys, chance, play.opponent_of(env)
+                player, env, env_params, keys, chance, play.opponent_of(env)
             ),
         )
 
@@ -62,11 +63,11 @@ def main(argv: list[str]) -> None:
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
         for i, seed in enumerate(seeds)
     ]
-    rows.append(("random", outcomes(play.random_actor())))
+    rows.append(("random", outcomes(players.random_player())))
     expert = None
     if _EXPERT.value:
         try:
-            expert = outcomes(play.expert_actor(env, env_params))
+            expert = outcomes(players.expert_player(env, env_params))
             rows.append(("expert", expert))
         except NotImplementedError:
             pass  # the table then has no regret

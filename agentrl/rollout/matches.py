@@ -11,19 +11,10 @@ import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.placement import along_data
-from agentrl.rollout.seats import (
-    agents,
-    by_agent,
-    expert_play,
-    joint,
-    look,
-    looked_at,
-    random_play,
-)
+from agentrl.rollout.players import scripted
+from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
-
-OPPONENTS = ("self", "random", "expert")
 
 
 def matches(
@@ -44,8 +35,9 @@ def matches(
     to the earlier one; what it receives before its first turn is lost.
 
     Args:
-      opponent: "self": the policy plays all seats and learns from all. "random" (legal play) or
-        "expert" (the environment's): the policy has seat i % A of match i, and learns from that.
+      opponent: "self": the policy plays all seats and learns from all. "random" (legal play),
+        "expert" (the environment's) or another of `agentrl.rollout.players.scripted`, for example
+        "mcts:100": the policy has seat i % A of match i, and learns from that.
       mask_illegal: the policy chooses among legal actions only.
 
     A policy without memory gets a row for each move; one with memory sees the moves of others too,
@@ -56,27 +48,17 @@ def matches(
         raise ValueError(
             f"rollout 'matches' with {env.name}, which has one agent: use 'episodes' or 'segments'"
         )
-    if opponent not in OPPONENTS:
-        raise ValueError(f"rollout opponent={opponent!r}: expected one of {', '.join(OPPONENTS)}")
+    other = None
+    if opponent != "self":
+        try:
+            other = scripted(opponent, env, env_params)
+        except ValueError as error:
+            raise ValueError(f"rollout opponent={opponent!r}: {error}, or use 'self'") from None
     check_groups(num_groups, group_size)
     turns, seats = int(env_params.max_steps_in_episode), agents(env)
     remembers = policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
     count = num_groups * group_size
-    if opponent == "expert":
-        state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
-        try:
-            jax.eval_shape(lambda s: env.expert(s, env_params), state)
-        except NotImplementedError as error:
-            raise ValueError(
-                f"rollout opponent='expert': {error}; use 'self' or 'random'"
-            ) from None
-
-    def theirs(state, seen, key):
-        """The opponent's actions i32[B, S]."""
-        if opponent == "random":
-            return random_play(seen, key)
-        return expert_play(env, env_params, state, seen)
 
     def flat(tree):
         """[B, S, ...] as [B * S, ...]."""
@@ -98,9 +80,11 @@ def matches(
             choice, memory = choose(policy, params, memory, watched, legal, sample_key)
             action = choice.action.reshape(count, looked)
             mine = jnp.ones(seen.seat.shape, bool)
-            if opponent != "self":
+            if other is not None:
                 mine = seen.seat == own
-                action = jnp.where(mine, action, theirs(state, seen, other_key))
+                asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
+                theirs, _ = other.act(other.params, None, asked, state, other_key)
+                action = jnp.where(mine, action, theirs)
             mask = running[:, None] & seen.acting & mine
             observation, state, reward, terminated, truncated, info = envs.vector.step(
                 env, env_params, step_key, state, joint(env, seen.seat, action)

@@ -75,7 +75,9 @@ def _facts(env: TurnGame, env_params: Any, state: Any) -> Positions:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _start(env, env_params):
-    state = jax.vmap(env.initial, in_axes=(0, None))(jax.random.split(jax.random.key(0), 1), env_params)
+    state = jax.vmap(env.initial, in_axes=(0, None))(
+        jax.random.split(jax.random.key(0), 1), env_params
+    )
     return jax.vmap(lambda one: _facts(env, env_params, one))(state)
 
 

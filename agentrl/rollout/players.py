@@ -1,8 +1,8 @@
 """Players: ways of acting in an environment that may sit at one table, whatever they are made of.
 
-A trained policy over arrays, one over words, random legal play, the environment's expert, exhaustive
-search and Monte Carlo tree search are all a `Player`. Text is a view of the same states, so a policy
-that reads and writes meets one that sees arrays in the same match.
+A trained policy over arrays, one over words, random legal play, the environment's expert,
+exhaustive search and Monte Carlo tree search are all a `Player`. Text is a view of the same states,
+so a policy that reads and writes meets one that sees arrays in the same match.
 """
 
 from collections.abc import Callable
@@ -28,13 +28,15 @@ class Player(NamedTuple):
       read, and need not be thought about. An action that is no legal one is played as such.
     memory: (n) -> memory of n agents before an episode's first turn, or None.
     params: what `act` is called with. Programs are compiled for `act`, whatever the params.
-    remembers: it has to see the turns of others too (S = A).
+    remembers: it has to see the turns of others too (S = A). draws: the same state may bring
+    different actions.
     """
 
     act: Callable[..., tuple[jax.Array, chex.ArrayTree | None]]
     memory: Callable[[int], chex.ArrayTree | None] = lambda n: None
     params: chex.ArrayTree = None
     remembers: bool = False
+    draws: bool = True
 
 
 def _random(params, memory, seen, state, key):
@@ -52,7 +54,7 @@ def expert_player(env: Any, env_params: Any) -> Player:
     def act(params, memory, seen, state, key):
         return expert_play(env, env_params, state, seen), memory
 
-    return Player(act)
+    return Player(act, draws=False)
 
 
 def policy_player(
@@ -72,7 +74,8 @@ def policy_player(
         choice, memory = choose(policy, params, memory, observation, legal, key, greedy=greedy)
         return choice.action.reshape(shape), memory
 
-    return Player(act, policy.memory, params, remembers=policy.memory(1) is not None)
+    remembers = policy.memory(1) is not None
+    return Player(act, policy.memory, params, remembers, draws=not greedy)
 
 
 def language_player(
@@ -116,7 +119,7 @@ def language_player(
         # Of who moves: the others' are not read.
         return jnp.broadcast_to(action[:, None], seen.seat.shape), memory
 
-    return Player(act, params=params)
+    return Player(act, params=params, draws=not greedy)
 
 
 def _searching(choose_one: Callable[..., jax.Array]) -> Player:
@@ -155,7 +158,7 @@ def scripted(name: str, env: Any, env_params: Any) -> Player:
         return _searching(minimax.make_minimax(env, env_params, depth=number))
     if kind == "mcts" and number:
         return _searching(search.make_search(env, env_params, simulations=number))
-    raise ValueError(f"player {name!r}: expected one of {', '.join(SCRIPTED)}")
+    raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")
 
 
 def _check_expert(env: Any, env_params: Any) -> None:

@@ -5,9 +5,9 @@ state to its end. As long as it is in the tree it takes the action with the larg
 
     Q(s, a) + c sqrt(ln N(s) / N(s, a)),    actions not tried yet first,
 
-Q the mean return of the agent who moves in s, then one action that is new, which joins the tree, and
-from there legal actions at random. All counts on the way are raised, and the action tried most often
-is played.
+Q the mean return of the agent who moves in s, then one action that is new, which joins the tree,
+and from there legal actions at random. All counts on the way are raised, and the action tried most
+often is played.
 
 Kocsis and Szepesvari (2006), Bandit based Monte-Carlo planning; two players as in Browne et al.
 (2012), A survey of Monte Carlo tree search methods (both reconstructed). Here each agent maximises
@@ -21,6 +21,8 @@ either drawn once for all or modelled apart, expands by a policy's priors, and d
 for two strictly opposed players; with that replaced little of it is left.
 """
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,17 +48,19 @@ class _Tree(NamedTuple):
 
 
 class _Playout(NamedTuple):
-    """A simulation on its way: node i32[], where it is in the tree, -1 outside; depth i32[], length
-    of its path: nodes and actions i32[D]; returns: f32[A].
+    """A simulation on its way, without the tree: a loop of many lanes copies what it carries.
+
+    node: i32[], where it is in the tree, -1 outside. depth: i32[], length of its path: nodes,
+    actions i32[D]. next: i32[], who moved after the last action of the path. returns: f32[A].
     """
 
     key: jax.Array
     state: chex.ArrayTree
     node: jax.Array
-    tree: _Tree
     depth: jax.Array
     nodes: jax.Array
     actions: jax.Array
+    next: jax.Array
     returns: jax.Array
 
 
@@ -72,13 +76,13 @@ def check_searchable(env: Any, what: str) -> None:
 
 
 def make_search(
-    env: TurnGame, env_params: Any, *, simulations: int, exploration: float = 2.0
+    env: TurnGame, env_params: Any, *, simulations: int, exploration: float = math.sqrt(2)
 ) -> Callable[..., jax.Array]:
     """(state, wanted bool[], key) -> action i32[] of who is to move, for one state.
 
     Args:
       simulations: playouts a move; the tree has as many nodes.
-      exploration: c; for returns between -1 and 1.
+      exploration: c, for returns between -1 and 1; between 1 and 2 it hardly matters (Tic-tac-toe).
 
     Where it is not wanted, nothing is simulated. Among actions tried equally often any may come.
 
@@ -109,37 +113,24 @@ def make_search(
         )
         return jnp.where(visits > 0, known, jnp.inf)
 
-    def move(at: _Playout) -> _Playout:
+    def move(tree: _Tree, at: _Playout) -> _Playout:
         key, pick_key, step_key = jax.random.split(at.key, 3)
         inside = at.node >= 0
         here = jnp.maximum(at.node, 0)
         action = any_best(
-            jnp.where(inside, bound(at.tree, here), 0.0),
-            env.legal(at.state, env_params),
-            pick_key,
+            jnp.where(inside, bound(tree, here), 0.0), env.legal(at.state, env_params), pick_key
         )
         _, state, reward, _, _ = env.step_env(step_key, at.state, action, env_params)
         mover = env.mover(state, env_params)
-        known = at.tree.child[here, action, mover]
-        # The first new node on the way joins the tree, as long as there is room.
-        joins = inside & (known < 0) & (at.tree.size < simulations)
-        at_size = jnp.where(joins, at.tree.size, simulations)  # out of range: dropped
-        tree = at.tree._replace(
-            child=at.tree.child.at[jnp.where(joins, here, simulations), action, mover].set(
-                at.tree.size, mode="drop"
-            ),
-            mover=at.tree.mover.at[at_size].set(mover, mode="drop"),
-            size=at.tree.size + joins,
-        )
-        place = jnp.where(inside, at.depth, longest)
+        place = jnp.where(inside, at.depth, longest)  # out of range: dropped
         return _Playout(
             key,
             state,
-            jnp.where(inside, known, -1),
-            tree,
+            jnp.where(inside, tree.child[here, action, mover], -1),
             at.depth + inside,
             at.nodes.at[place].set(here, mode="drop"),
             at.actions.at[place].set(action, mode="drop"),
+            jnp.where(inside, mover, at.next),
             at.returns + reward,
         )
 
@@ -148,14 +139,23 @@ def make_search(
             return wanted & env.is_running(at.state, env_params)
 
         path = jnp.full(longest, simulations, jnp.int32)
-        returns = jnp.zeros(env.num_agents)
         zero = jnp.int32(0)
-        at = _Playout(key, state, zero, tree, zero, path, path, returns)
-        at = jax.lax.while_loop(going, move, at)
-        gained = at.returns[at.tree.mover[jnp.minimum(at.nodes, simulations - 1)]]
-        return at.tree._replace(
-            visits=at.tree.visits.at[at.nodes, at.actions].add(1, mode="drop"),
-            total=at.tree.total.at[at.nodes, at.actions].add(gained, mode="drop"),
+        at = _Playout(key, state, zero, zero, path, path, zero, jnp.zeros(env.num_agents))
+        at = jax.lax.while_loop(going, functools.partial(move, tree), at)
+        # What the path ends with joins the tree, unless it is there: the game ended inside.
+        last = at.depth - 1
+        edge = (at.nodes[last], at.actions[last], at.next)
+        joins = wanted & (at.depth > 0) & (tree.child[edge] < 0) & (tree.size < simulations)
+        new = jnp.where(joins, tree.size, simulations)
+        gained = at.returns[tree.mover[jnp.minimum(at.nodes, simulations - 1)]]
+        return _Tree(
+            child=tree.child.at[jnp.where(joins, edge[0], simulations), edge[1], edge[2]].set(
+                new, mode="drop"
+            ),
+            visits=tree.visits.at[at.nodes, at.actions].add(1, mode="drop"),
+            total=tree.total.at[at.nodes, at.actions].add(gained, mode="drop"),
+            mover=tree.mover.at[new].set(at.next, mode="drop"),
+            size=tree.size + joins,
         )
 
     def choose(state, wanted, key):
