@@ -2,9 +2,9 @@
 
 Cell (i, j, s) of K players in a game of A seats: player i in seat s, player j in all others. With
 two seats the cells (i, j, 0) and (j, i, 1) are the same matches, seen from either side. All pairs
-play the same tasks. Each match ends, for player i, in one of six ways (`ENDS`): it won by the rules,
-nobody did, somebody else did, its own illegal action ended the game, another's did, or a limit of
-steps.
+play the same tasks. Each match ends, for player i, in one of six ways (`ENDS`): it won by the
+rules, nobody did, somebody else did, its own illegal action ended the game, another's did, or a
+limit of steps.
 
 The payoff of i against j is the mean over seats of its mean return; where rewards add up to 0 the
 matrix is antisymmetric, payoff(i, j) = -payoff(j, i), exactly.

@@ -1,7 +1,7 @@
 """Ratings of players from their results against each other, by maximum likelihood.
 
-The model of Bradley and Terry (1952), on Elo's scale: of a game between i and j player i is expected
-to score
+The model of Bradley and Terry (1952), on Elo's scale: of a game between i and j player i is
+expected to score
 
     p_ij = 1 / (1 + 10^((R_j - R_i) / 400)),
 
