@@ -5,8 +5,8 @@ parameters on three games; here a transformer of some 90,000 learns one of them,
 together ("three"), a fragment a token. As there: every turn is read by itself, both seats are
 trained, a reply that is no legal command loses (-1.5, and 0.5 for the other), the loss is a sum
 over tokens by a constant, nothing pulls to a reference. (The policy of "three" is held to legal
-commands: a language model knows how to write before it plays, this one does not.) `--config.advantage.decay=1.0` is without
-the baselines, which then stay 0.
+commands: a language model knows how to write before it plays, this one does not.)
+`--config.advantage.decay=1.0` is without the baselines, which then stay 0.
 
     python -m launchers.train --config=configs/spiral.py:TicTacToe-v1 --workdir=runs/spiral
     python -m launchers.train --config=configs/spiral.py:three --workdir=runs/spiral_three

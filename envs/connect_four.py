@@ -47,6 +47,8 @@ class ConnectFour(TurnGame):
 
     num_codes: ClassVar[int] = 3
     costly_reset: ClassVar[bool] = False
+    perfect_information: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.connect_four"
 
     def __post_init__(self):

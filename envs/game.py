@@ -73,6 +73,10 @@ class Game(Environment):
     num_agents: ClassVar[int] = 2
     # All play together: rewards are the same for all, or add up to what matters.
     cooperative: ClassVar[bool] = False
+    # Everybody sees all that the future depends on, so that to search from the state is fair.
+    perfect_information: ClassVar[bool] = False
+    # There is no chance: every key gives the same start, and moves have one outcome.
+    deterministic: ClassVar[bool] = False
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""

@@ -38,6 +38,8 @@ class Nim(TurnGame):
     piles: tuple[int, ...] = (3, 4, 5)
 
     costly_reset: ClassVar[bool] = False
+    perfect_information: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.nim"
 
     def __post_init__(self):

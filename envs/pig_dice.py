@@ -52,6 +52,7 @@ class PigDice(TurnGame):
     """
 
     costly_reset: ClassVar[bool] = False
+    perfect_information: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.pig_dice"
 
     @property

@@ -43,6 +43,8 @@ class TicTacToe(TurnGame):
 
     num_codes: ClassVar[int] = 3
     costly_reset: ClassVar[bool] = False
+    perfect_information: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.tictactoe"
 
     @property

@@ -1,10 +1,11 @@
 """What the command lines share: flags parsed with clear errors, and the compilation cache."""
 
+import ast
 import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
@@ -48,3 +49,24 @@ def use_compilation_cache() -> None:
     jax.config.update("jax_compilation_cache_dir", directory)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """Options written as keyword arguments; a word without quotes is a string.
+
+    Raises:
+      ValueError: the text is something else.
+    """
+    try:
+        call = ast.parse(f"options({text})", mode="eval").body
+        if call.args or any(keyword.arg is None for keyword in call.keywords):
+            raise ValueError
+        return {keyword.arg: _literal(keyword.value) for keyword in call.keywords}
+    except (AttributeError, SyntaxError, ValueError):
+        raise ValueError(
+            f"--options={text!r}: expected name=value, ..., for example size=(7, 7), boxes=2"
+        ) from None
+
+
+def _literal(node: ast.expr) -> Any:
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)

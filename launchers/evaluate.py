@@ -70,17 +70,18 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     import numpy as np
 
     from agentrl.evaluation import play
+    from agentrl.rollout import players
     from agentrl.training.loop import evaluation_path
 
     config, env, env_params = run.config, task.env, task.env_params
     keys = play.task_keys(_SEED.value, _EPISODES.value)
     chance = jax.random.key(_SEED.value + 1)
 
-    def outcomes(actor):
+    def outcomes(player):
         return jax.tree.map(
             np.asarray,
             jax.jit(play.play, static_argnums=(0, 1, 5))(
-                actor, env, env_params, keys, chance, play.opponent_of(env)
+                player, env, env_params, keys, chance, play.opponent_of(env)
             ),
         )
 
@@ -94,11 +95,11 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
         for i, seed in enumerate(seeds)
     ]
-    rows.append(("random", outcomes(play.random_actor())))
+    rows.append(("random", outcomes(players.random_player())))
     expert = None
     if _EXPERT.value:
         try:
-            expert = outcomes(play.expert_actor(env, env_params))
+            expert = outcomes(players.expert_player(env, env_params))
             rows.append(("expert", expert))
         except NotImplementedError:
             pass  # the table then has no regret

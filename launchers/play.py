@@ -8,7 +8,6 @@ A person types commands, ? for all that are legal, nothing more (control-D) to l
 understood is an illegal action, as it is for a policy.
 """
 
-import ast
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -44,7 +43,7 @@ def main(argv: list[str]) -> None:
         return
 
     try:
-        options = parse_options(_OPTIONS.value)
+        options = cli.parse_options(_OPTIONS.value)
         if _WORDING.value is not None:
             options["wording"] = _WORDING.value
         env, params = envs.make(_ENV.value, **options)
@@ -100,27 +99,6 @@ def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print
     won = bool(streams.success.any())
     tell(f"\n{'success' if won else 'no success'} after {int(streams.mask.sum())} turns")
     return total
-
-
-def parse_options(text: str) -> dict[str, Any]:
-    """Options written as keyword arguments; a word without quotes is a string.
-
-    Raises:
-      ValueError: the text is something else.
-    """
-    try:
-        call = ast.parse(f"options({text})", mode="eval").body
-        if call.args or any(keyword.arg is None for keyword in call.keywords):
-            raise ValueError
-        return {keyword.arg: _literal(keyword.value) for keyword in call.keywords}
-    except (AttributeError, SyntaxError, ValueError):
-        raise ValueError(
-            f"--options={text!r}: expected name=value, ..., for example size=(7, 7), boxes=2"
-        ) from None
-
-
-def _literal(node: ast.expr) -> Any:
-    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def play(

@@ -246,6 +246,56 @@ def stack(
     return _figure(title, note, frame, join(*drawing), hover, f"{title}; at the end {last}")
 
 
+def heat_map(
+    title: str,
+    names: Sequence[str],
+    values: np.ndarray,
+    details: Sequence[Sequence[str]],
+    *,
+    note: str = "",
+) -> Markup:
+    """A square of numbers f64[K, K] with details below them, rows and columns of the same names.
+
+    Positive values in one colour, negative ones in another, the stronger the larger.
+    """
+    count = len(names)
+    left, top, wide, high = 30 + 6.6 * max(map(len, names)), 22, 74, 40
+    largest = float(np.max(np.abs(values))) or 1.0
+    parts = []
+    for i, name in enumerate(names):
+        middle = f"{top + (i + 0.5) * high + 3.5:.1f}"
+        row = {"x": f"{left - 8:.1f}", "y": middle}
+        parts.append(tag("text", f"{name}  {i + 1}", class_="tick end", **row))
+        column = {"x": f"{left + (i + 0.5) * wide:.1f}", "y": top - 7}
+        parts.append(tag("text", i + 1, class_="tick middle", **column))
+        for j, value in enumerate(np.asarray(values, np.float64)[i]):
+            x, y = left + j * wide, top + i * high
+            parts.append(
+                tag(
+                    "rect",
+                    class_=f"area {style(0 if value >= 0 else 1)}",
+                    fill_opacity=f"{0.75 * abs(value) / largest:.2f}",
+                    x=f"{x:.1f}",
+                    y=y,
+                    width=wide,
+                    height=high,
+                )
+            )
+            at = {"x": f"{x + wide / 2:.1f}", "y": f"{y + 18}"}
+            parts.append(tag("text", number(float(value)), class_="value middle", **at))
+            at["y"] = f"{y + 32}"
+            parts.append(tag("text", details[i][j], class_="tick middle", **at))
+    rows = (
+        f"{name}: {', '.join(number(float(v)) for v in row)}"
+        for name, row in zip(names, values, strict=True)
+    )
+    label = f"{title}; columns {', '.join(names)}; {'; '.join(rows)}"
+    size = f"0 0 {left + count * wide + 4:g} {top + count * high + 4:g}"
+    svg = tag("svg", tag("title", label), *parts, viewBox=size, role="img", aria_label=label)
+    caption = tag("figcaption", tag("b", title), tag("span", note, class_="note") if note else None)
+    return tag("figure", caption, svg, class_="chart map")
+
+
 def whisker(
     value: float,
     low: float,

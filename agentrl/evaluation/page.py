@@ -77,6 +77,8 @@ figcaption { display: flex; flex-wrap: wrap; gap: 0 10px; align-items: baseline;
 .charts svg { width: 100%; height: auto; display: block; overflow: visible; }
 .charts > figure:only-child { max-width: 720px; }
 .tick { fill: var(--soft); font-size: 11px; }
+.value { fill: var(--ink); font-size: 13px; }
+.map { max-width: 720px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; }
 .grid { stroke: var(--rule); stroke-width: 1; }
 .axis { stroke: var(--soft); stroke-width: 1; }

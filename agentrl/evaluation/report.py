@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.evaluation import curves, figures, results
+from agentrl.evaluation import curves, figures, results, standings
 from agentrl.evaluation.markup import Markup, join, table, tag
 from agentrl.evaluation.page import page
 from agentrl.evaluation.runs import Run, flat
@@ -51,6 +51,7 @@ def report(
             results.improvement(runs, environments, samples),
         ),
         ("evaluation", "Evaluation on fixed tasks", results.evaluation(runs, samples)),
+        ("arena", "Arena", _arenas(runs)),
         ("credit", "Credit, turn by turn", _credit(runs, credit or {})),
         ("anchors", "Anchor groups", curves.anchor_groups(runs)),
         ("metrics", "Other metrics", curves.others(runs, environments, metrics, samples)),
@@ -69,6 +70,16 @@ def report(
 
 def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _arenas(runs: Sequence[Run]) -> Markup:
+    """What players met in the arenas whose records lie in the runs' directories."""
+    parts = []
+    for i, run in enumerate(runs):
+        for arena, about in run.arenas:
+            parts.append(tag("h3", figures.key(i), run.name))
+            parts.append(standings.section(arena, about))
+    return join(*parts)
 
 
 def _credit(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from agentrl.evaluation import standings
+from agentrl.selfplay.arena import Arena
+
 # What a run is judged by, where it is counted.
 HEADLINE = ("success_rate", "episode_return")
 # Of these, those that lie between 0 and 1 and are drawn on that scale.
@@ -32,7 +35,7 @@ class Run:
     """One experiment: a config and all its seeds, of one launch or of several.
 
     lines: records of metrics.jsonl by seed, ascending in update. evaluations: contents of eval/,
-    ascending in update.
+    ascending in update. arenas: (arena, about) of each launch that has an arena.json.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Run:
     config: Mapping[str, Any]
     lines: Mapping[int, Sequence[Mapping[str, float]]]
     evaluations: tuple[Mapping[str, Any], ...]
+    arenas: tuple[tuple[Arena, Mapping[str, Any]], ...] = ()
 
     @property
     def env(self) -> str:
@@ -162,7 +166,9 @@ def _load_one(path: pathlib.Path) -> Run:
         _wall_seconds(next(iter(lines.values()))),
     )
     evaluations.sort(key=lambda record: record["update"])
-    return Run(str(path), (launch,), config, lines, tuple(evaluations))
+    arena = path / "arena.json"
+    arenas = (standings.read(arena),) if arena.exists() else ()
+    return Run(str(path), (launch,), config, lines, tuple(evaluations), arenas)
 
 
 def _identity(run: Run) -> str:
@@ -181,6 +187,7 @@ def _merged(one: Run, other: Run) -> Run:
         launches=one.launches + other.launches,
         lines={**one.lines, **other.lines},
         evaluations=tuple(evaluations[update] for update in sorted(evaluations)),
+        arenas=one.arenas + other.arenas,
     )
 
 

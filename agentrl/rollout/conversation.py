@@ -9,8 +9,11 @@ import jax.numpy as jnp
 import envs.vector
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.acting import Rollout, check_anchor, check_groups
-from agentrl.rollout.opponents import check_expert, make_slots
+from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.placement import along_data
+from agentrl.rollout.players import Player, opponent_named, random_player
+from agentrl.rollout.seats import look
+from agentrl.rollout.stepping import Act
 from agentrl.rollout.talk import Talk
 from agentrl.rollout.turns import metrics_of, rows_of, streams_of
 
@@ -46,7 +49,8 @@ def conversation(
 
     Args:
       opponent, members: of a game in turns, who has the other seats: "self", the policy, which
-        learns from all; "random" (legal play), "expert" (the environment's) or "pool" (frozen
+        learns from all; "random" (legal play), "expert" (the environment's) or another of
+        `agentrl.rollout.players.scripted`, for example "mcts:100"; or "pool" (frozen
         parameters of this policy, which `collect` is given, `members` of them in a collection, see
         `agentrl.rollout.opponents`): the policy has seat i % A of match i, and learns from that.
       max_turns: turns T; default: the environment's limit of steps. Against others they are the
@@ -94,8 +98,37 @@ def conversation(
             "agent: leave them out"
         )
     slots = make_slots(opponent, members, num_groups, group_size, talk.seats)
-    if opponent == "expert":
-        check_expert(talk.env, env_params)
+    player = None
+    if opponent not in ("self", "pool"):
+        player = opponent_named(opponent, env, env_params)
+
+    def by_player(player: Player | None) -> Act | None:
+        """A player's moves, as `Talk` asks for them."""
+        if player is None:
+            return None
+
+        def act(state, moving, key):
+            observation = jax.vmap(env.observe, in_axes=(0, None))(state, env_params)
+            seen = look(env, env_params, state, observation, all_look=False)
+            asked = seen._replace(acting=moving[:, None])
+            return player.act(player.params, None, asked, state, key)[0]
+
+        return act
+
+    def by_members(members: chex.ArrayTree) -> Act:
+        """The moves of a pool's members, whose parameters are [members, ...]."""
+
+        def one(slot):
+            params, state, moving, key = slot
+            return talk.reply(params, state, key, moving, greedy=False)
+
+        def act(state, moving, key):
+            # One slot after the other: each stops writing when its own replies have ended.
+            keys = jax.random.split(key, slots.members)
+            cut = (members, slots.cut(state), slots.cut(moving), keys)
+            return slots.join(jax.lax.map(one, cut))
+
+        return act
 
     def horizon_of(collections: jax.Array) -> jax.Array | None:
         if not horizons:
@@ -119,9 +152,7 @@ def conversation(
             matches,
             act_key,
             horizon=horizon_of(state[0]),
-            opponent=opponent,
-            slots=slots,
-            members=opponents,
+            others=by_player(player) if slots is None else by_members(opponents),
         )
         group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
         collected = streams_of(turns, group, bootstrap)
@@ -133,13 +164,10 @@ def conversation(
         return rows(transcript, turns)
 
     def play(params, task_keys, key, greedy):
-        together = talk.seats == 1 or env.cooperative
+        alone = talk.seats == 1 or env.cooperative
+        others = by_player(None if alone else random_player())
         transcript, turns, bootstrap = talk.run(
-            params,
-            starts(task_keys),
-            key,
-            greedy=greedy,
-            opponent="self" if together else "random",
+            params, starts(task_keys), key, greedy=greedy, others=others
         )
         return streams_of(turns, None, bootstrap), rows(transcript, turns)
 

@@ -10,17 +10,10 @@ import envs
 import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
-from agentrl.rollout.opponents import check_expert, make_slots
+from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.placement import along_data
-from agentrl.rollout.seats import (
-    agents,
-    by_agent,
-    expert_play,
-    joint,
-    look,
-    looked_at,
-    random_play,
-)
+from agentrl.rollout.players import opponent_named, policy_player
+from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
 
@@ -45,9 +38,10 @@ def matches(
 
     Args:
       opponent: "self": the policy plays all seats and learns from all. "random" (legal play),
-        "expert" (the environment's) or "pool" (frozen parameters of this policy, which `collect`
-        is given): the policy has seat i % A of match i, and learns from that. Acting against a
-        pool costs twice as much: policy and members are both asked at each step.
+        "expert" (the environment's) or another of `agentrl.rollout.players.scripted`, for example
+        "mcts:100", or "pool" (frozen parameters of this policy, which `collect` is given): the
+        policy has seat i % A of match i, and learns from that. Acting against a pool costs twice as
+        much: policy and members are both asked at each step.
       members: how many of the pool are met in a collection, see `agentrl.rollout.opponents`.
       mask_illegal: the policy chooses among legal actions only.
 
@@ -65,26 +59,19 @@ def matches(
     looked = looked_at(env, all_look=remembers)
     count = num_groups * group_size
     slots = make_slots(opponent, members, num_groups, group_size, seats)
-    if opponent == "expert":
-        check_expert(env, env_params)
+    other = None
+    if opponent == "pool":
+        other = policy_player(policy, None, greedy=False, mask_illegal=mask_illegal)
+    elif opponent != "self":
+        other = opponent_named(opponent, env, env_params)
 
-    def theirs(opponents, memory, state, seen, key):
+    def theirs(opponents, memory, state, asked, key):
         """The opponents' actions i32[B, S], and their memory [members, B / members * S, ...]."""
-        if opponent == "random":
-            return random_play(seen, key), memory
-        if opponent == "expert":
-            return expert_play(env, env_params, state, seen), memory
-
-        def one(params, memory, seen, key):
-            watched, legal = jax.tree.map(
-                lambda x: x.reshape(-1, *x.shape[2:]), (seen.observation, seen.legal)
-            )
-            legal = legal if mask_illegal else None
-            choice, memory = choose(policy, params, memory, watched, legal, key)
-            return choice.action.reshape(seen.seat.shape), memory
-
+        if slots is None:
+            return other.act(other.params, memory, asked, state, key)
         keys = jax.random.split(key, slots.members)
-        action, memory = jax.vmap(one)(opponents, memory, slots.cut(seen), keys)
+        acts = jax.vmap(other.act)
+        action, memory = acts(opponents, memory, slots.cut(asked), slots.cut(state), keys)
         return slots.join(action), memory
 
     def flat(tree):
@@ -110,9 +97,10 @@ def matches(
             choice, memory = choose(policy, params, memory, watched, legal, sample_key)
             action = choice.action.reshape(count, looked)
             mine = jnp.ones(seen.seat.shape, bool)
-            if opponent != "self":
+            if other is not None:
                 mine = seen.seat == own
-                others, other_memory = theirs(opponents, other_memory, state, seen, other_key)
+                asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
+                others, other_memory = theirs(opponents, other_memory, state, asked, other_key)
                 action = jnp.where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
             observation, state, reward, terminated, truncated, info = envs.vector.step(

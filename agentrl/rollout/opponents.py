@@ -7,13 +7,11 @@ groups, of which one after the other belongs to the next slot, so that members o
 same opponent, and the policy has every seat equally often against each.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import numpy as np
-
-OPPONENTS = ("self", "random", "expert", "pool")
 
 
 class Slots(NamedTuple):
@@ -57,8 +55,6 @@ def make_slots(
 
     members: by default 4.
     """
-    if opponent not in OPPONENTS:
-        raise ValueError(f"rollout opponent={opponent!r}: expected one of {', '.join(OPPONENTS)}")
     if opponent != "pool":
         if members is not None:
             raise ValueError(
@@ -74,14 +70,3 @@ def make_slots(
             "seat equally often"
         )
     return Slots(num_groups // (members * seats), members, seats * group_size)
-
-
-def check_expert(env: Any, env_params: Any) -> None:
-    """ValueError unless the environment has an expert."""
-    state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
-    try:
-        jax.eval_shape(lambda s: env.expert(s, env_params), state)
-    except NotImplementedError as error:
-        raise ValueError(
-            f"rollout opponent='expert': {error}; use 'self', 'random' or 'pool'"
-        ) from None

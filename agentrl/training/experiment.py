@@ -15,6 +15,7 @@ from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
 from agentrl.rollout import ROLLOUTS, Rollout, several
+from agentrl.rollout.players import policy_player
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
 from agentrl.training.credit import (
@@ -397,8 +398,8 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
             streams, _ = rollout.play(params, keys, key, greedy)
             return play.of_streams(streams, rollout.roles)
         mask = config.rollout.mask_illegal
-        actor = play.policy_actor(policy, params, greedy=greedy, mask=mask)
-        return play.play(actor, env, env_params, keys, key, play.opponent_of(env))
+        player = policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+        return play.play(player, env, env_params, keys, key, play.opponent_of(env))
 
     return evaluate
 

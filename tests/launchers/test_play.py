@@ -10,7 +10,7 @@ import pytest
 
 import envs
 from agentrl.training import loop, restored
-from launchers import play
+from launchers import cli, play
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "training"))
 import tiny  # noqa: E402
@@ -76,13 +76,13 @@ def test_an_environment_without_text_shows_its_observation():
 
 
 def test_options_are_written_as_arguments():
-    assert play.parse_options("") == {}
+    assert cli.parse_options("") == {}
     text = "size=(5, 7), sight=walls, goal_reward=-1.5, layout='random'"
     options = {"size": (5, 7), "sight": "walls", "goal_reward": -1.5, "layout": "random"}
-    assert play.parse_options(text) == options
+    assert cli.parse_options(text) == options
     for wrong in ("size", "size=", "**{}", "a=b()", ") + f("):
         with pytest.raises(ValueError, match="expected name=value"):
-            play.parse_options(wrong)
+            cli.parse_options(wrong)
 
 
 def call(*arguments, text=""):

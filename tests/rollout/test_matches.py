@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import envs
 from agentrl import policies, rollout
 from agentrl.evaluation import play
+from agentrl.rollout import players
 from agentrl.rollout.seats import by_agent, joint, look
 from agentrl.streams import to_last_turn
 from agentrl.training.config import env_section, section
@@ -119,7 +120,8 @@ def test_what_others_receive_first_is_lost_and_later_is_ones_own():
     ("name", "options", "message"),
     [
         ("Coin-v1", {}, "which has one agent"),
-        ("KuhnPoker-v1", {"opponent": "me"}, "expected one of self, random, expert"),
+        ("KuhnPoker-v1", {"opponent": "me"}, "expected one of random, expert, .* 'self'"),
+        ("KuhnPoker-v1", {"opponent": "mcts:10"}, "would see what is hidden"),
         ("KuhnPoker-v1", {"num_groups": 0}, "expected at least 1"),
     ],
 )
@@ -157,11 +159,11 @@ def test_evaluation_takes_every_seat_against_random_play():
     env, params = envs.make("TicTacToe-v1")
     keys = play.task_keys(0, 64)
 
-    def outcomes(actor):
-        return play.play(actor, env, params, keys, jax.random.key(1), play.opponent_of(env))
+    def outcomes(player):
+        return play.play(player, env, params, keys, jax.random.key(1), play.opponent_of(env))
 
-    expert = jax.jit(lambda: outcomes(play.expert_actor(env, params)))()
-    at_random = jax.jit(lambda: outcomes(play.random_actor()))()
+    expert = jax.jit(lambda: outcomes(players.expert_player(env, params)))()
+    at_random = jax.jit(lambda: outcomes(players.random_player()))()
     assert (expert.episode_return >= 0).all() and expert.success.mean() > 0.7
     np.testing.assert_array_equal(expert.success, expert.episode_return > 0)
     # The first to move wins more.

@@ -1,0 +1,179 @@
+"""Players: ways of acting in an environment that may sit at one table, whatever they are made of.
+
+A trained policy over arrays, one over words, random legal play, the environment's expert,
+exhaustive search and Monte Carlo tree search are all a `Player`. Text is a view of the same states,
+so a policy that reads and writes meets one that sees arrays in the same match.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
+from agentrl.rollout import minimax, search
+from agentrl.rollout.acting import choose
+from agentrl.rollout.seats import expert_play, random_play
+from agentrl.rollout.talk import Talk
+
+
+class Player(NamedTuple):
+    """A way of acting, as pure functions.
+
+    act: (params, memory, seen, state, key) -> (action i32[B, S], memory), for what
+      `rollout.seats.look` shows of states [B, ...]. Where `seen.acting` is False the action is not
+      read, and need not be thought about. An action that is no legal one is played as such.
+    memory: (n) -> memory of n agents before an episode's first turn, or None.
+    params: what `act` is called with. Programs are compiled for `act`, whatever the params.
+    remembers: it has to see the turns of others too (S = A). draws: the same state may bring
+    different actions.
+    """
+
+    act: Callable[..., tuple[jax.Array, chex.ArrayTree | None]]
+    memory: Callable[[int], chex.ArrayTree | None] = lambda n: None
+    params: chex.ArrayTree = None
+    remembers: bool = False
+    draws: bool = True
+
+
+def _random(params, memory, seen, state, key):
+    return random_play(seen, key), memory
+
+
+def random_player() -> Player:
+    """Any legal action, all alike."""
+    return Player(_random)
+
+
+def expert_player(env: Any, env_params: Any) -> Player:
+    """The environment's scripted expert. NotImplementedError, when it acts, where there is none."""
+
+    def act(params, memory, seen, state, key):
+        return expert_play(env, env_params, state, seen), memory
+
+    return Player(act, draws=False)
+
+
+def policy_player(
+    policy: Policy, params: chex.ArrayTree, *, greedy: bool, mask_illegal: bool
+) -> Player:
+    """A trained policy over arrays.
+
+    greedy: its most likely action. mask_illegal: it chooses among legal actions only.
+    """
+
+    def act(params, memory, seen, state, key):
+        shape = seen.seat.shape
+        observation, legal = jax.tree.map(
+            lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), (seen.observation, seen.legal)
+        )
+        legal = legal if mask_illegal else None
+        choice, memory = choose(policy, params, memory, observation, legal, key, greedy=greedy)
+        return choice.action.reshape(shape), memory
+
+    remembers = policy.memory(1) is not None
+    return Player(act, policy.memory, params, remembers, draws=not greedy)
+
+
+def language_player(
+    policy: LanguagePolicy,
+    params: chex.ArrayTree,
+    env: Any,
+    env_params: Any,
+    *,
+    greedy: bool,
+    max_new_tokens: int | None = None,
+) -> Player:
+    """A trained language policy in a game in turns: each turn is read by itself, and replied to.
+
+    env: the game in the wording that the policy reads; another player's may be another. A reply
+    that names no command is an illegal action, as in `rollout.conversation`.
+    max_new_tokens: as there.
+
+    Raises:
+      ValueError: no game in turns, or a grammar with several commands a reply, which are no move.
+    """
+    if policy.grammar.max_actions > 1:
+        raise ValueError(
+            f"grammar with max_actions={policy.grammar.max_actions} in {env.name}: a move is one "
+            "command; use max_actions=1"
+        )
+    talk = Talk(
+        policy,
+        env,
+        env_params,
+        max_turns=1,
+        max_new_tokens=max_new_tokens,
+        context="window",
+        history=0,
+        keep_first=False,
+        context_tokens=None,
+        anchor="observation",
+    )
+
+    def act(params, memory, seen, state, key):
+        action = talk.reply(params, state, key, jnp.any(seen.acting, axis=1), greedy=greedy)
+        # One command, of who moves: the others' are not read.
+        return jnp.broadcast_to(action, seen.seat.shape), memory
+
+    return Player(act, params=params, draws=not greedy)
+
+
+def _searching(choose_one: Callable[..., jax.Array]) -> Player:
+    """A player of games in turns by choose_one: (state, wanted bool[], key) -> action i32[]."""
+
+    def act(params, memory, seen, state, key):
+        wanted = jnp.any(seen.acting, axis=1)
+        keys = jax.random.split(key, wanted.shape[0])
+        action = jax.vmap(choose_one)(state, wanted, keys)
+        return jnp.broadcast_to(action[:, None], seen.seat.shape), memory
+
+    return Player(act)
+
+
+SCRIPTED = ("random", "expert", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS")
+
+
+def scripted(name: str, env: Any, env_params: Any) -> Player:
+    """A player that needs no training, by name.
+
+    "random": any legal action. "expert": the environment's. "minimax": exhaustive, any of the best
+    moves; "minimax:4": the same, looking four moves ahead (`agentrl.rollout.minimax`).
+    "mcts:100": Monte Carlo tree search of 100 simulations a move (`agentrl.rollout.search`).
+
+    Raises:
+      ValueError: no such player, or not of this environment.
+    """
+    kind, colon, text = name.partition(":")
+    number = int(text) if text.isdecimal() and int(text) > 0 else None
+    if kind == "random" and not colon:
+        return random_player()
+    if kind == "expert" and not colon:
+        _check_expert(env, env_params)
+        return expert_player(env, env_params)
+    if kind == "minimax" and (not colon or number):
+        return _searching(minimax.make_minimax(env, env_params, depth=number))
+    if kind == "mcts" and number:
+        return _searching(search.make_search(env, env_params, simulations=number))
+    raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")
+
+
+def opponent_named(name: str, env: Any, env_params: Any) -> Player:
+    """`scripted`, with errors for who sets config.rollout.opponent."""
+    try:
+        return scripted(name, env, env_params)
+    except ValueError as error:
+        raise ValueError(
+            f"rollout opponent={name!r}: {error}, or 'self' or 'pool' for the policy itself"
+        ) from None
+
+
+def _check_expert(env: Any, env_params: Any) -> None:
+    _, state = jax.eval_shape(lambda key: env.reset_env(key, env_params), jax.random.key(0))
+    try:
+        jax.eval_shape(lambda s: env.expert(s, env_params), state)
+    except NotImplementedError as error:
+        raise ValueError(f"player 'expert': {error}") from None

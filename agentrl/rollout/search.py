@@ -1,0 +1,179 @@
+"""Monte Carlo tree search with random playouts, in the graph, for games in turns.
+
+Upper confidence bounds applied to trees (UCT): each simulation plays the game once from the present
+state to its end. As long as it is in the tree it takes the action with the largest
+
+    Q(s, a) + c sqrt(ln N(s) / N(s, a)),    actions not tried yet first,
+
+Q the mean return of the agent who moves in s, then one action that is new, which joins the tree,
+and from there legal actions at random. All counts on the way are raised, and the action tried most
+often is played.
+
+Kocsis and Szepesvari (2006), Bandit based Monte-Carlo planning; two players as in Browne et al.
+(2012), A survey of Monte Carlo tree search methods (both reconstructed). Here each agent maximises
+its own return, so that games need not be zero-sum nor turns alternate. The tree is open-loop
+(Perez et al., 2015): a node is a sequence of actions and who moves after each, not a state. Every
+simulation plays its path anew, with chance of its own, so that a search never knows what dice will
+fall; without chance the two are the same.
+
+The library mctx was considered (0.0.71 runs on our jax). It keeps a state a node, so that chance is
+either drawn once for all or modelled apart, expands by a policy's priors, and discounts one reward
+for two strictly opposed players; with that replaced little of it is left.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from envs.game import TurnGame
+
+
+class _Tree(NamedTuple):
+    """M nodes, node 0 the present state; -1 for none.
+
+    child: i32[M, num_actions, A], by action and who moves next. visits: i32[M, num_actions].
+    total: f32[M, num_actions], returns of who moves in the node. mover: i32[M]. size: i32[].
+    """
+
+    child: jax.Array
+    visits: jax.Array
+    total: jax.Array
+    mover: jax.Array
+    size: jax.Array
+
+
+class _Playout(NamedTuple):
+    """A simulation on its way, without the tree: a loop of many lanes copies what it carries.
+
+    node: i32[], where it is in the tree, -1 outside. depth: i32[], length of its path: nodes,
+    actions i32[D]. next: i32[], who moved after the last action of the path. returns: f32[A].
+    """
+
+    key: jax.Array
+    state: chex.ArrayTree
+    node: jax.Array
+    depth: jax.Array
+    nodes: jax.Array
+    actions: jax.Array
+    next: jax.Array
+    returns: jax.Array
+
+
+def check_searchable(env: Any, what: str) -> None:
+    """ValueError unless searching from an environment's states is possible, and no cheating."""
+    if not isinstance(env, TurnGame):
+        raise ValueError(f"{what} with {env.name}: expected a game in turns (envs.game.TurnGame)")
+    if not env.perfect_information:
+        raise ValueError(
+            f"{what} with {env.name}: who searches from the state would see what is hidden from "
+            "the seat; only games with perfect_information=True can be searched"
+        )
+
+
+def make_search(
+    env: TurnGame, env_params: Any, *, simulations: int, exploration: float = math.sqrt(2)
+) -> Callable[..., jax.Array]:
+    """(state, wanted bool[], key) -> action i32[] of who is to move, for one state.
+
+    Args:
+      simulations: playouts a move; the tree has as many nodes.
+      exploration: c, for returns between -1 and 1; between 1 and 2 it hardly matters (Tic-tac-toe).
+
+    Where it is not wanted, nothing is simulated. Among actions tried equally often any may come.
+
+    Raises:
+      ValueError: the game has hidden information, or its agents do not move in turns.
+    """
+    check_searchable(env, f"mcts:{simulations}")
+    if simulations < 1:
+        raise ValueError(f"simulations={simulations}: expected at least 1")
+    longest = min(int(env_params.max_steps_in_episode), simulations)
+
+    def empty(state) -> _Tree:
+        shape = (simulations, env.num_actions)
+        return _Tree(
+            child=jnp.full((*shape, env.num_agents), -1, jnp.int32),
+            visits=jnp.zeros(shape, jnp.int32),
+            total=jnp.zeros(shape),
+            mover=jnp.zeros(simulations, jnp.int32).at[0].set(env.mover(state, env_params)),
+            size=jnp.int32(1),
+        )
+
+    def bound(tree, node):
+        """Upper confidence bounds of a node's actions, f32[num_actions]."""
+        visits, total = tree.visits[node], tree.total[node]
+        tries = jnp.maximum(visits, 1)
+        known = total / tries + exploration * jnp.sqrt(
+            jnp.log(jnp.maximum(jnp.sum(visits), 1)) / tries
+        )
+        return jnp.where(visits > 0, known, jnp.inf)
+
+    def move(tree: _Tree, at: _Playout) -> _Playout:
+        key, pick_key, step_key = jax.random.split(at.key, 3)
+        inside = at.node >= 0
+        here = jnp.maximum(at.node, 0)
+        action = any_best(
+            jnp.where(inside, bound(tree, here), 0.0), env.legal(at.state, env_params), pick_key
+        )
+        _, state, reward, _, _ = env.step_env(step_key, at.state, action, env_params)
+        mover = env.mover(state, env_params)
+        place = jnp.where(inside, at.depth, longest)  # out of range: dropped
+        return _Playout(
+            key,
+            state,
+            jnp.where(inside, tree.child[here, action, mover], -1),
+            at.depth + inside,
+            at.nodes.at[place].set(here, mode="drop"),
+            at.actions.at[place].set(action, mode="drop"),
+            jnp.where(inside, mover, at.next),
+            at.returns + reward,
+        )
+
+    def simulate(state, wanted, key, tree):
+        def going(at):
+            return wanted & env.is_running(at.state, env_params)
+
+        path = jnp.full(longest, simulations, jnp.int32)
+        zero = jnp.int32(0)
+        at = _Playout(key, state, zero, zero, path, path, zero, jnp.zeros(env.num_agents))
+        at = jax.lax.while_loop(going, functools.partial(move, tree), at)
+        # What the path ends with joins the tree, unless it is there: the game ended inside.
+        last = at.depth - 1
+        edge = (at.nodes[last], at.actions[last], at.next)
+        joins = wanted & (at.depth > 0) & (tree.child[edge] < 0) & (tree.size < simulations)
+        new = jnp.where(joins, tree.size, simulations)
+        gained = at.returns[tree.mover[jnp.minimum(at.nodes, simulations - 1)]]
+        return _Tree(
+            child=tree.child.at[jnp.where(joins, edge[0], simulations), edge[1], edge[2]].set(
+                new, mode="drop"
+            ),
+            visits=tree.visits.at[at.nodes, at.actions].add(1, mode="drop"),
+            total=tree.total.at[at.nodes, at.actions].add(gained, mode="drop"),
+            mover=tree.mover.at[new].set(at.next, mode="drop"),
+            size=tree.size + joins,
+        )
+
+    def choose(state, wanted, key):
+        last_key, key = jax.random.split(key)
+        tree = jax.lax.fori_loop(
+            0,
+            simulations,
+            lambda i, tree: simulate(state, wanted, jax.random.fold_in(key, i), tree),
+            empty(state),
+        )
+        return any_best(tree.visits[0], env.legal(state, env_params), last_key)
+
+    return choose
+
+
+def any_best(score: jax.Array, legal: jax.Array, key: jax.Array) -> jax.Array:
+    """Any of the legal actions of largest score, all alike: i32[]. score, legal: [num_actions]."""
+    score = jnp.where(legal, score.astype(jnp.float32), -jnp.inf)
+    best = legal & (score == jnp.max(score))
+    draw = jax.random.uniform(key, best.shape)
+    return jnp.argmax(jnp.where(best, draw, -1.0)).astype(jnp.int32)

@@ -1,0 +1,127 @@
+"""Stepping environments with the commands of a turn, and with what others do until the next one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs.vector
+from envs.mover import seat_of, seats
+
+Act = Callable[[chex.ArrayTree, jax.Array, jax.Array], jax.Array]
+
+
+def nothing(env: Any, batch: int) -> dict[str, jax.Array]:
+    """The outcome of a turn in which nothing happens."""
+    shape = (batch,) if seats(env) == 1 else (batch, seats(env))
+    return {
+        "reward": jnp.zeros(shape),
+        "terminated": jnp.zeros(batch, bool),
+        "truncated": jnp.zeros(batch, bool),
+        "success": jnp.zeros(shape, bool),
+        "offender": jnp.full(batch, -1, jnp.int32),
+        "legal": jnp.ones(batch, bool),
+    }
+
+
+def together(first: dict[str, jax.Array], then: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """The outcome of a turn in two parts."""
+    how = {
+        "reward": jnp.add,
+        "terminated": jnp.logical_or,
+        "truncated": jnp.logical_or,
+        "success": jnp.logical_or,
+        "offender": jnp.maximum,
+        "legal": jnp.logical_and,
+    }
+    return {name: combine(first[name], then[name]) for name, combine in how.items()}
+
+
+def take(
+    env: Any,
+    env_params: Any,
+    state: chex.ArrayTree,
+    actions: jax.Array,
+    key: jax.Array,
+    running: jax.Array,
+    *,
+    lists: bool,
+) -> tuple[chex.ArrayTree, dict[str, jax.Array]]:
+    """Steps the running episodes with their commands, i32[B, n], one after the other.
+
+    lists: commands may be fewer than n, and unknown ones (-1) are dropped; else they are illegal
+    actions. Returns (state, outcome); legal: bool[B], all that were taken.
+    """
+    going, out = running, nothing(env, running.shape[0])
+
+    def by_seat(flags):
+        """Flags [B] beside values [B] or [B, A]."""
+        return flags.reshape(-1, *[1] * (out["reward"].ndim - 1))
+
+    for i in range(actions.shape[1]):
+        action = actions[:, i]
+        runs = going & (action >= 0) if lists else going
+        _, following, gained, ends, cuts, info = envs.vector.step(
+            env, env_params, jax.random.fold_in(key, i), state, action
+        )
+        state = jax.tree.map(
+            lambda new, old, runs=runs: jnp.where(
+                runs.reshape(-1, *[1] * (old.ndim - 1)), new, old
+            ),
+            following,
+            state,
+        )
+        valid = info["valid"] if seats(env) == 1 else jnp.all(info["valid"], axis=1)
+        now = {
+            "reward": jnp.where(by_seat(runs), gained, 0.0),
+            "terminated": runs & ends,
+            "truncated": runs & cuts,
+            "success": by_seat(runs) & info["success"],
+            "offender": jnp.where(runs & ends, info.get("offender", -1), -1),
+            "legal": valid | ~runs,
+        }
+        out = together(out, now)
+        going = going & ~(runs & (ends | cuts))
+    return state, out
+
+
+def until_own_turn(
+    env: Any,
+    env_params: Any,
+    state: chex.ArrayTree,
+    own: jax.Array,
+    running: jax.Array,
+    key: jax.Array,
+    others: Act,
+    *,
+    lists: bool,
+) -> tuple[chex.ArrayTree, jax.Array, dict[str, jax.Array]]:
+    """Moves of all seats but `own` i32[B], until those are to move or the match is over.
+
+    others: (state, moving bool[B], key) -> commands i32[B, n] of whoever is to move.
+    Returns (state, running, what it brought). Where seats take turns strictly it is one pass for
+    each opponent, and policy and opponents together write as much as in self-play.
+    """
+
+    def theirs(state, running):
+        seat = jax.vmap(seat_of, in_axes=(None, 0, None))(env, state, env_params)
+        return running & (seat != own)
+
+    def going(carry):
+        _, state, running, _ = carry
+        return jnp.any(theirs(state, running))
+
+    def move(carry):
+        i, state, running, before = carry
+        act_key, step_key = jax.random.split(jax.random.fold_in(key, i))
+        moving = theirs(state, running)
+        actions = others(state, moving, act_key)
+        state, now = take(env, env_params, state, actions, step_key, moving, lists=lists)
+        running = running & ~now["terminated"] & ~now["truncated"]
+        return i + 1, state, running, together(before, now)
+
+    carry = (jnp.int32(0), state, running, nothing(env, running.shape[0]))
+    _, *after = jax.lax.while_loop(going, move, carry)
+    return tuple(after)

@@ -1,0 +1,147 @@
+"""The arena: every pair of players meets on all seats, and what comes of it.
+
+Cell (i, j, s) of K players in a game of A seats: player i in seat s, player j in all others. With
+two seats the cells (i, j, 0) and (j, i, 1) are the same matches, seen from either side. All pairs
+play the same tasks. Each match ends, for player i, in one of six ways (`ENDS`): it won by the
+rules, nobody did, somebody else did, its own illegal action ended the game, another's did, or a
+limit of steps.
+
+The payoff of i against j is the mean over seats of its mean return; where rewards add up to 0 the
+matrix is antisymmetric, payoff(i, j) = -payoff(j, i), exactly.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.rollout.meeting import Met, meet
+from agentrl.rollout.players import Player
+from agentrl.rollout.seats import agents
+
+ENDS = ("won", "drawn", "lost", "own_illegal", "other_illegal", "cut")
+# What each end is worth where it is scored: a game that was cut counts as a draw.
+SCORES = np.array([1.0, 0.5, 0.0, 0.0, 1.0, 0.5])
+
+
+@dataclasses.dataclass(frozen=True)
+class Arena:
+    """Results of K players in a game of A seats.
+
+    players: names. matches: in each cell. cooperative: all play together, so that there are no
+    opponents to beat. ends: i64[K, K, A, 6], how the matches of each cell ended, as `ENDS`.
+    mean, deviation: f64[K, K, A], of the returns of a cell's player i (deviation of the sample).
+    illegal: f64[K, K, A], illegal actions of player i, as a share of its moves.
+    courses: i64[K, K, A], how many of a cell's matches differ in any state that they went through.
+    """
+
+    players: tuple[str, ...]
+    matches: int
+    cooperative: bool
+    ends: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    illegal: np.ndarray
+    courses: np.ndarray
+
+    @property
+    def payoff(self) -> np.ndarray:
+        """Mean return of the row against the column, over all seats, f64[K, K]."""
+        return self.mean.mean(axis=2)
+
+    @property
+    def payoff_error(self) -> np.ndarray:
+        """Standard error of the payoff, seats as strata; nan where returns do not differ at all."""
+        variance = np.square(self.deviation).sum(axis=2) / self.matches
+        error = np.sqrt(variance) / self.ends.shape[2]
+        return np.where(error > 0, error, np.nan)
+
+    @property
+    def tensor(self) -> np.ndarray:
+        """Payoff of both players by what the two seats play, f64[2, K, K], for the meta-solvers.
+
+        ValueError with more seats, where pairs do not tell what each combination brings.
+        """
+        if self.mean.shape[2] != 2:
+            raise ValueError(f"payoff tensor of {self.mean.shape[2]} seats: expected two")
+        return np.stack([self.mean[:, :, 0], self.mean[:, :, 1].T])
+
+    @property
+    def score(self) -> np.ndarray:
+        """Points of the row against the column over all matches, f64[K, K]: a win is 1, a draw or
+        a game that was cut 1/2; an illegal action that ends the game is a loss.
+        """
+        return (self.ends * SCORES).sum(axis=(2, 3))
+
+
+def play_all(
+    players: dict[str, Player],
+    env: Any,
+    env_params: Any,
+    *,
+    matches: int,
+    seed: int,
+) -> Arena:
+    """Plays `matches` matches of every pair (and of each player with itself), in one program.
+
+    matches: of each pair, the same number on every seat.
+
+    Raises:
+      ValueError: an environment of one agent, or matches that the seats do not divide.
+    """
+    seats, names = agents(env), tuple(players)
+    if seats < 2:
+        raise ValueError(f"{env.name} has one agent; an arena needs a game")
+    if matches < seats or matches % seats:
+        raise ValueError(f"matches={matches}: expected a multiple of the {seats} seats")
+    count, number = matches // seats, len(names)
+    # A stream of keys of its own, so that no training has met these tasks.
+    task_key, chance = jax.random.split(jax.random.fold_in(jax.random.key(seed), 0xA2E7A))
+    tasks = jax.random.split(task_key, count)
+
+    @jax.jit
+    def table(params: Sequence[Any], lineup: jax.Array, key: jax.Array) -> Met:
+        sat = [p._replace(params=q) for p, q in zip(players.values(), params, strict=True)]
+        seating = jnp.broadcast_to(lineup, (count, seats))
+        return meet(sat, env, env_params, seating, tasks, key)
+
+    params = [player.params for player in players.values()]
+    shape = (number, number, seats)
+    ends = np.zeros((*shape, len(ENDS)), np.int64)
+    mean, deviation, illegal = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    courses = np.zeros(shape, np.int64)
+    played: dict[tuple[int, ...], Met] = {}
+    for i, j, seat in np.ndindex(shape):
+        lineup = tuple(i if s == seat else j for s in range(seats))
+        if lineup not in played:
+            key = jax.random.fold_in(chance, len(played))
+            met = table(params, jnp.asarray(lineup, jnp.int32), key)
+            played[lineup] = jax.tree.map(np.asarray, met)
+        met, cell = played[lineup], (i, j, seat)
+        returns = met.episode_return[:, seat].astype(np.float64)
+        ends[cell] = _ends(met, seat)
+        mean[cell] = returns.mean()
+        deviation[cell] = returns.std(ddof=1) if count > 1 else 0.0
+        illegal[cell] = met.illegal[:, seat].sum() / max(met.moves[:, seat].sum(), 1)
+        courses[cell] = len(np.unique(met.course, axis=0))
+    return Arena(names, count, bool(env.cooperative), ends, mean, deviation, illegal, courses)
+
+
+def _ends(met: Met, seat: int) -> np.ndarray:
+    """How many matches ended in each way for a seat, i64[6]."""
+    own, anybody = met.success[:, seat], met.success.any(axis=1)
+    offended = met.offender >= 0
+    cut = met.truncated & ~offended
+    by_rules = ~offended & ~cut
+    ways = [
+        by_rules & own,
+        by_rules & ~anybody,
+        by_rules & anybody & ~own,
+        offended & (met.offender == seat),
+        offended & (met.offender != seat),
+        cut,
+    ]
+    return np.array([way.sum() for way in ways])

@@ -1,0 +1,86 @@
+"""Players by what a command line calls them: scripted ones, and the checkpoints of runs."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from agentrl.policies import LanguagePolicy
+from agentrl.rollout.players import SCRIPTED, Player, language_player, policy_player, scripted
+from agentrl.training import restored
+
+_RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
+
+
+def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> dict[str, Player]:
+    """Players by name, in their order.
+
+    A name is one of `agentrl.rollout.players.scripted`, or a run: DIR (its newest checkpoint and
+    first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds.
+
+    greedy: checkpoints take their most likely actions instead of sampling as in training.
+
+    Raises:
+      ValueError: no such player, the same one twice, or a policy of another environment.
+      RunError, CheckpointError: a run that cannot be read.
+    """
+    found: dict[str, Player] = {}
+    for name in names:
+        for called, player in _named(name, env, env_params, greedy).items():
+            if called in found:
+                raise ValueError(f"player {called!r} is named twice")
+            found[called] = player
+    if not found:
+        raise ValueError("no players; name some, for example random,expert")
+    return found
+
+
+def _named(name: str, env: Any, env_params: Any, greedy: bool) -> dict[str, Player]:
+    kinds = {form.partition(":")[0] for form in SCRIPTED}
+    if name.partition(":")[0] in kinds:
+        return {name: scripted(name, env, env_params)}
+    match = _RUN.fullmatch(name)
+    if match is None or not pathlib.Path(match["path"]).is_dir():
+        raise ValueError(
+            f"there is no player {name!r}, and no such directory; expected one of "
+            f"{', '.join(SCRIPTED)}, or a run: DIR, DIR@UPDATE, DIR#SEED, DIR#all"
+        )
+    update = None if match["update"] is None else int(match["update"])
+    run = restored.load(pathlib.Path(match["path"]), update)
+    seeds = range(run.config.seed, run.config.seed + run.config.num_seeds)
+    if match["seed"] == "all":
+        stem = name.removesuffix("#all")
+        return {f"{stem}#{s}": _of_run(name, run, s, env, env_params, greedy) for s in seeds}
+    seed = seeds[0] if match["seed"] is None else int(match["seed"])
+    if seed not in seeds:
+        raise ValueError(f"player {name!r}: the run has seeds {seeds[0]} to {seeds[-1]}")
+    return {name: _of_run(name, run, seed, env, env_params, greedy)}
+
+
+def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Player:
+    trained = run.experiment.env
+    _check_same_game(name, trained, env)
+    params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
+    policy = run.experiment.policy
+    if isinstance(policy, LanguagePolicy):
+        # Text is a view: it reads the wording that it was trained on.
+        tokens = run.config.rollout.max_new_tokens
+        return language_player(
+            policy, params, trained, env_params, greedy=greedy, max_new_tokens=tokens
+        )
+    mask = run.config.rollout.mask_illegal
+    return policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+
+
+def _check_same_game(name: str, trained: Any, env: Any) -> None:
+    """ValueError unless the two are the same game, wordings apart."""
+    if type(trained) is not type(env):
+        raise ValueError(f"player {name!r} plays {trained.name}, not {env.name}")
+    fields = [field.name for field in dataclasses.fields(env) if field.name != "wording"]
+    other = {f: getattr(trained, f) for f in fields if getattr(trained, f) != getattr(env, f)}
+    if other:
+        shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
+        raise ValueError(f"player {name!r} was trained with {shown}; say so in --options")

@@ -1,0 +1,93 @@
+"""The arena's command line, with checkpoints of runs that were really trained."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import envs
+from agentrl.evaluation import report, runs
+from agentrl.training import contestants, loop
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "training"))
+import tiny  # noqa: E402
+
+
+def call(*arguments):
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    return subprocess.run(
+        [sys.executable, "-m", "launchers.arena", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("arena") / "kuhn"
+    config = tiny.matches_config(updates=4, checkpoint__every=2, num_seeds=2, seed=5)
+    loop.run(config, workdir, command="python -m launchers.train --config=kuhn.py")
+    return workdir
+
+
+def test_runs_meet_scripted_players_and_the_report_shows_it(run):
+    players = f"random,expert,{run}#6,{run}@2"
+    done = call("--game=KuhnPoker-v1", f"--players={players}", "--matches=64", f"--out={run}")
+    assert done.returncode == 0, done.stderr
+    assert "64 matches of each pair, 32 on each seat, seed 0" in done.stdout
+    record = json.loads((run / "arena.json").read_text())
+    assert record["players"] == players.split(",")
+    assert "launchers.arena" in record["command"] and len(record["ratings"]["rating"]) == 4
+    page = (run / "arena.html").read_text()
+    assert "Mean return of the row against the column" in page
+    text = report.report(runs.load([run]), samples=10)
+    assert 'id="arena"' in text and "Every pair on every seat" in text
+    (run / "arena.json").write_text("{}")
+    with pytest.raises(ValueError, match="run launchers.arena again"):
+        runs.load([run])
+    (run / "arena.json").unlink()
+
+
+def test_players_by_name(run):
+    env, params = envs.make("KuhnPoker-v1")
+    found = contestants.named(["random", f"{run}#all"], env, params, greedy=True)
+    assert list(found) == ["random", f"{run}#5", f"{run}#6"]
+    assert not found[f"{run}#5"].draws
+    for names, message in (
+        ([f"{run}#4"], "has seeds 5 to 6"),
+        (["random", "random"], "named twice"),
+        (["runs/nowhere"], "and no such directory; expected one of random"),
+        ([], "no players"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            contestants.named(names, env, params, greedy=True)
+    with pytest.raises(ValueError, match="plays KuhnPoker, not TicTacToe"):
+        contestants.named([str(run)], *envs.make("TicTacToe-v1"), greedy=True)
+    with pytest.raises(ValueError, match="was trained with rounds=1; say so in --options"):
+        contestants.named([str(run)], *envs.make("KuhnPoker-v1", rounds=3), greedy=True)
+
+
+def test_every_line_of_play():
+    done = call("--game=TicTacToe-v1", "--players=expert", "--exhaustive")
+    assert done.returncode == 0, done.stderr
+    first, *seats = done.stdout.splitlines()
+    assert "all lines of play" in first and len(seats) == 2
+    assert all("never beaten" in line for line in seats)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--players=random"], "--game is missing"),
+        (["--game=TicTacToe-v1"], "--players is missing"),
+        (["--game=KuhnPoker-v1", "--players=mcts:5"], "would see what is hidden"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(arguments, message):
+    done = call(*arguments)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr
