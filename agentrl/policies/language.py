@@ -23,6 +23,8 @@ class LanguagePolicy(NamedTuple):
     tokens and bytes. grammar: how a reply names its command. sampling: how tokens are drawn, which
     is part of what the policy is. constrained: only tokens that continue a command that is legal
     now can be drawn. has_critic: the decoder has a value head.
+    load: () -> published weights to start from, all of params but value heads; None: there are
+    none.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -32,6 +34,7 @@ class LanguagePolicy(NamedTuple):
     sampling: Sampling
     constrained: bool
     has_critic: bool
+    load: Callable[[], chex.ArrayTree] | None = None
 
     @property
     def cuts(self) -> bool:
@@ -56,6 +59,17 @@ class LanguagePolicy(NamedTuple):
             value = decoder.values(params, self.config, hidden)[..., 0]
         scored = score_logits(logits, rows.tokens[:, 1:], value)
         return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), scored)
+
+
+def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
+    """ValueError for a critic that there is not, or a grammar that cannot be constrained."""
+    if critic not in ("none", "shared"):
+        raise ValueError(f"policy critic={critic!r}: expected 'none' or 'shared'")
+    if constrained and (grammar.think == "required" or grammar.max_actions > 1):
+        raise ValueError(
+            f"policy constrained=True with grammar {grammar.name!r}: thoughts and lists of actions "
+            "are free text; use grammar='bare', or think='none' and max_actions=1"
+        )
 
 
 def transformer(
@@ -94,16 +108,10 @@ def transformer(
     """
     if codec not in CODECS:
         raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")
-    if critic not in ("none", "shared"):
-        raise ValueError(f"policy critic={critic!r}: expected 'none' or 'shared'")
     if width % heads:
         raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
     rules = make_grammar(grammar, think=think, max_actions=max_actions)
-    if constrained and (rules.think == "required" or rules.max_actions > 1):
-        raise ValueError(
-            f"policy constrained=True with grammar {grammar!r}: thoughts and lists of actions are "
-            "free text; use grammar='bare', or think='none' and max_actions=1"
-        )
+    check_speech(rules, critic, constrained)
     bound = CODECS[codec](view)
     config = DecoderConfig(
         vocab_size=bound.vocab_size,
@@ -124,6 +132,3 @@ def transformer(
         constrained=constrained,
         has_critic=critic != "none",
     )
-
-
-LANGUAGE_POLICIES: dict[str, Callable[..., LanguagePolicy]] = {"transformer": transformer}

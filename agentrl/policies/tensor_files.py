@@ -237,7 +237,12 @@ def write_tensors(
     for i, names in enumerate(shards):
         file = SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors"
         # transformers asks for the format, which says how it was laid out in memory.
-        save_file({n: read(n) for n in names}, directory / file, metadata={"format": "pt"})
+        # The library makes files that only their owner may read.
+        path = directory / file
+        path.touch()
+        mode = path.stat().st_mode
+        save_file({n: read(n) for n in names}, path, metadata={"format": "pt"})
+        path.chmod(mode)
         table |= dict.fromkeys(names, file)
     if count > 1:
         total = {"total_size": sum(sizes.values())}
