@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agentrl.policies.attention import RopeScaling
-from agentrl.policies.decoder_config import DecoderConfig
+from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
 
 
 class Family(NamedTuple):
@@ -237,6 +237,9 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         embed_scale=float(np.float32(config.embed_scale)),
         value_heads=0,
         dtype="float32",
+        lora_rank=0,
+        lora_alpha=16.0,
+        lora_targets=PROJECTIONS,
     )
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.policies import decoder, families, tensor_files
+from agentrl.policies import decoder, families, lora, tensor_files
 from agentrl.policies.decoder import DecoderConfig, Params
 from agentrl.policies.tensor_files import WeightsError
 
@@ -167,8 +167,8 @@ def save(
 ) -> None:
     """Writes a model as transformers and what serves its models read it: the way back of `load`.
 
-    The directory appears when all of it is on the disk. Value heads are left out: no published
-    model has any.
+    The directory appears when all of it is on the disk. Adapters are merged into the matrices that
+    they belong to. Value heads are left out: no published model has any.
 
     Args:
       source: directory of the model that training began with. Its config.json, tokenizer,
@@ -186,6 +186,7 @@ def save(
     directory = pathlib.Path(directory)
     if dtype is not None and dtype not in PARAM_DTYPES:
         raise ValueError(f"dtype={dtype!r}: expected one of {', '.join(PARAM_DTYPES)}")
+    config, params = lora.merge(params, config)
     content = _config_fields(config, source) | dict(fields or {})
     leaves = {}
     for path, shape in _leaves(config):

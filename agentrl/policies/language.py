@@ -23,8 +23,8 @@ class LanguagePolicy(NamedTuple):
     tokens and bytes. grammar: how a reply names its command. sampling: how tokens are drawn, which
     is part of what the policy is. constrained: only tokens that continue a command that is legal
     now can be drawn. has_critic: the decoder has a value head.
-    load: () -> published weights to start from, all of params but value heads; None: there are
-    none.
+    load: () -> published weights to start from, the frozen part of params or all but value heads;
+    None: there are none. frozen: the entries of params that are not trained.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -35,6 +35,7 @@ class LanguagePolicy(NamedTuple):
     constrained: bool
     has_critic: bool
     load: Callable[[], chex.ArrayTree] | None = None
+    frozen: tuple[str, ...] = ()
 
     @property
     def cuts(self) -> bool:

@@ -8,11 +8,13 @@ import jax
 
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.chat import instructions
-from agentrl.policies.decoder import DecoderConfig
+from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
 from agentrl.policies.language import LanguagePolicy, check_speech
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.subwords import huggingface as bind_tokenizer
 from envs.text import View, make_grammar
+
+_WEIGHTS = ("embed_tokens", "layers", "norm", "lm_head")
 
 
 def pretrained(
@@ -31,6 +33,9 @@ def pretrained(
     constrained: bool = False,
     dtype: str = "float32",
     param_dtype: str = "float32",
+    lora_rank: int = 0,
+    lora_alpha: float = 16.0,
+    lora_targets: tuple[str, ...] = PROJECTIONS,
     rehearsal: bool = False,
 ) -> LanguagePolicy:
     """A published model: config.json, safetensors and tokenizer.json in a directory.
@@ -44,6 +49,8 @@ def pretrained(
       grammar, think, max_actions, critic, temperature, top_k, top_p, min_p, constrained: as
         `agentrl.policies.transformer`.
       dtype, param_dtype: of activations and of parameters, "float32" or "bfloat16".
+      lora_rank, lora_alpha, lora_targets: train adapters (and a critic) and nothing else, see
+        `agentrl.policies.lora`; rank 0: train everything.
       rehearsal: a random model of the same family, with two layers of width 64 and all of the
         vocabulary, instead of the weights: to try a config on a small machine. Only config.json and
         tokenizer.json are read.
@@ -61,7 +68,13 @@ def pretrained(
     rules = make_grammar(grammar, think=think, max_actions=max_actions)
     check_speech(rules, critic, constrained)
     config = huggingface.read_config(directory, dtype=dtype)
-    config = dataclasses.replace(config, value_heads=0 if critic == "none" else 1)
+    config = dataclasses.replace(
+        config,
+        value_heads=0 if critic == "none" else 1,
+        lora_rank=lora_rank,
+        lora_alpha=lora_alpha,
+        lora_targets=tuple(lora_targets),
+    )
     codec = bind_tokenizer(
         view,
         directory,
@@ -74,8 +87,8 @@ def pretrained(
 
     def init(key: jax.Array) -> decoder.Params:
         params = decoder.init(key, config)
-        heads = {name: params.pop(name) for name in ("value_head",) if name in params}
-        return jax.tree.map(lambda x: x.astype(param_dtype), params) | heads
+        own = {name: params.pop(name) for name in ("lora", "value_head") if name in params}
+        return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
 
     def load() -> decoder.Params:
         return huggingface.load(directory, dtype=dtype, param_dtype=param_dtype)[1]
@@ -89,6 +102,7 @@ def pretrained(
         constrained=constrained,
         has_critic=critic != "none",
         load=None if rehearsal else load,
+        frozen=_WEIGHTS if lora_rank else (),
     )
 
 

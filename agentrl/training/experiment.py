@@ -14,6 +14,7 @@ import envs
 from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
+from agentrl.policies.scoring import split
 from agentrl.rollout import ROLLOUTS, Rollout
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
@@ -246,7 +247,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             lengths=update_options["lengths"],
             **warm_options,
         ),
-        begin=_make_begin(transform, refers),
+        begin=_make_begin(policy, transform, refers),
         warm_updates=warm_options["updates"],
         evaluate=_make_evaluate(policy, rollout, env, env_params, config),
         across_seeds=sequentially if speaks else jax.vmap,
@@ -270,7 +271,7 @@ def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Arr
         zero = jnp.zeros((), jnp.int32)
         return TrainState(
             params=params,
-            opt_state=transform.init(params),
+            opt_state=transform.init(split(params, policy.frozen)[0]),
             rollout=rollout_state,
             key=key,
             update=zero,
@@ -284,11 +285,11 @@ def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Arr
     return init
 
 
-def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
+def _make_begin(policy, transform, refers) -> Callable[[TrainState], TrainState]:
     def begin(state: TrainState) -> TrainState:
         """After the warm start: a fresh optimizer, and the reference."""
         return state.replace(
-            opt_state=transform.init(state.params),
+            opt_state=transform.init(split(state.params, policy.frozen)[0]),
             guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
             reference=jax.tree.map(jnp.copy, state.params) if refers else None,
         )

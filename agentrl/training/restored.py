@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
+from agentrl.policies import LanguagePolicy
 from agentrl.training import checkpoint
 from agentrl.training.experiment import Experiment, TrainState, build
 from agentrl.training.programs import compile_programs
@@ -57,10 +58,10 @@ def beginning(config: ml_collections.ConfigDict, experiment: Experiment) -> chex
     """
     if config.init_from:
         return parameters(pathlib.Path(config.init_from), config, experiment)
-    read = getattr(experiment.policy, "load", None)
-    if read is None:
+    policy = experiment.policy
+    if not isinstance(policy, LanguagePolicy) or policy.load is None:
         return None
-    return jax.tree.map(lambda x: jnp.repeat(x[None], config.num_seeds, axis=0), read())
+    return jax.tree.map(lambda x: jnp.repeat(x[None], config.num_seeds, axis=0), policy.load())
 
 
 def parameters(
