@@ -25,6 +25,7 @@ setuptools.setup(
         "six",  # gymnax imports it and does not declare it
         "transformers>=5",
         "safetensors",
+        "tokenizers",
         "tensorboard",
         "absl-py",
         "ml_collections>=1.1",

@@ -6,6 +6,8 @@ from agentrl.policies.actor_critic import cnn as cnn
 from agentrl.policies.actor_critic import gru as gru
 from agentrl.policies.actor_critic import mlp as mlp
 from agentrl.policies.actor_critic import parameter_count as parameter_count
-from agentrl.policies.language import LANGUAGE_POLICIES as LANGUAGE_POLICIES
 from agentrl.policies.language import LanguagePolicy as LanguagePolicy
 from agentrl.policies.language import transformer as transformer
+from agentrl.policies.pretrained import pretrained as pretrained
+
+LANGUAGE_POLICIES = {"transformer": transformer, "pretrained": pretrained}

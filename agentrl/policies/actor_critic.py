@@ -28,6 +28,7 @@ class Policy(NamedTuple):
     unroll: (params, memory, observation [R, L, ...], start bool[R, L]) ->
       (logits f32[R, L, A], value f32[R, L]); memory is cleared before each position with `start`.
     has_critic: whether `value` is learnt (it is 0 otherwise).
+    frozen: the entries of params that are not trained.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -35,6 +36,7 @@ class Policy(NamedTuple):
     step: Callable[..., tuple[jax.Array, jax.Array, chex.ArrayTree | None]]
     unroll: Callable[..., tuple[jax.Array, jax.Array]]
     has_critic: bool
+    frozen: tuple[str, ...] = ()
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
         """Scores of the rows' actions, among the legal ones where the rows say which these were."""

@@ -26,7 +26,8 @@ class Codec:
     token_bytes: u8[V, W], the bytes of each token; token_lengths: i32[V]. Control tokens have none,
       so that a reply's bytes hold no trace of them.
     pad, end: control tokens: nothing, and the end of a reply.
-    before, after: control tokens put before an observation, and between it and the reply.
+    before, after: tokens put before an observation, and between it and the reply.
+    opening: tokens at the start of every row, in place of its first observation's `before`.
     tags: tokens of the reply grammar's tags.
 
     The tokens of fragments are never control tokens (checked where a codec is made), so no text of
@@ -43,6 +44,7 @@ class Codec:
     before: tuple[int, ...]
     after: tuple[int, ...]
     tags: dict[str, tuple[int, ...]]
+    opening: tuple[int, ...] = ()
 
     @property
     def vocab_size(self) -> int:
@@ -50,14 +52,18 @@ class Codec:
         return self.token_bytes.shape[0]
 
     def observation_tokens(self, view: View) -> int:
-        """A bound on the tokens of one observation, control tokens included."""
-        widest = int(self.lengths.max())
-        if widest == 1:
-            bound = view.max_fragments
-        else:
-            # A token stands for at least one byte.
-            bound = min(view.max_bytes, view.max_fragments * widest)
-        return bound + len(self.before) + len(self.after)
+        """A bound on the tokens of one observation, control tokens included.
+
+        Of K fragments with at most M bytes in all, of which each has t tokens and b bytes, no more
+        than x M + K max(t - x b) tokens come, whatever the x >= 0 (linear programming's duality).
+        """
+        sizes = np.array([len(fragment.encode()) for fragment in view.lexicon])
+        bounds = [
+            x * view.max_bytes + view.max_fragments * np.max(self.lengths - x * sizes)
+            for x in np.linspace(0, 1, 65)
+        ]
+        # What is whole in exact arithmetic must not be rounded down.
+        return int(np.floor(min(bounds) + 1e-6)) + len(self.before) + len(self.after)
 
 
 def bind(
@@ -70,15 +76,21 @@ def bind(
     end: int,
     before: Sequence[int] = (),
     after: Sequence[int] = (),
-    control: Sequence[int] = (),
+    opening: Sequence[int] = (),
+    control: Sequence[int] | None = None,
+    longest: int | None = None,
 ) -> Codec:
     """The codec of any tokenizer: encode(fragment) -> tokens, and the bytes of each token.
 
+    control: tokens that no text may have and that leave no bytes, beside pad and end; by default
+      those of before, after and opening.
+    longest: tokens stand for no more than so many of their bytes, unless a fragment has them.
+
     Raises:
-      ValueError: a fragment that encodes to a control token (pad, end, before, after, or one of
-        `control`), or whose tokens do not stand for its bytes.
+      ValueError: a fragment that encodes to a control token, or whose tokens do not stand for its
+        bytes.
     """
-    forbidden = {pad, end, *before, *after, *control}
+    forbidden = {pad, end, *((*before, *after, *opening) if control is None else control)}
 
     def checked(fragment: str) -> tuple[int, ...]:
         tokens = tuple(int(t) for t in encode(fragment)) if fragment else ()
@@ -95,7 +107,11 @@ def bind(
         return tokens
 
     encoded = [checked(fragment) for fragment in view.lexicon]
-    shown = [b"" if i in forbidden else piece for i, piece in enumerate(token_bytes)]
+    tags = {tag: checked(tag) for tag in _TAGS}
+    if longest is not None:
+        used = {token for tokens in (*encoded, *tags.values()) for token in tokens}
+        longest = max(longest, *(len(token_bytes[token]) for token in used))
+    shown = [b"" if i in forbidden else piece[:longest] for i, piece in enumerate(token_bytes)]
     fragments, lengths = _table(encoded, np.int32)
     bytes_, byte_lengths = _table([tuple(piece) for piece in shown], np.uint8)
     return Codec(
@@ -108,7 +124,8 @@ def bind(
         end=end,
         before=tuple(before),
         after=tuple(after),
-        tags={tag: checked(tag) for tag in _TAGS},
+        tags=tags,
+        opening=tuple(opening),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from agentrl.policies import lora
 from agentrl.policies.attention import (
     Rotation,
     attend,
@@ -85,7 +86,15 @@ def init(key: jax.Array, config: DecoderConfig) -> Params:
         params["lm_head"] = dense(c.width, c.vocab_size)
     if c.value_heads:
         params["value_head"] = dense(c.width, c.value_heads) | {"bias": jnp.zeros(c.value_heads)}
+    if c.lora_rank:
+        params["lora"] = lora.init(jax.random.fold_in(key, 0), params["layers"], c)
     return params
+
+
+def _layer(params: Params, config: DecoderConfig, i: int) -> Params:
+    """A layer's parameters, its adapters beside the matrices that they belong to."""
+    layer = params["layers"][str(i)]
+    return lora.attach(layer, params["lora"][str(i)], config) if config.lora_rank else layer
 
 
 def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
@@ -107,7 +116,10 @@ def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
     With all leading axes in one: for the gradient of a product over several axes XLA's CPU backend
     first writes out a transpose, and forward and backward took 1.7 times as long, attention aside.
     """
-    out = x.reshape(-1, x.shape[-1]) @ module["kernel"].astype(x.dtype)
+    flat = x.reshape(-1, x.shape[-1])
+    out = flat @ module["kernel"].astype(x.dtype)
+    if "lora_a" in module:
+        out = out + (flat @ module["lora_a"].astype(x.dtype)) @ module["lora_b"].astype(x.dtype)
     out = out.reshape(*x.shape[:-1], -1)
     return out + module["bias"].astype(x.dtype) if "bias" in module else out
 
@@ -176,7 +188,7 @@ def hidden(
         positions = jnp.arange(size, dtype=jnp.int32)[None]
     x, turns = _embed(params, config, tokens), _rotations(config, positions, size)
     for i in range(config.layers):
-        layer = params["layers"][str(i)]
+        layer = _layer(params, config, i)
         q, k, v = _qkv(layer, config, x, turns[i])
         attended = attend_causal(
             q, k, v, positions, window=config.window(i), soft_cap=config.attention_soft_cap
@@ -230,7 +242,7 @@ def extend(
     x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
     keys, vals = [], []
     for i in range(config.layers):
-        layer, window = params["layers"][str(i)], config.window(i)
+        layer, window = _layer(params, config, i), config.window(i)
         q, k, v = _qkv(layer, config, x, turns[i])
         held_k, held_v = write(cache.k[i], cache.v[i], k, v, cache.length, count)
         attended = attend(

@@ -6,6 +6,7 @@ import jax
 
 from agentrl.policies.attention import RopeScaling
 
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
 
 
@@ -32,6 +33,7 @@ class DecoderConfig:
     attention_soft_cap, logit_soft_cap: c tanh(x / c) of attention scores and of logits.
     tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
     value_heads: outputs of `values`.
+    lora_rank, lora_alpha, lora_targets: see `agentrl.policies.lora`; rank 0 for none.
     dtype: of activations and of the cache, "float32" or "bfloat16". Parameters are float32 unless
       their loader says otherwise, and are cast where they are used; norms, attention weights,
       logits and values are float32.
@@ -61,6 +63,9 @@ class DecoderConfig:
     tie_embeddings: bool = True
     embed_scale: float = 1.0
     value_heads: int = 0
+    lora_rank: int = 0
+    lora_alpha: float = 16.0
+    lora_targets: tuple[str, ...] = PROJECTIONS
     dtype: str = "float32"
 
     def __post_init__(self):
@@ -84,7 +89,20 @@ class DecoderConfig:
                 )
         if self.value_heads < 0:
             raise ValueError(f"decoder value_heads={self.value_heads}: expected at least 0")
-        positive = ("rope_theta", "local_rope_theta", "norm_eps", "query_scale", "sliding_window")
+        wrong = [name for name in self.lora_targets if name not in PROJECTIONS]
+        if self.lora_rank < 0 or wrong or not self.lora_targets:
+            raise ValueError(
+                f"decoder lora_rank={self.lora_rank}, lora_targets={self.lora_targets}: expected a "
+                f"rank of 0 or more, and some of {', '.join(PROJECTIONS)}"
+            )
+        positive = (
+            "lora_alpha",
+            "rope_theta",
+            "local_rope_theta",
+            "norm_eps",
+            "query_scale",
+            "sliding_window",
+        )
         for name in (*positive, "attention_soft_cap", "logit_soft_cap", "embed_scale"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -25,6 +25,8 @@ class LanguagePolicy(NamedTuple):
     is part of what the policy is. constrained: only tokens that continue a command that is legal
     now can be drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
     environment's text, with the same tokens.
+    load: () -> published weights to start from, the frozen part of params or all but value heads;
+    None: there are none. frozen: the entries of params that are not trained.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -35,6 +37,8 @@ class LanguagePolicy(NamedTuple):
     constrained: bool
     has_critic: bool
     bind: Callable[[View], Codec]
+    load: Callable[[], chex.ArrayTree] | None = None
+    frozen: tuple[str, ...] = ()
 
     def on(self, view: View) -> "LanguagePolicy":
         """The same policy on another environment's text. ValueError if it lacks the words."""
@@ -63,6 +67,17 @@ class LanguagePolicy(NamedTuple):
             value = decoder.values(params, self.config, hidden)[..., 0]
         scored = score_logits(logits, rows.tokens[:, 1:], value)
         return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), scored)
+
+
+def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
+    """ValueError for a critic that there is not, or a grammar that cannot be constrained."""
+    if critic not in ("none", "shared"):
+        raise ValueError(f"policy critic={critic!r}: expected 'none' or 'shared'")
+    if constrained and (grammar.think == "required" or grammar.max_actions > 1):
+        raise ValueError(
+            f"policy constrained=True with grammar {grammar.name!r}: thoughts and lists of actions "
+            "are free text; use grammar='bare', or think='none' and max_actions=1"
+        )
 
 
 def transformer(
@@ -103,16 +118,10 @@ def transformer(
     """
     if codec not in CODECS:
         raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")
-    if critic not in ("none", "shared"):
-        raise ValueError(f"policy critic={critic!r}: expected 'none' or 'shared'")
     if width % heads:
         raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
     rules = make_grammar(grammar, think=think, max_actions=max_actions)
-    if constrained and (rules.think == "required" or rules.max_actions > 1):
-        raise ValueError(
-            f"policy constrained=True with grammar {grammar!r}: thoughts and lists of actions are "
-            "free text; use grammar='bare', or think='none' and max_actions=1"
-        )
+    check_speech(rules, critic, constrained)
     bind = CODECS[codec]
     if codec == "word":
         bind = functools.partial(bind, texts=vocabulary(view, *others))
@@ -137,6 +146,3 @@ def transformer(
         has_critic=critic != "none",
         bind=bind,
     )
-
-
-LANGUAGE_POLICIES: dict[str, Callable[..., LanguagePolicy]] = {"transformer": transformer}

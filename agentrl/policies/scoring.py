@@ -1,7 +1,8 @@
-"""What the learner asks of every policy: how likely its tokens are now."""
+"""What the learner asks of every policy: how likely its tokens are now, and what is trained."""
 
 from typing import NamedTuple
 
+import chex
 import jax
 
 from agentrl.losses.categorical import categorical_log_prob, entropy
@@ -23,3 +24,19 @@ class Scored(NamedTuple):
 def score_logits(logits: jax.Array, tokens: jax.Array, value: jax.Array) -> Scored:
     """Scores of tokens [R, L] from the logits [R, L, V] of their distributions."""
     return Scored(categorical_log_prob(logits, tokens), entropy(logits), value)
+
+
+def split(params: chex.ArrayTree, frozen: tuple[str, ...]) -> tuple[chex.ArrayTree, dict]:
+    """(what is trained, what is not) of parameters; `join` puts them together again.
+
+    frozen: entries of params, a dict then, which are not trained.
+    """
+    if not frozen:
+        return params, {}
+    trained = {name: value for name, value in params.items() if name not in frozen}
+    return trained, {name: value for name, value in params.items() if name in frozen}
+
+
+def join(trained: chex.ArrayTree, frozen: dict) -> chex.ArrayTree:
+    """The parameters that `split` has split."""
+    return {**trained, **frozen} if frozen else trained

@@ -45,8 +45,14 @@ class Layout:
         observation_tokens: int,
         reply_tokens: int,
         omitted: tuple[int, ...],
+        opening: tuple[int, ...] = (),
+        before: tuple[int, ...] = (),
     ):
-        """turns: T. omitted: the tokens of an omitted observation."""
+        """turns: T. omitted: the tokens of an omitted observation.
+
+        opening: tokens at the start of every row, in place of those with which each observation
+        begins (before); none: rows begin as their first observation does.
+        """
         if context not in CONTEXTS:
             raise ValueError(f"rollout context={context!r}: expected one of {', '.join(CONTEXTS)}")
         if context == "whole":
@@ -65,6 +71,8 @@ class Layout:
         self.observation_tokens = observation_tokens
         self.reply_tokens = reply_tokens
         self.omitted = omitted
+        self.opening = opening
+        self.replaced = len(before) if opening else 0
         self.bases = np.array([0, observation_tokens, observation_tokens + reply_tokens], np.int32)
         self.stride = observation_tokens + reply_tokens + max(1, len(omitted))
         # i32[T + 1, P, 2]: (turn, kind) of the pieces before the reply of turn t, that reply as
@@ -90,7 +98,14 @@ class Layout:
     def longest(self) -> int:
         """Tokens of the longest row, if every piece has its full length."""
         sizes = [self.observation_tokens, self.reply_tokens, len(self.omitted)]
-        return max(sum(sizes[kind] for turn, kind in t if turn >= 0) for t in self.table[:-1])
+        return self.added + max(
+            sum(sizes[kind] for turn, kind in t if turn >= 0) for t in self.table[:-1]
+        )
+
+    @property
+    def added(self) -> int:
+        """Tokens that a row has beside those of its pieces."""
+        return len(self.opening) - self.replaced
 
     def empty(self, batch: int) -> Transcript:
         """A transcript without turns; one slot more than turns, for what follows the last one."""
@@ -129,6 +144,30 @@ class Layout:
         self, transcript: Transcript, stream: jax.Array, pieces: jax.Array, size: int
     ) -> "Composed":
         """Puts pieces i32[R, P, 2] of streams i32[R] one behind the other, `size` tokens a row."""
+        return self._opened(self._join(transcript, stream, pieces, size - self.added))
+
+    def _opened(self, rows: "Composed") -> "Composed":
+        """Rows with the opening in place of what their first observation begins with."""
+        if not self.opening:
+            return rows
+
+        def put(front, x):
+            front = jnp.broadcast_to(jnp.asarray(front, x.dtype), (x.shape[0], len(self.opening)))
+            return jnp.concatenate([front, x[:, self.replaced :]], axis=1)
+
+        nothing = [-1] * len(self.opening)
+        return Composed(
+            tokens=put(self.opening, rows.tokens),
+            length=jnp.where(rows.length > 0, rows.length + self.added, 0),
+            turn=put(nothing, rows.turn),
+            kind=put(nothing, rows.kind),
+            offset=put([0] * len(self.opening), rows.offset),
+            cut=rows.cut,
+        )
+
+    def _join(
+        self, transcript: Transcript, stream: jax.Array, pieces: jax.Array, size: int
+    ) -> "Composed":
         turn, kind = pieces[..., 0], pieces[..., 1]
         there = turn >= 0
         lengths = transcript.lengths[stream[:, None], jnp.maximum(turn, 0), jnp.maximum(kind, 0)]

@@ -79,10 +79,12 @@ class Talk:
             observation_tokens=self.observation_tokens,
             reply_tokens=self.reply_tokens,
             omitted=(*codec.before, *codec.after),
+            opening=codec.opening,
+            before=codec.before,
         )
         longest = self.layout.longest()
         self.context_tokens = longest if context_tokens is None else min(context_tokens, longest)
-        one_turn = self.observation_tokens + self.reply_tokens
+        one_turn = self.layout.added + self.observation_tokens + self.reply_tokens
         if self.context_tokens < one_turn:
             raise ValueError(
                 f"rollout context_tokens={context_tokens}: one turn takes {one_turn} "
@@ -117,7 +119,7 @@ class Talk:
         if self._lives and not expert:
             # What follows the last turn is read by the critic only.
             room = self.context_tokens + (self.observation_tokens if criticised else 0)
-            cache = decoder.empty_cache(self.policy.config, batch, room)
+            cache = self._opened(params, decoder.empty_cache(self.policy.config, batch, room))
 
         own = jnp.arange(batch, dtype=jnp.int32) % self.seats
 
@@ -227,6 +229,16 @@ class Talk:
         """Whether the cache lives across turns."""
         return self.layout.context == "whole"
 
+    def _opened(self, params, cache):
+        """An empty cache after the rows' opening, which is the same in all: read once."""
+        opening, batch = self.layout.opening, cache.length.shape[0]
+        if not opening:
+            return cache
+        one = jax.tree.map(lambda x: x[:1], cache)
+        tokens, count = jnp.asarray(opening, jnp.int32)[None], jnp.full(1, len(opening), jnp.int32)
+        _, one = decoder.extend(params, self.policy.config, one, tokens, count)
+        return along_data(jax.tree.map(lambda x: jnp.repeat(x, batch, axis=0), one))
+
     def _observe(self, state):
         def one(state):
             text = jax.tree.map(lambda x: x[0], self.env.describe(state, self.env_params))
@@ -250,6 +262,12 @@ class Talk:
         config, batch = self.policy.config, reading.shape[0]
         if self._lives:
             tokens, length = observation.tokens, observation.length
+            if self.layout.replaced:
+                # The opening stands for what would come before the first observation.
+                drop = jnp.broadcast_to(jnp.where(turn == 0, self.layout.replaced, 0), (batch,))
+                index = jnp.arange(tokens.shape[1]) + drop[:, None]
+                tokens = jnp.take_along_axis(tokens, index, axis=1, mode="clip")
+                length = length - drop
             fits = reading & (cache.length + length <= size)
         else:
             pieces = jnp.asarray(self.layout.table)[turn, :-1]

@@ -14,6 +14,7 @@ import envs
 from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
+from agentrl.policies.scoring import split
 from agentrl.rollout import ROLLOUTS, Rollout, several
 from agentrl.rollout.players import policy_player
 from agentrl.selfplay.neural import make_exploitability
@@ -283,7 +284,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             lengths=update_options["lengths"],
             **warm_options,
         ),
-        begin=_make_begin(transform, refers, rules),
+        begin=_make_begin(policy, transform, refers, rules),
         warm_updates=warm_options["updates"],
         across_seeds=sequentially if speaks else jax.vmap,
     )
@@ -365,7 +366,7 @@ def _make_init(
         zero = jnp.zeros((), jnp.int32)
         return TrainState(
             params=params,
-            opt_state=transform.init(params),
+            opt_state=transform.init(split(params, policy.frozen)[0]),
             rollout=rollout_state,
             key=key,
             update=zero,
@@ -379,11 +380,11 @@ def _make_init(
     return init
 
 
-def _make_begin(transform, refers, rules) -> Callable[[TrainState], TrainState]:
+def _make_begin(policy, transform, refers, rules) -> Callable[[TrainState], TrainState]:
     def begin(state: TrainState) -> TrainState:
         """After the warm start: a fresh optimizer, the reference, and the pool's first member."""
         return state.replace(
-            opt_state=transform.init(state.params),
+            opt_state=transform.init(split(state.params, policy.frozen)[0]),
             guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
             reference=jax.tree.map(jnp.copy, state.params) if refers else None,
             pool=rules and rules.start(state.params, state.update),

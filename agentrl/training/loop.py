@@ -163,8 +163,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     experiment = build(config)
     device_mesh = mesh.make_mesh(config.data_devices, *experiment.rollout.units)
     directory, params = workdir / "checkpoints", None
-    if config.init_from and not checkpoint.steps(directory):
-        params = restored.parameters(pathlib.Path(config.init_from), config, experiment)
+    if not checkpoint.steps(directory):
+        params = restored.beginning(config, experiment)
     with _alone(workdir), mesh.use(device_mesh), Stop() as stop:
         _claim(workdir, config)
         programs = compile_programs(experiment, config, device_mesh)
@@ -174,6 +174,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
             seeds = jnp.arange(config.num_seeds, dtype=jnp.int32) + config.seed
             update, state = 0, programs.init(seeds)
             if params is not None:
+                # Published weights leave value heads as they were drawn.
+                params = {**state.params, **params}
                 placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
                 state = programs.begin(state.replace(params=jax.device_put(params, placed)))
         metrics.rewind(workdir / "metrics.jsonl", update)

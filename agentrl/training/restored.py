@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import chex
 import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
+from agentrl.policies import LanguagePolicy
 from agentrl.training import checkpoint
 from agentrl.training.experiment import Experiment, TrainState, build
 from agentrl.training.programs import compile_programs
@@ -45,6 +47,21 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
     shapes = compile_programs(experiment, config, None).shapes
     found, state = checkpoint.restore(workdir / "checkpoints", shapes, update)
     return Run(config, experiment, found, state)
+
+
+def beginning(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.ArrayTree | None:
+    """Parameters [seeds, ...] that training starts from: another run's (config.init_from), or
+    published weights, of which value heads are no part. None: those that are drawn.
+
+    Raises:
+      As `parameters`; ValueError: weights that cannot be read.
+    """
+    if config.init_from:
+        return parameters(pathlib.Path(config.init_from), config, experiment)
+    policy = experiment.policy
+    if not isinstance(policy, LanguagePolicy) or policy.load is None:
+        return None
+    return jax.tree.map(lambda x: jnp.repeat(x[None], config.num_seeds, axis=0), policy.load())
 
 
 def parameters(

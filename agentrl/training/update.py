@@ -11,6 +11,7 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.policies import LanguagePolicy, Policy
+from agentrl.policies.scoring import join, split
 from agentrl.rollout.contexts import OBSERVED
 from agentrl.rollout.placement import along_data
 from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
@@ -217,11 +218,11 @@ def make_update(
             metrics["loss/value"] = share(value_loss)
         return total, metrics
 
-    def step(carry, example: Example):
+    def step(frozen, carry, example: Example):
         params, opt_state, finite = carry
         example = weighted_by_minibatch(example)
         loss, metrics, grads = gradients(
-            loss_of,
+            lambda trained, example: loss_of(join(trained, frozen), example),
             params,
             example,
             trained_length(example.rows),
@@ -266,7 +267,7 @@ def make_update(
 
         def epoch(carry, key):
             if minibatches == 1:
-                split = jax.tree.map(lambda x: x[None], examples)
+                batches = jax.tree.map(lambda x: x[None], examples)
             else:
                 order = jax.random.permutation(key, count)
                 if microbatch is not None:
@@ -275,10 +276,11 @@ def make_update(
                     order = order[jnp.argsort(empty[order], stable=True)]
                     order = order.reshape(-1, minibatches).T
                 order = order.reshape(minibatches, -1)
-                split = jax.tree.map(lambda x: x[order], examples)
-                split = along_data(split, 1)
-            return jax.lax.scan(step, carry, split)
+                batches = jax.tree.map(lambda x: x[order], examples)
+                batches = along_data(batches, 1)
+            return jax.lax.scan(functools.partial(step, frozen), carry, batches)
 
+        params, frozen = split(params, policy.frozen)
         carry = (params, opt_state, jnp.ones((), bool))
         (new_params, new_opt_state, finite), per_step = jax.lax.scan(
             epoch, carry, jax.random.split(key, epochs)
@@ -296,7 +298,7 @@ def make_update(
         metrics |= _advantage_metrics(credit, streams, trained)
         # A rejected update says nothing but that it was rejected.
         metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
-        return params, opt_state, metrics, finite
+        return join(params, frozen), opt_state, metrics, finite
 
     return update
 

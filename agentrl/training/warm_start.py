@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from agentrl.evaluation.play import task_keys
+from agentrl.policies.scoring import join, split
 from agentrl.rollout import Rollout
 from agentrl.streams import Rows, trained_length
 from agentrl.training.gradients import gradients
@@ -104,9 +105,10 @@ def make_warm_start(
             lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
         )
         rows = rollout.demonstrate(keys, chance_key)
+        before, frozen = split(state.params, policy.frozen)
         loss, _, grads = gradients(
-            loss_of,
-            state.params,
+            lambda trained, rows: loss_of(join(trained, frozen), rows),
+            before,
             rows,
             trained_length(rows),
             longest=rows.tokens.shape[1],
@@ -117,8 +119,8 @@ def make_warm_start(
         count = tokens_of(rows)
         grads = jax.tree.map(lambda g: g / count, grads)
         norm = optax.tree.norm(grads)
-        change, opt_state = transform.update(grads, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, change)
+        change, opt_state = transform.update(grads, state.opt_state, before)
+        params = optax.apply_updates(before, change)
         finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(params))
         moves = learns & finite
         metrics = {
@@ -132,7 +134,7 @@ def make_warm_start(
         params, opt_state = jax.tree.map(
             lambda new, old: jnp.where(moves, new, old),
             (params, opt_state),
-            (state.params, state.opt_state),
+            (before, state.opt_state),
         )
         rejected = learns & ~finite
         guard = state.guard.replace(
@@ -141,7 +143,11 @@ def make_warm_start(
         )
         key = jnp.where(learns, key, state.key)
         state = state.replace(
-            params=params, opt_state=opt_state, key=key, update=state.update + learns, guard=guard
+            params=join(params, frozen),
+            opt_state=opt_state,
+            key=key,
+            update=state.update + learns,
+            guard=guard,
         )
         return state, metrics
 

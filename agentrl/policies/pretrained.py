@@ -1,0 +1,128 @@
+"""Language policies from published models: weights, tokenizer and chat format of a directory."""
+
+import dataclasses
+import functools
+import math
+import os
+
+import jax
+
+from agentrl.policies import decoder, huggingface
+from agentrl.policies.chat import instructions
+from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
+from agentrl.policies.language import LanguagePolicy, check_speech
+from agentrl.policies.sampling import Sampling
+from agentrl.policies.subwords import huggingface as bind_tokenizer
+from envs.text import View, make_grammar
+
+_WEIGHTS = ("embed_tokens", "layers", "norm", "lm_head")
+
+
+def pretrained(
+    view: View,
+    *others: View,
+    directory: str,
+    chat: str = "auto",
+    grammar: str = "action",
+    think: str = "default",
+    max_actions: int = 0,
+    critic: str = "none",
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    constrained: bool = False,
+    dtype: str = "float32",
+    param_dtype: str = "float32",
+    lora_rank: int = 0,
+    lora_alpha: float = 16.0,
+    lora_targets: tuple[str, ...] = PROJECTIONS,
+    rehearsal: bool = False,
+) -> LanguagePolicy:
+    """A published model: config.json, safetensors and tokenizer.json in a directory.
+
+    The environment's rules and how to reply stand once at the start of a row; observations are the
+    user's turns, replies the assistant's.
+
+    Args:
+      others: further environments; their text is encoded when it is met (`LanguagePolicy.on`).
+      directory: on this machine; see `agentrl.policies.huggingface.load`.
+      chat: how turns are written, see `agentrl.policies.subwords.huggingface`.
+      grammar, think, max_actions, critic, temperature, top_k, top_p, min_p, constrained: as
+        `agentrl.policies.transformer`.
+      dtype, param_dtype: of activations and of parameters, "float32" or "bfloat16".
+      lora_rank, lora_alpha, lora_targets: train adapters (and a critic) and nothing else, see
+        `agentrl.policies.lora`; rank 0: train everything.
+      rehearsal: a random model of the same family, with two layers of width 64 and all of the
+        vocabulary, instead of the weights: to try a config on a small machine. Only config.json and
+        tokenizer.json are read.
+
+    Raises:
+      ValueError: a directory that cannot be used, or options that do not fit.
+    """
+    if param_dtype not in ("float32", "bfloat16"):
+        raise ValueError(f"policy param_dtype={param_dtype!r}: expected 'float32' or 'bfloat16'")
+    if not directory or not os.path.isdir(directory):
+        raise ValueError(
+            f"policy directory={directory!r}: expected the directory of a model, with config.json, "
+            "tokenizer.json and .safetensors files"
+        )
+    rules = make_grammar(grammar, think=think, max_actions=max_actions)
+    check_speech(rules, critic, constrained)
+    config = huggingface.read_config(directory, dtype=dtype)
+    config = dataclasses.replace(
+        config,
+        value_heads=0 if critic == "none" else 1,
+        lora_rank=lora_rank,
+        lora_alpha=lora_alpha,
+        lora_targets=tuple(lora_targets),
+    )
+    bind = functools.partial(
+        bind_tokenizer,
+        directory=directory,
+        chat=chat,
+        instructions=instructions(rules),
+        vocab_size=config.vocab_size,
+    )
+    if rehearsal:
+        config = _small(config)
+
+    def init(key: jax.Array) -> decoder.Params:
+        params = decoder.init(key, config)
+        own = {name: params.pop(name) for name in ("lora", "value_head") if name in params}
+        return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
+
+    def load() -> decoder.Params:
+        return huggingface.load(directory, dtype=dtype, param_dtype=param_dtype)[1]
+
+    return LanguagePolicy(
+        init=init,
+        config=config,
+        codec=bind(view),
+        grammar=rules,
+        sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p),
+        constrained=constrained,
+        has_critic=critic != "none",
+        bind=bind,
+        load=None if rehearsal else load,
+        frozen=_WEIGHTS if lora_rank else (),
+    )
+
+
+def _small(config: DecoderConfig) -> DecoderConfig:
+    """The same variants at two layers of width 64, one with a window where only some have it."""
+    width, sliding = 64, config.sliding_layers
+    if sliding is not None:
+        sliding = (any(sliding), all(sliding))
+    return dataclasses.replace(
+        config,
+        width=width,
+        layers=2,
+        heads=2,
+        kv_heads=1 if config.kv_heads < config.heads else 2,
+        head_dim=32,
+        hidden=128,
+        sliding_layers=sliding,
+        query_scale=None,
+        embed_scale=1.0 if config.embed_scale == 1 else math.sqrt(width),
+    )

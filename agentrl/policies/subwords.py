@@ -1,0 +1,266 @@
+"""The codec of published tokenizers: byte-level BPE and SentencePiece's, from tokenizer.json.
+
+Each fragment of the lexicon is encoded by itself, ahead of time. Encoding the joined text would
+often merge letters across the fragments' borders: the bytes are the same, the tokens are not always
+those that the model has met most. Fragments begin with a space where a word begins, as the
+tokenizers' own words do, which keeps the difference small. What the policy writes is
+free of this: any tokens that stand for the right bytes name the command.
+"""
+
+import json
+import os
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tokenizers
+
+from agentrl.policies.chat import CHATS, Mark, recognise
+from agentrl.policies.codec import _TAGS, Codec, bind
+from agentrl.policies.tensor_files import inside, read_json
+from envs.text import View
+
+# A published token may stand for hundreds of bytes: runs of spaces and of lines. All replies would
+# have to have room for that.
+_LONGEST = 32
+_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+_NOT_TEXT = re.compile(r"<.*>|\[.*\]", re.DOTALL)
+
+
+def _steps(part: Any) -> Iterator[dict[str, Any]]:
+    """The steps of a normalizer, pre-tokenizer or decoder, whether a sequence or one."""
+    if part is None:
+        return
+    nested = [value for key, value in part.items() if key in _SEQUENCES]
+    if not nested:
+        yield part
+    for step in (step for steps in nested for step in steps):
+        yield from _steps(step)
+
+
+_SEQUENCES = ("normalizers", "pretokenizers", "decoders")
+
+
+def _without_additions(part: Any) -> Any:
+    """A normalizer or pre-tokenizer that puts no space in front of a text."""
+    steps = []
+    for step in _steps(part):
+        step = dict(step)
+        if step["type"] == "Prepend":
+            continue
+        if step["type"] == "Metaspace":
+            step["prepend_scheme"] = "never"
+        if "add_prefix_space" in step:
+            step["add_prefix_space"] = False
+        steps.append(step)
+    if len(steps) < 2:
+        return steps[0] if steps else None
+    kind = "pretokenizers" if "pretokenizers" in part else "normalizers"
+    return {"type": "Sequence", kind: steps}
+
+
+def _byte_of_letter() -> dict[str, int]:
+    """The letters by which byte-level BPE writes bytes: itself where it is printed, else 256 + i.
+
+    As in GPT-2's encoder.
+    """
+    printed = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printed]
+    return {chr(b): b for b in printed} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+class Tokenizer:
+    """A tokenizer.json as text to tokens, without additions, and tokens to bytes.
+
+    control: number by name of the tokens that no text may have: the special ones, and what else was
+    added in brackets, as "<tool_call>" or "[INST]"; not the tags of our reply grammars, which some
+    models have as tokens. first: what is put in front of a text.
+    """
+
+    def __init__(self, directory: pathlib.Path):
+        path = inside(directory, "tokenizer.json")
+        if not path.exists():
+            raise ValueError(
+                f"{path} is missing: only fast tokenizers are read, as one file; older ones are "
+                "turned into it by transformers (AutoTokenizer.from_pretrained, save_pretrained)"
+            )
+        spec = read_json(path)
+        self.where = str(path)
+        added = {token["content"]: token for token in spec.get("added_tokens", [])}
+        self.control = {
+            name: token["id"]
+            for name, token in added.items()
+            if token.get("special") or (_NOT_TEXT.fullmatch(name) and name not in _TAGS)
+        }
+        try:
+            original = tokenizers.Tokenizer.from_file(str(path))
+            self._inner = tokenizers.Tokenizer.from_str(json.dumps(self._plain(spec)))
+        except Exception as error:  # the library raises Exception itself
+            raise ValueError(f"{path} is no tokenizer ({error})") from None
+        # Texts that spell a special token are read as letters, not as that token.
+        self._inner.encode_special_tokens = True
+        first = original.encode("").ids
+        self.first = tuple(first[:1] if set(first[:1]) <= {*self.control.values()} else ())
+        self.bytes = self._table(spec, {token["id"]: name for name, token in added.items()})
+
+    def _plain(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The file's content without what it adds or cuts."""
+        tokens = [
+            token | {"special": token["content"] in self.control, "lstrip": False, "rstrip": False}
+            for token in spec.get("added_tokens", [])
+        ]
+        return {
+            **spec,
+            "added_tokens": tokens,
+            "post_processor": None,
+            "truncation": None,
+            "padding": None,
+            "normalizer": _without_additions(spec.get("normalizer")),
+            "pre_tokenizer": _without_additions(spec.get("pre_tokenizer")),
+        }
+
+    def _table(self, spec: Mapping[str, Any], added: Mapping[int, str]) -> list[bytes]:
+        """The bytes of each token. Byte-level BPE writes added tokens as they are."""
+        parts = [*_steps(spec.get("decoder")), *_steps(spec.get("pre_tokenizer"))]
+        letters = _byte_of_letter()
+        if any(part["type"] == "ByteLevel" for part in parts):
+
+            def stands_for(number: int, piece: str) -> bytes:
+                known = number not in added and all(letter in letters for letter in piece)
+                return bytes(map(letters.get, piece)) if known else piece.encode()
+
+        elif any(
+            part["type"] == "Metaspace"
+            or (part["type"] == "Replace" and part.get("pattern") == {"String": _SPACE})
+            for part in parts
+        ):
+
+            def stands_for(number: int, piece: str) -> bytes:
+                if re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
+                    return bytes([int(piece[3:5], 16)])
+                return piece.replace(_SPACE, " ").encode()
+
+        else:
+            raise ValueError(
+                f"{self.where}: neither byte-level nor SentencePiece's: what its tokens stand for "
+                "in bytes is not known (WordPiece, for one, loses spaces)"
+            )
+        vocabulary = self._inner.get_vocab(with_added_tokens=True)
+        table = [b""] * (1 + max(vocabulary.values()))
+        for piece, number in vocabulary.items():
+            table[number] = stands_for(number, piece)
+        return table
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text, none of them a control token."""
+        tokens = self._inner.encode(text, add_special_tokens=False).ids
+        if len(text) < 2 or not set(tokens) & {*self.control.values()}:
+            return tokens
+        # Some vocabularies find control tokens in letters: not in half of them.
+        half = len(text) // 2
+        return self.encode(text[:half]) + self.encode(text[half:])
+
+
+def _end_token(directory: pathlib.Path) -> int:
+    """What ends the model's texts, by its own files."""
+    for name in ("generation_config.json", "config.json"):
+        path = inside(directory, name)
+        end = read_json(path).get("eos_token_id") if path.exists() else None
+        end = end[0] if isinstance(end, list) and end else end
+        if isinstance(end, int):
+            return end
+    raise ValueError(
+        f"{directory}: neither generation_config.json nor config.json has eos_token_id"
+    )
+
+
+def huggingface(
+    view: View,
+    directory: str | os.PathLike,
+    *,
+    chat: str = "auto",
+    instructions: str = "",
+    vocab_size: int | None = None,
+) -> Codec:
+    """The codec of the tokenizer in a directory (tokenizer.json), for a chat model or a plain one.
+
+    Args:
+      chat: how turns are written, one of `CHATS`, or "auto" by the tokenizer's control tokens.
+      instructions: what is said after the view's rules, before the first observation.
+      vocab_size: tokens that the model has; it may have more than the tokenizer (default: as many).
+
+    Tokens of more than 32 bytes, if no fragment has them, stand for their first 32 in replies: they
+    are runs of spaces or signs. Control tokens stand for none.
+
+    Raises:
+      ValueError: no tokenizer there, or one that does not give the fragments' bytes back, or has no
+        such turns.
+    """
+    directory = pathlib.Path(directory)
+    tokenizer = Tokenizer(directory)
+    known = ("auto", *CHATS)
+    if chat not in known:
+        raise ValueError(f"policy chat={chat!r}: expected one of {', '.join(known)}")
+    name = recognise(set(tokenizer.control)) if chat == "auto" else chat
+    rules = " ".join(part for part in (view.rules, instructions) if part)
+    written = CHATS[name](rules)
+    spelled: set[str] = set()
+
+    def tokens_of(parts: tuple[str, ...]) -> tuple[int, ...]:
+        out: list[int] = []
+        for part in parts:
+            if not isinstance(part, Mark):
+                out += tokenizer.encode(part)
+            elif part in tokenizer.control:
+                out.append(tokenizer.control[part])
+            elif part.startswith("["):
+                # Llama 2 and the first Mistral models spell these out.
+                spelled.add(part)
+                out += tokenizer.encode(part)
+            else:
+                raise ValueError(
+                    f"{tokenizer.where} has no control token {str(part)!r}, with which "
+                    f"chat={name!r} marks turns; choose another of {', '.join(CHATS)}"
+                )
+        return tuple(out)
+
+    opening, before, after = map(tokens_of, written[:3])
+    end = _end_token(directory) if written.end is None else tokens_of((written.end,))[0]
+    if written.end is None:
+        opening = (*tokenizer.first, *opening)
+    for fragment in view.lexicon:
+        for mark in spelled:
+            if mark in fragment:
+                raise ValueError(f"fragment {fragment!r} holds {mark}, which marks turns here")
+    table = tokenizer.bytes
+    size = len(table) if vocab_size is None else vocab_size
+    beyond = [t for t in (*opening, *before, *after, end) if t >= size]
+    if beyond:
+        raise ValueError(
+            f"{tokenizer.where}: token {beyond[0]} of the turns' marks is beyond the model's "
+            f"vocabulary of {size}; the tokenizer is of another model"
+        )
+
+    def encode(text: str) -> list[int]:
+        tokens = tokenizer.encode(text)
+        if any(token >= size for token in tokens):
+            raise ValueError(
+                f"{tokenizer.where}: {text!r} has token {max(tokens)}, beyond the model's "
+                f"vocabulary of {size}; the tokenizer is of another model"
+            )
+        return tokens
+
+    return bind(
+        "huggingface",
+        view,
+        encode,
+        [*table[:size], *[b""] * (size - len(table))],
+        pad=end,
+        end=end,
+        before=before,
+        after=after,
+        opening=opening,
+        control=tuple(number for number in tokenizer.control.values() if number < size),
+        longest=_LONGEST,
+    )
