@@ -90,6 +90,8 @@ def _write(path: pathlib.Path, text: str) -> None:
 def _walk(players, env, env_params) -> None:
     from agentrl.selfplay import lines
 
+    for name, player in players.items():
+        lines.check(name, player, env)
     print(f"{_GAME.value}: all lines of play of the other seat, against")
     for name, player in players.items():
         for seat in range(env.num_agents):

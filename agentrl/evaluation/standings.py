@@ -15,7 +15,8 @@ from agentrl.selfplay.ratings import Ratings, elo
 
 # Quantile of the normal distribution for intervals of mean returns.
 _Z = 1.96
-_ARRAYS = {"ends": np.int64, "mean": float, "deviation": float, "illegal": float, "courses": int}
+_BY_SEAT = {"mean": float, "deviation": float, "illegal": float, "courses": int}
+_ARRAYS = {"ends": int, "spread": float, **_BY_SEAT}
 
 _RATED = (
     "Ratings are the maximum likelihood of the Bradley-Terry model on Elo's scale with mean 0: 400 "
@@ -49,7 +50,8 @@ def read(path: pathlib.Path) -> tuple[Arena, dict[str, Any]]:
         arena = Arena(players, int(content["matches"]), bool(content["cooperative"]), **arrays)
         shape = (len(players), len(players), arena.ends.shape[2])
         whole = content.pop("end_names") == list(ENDS) and arena.ends.shape == (*shape, len(ENDS))
-        whole = whole and all(getattr(arena, n).shape == shape for n in _ARRAYS if n != "ends")
+        whole = whole and all(getattr(arena, name).shape == shape for name in _BY_SEAT)
+        whole = whole and arena.spread.shape == shape[:2]
         whole = whole and bool((arena.ends.sum(axis=-1) == arena.matches).all())
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, UnicodeDecodeError):
         whole = False

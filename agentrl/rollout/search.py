@@ -16,9 +16,10 @@ its own return, so that games need not be zero-sum nor turns alternate. The tree
 simulation plays its path anew, with chance of its own, so that a search never knows what dice will
 fall; without chance the two are the same.
 
-The library mctx was considered (0.0.71 runs on our jax). It keeps a state a node, so that chance is
-either drawn once for all or modelled apart, expands by a policy's priors, and discounts one reward
-for two strictly opposed players; with that replaced little of it is left.
+The library mctx was considered (0.0.71 ran on our jax; with the same playouts from 256 empty boards
+of Tic-tac-toe, 100 simulations each, it took four times as long on two CPU cores). It keeps a state
+a node, so that chance is either drawn once for all or modelled apart, expands by a policy's priors,
+and gives one reward to two strictly opposed players; with that replaced little of it is left.
 """
 
 import functools

@@ -34,6 +34,8 @@ class Arena:
     players: names. matches: in each cell. cooperative: all play together, so that there are no
     opponents to beat. ends: i64[K, K, A, 6], how the matches of each cell ended, as `ENDS`.
     mean, deviation: f64[K, K, A], of the returns of a cell's player i (deviation of the sample).
+    spread: f64[K, K], deviation over tasks of the mean return over all seats: seats of one task,
+    let alone of one match, are not independent.
     illegal: f64[K, K, A], illegal actions of player i, as a share of its moves.
     courses: i64[K, K, A], how many of a cell's matches differ in any state that they went through.
     """
@@ -44,6 +46,7 @@ class Arena:
     ends: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
+    spread: np.ndarray
     illegal: np.ndarray
     courses: np.ndarray
 
@@ -54,9 +57,8 @@ class Arena:
 
     @property
     def payoff_error(self) -> np.ndarray:
-        """Standard error of the payoff, seats as strata; nan where returns do not differ at all."""
-        variance = np.square(self.deviation).sum(axis=2) / self.matches
-        error = np.sqrt(variance) / self.ends.shape[2]
+        """Standard error of the payoff, f64[K, K]; nan where it does not differ at all."""
+        error = self.spread / np.sqrt(self.matches)
         return np.where(error > 0, error, np.nan)
 
     @property
@@ -95,8 +97,10 @@ def play_all(
     seats, names = agents(env), tuple(players)
     if seats < 2:
         raise ValueError(f"{env.name} has one agent; an arena needs a game")
-    if matches < seats or matches % seats:
-        raise ValueError(f"matches={matches}: expected a multiple of the {seats} seats")
+    if matches < 2 * seats or matches % seats:
+        raise ValueError(
+            f"matches={matches}: expected a multiple of the {seats} seats, two or more"
+        )
     count, number = matches // seats, len(names)
     # A stream of keys of its own, so that no training has met these tasks.
     task_key, chance = jax.random.split(jax.random.fold_in(jax.random.key(seed), 0xA2E7A))
@@ -111,7 +115,7 @@ def play_all(
     params = [player.params for player in players.values()]
     shape = (number, number, seats)
     ends = np.zeros((*shape, len(ENDS)), np.int64)
-    mean, deviation, illegal = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    returns, illegal = np.zeros((*shape, count)), np.zeros(shape)
     courses = np.zeros(shape, np.int64)
     played: dict[tuple[int, ...], Met] = {}
     for i, j, seat in np.ndindex(shape):
@@ -121,13 +125,21 @@ def play_all(
             met = table(params, jnp.asarray(lineup, jnp.int32), key)
             played[lineup] = jax.tree.map(np.asarray, met)
         met, cell = played[lineup], (i, j, seat)
-        returns = met.episode_return[:, seat].astype(np.float64)
         ends[cell] = _ends(met, seat)
-        mean[cell] = returns.mean()
-        deviation[cell] = returns.std(ddof=1) if count > 1 else 0.0
+        returns[cell] = met.episode_return[:, seat]
         illegal[cell] = met.illegal[:, seat].sum() / max(met.moves[:, seat].sum(), 1)
         courses[cell] = len(np.unique(met.course, axis=0))
-    return Arena(names, count, bool(env.cooperative), ends, mean, deviation, illegal, courses)
+    return Arena(
+        players=names,
+        matches=count,
+        cooperative=bool(env.cooperative),
+        ends=ends,
+        mean=returns.mean(axis=-1),
+        deviation=returns.std(axis=-1, ddof=1),
+        spread=returns.mean(axis=2).std(axis=-1, ddof=1),
+        illegal=illegal,
+        courses=courses,
+    )
 
 
 def _ends(met: Met, seat: int) -> np.ndarray:

@@ -36,6 +36,17 @@ class Lines(NamedTuple):
         return self.ends["lost"] + self.ends["own_illegal"]
 
 
+def check(name: str, player: Player, env: Any) -> None:
+    """ValueError unless all lines of play against a player called `name` can be walked."""
+    what = "walking through all lines of play"
+    minimax.check_exhaustible(env, what)
+    if player.draws or player.remembers:
+        raise ValueError(
+            f"{what} against {name}: its moves are drawn, or depend on what went before; expected "
+            "a player without chance and memory, for example a greedy policy over single states"
+        )
+
+
 def walk(player: Player, env: Any, env_params: Any, seat: int) -> Lines:
     """Plays a player in one seat against every sequence of legal actions of the other seat.
 
@@ -45,12 +56,7 @@ def walk(player: Player, env: Any, env_params: Any, seat: int) -> Lines:
       ValueError: a game that has chance, hidden information or more than two agents, or a player
         whose moves are drawn or depend on what went before.
     """
-    minimax.check_exhaustible(env, "walking through all lines of play")
-    if player.draws or player.remembers:
-        raise ValueError(
-            "walking through all lines of play: expected a player without chance and memory, for "
-            "example a greedy policy over single states"
-        )
+    check("the player", player, env)
 
     @jax.jit
     def ask(state):

@@ -258,3 +258,43 @@ def test_words_say_what_they_may_and_commands_are_understood(name, wording):
                 assert 0 < len(command) <= view.max_command_bytes
                 reply = np.frombuffer(command.ljust(view.max_command_bytes), np.uint8)
                 assert int(read(state, agent, reply, len(command))) == action, command
+
+
+OPEN = tuple(name for name in TURNS if make(name)[0].perfect_information)
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_games_without_secrets_show_all_that_the_future_depends_on(name):
+    """With legal play, who moves and what all see give the state away."""
+    env, params = make(name)
+    before, _, _, over, *_ = played(name, 0)
+    running = jax.tree.map(lambda x: x[~over][:4000], before)
+    seen, mover, mark = jax.vmap(
+        lambda s: (
+            env.observe(s, params),
+            env.mover(s, params),
+            env.fingerprint(s, params, of="state")[0],
+        )
+    )(running)
+    state_of = {}
+    for o, m, f in zip(np.asarray(seen), np.asarray(mover), np.asarray(mark), strict=True):
+        assert state_of.setdefault((o.tobytes(), int(m)), tuple(f)) == tuple(f)
+    assert len(state_of) > 20
+
+
+@pytest.mark.parametrize("name", [name for name in OPEN if make(name)[0].deterministic])
+def test_games_without_chance_do_not_depend_on_the_key(name):
+    env, params = make(name)
+    starts = jax.vmap(env.initial, (0, None))(jax.random.split(jax.random.key(5), 16), params)
+    for leaf in jax.tree.leaves(starts):
+        np.testing.assert_array_equal(leaf, np.repeat(leaf[:1], 16, axis=0))
+    before, _, legal, over, _, after, *_ = played(name, 0)
+    action = jnp.asarray(legal[~over].any(axis=1).argmax(axis=-1), jnp.int32)[:512]
+    state = jax.tree.map(lambda x: x[~over][:512], before)
+
+    @jax.jit
+    def following(key):
+        keys = jax.random.split(key, len(action))
+        return jax.vmap(env.step_env, (0, 0, 0, None))(keys, state, action, params)[1]
+
+    chex.assert_trees_all_equal(following(jax.random.key(0)), following(jax.random.key(1)))

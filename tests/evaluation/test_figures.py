@@ -110,6 +110,17 @@ def test_whiskers_only_where_there_is_an_interval():
     assert "nan" not in figures.whisker(0.5, 0.5, 0.5, (0.5, 0.5), 0)
 
 
+def test_heat_maps_say_every_number_and_colour_by_sign():
+    values = np.array([[0.0, -2.0], [2.0, 0.0]])
+    drawn = figures.heat_map("Payoff", ["<a>", "b"], values, [["", "± 1"], ["± 1", ""]])
+    assert "&lt;a&gt;: 0, −2; b: 2, 0" in drawn and "<a>" not in drawn
+    shades = re.findall(r'class="area (series-\d)" fill-opacity="([\d.]+)"', drawn)
+    assert shades == [("series-0", "0.00"), ("series-1", "0.75"), ("series-0", "0.75")] + shades[:1]
+    assert drawn.count("± 1") == 2
+    nothing = figures.heat_map("Payoff", ["a"], np.zeros((1, 1)), [[""]])
+    assert "nan" not in nothing
+
+
 def test_styles_repeat_dashed():
     assert figures.style(1) == "series-1"
     assert figures.style(9) == "series-1 dashed"

@@ -59,6 +59,9 @@ def test_illegal_actions_are_told_from_defeats(tic_tac_toe):
 def test_payoffs_are_antisymmetric(tic_tac_toe):
     np.testing.assert_array_equal(tic_tac_toe.payoff, -tic_tac_toe.payoff.T)
     np.testing.assert_array_equal(np.diag(tic_tac_toe.payoff), 0)
+    # What one seat of a match wins the other loses: of oneself nothing is left to estimate.
+    assert np.isnan(np.diag(tic_tac_toe.payoff_error)).all()
+    assert 0.01 < tic_tac_toe.payoff_error[0, 1] < 0.2
     # All games of a pair, from either side, give one point.
     games = tic_tac_toe.score + tic_tac_toe.score.T
     np.testing.assert_array_equal(games, 40)
@@ -108,6 +111,8 @@ def test_where_all_play_together_the_pair_is_what_counts(hanabi, tmp_path):
     assert hanabi.cooperative
     np.testing.assert_array_equal(hanabi.mean[..., 0], np.swapaxes(hanabi.mean[..., 1], 0, 1))
     assert hanabi.payoff[1, 1] > hanabi.payoff[0, 0]
+    # Both seats of a match with oneself get the same: they count as one.
+    np.testing.assert_allclose(np.diag(hanabi.spread), np.diag(hanabi.deviation[..., 0]))
     record = standings.record(hanabi, ABOUT)
     assert "ratings" not in record and "rating" not in standings.text(hanabi, ABOUT)
     assert "success (95 %)" in standings.document(hanabi, ABOUT)
