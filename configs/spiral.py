@@ -4,9 +4,9 @@ Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119, trained a language 
 parameters on three games; here a transformer of some 90,000 learns one of them, or all three
 together ("three"), a fragment a token. As there: every turn is read by itself, both seats are
 trained, a reply that is no legal command loses (-1.5, and 0.5 for the other), the loss is a sum
-over tokens by a constant, nothing pulls to a reference. (The policy of "three" is held to legal
-commands: a language model knows how to write before it plays, this one does not.) `--config.advantage.decay=1.0` is without
-the baselines, which then stay 0.
+over tokens by a constant, nothing pulls to a reference. The policy of "three" is held to legal
+commands: a language model knows how to write before it plays, this one does not.
+`--config.advantage.decay=1.0` is without the baselines, which then stay 0.
 
     python -m launchers.train --config=configs/spiral.py:TicTacToe-v1 --workdir=runs/spiral
     python -m launchers.train --config=configs/spiral.py:three --workdir=runs/spiral_three
@@ -51,8 +51,8 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         minibatches=2, microbatch=64, aggregation="constant", entropy_coefficient=0.003
     )
     if game == "three":
-        # Of 350 words hardly any reply is a command by chance: unconstrained, 99.9 % were still
-        # illegal after 40 updates, and where all lose alike there is nothing to learn.
+        # Of 350 words hardly any reply is a command by chance: unconstrained, all but one in a
+        # thousand were still illegal after 40 updates, and where all lose alike nothing is learnt.
         config.policy.constrained = True
         # An offer is longer than the others' rows.
         config.learner.lengths = 3

@@ -55,6 +55,11 @@ class Talk:
                 f"rollout context={context!r}, history={history} with {env.name}: of games each "
                 "turn is read by itself; use context='window' and history=0"
             )
+        if self.seats > 1 and policy.grammar.max_actions > 1:
+            raise ValueError(
+                f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "
+                "reply is one seat's one move; set it to 1, or use another grammar"
+            )
         self.anchor = anchor
         codec, view = policy.codec, env.view
         limit = int(env_params.max_steps_in_episode)
@@ -323,7 +328,8 @@ class Talk:
     def _step(self, state, actions, key, running) -> tuple[chex.ArrayTree, dict]:
         """Steps the running episodes with their commands, i32[B, n], one after the other."""
         env, params = self.env, self.env_params
-        lists = self.policy.grammar.name == "answer"
+        # Of a list what is unknown is dropped; in a game it is an illegal move: time goes on.
+        lists = self.policy.grammar.name == "answer" and self.seats == 1
         going, out = running, self._nothing(running.shape[0])
 
         def by_seat(flags):
