@@ -27,8 +27,18 @@ from agentrl.training.config import env_section, env_sections, section
 from agentrl.training.experiment import base_config
 from configs import language
 
-# Its games, and some that are held out.
-THREE = ("TicTacToe-v1", "KuhnPoker-v1", "SimpleNegotiation-v1")
+# Its games by its rules, with room for the longest without illegal moves; some that are held out.
+THREE = {
+    "TicTacToe-v1": {"max_steps_in_episode": 9},
+    "KuhnPoker-v1": {
+        "rounds": 5,
+        "opener": 1,
+        "pot_grows": False,
+        "reward": "last_round",
+        "max_steps_in_episode": 15,
+    },
+    "SimpleNegotiation-v1": {"rules": "spiral", "max_steps_in_episode": 10},
+}
 HELD_OUT = ("Nim-v1", "LiarsDice-v1", "PigDice-v1")
 ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward": 0.5}
 
@@ -38,7 +48,9 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config.updates = 400
     config.log_every = 20
     if game == "three":
-        config.env = env_sections(*(env_section(name, **ILLEGAL) for name in THREE))
+        config.env = env_sections(
+            *(env_section(name, **ILLEGAL, **rules) for name, rules in THREE.items())
+        )
         config.lexicon = HELD_OUT
     else:
         config.env = env_section(game, **ILLEGAL)

@@ -14,6 +14,7 @@ from agentrl.training import credit, loop, restored
 from agentrl.training import metrics as lines
 from agentrl.training.config import env_section, env_sections, section
 from agentrl.training.experiment import build
+from configs import spiral
 from launchers import evaluate
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -112,3 +113,14 @@ def test_what_does_not_fit_is_said(change, message):
 def test_each_environment_is_named_once():
     with pytest.raises(ValueError, match="expected each environment once"):
         env_sections(env_section("Nim-v1"), env_section("Nim-v1"))
+
+
+def test_spirals_three_games_make_one_experiment():
+    experiment = build(spiral.get_config("three"))
+    assert tuple(experiment.tasks) == tuple(spiral.THREE) == experiment.rollout.tasks
+    pieces = [np.asarray(task.policy.codec.token_bytes) for task in experiment.tasks.values()]
+    for other in pieces[1:]:
+        np.testing.assert_array_equal(other, pieces[0])
+    assert experiment.rollout.num_rows == sum(
+        task.rollout.num_rows for task in experiment.tasks.values()
+    )
