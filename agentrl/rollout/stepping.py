@@ -95,8 +95,6 @@ def until_own_turn(
     running: jax.Array,
     key: jax.Array,
     others: Act,
-    *,
-    lists: bool,
 ) -> tuple[chex.ArrayTree, jax.Array, dict[str, jax.Array]]:
     """Moves of all seats but `own` i32[B], until those are to move or the match is over.
 
@@ -118,7 +116,7 @@ def until_own_turn(
         act_key, step_key = jax.random.split(jax.random.fold_in(key, i))
         moving = theirs(state, running)
         actions = others(state, moving, act_key)
-        state, now = take(env, env_params, state, actions, step_key, moving, lists=lists)
+        state, now = take(env, env_params, state, actions, step_key, moving, lists=False)
         running = running & ~now["terminated"] & ~now["truncated"]
         return i + 1, state, running, together(before, now)
 

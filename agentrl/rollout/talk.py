@@ -54,6 +54,11 @@ class Talk:
                 f"rollout context={context!r}, history={history} with {env.name}: of games each "
                 "turn is read by itself; use context='window' and history=0"
             )
+        if self.seats > 1 and policy.grammar.max_actions > 1:
+            raise ValueError(
+                f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "
+                "reply is one seat's one move; set it to 1, or use another grammar"
+            )
         self.anchor = anchor
         codec, view = policy.codec, env.view
         limit = int(env_params.max_steps_in_episode)
@@ -123,11 +128,12 @@ class Talk:
 
         own = jnp.arange(batch, dtype=jnp.int32) % self.seats
 
-        lists = self.policy.grammar.name == "answer"
+        # Of a list what is unknown is dropped; in a game it is an illegal move: time goes on.
+        lists = self.policy.grammar.name == "answer" and self.seats == 1
 
         def until_own_turn(state, running, key):
             return stepping.until_own_turn(
-                self.env, self.env_params, state, own, running, key, others, lists=lists
+                self.env, self.env_params, state, own, running, key, others
             )
 
         def advance(t, carry):

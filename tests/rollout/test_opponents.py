@@ -135,12 +135,12 @@ def test_a_member_matters_to_its_own_slot_alone(words):
 
 
 @pytest.mark.parametrize("words", [False, True])
-def test_uniform_play_earns_what_it_should_against_itself(words):
+def test_uniform_play_earns_what_it_should(words):
     """The first seat's value of uniform play is 1/8 (as computed exactly by OpenSpiel), against
-    members, random play and itself, for arrays and for words."""
+    members and random play, for arrays and for words."""
     policy, _ = bound(words)
     uniform = always(policy, ())
-    for opponent in ("pool", "random", "self"):
+    for opponent in ("pool", "random"):
         members = [uniform] * MEMBERS if opponent == "pool" else None
         totals = []
         for seed in range(30):
@@ -171,6 +171,15 @@ def test_what_does_not_fit_is_said(options, message):
         rollout.conversation(
             policy, env, params, num_groups=8, context="window", history=0, **options
         )
+
+
+def test_a_reply_is_one_move():
+    env, params = envs.make("KuhnPoker-v1")
+    policy = policies.transformer(
+        env.view, width=8, layers=1, heads=1, kv_heads=1, hidden=8, grammar="answer", max_actions=2
+    )
+    with pytest.raises(ValueError, match="max_actions=2 .* reply is one seat's one move"):
+        rollout.conversation(policy, env, params, context="window", history=0)
 
 
 def test_one_agent_has_no_opponents():
