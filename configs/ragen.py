@@ -2,11 +2,26 @@
 
 Wang et al. (2025), RAGEN, https://arxiv.org/abs/2504.20073. "starpo": GRPO on whole conversations
 with a pull to the reference and a symmetric clip. "starpo_s": only the quarter of groups whose
-returns spread most, a critic, no pull, and a clip that is wider upwards. Both, as there, take 8
-groups of 16 episodes in 4 minibatches; what there is a language model is here warmed up on a few
-expert's episodes. Their sign of an echo trap: `group_return_std` falls, `grad_norm` jumps.
+returns spread most, a critic, no pull, and a clip that is wider upwards. "starpo_filter": StarPO-S
+without the critic, so that what is left of it is the filter. All, as there, take 8 groups of 16
+episodes in 4 minibatches; what there is a language model is here warmed up on a few expert's
+episodes. Their sign of an echo trap: `group_return_std` falls, `grad_norm` jumps.
+
+With "_trap" behind the name, the setting in which StarPO first learns and then falls: ice that does
+not slip, so that members of a group who act alike end alike; each turn read by itself; groups of 8;
+4 epochs on every batch, at three times the learning rate.
 
     python -m launchers.train --config=configs/ragen.py:starpo_s --workdir=runs/starpo_s
+    python -m launchers.train --config=configs/ragen.py:starpo_trap --workdir=runs/starpo_trap
+
+Of three seeds there (two busy cores, 5 to 15 minutes a method; success in training, mean of ten
+updates): StarPO rises from 0.21, 0.32, 0.35 to 0.31, 0.70, 0.72 and ends at 0.20, 0.70, 0.53; from
+update 180 the first seed writes hardly a reply that names a command. StarPO-S ends at 0.17, 0.36,
+0.35. Without the critic the best of a seed is 0.31, the first seed comes to write one reply that
+is no command, with certainty, and all are at 0.13 to 0.17 after 240 updates, where it was stopped.
+Filtered batches are four times smaller and are learnt from in as many steps; in a quarter of the
+steps (--config.learner.minibatches=1) no seed of the filter loses its replies, and it ends at 0.19,
+0.42, 0.15, the last one after 0.48. No gain either way.
 """
 
 import ml_collections
@@ -16,33 +31,45 @@ from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
 from configs import language
 
-METHODS = ("starpo", "starpo_s")
+NAMES = ("starpo", "starpo_filter", "starpo_s")
+METHODS = (*NAMES, *(f"{name}_trap" for name in NAMES))
 
 
 def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/ragen.py:{method}: expected one of {', '.join(METHODS)}")
-    stabilised = method == "starpo_s"
+    name, trap = method.removesuffix("_trap"), method.endswith("_trap")
+    critic = name == "starpo_s"
     config = base_config()
     config.updates = 440
     config.log_every = 10
     config.env = env_section("FrozenLake-v1")
-    config.policy = language.policy(critic="shared" if stabilised else "none")
+    config.policy = language.policy(critic="shared" if critic else "none")
     config.rollout = section(rollout.conversation, num_groups=8, group_size=16)
     config.reward.format_penalty = {"coefficient": 0.1}
     config.warm_start.update(updates=40, episodes=32, learning_rate=3e-3)
     config.learner.minibatches = 4
     config.learner.entropy_coefficient = 0.001
     config.optimizer.learning_rate = 3e-4
-    if stabilised:
-        config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
+    if name == "starpo":
+        config.learner.kl_coefficient = 0.001
+    else:
         config.filter = section(advantages.top_variance, fraction=0.25)
         config.loss = section(losses.clipped_surrogate, clip_high=0.28)
+    if critic:
+        config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
         config.learner.normalize_advantage = "batch"
         # The value head shares the decoder, and starts from nothing after the warm start.
         config.learner.value_coefficient = 0.1
     else:
         config.advantage = section(advantages.grpo)
-        config.learner.kl_coefficient = 0.001
     config.evaluation.every = 40
+    if trap:
+        config.update(num_seeds=3, seed=100, updates=300)
+        config.env.slippery = False
+        config.rollout.update(group_size=8, context="window", history=0)
+        config.warm_start.updates = 100
+        config.learner.update(epochs=4, microbatch=16)
+        config.optimizer.learning_rate = 1e-3
+        config.evaluation.every = 0
     return config

@@ -8,11 +8,17 @@ A share is the part of the time that the matrix products alone would take at the
 "matrix products": the same products of one token after another, batch by batch, without attention
 or anything else. Attention's own products are not counted as useful work.
 
+Large batches are bound by how fast keys and values come from memory, at most 4 KiB a token of
+context here. Ours is therefore timed with one head of keys and values for all queries besides (N.
+Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019,
+https://arxiv.org/abs/1911.02150), which reads a quarter of them, beside its own products.
+
 Where this process has several devices, ours is timed with the batch spread over them too. A CPU is
 as many as XLA_FLAGS=--xla_force_host_platform_device_count says; the others use what threads they
 find.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +39,7 @@ from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 CONFIG = DecoderConfig(vocab_size=512)
 PROMPT, WRITTEN = 16, 240
 OURS, PRODUCTS, PEER = "agentrl", "matrix products", "transformers"
+ONE_HEAD = ", one head of keys"
 
 
 def weights_per_token(config: DecoderConfig) -> int:
@@ -42,19 +49,19 @@ def weights_per_token(config: DecoderConfig) -> int:
     return config.layers * block + config.width * config.vocab_size
 
 
-def ours(batch: int, written: int, devices: int = 1) -> Ready:
+def ours(config: DecoderConfig, batch: int, written: int, devices: int = 1) -> Ready:
     """Prompts read and answered; the cache is donated from call to call."""
-    params = decoder.init(jax.random.key(0), CONFIG)
+    params = decoder.init(jax.random.key(0), config)
     rng = np.random.default_rng(0)
-    prompt = jnp.asarray(rng.integers(0, CONFIG.vocab_size, (batch, PROMPT)), jnp.int32)
+    prompt = jnp.asarray(rng.integers(0, config.vocab_size, (batch, PROMPT)), jnp.int32)
 
     def answer(params: Params, cache: Cache, key: jax.Array, prompt: jax.Array):
         rows = prompt.shape[0]
         cache = cache.replace(length=jnp.zeros_like(cache.length))
-        hidden, cache = decoder.extend(params, CONFIG, cache, prompt, jnp.full(rows, PROMPT))
+        hidden, cache = decoder.extend(params, config, cache, prompt, jnp.full(rows, PROMPT))
         out = generation.generate(
             params,
-            CONFIG,
+            config,
             cache,
             hidden[:, -1],
             jax.random.fold_in(key, jax.lax.axis_index("data") if devices > 1 else 0),
@@ -72,7 +79,7 @@ def ours(batch: int, written: int, devices: int = 1) -> Ready:
         program = jax.shard_map(
             answer, mesh=mesh, in_specs=(P(), rows, P(), rows), out_specs=rows, check_vma=False
         )
-    cache = decoder.empty_cache(CONFIG, batch, PROMPT + written)
+    cache = decoder.empty_cache(config, batch, PROMPT + written)
     key = jax.random.key(1)
     if devices > 1:
         place = functools.partial(jax.sharding.NamedSharding, mesh)
@@ -88,26 +95,28 @@ def ours(batch: int, written: int, devices: int = 1) -> Ready:
     return Ready(call, float(batch * written), seconds)
 
 
-def products(batch: int, written: int) -> Ready:
+def products(config: DecoderConfig, batch: int, written: int) -> Ready:
     """The matrix products of `written` tokens, each step's input made of the last one's output."""
-    params = decoder.init(jax.random.key(0), CONFIG)
-    layers = [params["layers"][str(i)] for i in range(CONFIG.layers)]
+    params = decoder.init(jax.random.key(0), config)
+    layers = [params["layers"][str(i)] for i in range(config.layers)]
     embedding = params["embed_tokens"]["weight"]
 
     def token(_, x):
         for layer in layers:
             q, k, v = (x @ layer["self_attn"][n]["kernel"] for n in ("q_proj", "k_proj", "v_proj"))
-            x = (q + k + v) @ layer["self_attn"]["o_proj"]["kernel"]
+            x = (q + jnp.tile(k + v, config.heads // config.kv_heads)) @ layer["self_attn"][
+                "o_proj"
+            ]["kernel"]
             mlp = layer["mlp"]
             both = x @ mlp["gate_proj"]["kernel"] + x @ mlp["up_proj"]["kernel"]
             x = both @ mlp["down_proj"]["kernel"]
         logits = x @ embedding.T
-        return logits[:, : CONFIG.width] + logits[:, -CONFIG.width :]
+        return logits[:, : config.width] + logits[:, -config.width :]
 
     def run(x):
         return jax.lax.fori_loop(0, written, token, x)
 
-    x = jnp.ones((batch, CONFIG.width))
+    x = jnp.ones((batch, config.width))
     executable, seconds = compiled(jax.jit(run), x)
     return Ready(lambda: jax.block_until_ready(executable(x)), float(batch * written), seconds)
 
@@ -131,33 +140,37 @@ def run(
 ) -> dict[str, Any]:
     """Measures. {"rows", "skipped", "written", "gigaflops" of the products by batch}."""
     out, skipped, gigaflops = [], [], {}
-    flops = 2 * weights_per_token(CONFIG)
+    kinds = {"": CONFIG, ONE_HEAD: dataclasses.replace(CONFIG, kv_heads=1)}
+    devices = jax.device_count()
     for batch in batches:
-        programs: dict[str, Callable[[], Ready]] = {
-            OURS: functools.partial(ours, batch, written),
-            PRODUCTS: functools.partial(products, batch, written),
-        }
-        devices = jax.device_count()
-        if devices > 1 and batch % devices == 0:
-            programs[f"{OURS}, {devices} devices"] = functools.partial(
-                ours, batch, written, devices
-            )
+        # By program: how it is made, and the kind of decoder.
+        programs: dict[str, tuple[Callable[[], Ready], str]] = {}
+        for kind, config in kinds.items():
+            make = functools.partial(ours, config, batch, written)
+            programs[OURS + kind] = make, kind
+            if devices > 1 and batch % devices == 0:
+                spread_out = functools.partial(make, devices)
+                programs[f"{OURS}{kind}, {devices} devices"] = spread_out, kind
+            programs[PRODUCTS + kind] = functools.partial(products, config, batch, written), kind
         if with_peers:
-            programs[PEER] = functools.partial(transformers, batch, written)
+            programs[PEER] = functools.partial(transformers, batch, written), ""
         contenders = []
-        for name, make in programs.items():
+        for name, (make, _) in programs.items():
             try:
                 contenders.append((name, make()))
             except MissingError as error:
                 skipped.append(str(error))
         timings = {timing.name: timing for timing in interleave(contenders, plan)}
-        gigaflops[batch] = timings[PRODUCTS].rate * flops / 1e9
+        flops = {kind: 2 * weights_per_token(config) for kind, config in kinds.items()}
+        gigaflops[batch] = timings[PRODUCTS].rate * flops[""] / 1e9
         for name, timing in timings.items():
+            kind = programs[name][1]
             row = {"program": name, "batch": batch, **timing.record()}
             row["range"] = spread(*timing.rates)
-            row["gigaflops"] = timing.rate * flops / 1e9
-            row["percent_of_products"] = 100 * timing.rate / timings[PRODUCTS].rate
-            if PEER in timings and name != PEER:
+            row["gigaflops"] = timing.rate * flops[kind] / 1e9
+            row["percent_of_products"] = 100 * timing.rate / timings[PRODUCTS + kind].rate
+            # The peer has as many heads of keys as of queries.
+            if PEER in timings and name != PEER and kind == "":
                 row["ratio_to_peer"] = timing.rate / timings[PEER].rate
             out.append(row)
     return {"rows": out, "skipped": skipped, "gigaflops": gigaflops, "written": written}

@@ -25,11 +25,24 @@ def test_programs_are_measured_against_their_own_products(monkeypatch):
     result = generation.run(TINY, with_peers=False, batches=(8,), written=3)
     rows = {row["program"]: row for row in result["rows"]}
     # The tests run on eight simulated devices.
-    assert list(rows) == ["agentrl", "matrix products", "agentrl, 8 devices"]
-    ours, products = rows["agentrl"], rows["matrix products"]
-    assert ours["work"] == products["work"] == 8 * 3
-    share = 100 * ours["rate"] / products["rate"]
-    np.testing.assert_allclose(ours["percent_of_products"], share)
+    one = ", one head of keys"
+    assert list(rows) == [
+        f"{program}{kind}{devices}"
+        for kind in ("", one)
+        for program, devices in (
+            ("agentrl", ""),
+            ("agentrl", ", 8 devices"),
+            ("matrix products", ""),
+        )
+    ]
+    assert {row["work"] for row in rows.values()} == {8 * 3}
+    for kind, config in (("", SMALL), (one, GROUPED)):
+        ours, products = rows["agentrl" + kind], rows["matrix products" + kind]
+        share = 100 * ours["rate"] / products["rate"]
+        np.testing.assert_allclose(ours["percent_of_products"], share)
+        flops = 2 * generation.weights_per_token(config)
+        np.testing.assert_allclose(ours["gigaflops"], ours["rate"] * flops / 1e9)
+    products = rows["matrix products"]
     flops = 2 * generation.weights_per_token(SMALL)
     np.testing.assert_allclose(result["gigaflops"][8], products["rate"] * flops / 1e9)
     assert "after 16" in generation.report(result)
