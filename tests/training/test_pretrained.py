@@ -18,6 +18,7 @@ from agentrl.rollout.contexts import OBSERVED, REPLIED
 from agentrl.training import loop, restored
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config, build
+from configs import pretrained as config_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "policies"))
 
@@ -184,6 +185,13 @@ def test_a_rehearsal_needs_no_weights(directory, tmp_path):
     assert shapes["value_head"]["kernel"].dtype == jnp.float32
     with pytest.raises(ValueError, match="neither model.safetensors"):
         whole.load()
+
+
+def test_the_config_in_the_repository_builds(directory):
+    assert "python -m launchers.train" in config_file.__doc__
+    assert build(config_file.get_config(str(directory))).policy.frozen
+    with pytest.raises(ValueError, match="expected the directory of a model"):
+        build(config_file.get_config())
 
 
 def test_options_that_do_not_fit(directory):
