@@ -233,6 +233,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             credit,
             update,
             config.log_every,
+            (warm_options["updates"], config.updates),
             None if speaks else make_exploitability(policy, env, env_params),
             config.reference_every,
         ),
@@ -316,7 +317,9 @@ def _make_batch(rollout, credit):
     return batch
 
 
-def _make_train(rollout, credit, update, log_every, exploitability, reference_every):
+def _make_train(rollout, credit, update, log_every, between, exploitability, reference_every):
+    first, end = between
+
     def one_update(state: TrainState, _):
         key, collect_key, update_key = jax.random.split(state.key, 3)
         rollout_state, streams, rows, metrics = rollout.collect(
@@ -331,6 +334,7 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
             given,
             update_key,
             state.reference,
+            (state.update - first) / max(end - first, 1),
         )
         metrics = metrics | learning
         if streams.group is not None:
