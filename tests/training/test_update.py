@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.training import checkpoint
 from agentrl.training.experiment import build
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -86,6 +87,20 @@ def test_the_entropy_bonus_falls_by_the_same_factor_each_update():
     # Half each time; 0.025 is where a fifth update would be.
     np.testing.assert_allclose(bonus, [0.4, 0.2, 0.1, 0.05], rtol=1e-6)
     assert train._cache_size() == 1
+
+
+def test_the_bonus_goes_on_where_a_checkpoint_left_it(tmp_path):
+    init, train = tempered(0.025)
+    whole = init(0)
+    for update in range(4):
+        if update == 2:
+            checkpoint.save(tmp_path, update, whole, keep=1)
+        whole, _ = train(whole)
+    _, resumed = checkpoint.restore(tmp_path, jax.eval_shape(init, 0))
+    for _ in range(2):
+        resumed, metrics = train(resumed)
+    np.testing.assert_allclose(metrics["entropy_coefficient"][0], 0.05, rtol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, resumed.params, whole.params)
 
 
 def test_a_bonus_that_goes_nowhere_is_a_constant_one():
