@@ -1,14 +1,19 @@
 """Self-play in Kuhn's and Leduc's poker: policy gradients with a baseline for each seat (RAE).
 
-Plain policy gradients end in play without chance here, or go in circles; a pull towards parameters
-of some updates ago, and now and then those of today, brings the last policy itself near an
-equilibrium (Perolat et al. 2022, DeepNash, https://arxiv.org/abs/2206.15378, regularise rewards in
-this way; here it is the loss).
-RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119. `exploitability` is exact, of
-the policy that is training. Kuhn's comes to 0.02 and less; Leduc's, whose stakes are higher, does
-not with these settings: 0.65 to 1.53 in five seeds, 2.37 for uniform play.
+Plain policy gradients end in play without chance here, or go in circles. What brings the last
+policy itself near an equilibrium is a pull, in the loss: in Kuhn's game towards parameters of some
+updates ago, and now and then those of today (Perolat et al. 2022, DeepNash,
+https://arxiv.org/abs/2206.15378, regularise rewards in this way); in Leduc's, where a pot holds up
+to 26 chips, towards uniform play, by an entropy bonus of first 1 and in the end 0.25 chips a nat.
+RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119.
 
-    python -m launchers.train --config=configs/poker.py:kuhn --workdir=runs/kuhn
+`exploitability` is exact, of the policy that is training: NashConv / 2, chips a hand. Uniform play:
+0.458 in Kuhn's game, 2.374 in Leduc's. After all updates, five seeds (--config.num_seeds=5), on two
+CPU cores: Kuhn's 0.020, 0.023, 0.017, 0.014, 0.015 (95 s); Leduc's 0.287, 0.294, 0.254, 0.297,
+0.302 (2.0 million hands a seed; 32 minutes where ten other jobs ran). Leduc's still moves by some
+0.1 from line to line until the learning rate is nearly 0.
+
+    python -m launchers.train --config=configs/poker.py:leduc --workdir=runs/leduc
 """
 
 import ml_collections
@@ -18,22 +23,26 @@ from agentrl.training import credit
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
 
-# Environment, longest hand, updates.
-GAMES = {"kuhn": ("KuhnPoker-v1", 3, 3000), "leduc": ("LeducPoker-v1", 8, 3000)}
-
 
 def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
-    if game not in GAMES:
-        raise ValueError(f"configs/poker.py:{game}: expected one of {', '.join(GAMES)}")
-    name, longest, updates = GAMES[game]
+    if game not in ("kuhn", "leduc"):
+        raise ValueError(f"configs/poker.py:{game}: expected one of kuhn, leduc")
     config = base_config()
-    config.updates = updates
     config.log_every = 50
-    config.env = env_section(name, max_steps_in_episode=longest)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.matches, num_groups=1024)
     config.advantage = section(credit.rae)
-    config.reference_every = 25
-    config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.01)
-    config.optimizer.update(learning_rate=3e-3, schedule="linear")
+    config.optimizer.schedule = "linear"
+    if game == "kuhn":
+        config.updates = 3000
+        config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
+        config.reference_every = 25
+        config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.01)
+        config.optimizer.learning_rate = 3e-3
+    else:
+        config.updates = 2000
+        config.env = env_section("LeducPoker-v1", max_steps_in_episode=8)
+        config.learner.update(entropy_coefficient=1.0, final_entropy_coefficient=0.25)
+        # No momentum: it carries self-play past an equilibrium and around it.
+        config.optimizer.update(learning_rate=1e-2, b1=0.0)
     return config

@@ -271,6 +271,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             credit,
             update,
             config.log_every,
+            (warm_options["updates"], config.updates),
             None if speaks else make_exploitability(policy, env, env_params),
             config.reference_every,
         ),
@@ -428,8 +429,11 @@ def _make_batch(rollout, rules, credit):
     return batch
 
 
-def _make_train(rollout, rules, credit, update, log_every, exploitability, reference_every):
+def _make_train(
+    rollout, rules, credit, update, log_every, between, exploitability, reference_every
+):
     collect = _make_collect(rollout, rules)
+    first, end = between
 
     def one_update(state: TrainState, _):
         key, collect_key, update_key = jax.random.split(state.key, 3)
@@ -445,6 +449,7 @@ def _make_train(rollout, rules, credit, update, log_every, exploitability, refer
             given,
             update_key,
             state.reference,
+            (state.update - first) / max(end - first, 1),
         )
         metrics = metrics | learning
         if streams.group is not None:

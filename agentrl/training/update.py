@@ -90,14 +90,15 @@ def make_update(
     aggregation: str = "token_mean",
     normalize_advantage: str = "none",
     entropy_coefficient: float = 0.0,
+    final_entropy_coefficient: float | None = None,
     value_coefficient: float = 0.5,
     value_clip: float | None = None,
     kl_coefficient: float = 0.0,
     kl_estimator: str = "k3",
     train_on_observations: bool = False,
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
-    """The update of a config: (params, opt_state, streams, rows, credit, key, reference) ->
-    (params, opt_state, metrics, finite).
+    """The update of a config: (params, opt_state, streams, rows, credit, key, reference, progress)
+    -> (params, opt_state, metrics, finite).
 
     Loss of a minibatch: policy loss + value_coefficient * value loss
     + kl_coefficient * KL(pi || reference) - entropy_coefficient * entropy, each aggregated over the
@@ -115,6 +116,9 @@ def make_update(
         positions, trained or not.
       normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
         turns), over each "minibatch" (of trained positions), or "none".
+      final_entropy_coefficient: entropy_coefficient goes there by the same factor each update:
+        entropy_coefficient (final / entropy_coefficient)^progress, where progress, f32[] in [0, 1),
+        is the share of the updates that are done. None: it stays.
       value_clip: clip the value's move as PPO's code does, or None.
       kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
         estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
@@ -145,6 +149,12 @@ def make_update(
             f"config.learner.lengths={lengths} is for language policies in microbatches; set "
             "microbatch, or lengths=1"
         )
+    final = final_entropy_coefficient
+    if final is not None and not min(entropy_coefficient, final) > 0:
+        raise ValueError(
+            f"config.learner.final_entropy_coefficient={final} with entropy_coefficient="
+            f"{entropy_coefficient}: it goes there by a factor, so both are above 0; or set None"
+        )
     if value_clip is not None and not policy.has_critic:
         raise ValueError("config.learner.value_clip is unused: the policy has no critic; set None")
     if train_on_observations and (policy.has_critic or not isinstance(policy, LanguagePolicy)):
@@ -168,7 +178,14 @@ def make_update(
             tokens=jnp.broadcast_to(tokens, mask.shape[:1]),
         )
 
-    def loss_of(params: chex.ArrayTree, example: Example) -> tuple[jax.Array, dict]:
+    def entropy_coefficient_at(progress: jax.Array) -> jax.Array | float:
+        if final is None:
+            return entropy_coefficient
+        return entropy_coefficient * (final / entropy_coefficient) ** progress
+
+    def loss_of(
+        params: chex.ArrayTree, example: Example, entropy_coefficient: jax.Array | float
+    ) -> tuple[jax.Array, dict]:
         rows, mask = example.rows, example.rows.loss_mask
         logp, entropy, value = policy.score(params, rows)
         old = rows.behaviour_logp
@@ -218,11 +235,11 @@ def make_update(
             metrics["loss/value"] = share(value_loss)
         return total, metrics
 
-    def step(frozen, carry, example: Example):
+    def step(frozen, bonus, carry, example: Example):
         params, opt_state, finite = carry
         example = weighted_by_minibatch(example)
         loss, metrics, grads = gradients(
-            lambda trained, example: loss_of(join(trained, frozen), example),
+            lambda trained, example: loss_of(join(trained, frozen), example, bonus),
             params,
             example,
             trained_length(example.rows),
@@ -245,7 +262,9 @@ def make_update(
         credit: Credit,
         key: jax.Array,
         reference: chex.ArrayTree | None = None,
+        progress: jax.Array | float = 0.0,
     ):
+        bonus = entropy_coefficient_at(progress)
         trained = streams.mask & credit.keep[:, None]
         advantage = credit.advantage
         if normalize_advantage == "batch":
@@ -278,7 +297,7 @@ def make_update(
                 order = order.reshape(minibatches, -1)
                 batches = jax.tree.map(lambda x: x[order], examples)
                 batches = along_data(batches, 1)
-            return jax.lax.scan(functools.partial(step, frozen), carry, batches)
+            return jax.lax.scan(functools.partial(step, frozen, bonus), carry, batches)
 
         params, frozen = split(params, policy.frozen)
         carry = (params, opt_state, jnp.ones((), bool))
@@ -296,6 +315,8 @@ def make_update(
         one = jnp.ones(())
         metrics["update_norm"] = jnp.stack([change, one])
         metrics |= _advantage_metrics(credit, streams, trained)
+        if final is not None:
+            metrics["entropy_coefficient"] = jnp.stack([bonus, one])
         # A rejected update says nothing but that it was rejected.
         metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
         return join(params, frozen), opt_state, metrics, finite

@@ -83,6 +83,10 @@ WRONG = {
         lambda c: c.learner.__setitem__("value_clip", 0.2),
         "config.learner.value_clip is unused",
     ),
+    "entropy that goes to nothing by a factor": (
+        lambda c: c.learner.update(entropy_coefficient=0.1, final_entropy_coefficient=0.0),
+        "config.learner.final_entropy_coefficient=0.0 with entropy_coefficient=0.1.*above 0",
+    ),
     "minibatches that do not divide": (
         lambda c: c.learner.__setitem__("minibatches", 7),
         "config.learner.minibatches=7 does not divide",

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.training import checkpoint
 from agentrl.training.experiment import build
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -60,3 +61,54 @@ def test_what_was_read_teaches_something_else():
 def test_array_policies_have_nothing_read_to_train(config):
     with pytest.raises(ValueError, match="train_on_observations=True is for language policies"):
         build(config(learner__train_on_observations=True))
+
+
+@functools.cache
+def tempered(final):
+    """Programs of four updates with a bonus of 0.4 that goes to `final`."""
+    config = tiny.matches_config(
+        log_every=1,
+        updates=4,
+        reference_every=0,
+        learner__kl_coefficient=0.0,
+        learner__entropy_coefficient=0.4,
+        learner__final_entropy_coefficient=final,
+    )
+    experiment = build(config)
+    return jax.jit(experiment.init), jax.jit(experiment.train)
+
+
+def test_the_entropy_bonus_falls_by_the_same_factor_each_update():
+    init, train = tempered(0.025)
+    state, bonus = init(0), []
+    for _ in range(4):
+        state, metrics = train(state)
+        bonus.append(float(metrics["entropy_coefficient"][0]))
+    # Half each time; 0.025 is where a fifth update would be.
+    np.testing.assert_allclose(bonus, [0.4, 0.2, 0.1, 0.05], rtol=1e-6)
+    assert train._cache_size() == 1
+
+
+def test_the_bonus_goes_on_where_a_checkpoint_left_it(tmp_path):
+    init, train = tempered(0.025)
+    whole = init(0)
+    for update in range(4):
+        if update == 2:
+            checkpoint.save(tmp_path, update, whole, keep=1)
+        whole, _ = train(whole)
+    _, resumed = checkpoint.restore(tmp_path, jax.eval_shape(init, 0))
+    for _ in range(2):
+        resumed, metrics = train(resumed)
+    np.testing.assert_allclose(metrics["entropy_coefficient"][0], 0.05, rtol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, resumed.params, whole.params)
+
+
+def test_a_bonus_that_goes_nowhere_is_a_constant_one():
+    states, trains = [], []
+    for final in (None, 0.4):
+        init, train = tempered(final)
+        state, metrics = train(train(init(0))[0])
+        states.append(state.params)
+        trains.append("entropy_coefficient" in metrics)
+    assert trains == [False, True]
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-7), *states)
