@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
     def policy_outcomes(params):
         return run.experiment.evaluate(params, keys, chance, _GREEDY.value)
 
-    all_seeds = jax.jit(run.experiment.across_seeds(policy_outcomes))
+    all_seeds = run.experiment.jit(run.experiment.across_seeds(policy_outcomes))
     per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
     seeds = [config.seed + i for i in range(config.num_seeds)]
     rows = [

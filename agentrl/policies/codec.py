@@ -28,6 +28,7 @@ class Codec:
     pad, end: control tokens: nothing, and the end of a reply.
     before, after: control tokens put before an observation, and between it and the reply.
     tags: tokens of the reply grammar's tags.
+    encode: (text) -> tokens, on the host, of any text; None where only fragments have tokens.
 
     The tokens of fragments are never control tokens (checked where a codec is made), so no text of
     an environment can end a turn or begin one.
@@ -43,6 +44,7 @@ class Codec:
     before: tuple[int, ...]
     after: tuple[int, ...]
     tags: dict[str, tuple[int, ...]]
+    encode: Callable[[str], Sequence[int]] | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -71,8 +73,11 @@ def bind(
     before: Sequence[int] = (),
     after: Sequence[int] = (),
     control: Sequence[int] = (),
+    closed: bool = False,
 ) -> Codec:
     """The codec of any tokenizer: encode(fragment) -> tokens, and the bytes of each token.
+
+    closed: encode knows nothing but the fragments of the view.
 
     Raises:
       ValueError: a fragment that encodes to a control token (pad, end, before, after, or one of
@@ -109,6 +114,7 @@ def bind(
         before=tuple(before),
         after=tuple(after),
         tags={tag: checked(tag) for tag in _TAGS},
+        encode=None if closed else encode,
     )
 
 
@@ -129,7 +135,16 @@ def word(view: View) -> Codec:
     texts = [*view.lexicon[1:], *(tag for tag in _TAGS if tag not in view.lexicon)]
     number = {text: 3 + i for i, text in enumerate(texts)}
     pieces = [b""] * 3 + [text.encode() for text in texts]
-    return bind("word", view, lambda text: [number[text]], pieces, pad=PAD, end=END, after=(ACT,))
+    return bind(
+        "word",
+        view,
+        lambda text: [number[text]],
+        pieces,
+        pad=PAD,
+        end=END,
+        after=(ACT,),
+        closed=True,
+    )
 
 
 def byte(view: View) -> Codec:
@@ -203,6 +218,32 @@ def render(codec: Codec, text: Text, size: int) -> Tokens:
     length = first + kept + len(codec.after)
     tokens = jnp.where(position < length, tokens, codec.pad).astype(jnp.int32)
     return Tokens(tokens, length.astype(jnp.int32), total > room)
+
+
+def render_text(codec: Codec, text: str, size: int) -> Tokens:
+    """As `render`, on the host, of any text: before, the text, after, as NumPy arrays.
+
+    A text that does not fit is cut at its beginning: what is said last is what has changed.
+
+    Raises:
+      ValueError: the codec knows fragments only, or gives a control token to a text.
+    """
+    if codec.encode is None:
+        raise ValueError(f"codec {codec.name!r} knows the fragments of a view only: use 'byte'")
+    room = size - len(codec.before) - len(codec.after)
+    # A lone surrogate, which a text can hold, has no bytes.
+    text = text.encode("utf-8", errors="replace").decode()
+    body = [int(token) for token in codec.encode(text)]
+    forbidden = {codec.pad, codec.end, *codec.before, *codec.after} & set(body)
+    if forbidden:
+        raise ValueError(
+            f"codec {codec.name!r}: a text encodes to control token {sorted(forbidden)}; encode it "
+            "with special tokens disabled"
+        )
+    kept = [*codec.before, *body[max(0, len(body) - room) :], *codec.after]
+    tokens = np.full(size, codec.pad, np.int32)
+    tokens[: len(kept)] = kept
+    return Tokens(tokens, np.int32(len(kept)), np.bool_(len(body) > room))
 
 
 def to_bytes(codec: Codec, tokens: jax.Array, length: jax.Array) -> tuple[jax.Array, jax.Array]:

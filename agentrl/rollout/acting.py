@@ -29,6 +29,8 @@ class Rollout(NamedTuple):
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
     roles: how many there are in the streams.
+    on_host: collect and play are Python that runs programs, not programs themselves. close: ends
+      what they hold open.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -44,6 +46,8 @@ class Rollout(NamedTuple):
     demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
     roles: int = 1
+    on_host: bool = False
+    close: Callable[[], None] = lambda: None
 
 
 class Acted(NamedTuple):

@@ -183,7 +183,8 @@ def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, j
     behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
     """
     mask = turns.mask
-    matches = jnp.float32(mask.shape[1])
+    # Outside JAX an episode can be lost: nothing of it runs.
+    matches = jnp.sum(jnp.any(turns.running, axis=0), dtype=jnp.float32)
     acted = jnp.sum(mask, dtype=jnp.float32)
     plays = jnp.any(streams.mask, axis=1)
     count = jnp.sum(plays, dtype=jnp.float32)

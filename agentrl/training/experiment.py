@@ -27,6 +27,7 @@ from agentrl.training.credit import (
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
 from envs.game import Game
+from envs.hosted import Hosted
 
 
 @struct.dataclass
@@ -52,6 +53,8 @@ class TrainState:
     acted so far, as high and low words. rollout: environments in mid-episode. reference: the
     parameters that the policy is pulled towards, None without.
     baseline: f32[tasks, roles], what the estimator of the advantages carries; None if nothing.
+    sampler: parameters of the last `config.staleness` updates, oldest first: the next batch is
+      sampled by the oldest. None where the sampler is the learner.
     """
 
     params: chex.ArrayTree
@@ -63,6 +66,7 @@ class TrainState:
     guard: Guard
     reference: chex.ArrayTree | None = None
     baseline: jax.Array | None = None
+    sampler: tuple[chex.ArrayTree, ...] | None = None
 
 
 class Experiment(NamedTuple):
@@ -77,6 +81,7 @@ class Experiment(NamedTuple):
     evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
     across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
       which all seeds together would take the longest and copy their caches at each step.
+    jit: `jax.jit`, or `as_it_is` where collecting is Python that runs programs of its own.
     """
 
     env: Any
@@ -91,6 +96,23 @@ class Experiment(NamedTuple):
     warm_updates: int
     evaluate: Callable[..., play.Outcomes]
     across_seeds: Callable[[Callable], Callable]
+    jit: Callable[..., Callable]
+
+
+def as_it_is(function: Callable, **_: Any) -> Callable:
+    """In the place of `jax.jit`, for functions that cannot be compiled as a whole."""
+    return function
+
+
+def one_by_one(function: Callable) -> Callable:
+    """As `jax.vmap`, one element at a time, in Python."""
+
+    def across(*args):
+        count = len(jax.tree.leaves(args)[0])
+        outs = [function(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(count)]
+        return jax.tree.map(lambda *xs: jnp.stack(xs), *outs)
+
+    return across
 
 
 def sequentially(function: Callable) -> Callable:
@@ -109,6 +131,8 @@ def base_config() -> ml_collections.ConfigDict:
     mask_truncated: do not learn from episodes that a limit cut.
     reference_every: updates after which the parameters become the reference that
       learner.kl_coefficient pulls towards; 0: those at the end of the warm start, for good.
+    staleness: updates that the sampler lags behind the learner. With 1 or more a host rollout
+      collects the next batch while the learner works; see learner.importance_cap.
     warm_start: supervised updates on the expert's episodes before the others, see
       `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
     max_rejected_updates: non-finite updates in a row that stop the run.
@@ -124,6 +148,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.filter = ml_collections.ConfigDict({"name": "none"})
     config.mask_truncated = False
     config.reference_every = 0
+    config.staleness = 0
     config.warm_start = configs.section(warm_start, named=False)
     config.max_rejected_updates = 5
     config.env = ml_collections.ConfigDict({"name": ""})
@@ -162,6 +187,12 @@ def _check(config: ml_collections.ConfigDict) -> None:
             f"config.warm_start.updates={config.warm_start.updates}: expected at most "
             f"config.updates={config.updates}"
         )
+    if not 0 <= config.staleness < config.max_rejected_updates:
+        raise ValueError(
+            f"config.staleness={config.staleness}: expected at least 0, and less than "
+            f"config.max_rejected_updates={config.max_rejected_updates}, after which sampler and "
+            "learner are the same"
+        )
     for name in ("env", "policy", "rollout", "advantage", "loss", "filter"):
         if "name" not in config[name]:
             raise ValueError(f"config.{name}.name is missing")
@@ -174,11 +205,18 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     env, env_params = envs.make(config.env.name, **options)
     policy = _make_policy(config, env)
     speaks = isinstance(policy, LanguagePolicy)
-    if speaks != (config.rollout.name == "conversation"):
+    hosted = isinstance(env, Hosted)
+    if hosted != (config.rollout.name == "host"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with config.env.name="
+            f"{config.env.name!r}: rollout 'host' is for environments in Python (textarena:ID, "
+            "gymnasium:ID, module:factory), the others for those in JAX"
+        )
+    if speaks != (config.rollout.name in ("conversation", "host")):
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} with config.policy.name="
-            f"{config.policy.name!r}: rollout 'conversation' is for language policies "
-            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for "
+            f"language policies ({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(
@@ -227,7 +265,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         env_params=env_params,
         policy=policy,
         rollout=rollout,
-        init=_make_init(policy, rollout, transform, refers, carries),
+        init=_make_init(policy, rollout, transform, refers, carries, config.staleness),
         train=_make_train(
             rollout,
             credit,
@@ -235,6 +273,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             config.log_every,
             None if speaks else make_exploitability(policy, env, env_params),
             config.reference_every,
+            config.staleness,
         ),
         batch=_make_batch(rollout, credit),
         warm=make_warm_start(
@@ -246,10 +285,11 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             lengths=update_options["lengths"],
             **warm_options,
         ),
-        begin=_make_begin(transform, refers),
+        begin=_make_begin(transform, refers, config.staleness),
         warm_updates=warm_options["updates"],
         evaluate=_make_evaluate(policy, rollout, env, env_params, config),
-        across_seeds=sequentially if speaks else jax.vmap,
+        across_seeds=one_by_one if hosted else sequentially if speaks else jax.vmap,
+        jit=as_it_is if hosted else jax.jit,
     )
 
 
@@ -262,7 +302,14 @@ def _make_policy(config: ml_collections.ConfigDict, env: Any) -> Policy | Langua
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
-def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Array], TrainState]:
+def _copies(params: chex.ArrayTree, number: int) -> tuple[chex.ArrayTree, ...] | None:
+    """Parameters of the sampler: as many as it lags behind."""
+    return tuple(jax.tree.map(jnp.copy, params) for _ in range(number)) or None
+
+
+def _make_init(
+    policy, rollout, transform, refers, carries, staleness
+) -> Callable[[jax.Array], TrainState]:
     def init(seed: jax.Array) -> TrainState:
         param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
         params = policy.init(param_key)
@@ -279,18 +326,20 @@ def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Arr
             reference=jax.tree.map(jnp.copy, params) if refers else None,
             # All streams of a run are of one task.
             baseline=jnp.zeros((1, rollout.roles)) if carries else None,
+            sampler=_copies(params, staleness),
         )
 
     return init
 
 
-def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
+def _make_begin(transform, refers, staleness) -> Callable[[TrainState], TrainState]:
     def begin(state: TrainState) -> TrainState:
         """After the warm start: a fresh optimizer, and the reference."""
         return state.replace(
             opt_state=transform.init(state.params),
             guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
             reference=jax.tree.map(jnp.copy, state.params) if refers else None,
+            sampler=_copies(state.params, staleness),
         )
 
     return begin
@@ -316,12 +365,11 @@ def _make_batch(rollout, credit):
     return batch
 
 
-def _make_train(rollout, credit, update, log_every, exploitability, reference_every):
-    def one_update(state: TrainState, _):
+def _make_train(rollout, credit, update, log_every, exploitability, reference_every, staleness):
+    def learn(state: TrainState, collected):
+        """One update from what was collected with the state's second key."""
         key, collect_key, update_key = jax.random.split(state.key, 3)
-        rollout_state, streams, rows, metrics = rollout.collect(
-            state.params, state.rollout, collect_key
-        )
+        rollout_state, streams, rows, metrics = collected
         given = credit(streams, state.baseline)
         params, opt_state, learning, finite = update(
             state.params,
@@ -369,8 +417,17 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
             env_steps=jnp.stack([high, low]),
             guard=guard,
             baseline=baseline,
+            sampler=(*state.sampler[1:], state.params) if staleness else None,
         )
         return state, metrics
+
+    def one_update(state: TrainState, _):
+        collect_key = jax.random.split(state.key, 3)[1]
+        sampler = state.sampler[0] if staleness else state.params
+        return learn(state, rollout.collect(sampler, state.rollout, collect_key))
+
+    if rollout.on_host:
+        return _train_on_host(rollout, learn, log_every, staleness)
 
     def train(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         state, metrics = jax.lax.scan(one_update, state, length=log_every)
@@ -378,5 +435,30 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
         if exploitability is not None:
             metrics["exploitability"] = jnp.stack([exploitability(state.params), jnp.ones(())])
         return state, metrics
+
+    return train
+
+
+def _train_on_host(rollout, learn, log_every, staleness):
+    """`log_every` updates, collecting in Python and learning in a program.
+
+    A program is started and not waited for; where the sampler lags behind, its parameters are known
+    by then, and so the next batch is collected while the learner works.
+    """
+    # What is donated cannot be sampled with while the program runs.
+    program = jax.jit(learn, donate_argnums=() if staleness else 0)
+    split = jax.jit(lambda key: jax.random.split(key, 3)[:2])
+
+    def train(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        sampler, key, totals = state.sampler, jnp.copy(state.key), None
+        for _ in range(log_every):
+            key, collect_key = split(key)
+            params = sampler[0] if staleness else state.params
+            collected = rollout.collect(params, state.rollout, collect_key)
+            if staleness:
+                sampler = (*sampler[1:], state.params)
+            state, metrics = program(state, collected)
+            totals = metrics if totals is None else jax.tree.map(jnp.add, totals, metrics)
+        return state, totals
 
     return train
