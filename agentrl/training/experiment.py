@@ -215,8 +215,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     if speaks != (config.rollout.name in ("conversation", "host")):
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} with config.policy.name="
-            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for "
-            f"language policies ({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
+            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(

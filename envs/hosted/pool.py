@@ -170,10 +170,10 @@ class Pool:
         worker.send(request)
 
     def wait(self, seconds: float | None = None) -> list[Answer]:
-        """Answers that have come, at least one unless `seconds` go by; None waits for ever.
+        """Answers that have come; waits until something happens, or `seconds` if given.
 
-        "For ever" ends with the first time-out. Workers that have started give no answer here, but
-        are idle then; the list is empty if there are only such.
+        There may be none even so: a worker that has started gives no answer, but is idle then, and
+        of a long answer there may only be a part.
 
         Raises:
           HostError: the environment cannot be started.

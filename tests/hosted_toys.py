@@ -62,6 +62,8 @@ class Trouble(Sum):
             if self.once:
                 open(self.once, "w").close()
             self.go_wrong()
+            if self.how == "nan":
+                return "", float("nan"), False, False, {}
         return super().step(action)
 
     def go_wrong(self):
@@ -80,8 +82,6 @@ class Trouble(Sum):
                     os.write(descriptor, b"\xff\xff\xff\xff no frame")
                 except OSError:
                     pass
-        if self.how == "nan":
-            self.left = float("nan")
 
 
 class Race:
@@ -125,10 +125,8 @@ class Echo:
         return f"{seed} {random.random()}", {}
 
     def step(self, action):
-        if action == "python":
-            return sys.executable, 0.0, False, False, {}
-        if action == "sleep":
-            time.sleep(600)
+        if action == "modules":
+            return " ".join(sorted(sys.modules)), 0.0, False, False, {}
         return action, 0.5, action == "end", action == "cut", {}
 
 
