@@ -109,7 +109,7 @@ def host(
     least = len(codec.before) + len(codec.after) + 1
     if observation_tokens < least:
         raise ValueError(
-            f"rollout observation_tokens={observation_tokens}: expected {least} or more"
+            f"rollout observation_tokens={observation_tokens}: expected at least {least}"
         )
     layout = Layout(
         context,

@@ -203,8 +203,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     _check(config)
     options = {key: value for key, value in config.env.items() if key != "name"}
     env, env_params = envs.make(config.env.name, **options)
-    policy = _make_policy(config, env)
-    speaks = isinstance(policy, LanguagePolicy)
+    make_policy = configs.lookup("policy", config.policy.name, {**POLICIES, **LANGUAGE_POLICIES})
+    speaks = config.policy.name in LANGUAGE_POLICIES
     hosted = isinstance(env, Hosted)
     if hosted != (config.rollout.name == "host"):
         raise ValueError(
@@ -223,6 +223,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             f"config.rollout.name={config.rollout.name!r} with {config.env.name}, which has "
             f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
         )
+    policy = _make_policy(make_policy, config, env)
     make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
     rollout = make_rollout(
         policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
@@ -293,9 +294,9 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     )
 
 
-def _make_policy(config: ml_collections.ConfigDict, env: Any) -> Policy | LanguagePolicy:
-    known = {**POLICIES, **LANGUAGE_POLICIES}
-    make_policy = configs.lookup("policy", config.policy.name, known)
+def _make_policy(
+    make_policy: Callable, config: ml_collections.ConfigDict, env: Any
+) -> Policy | LanguagePolicy:
     options = configs.bind("policy", make_policy, config.policy)
     if config.policy.name in LANGUAGE_POLICIES:
         return make_policy(env.view, **options)

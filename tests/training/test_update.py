@@ -4,6 +4,7 @@ import functools
 import pathlib
 import sys
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -60,3 +61,44 @@ def test_what_was_read_teaches_something_else():
 def test_array_policies_have_nothing_read_to_train(config):
     with pytest.raises(ValueError, match="train_on_observations=True is for language policies"):
         build(config(learner__train_on_observations=True))
+
+
+@functools.cache
+def importance(**changes):
+    """(metrics, params before, params after) of an update."""
+    experiment = build(
+        tiny.talk_config(
+            updates=6,
+            log_every=1,
+            warm_start__updates=0,
+            learner__minibatches=1,
+            policy__constrained=True,
+            **changes,
+        )
+    )
+    state = jax.jit(experiment.init)(0)
+    after, metrics = jax.jit(experiment.train)(state)
+    return metrics, state.params, after.params
+
+
+def mean(total):
+    return float(total[0] / total[1])
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_weights_of_a_sampler_that_is_the_learner_change_nothing(level):
+    plain, _, after = importance()
+    weighted, _, same = importance(learner__importance_cap=2.0, learner__importance_level=level)
+    chex.assert_trees_all_close(after, same, atol=1e-6)
+    assert abs(mean(plain["kl/rollout_train"])) < 1e-6 > abs(mean(weighted["kl/rollout_train"]))
+    np.testing.assert_allclose(mean(weighted["importance_weight"]), 1, atol=1e-4)
+    np.testing.assert_allclose(mean(weighted["importance_ess"]), 1, atol=1e-4)
+
+
+def test_a_cap_below_one_makes_the_loss_smaller_by_as_much():
+    plain, *_ = importance()
+    capped, *_ = importance(learner__importance_cap=0.5)
+    np.testing.assert_allclose(
+        mean(capped["loss/policy"]), mean(plain["loss/policy"]) / 2, atol=1e-6
+    )
+    np.testing.assert_allclose(mean(capped["importance_weight"]), 0.5, atol=1e-5)
