@@ -62,15 +62,22 @@ def main(argv: list[str]) -> None:
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
         for i, seed in enumerate(seeds)
     ]
-    rows.append(("random", outcomes(play.random_actor())))
     expert = None
-    if _EXPERT.value:
+    # Of an environment in Python nothing is known but what it says: games are against itself.
+    hosted = run.experiment.rollout.on_host
+    if not hosted:
+        rows.append(("random", outcomes(play.random_actor())))
+    if _EXPERT.value and not hosted:
         try:
             expert = outcomes(play.expert_actor(env, env_params))
             rows.append(("expert", expert))
         except NotImplementedError:
             pass  # the table then has no regret
-    against = "" if play.opponent_of(env) is None else ", seats in turn, against random play"
+    against = ""
+    if hosted:
+        against = ", against itself" if run.experiment.rollout.roles > 1 else ""
+    elif play.opponent_of(env) is not None:
+        against = ", seats in turn, against random play"
     print(
         f"{config.env.name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}"
         f"{against}"

@@ -87,14 +87,14 @@ def _section(run):
     # A stream of keys of its own: a batch that training has not seen, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
-    batch = jax.jit(experiment.batch)
+    batch = experiment.jit(experiment.batch)
     for attempt in range(_BATCHES):
         key = jax.random.fold_in(stream, attempt)
         streams, rows, credit = batch(*first, key)
         differs = credit_view.choose_group(streams)[1] > 0
         if differs:
             break
-    if config.rollout.name == "conversation":
+    if config.rollout.name in ("conversation", "host"):
         section = transcripts.section(
             experiment.policy.codec,
             streams,

@@ -53,9 +53,9 @@ def host(
 
     An episode is lost if its environment raises, ends its process, sends nonsense or takes longer
     than `timeout_s` for an answer. It is then played again from its start, up to `retries` times,
-    in a new process. If that does not help it is left out: its streams have no turn, and metric
-    `failed_episodes` counts it. Episodes that fail for a reason are missing for a reason: what
-    leads an environment to fail is never punished.
+    in a new process. If that does not help it is left out: its streams have no turn, metric
+    `failed_episodes` counts it, and in an evaluation its return and length are 0. Episodes that
+    fail for a reason are missing for a reason: what leads an environment to fail is never punished.
 
     Args:
       max_turns: turns T of an episode, of all seats together; longer ones are truncated.
