@@ -59,7 +59,8 @@ def host(
 
     Args:
       max_turns: turns T of an episode, of all seats together; longer ones are truncated.
-      max_new_tokens: tokens G of a reply.
+      max_new_tokens: tokens G of a reply. One that is cut there is not well formed, but valid if
+        it keeps the grammar so far and the environment takes it.
       observation_tokens: tokens O of an observation; a longer one loses its beginning.
       context, history, keep_first, context_tokens: as in `conversation`. By default each turn is
         read by itself, as fits environments whose observations say everything; of games it must be.
@@ -290,7 +291,7 @@ class _Show:
         if "reward" in answer:
             turns, here = self.turns, (at, episode)
             turns["known"][here] = answer["valid"]
-            turns["valid"][here] = turns["well_formed"][here] & answer["valid"]
+            turns["valid"][here] &= answer["valid"]
             turns["reward"][here] = answer["reward"] if self.seats > 1 else answer["reward"][0]
             turns["success"][here] = answer["success"] if self.seats > 1 else answer["success"][0]
             turns["terminated"][here] = answer["terminated"]
@@ -337,8 +338,11 @@ class _Show:
     def _note(self, episode: int, at: int, worker: int, reply: Reply) -> None:
         here, turns = (at, episode), self.turns
         turns["running"][here] = turns["mask"][here] = True
-        for name in ("length", "ended", "logp", "entropy", "value", "well_formed"):
+        for name in ("length", "ended", "logp", "entropy", "value"):
             turns[name][here] = getattr(reply, name)[worker]
+        # An action that was cut is one all the same if the environment says so.
+        turns["valid"][here] = reply.well_formed[worker]
+        turns["well_formed"][here] = reply.well_formed[worker] & reply.ended[worker]
         if reply.kept is not None:
             turns["kept"][here] = reply.kept[worker]
         base = int(self.replies.layout.bases[REPLIED])

@@ -37,7 +37,7 @@ class Reply(NamedTuple):
     fits: bool[W], it was read and replied to; what does not fit is not. tokens: i32[W, G]; logp,
     entropy: f32[W, G]; length: i32[W]; ended: bool[W]; kept: bool[W, G, V] or None, as in
     `Generated`. value: f32[W]. text: u8[W, A], of which [start, end) is the action; well_formed:
-    bool[W], the reply keeps the grammar.
+    bool[W], it keeps the grammar, whether or not it was cut at G.
     """
 
     fits: jax.Array
@@ -164,6 +164,6 @@ class Replies:
             text=text,
             start=start,
             end=end,
-            well_formed=well_formed & said.ended,
+            well_formed=well_formed,
         )
         return (said.cache if self.layout.context == "whole" else None), reply

@@ -66,16 +66,7 @@ def test_array_policies_have_nothing_read_to_train(config):
 @functools.cache
 def importance(**changes):
     """(metrics, params before, params after) of an update."""
-    experiment = build(
-        tiny.talk_config(
-            updates=6,
-            log_every=1,
-            warm_start__updates=0,
-            learner__minibatches=1,
-            policy__constrained=True,
-            **changes,
-        )
-    )
+    experiment = build(tiny.groups_config(log_every=1, learner__minibatches=1, **changes))
     state = jax.jit(experiment.init)(0)
     after, metrics = jax.jit(experiment.train)(state)
     return metrics, state.params, after.params
