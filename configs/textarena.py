@@ -1,10 +1,14 @@
 """TextArena's own games by self-play, through worker processes: tic-tac-toe, Kuhn's poker, others.
 
-A transformer of some 130,000 parameters that knows nothing reads a game's messages byte by byte and
+A transformer of 123,392 parameters that knows nothing reads a game's messages byte by byte and
 writes its reply likewise, for both seats, with a baseline for each (RAE, as in SPIRAL). The games
 are Guertler et al. (2025), TextArena, https://arxiv.org/abs/2504.11442, as installed; a reply that
 is no legal action is forgiven once and then loses. The `-train` names show prompt, events and board
 instead of the whole log of messages.
+
+From random bytes the policy finds a game's words only where they are as short as a digit: of the
+replies in tic-tac-toe 4 % are legal at first, in Kuhn's poker none was in four updates of eight
+games. Games with longer actions need a policy that was taught to write.
 
     pip install textarena
     python -m launchers.train --config=configs/textarena.py:KuhnPoker-v0-train \
