@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from envs import hosted
 from envs.environment import Environment, EnvParams
 
 # Name -> (module, class); modules are imported when the environment is made.
@@ -59,7 +60,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     """Makes an environment: (env, params).
 
     options: fields of the environment (static: they shape its arrays) or of its params (traced).
-    A name that is not ours is looked up in gymnax: `make("CartPole-v1")`.
+    A name that is not ours is looked up in gymnax: `make("CartPole-v1")`. A name with a colon is an
+    environment in Python, `make("textarena:TicTacToe-v0")`: see `envs.hosted`.
 
     Lists among the options, as configs read back from JSON have them, become tuples.
 
@@ -72,6 +74,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     elif name in _OURS:
         module, attribute = _OURS[name]
         factory = getattr(importlib.import_module(module), attribute)
+    elif ":" in name:
+        return hosted.make(name, **options)
     else:
         return _make_gymnax(name, options)
     if not isinstance(factory, type):

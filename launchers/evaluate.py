@@ -88,22 +88,29 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     def policy_outcomes(params):
         return task.evaluate(params, keys, chance, _GREEDY.value)
 
-    all_seeds = jax.jit(run.experiment.across_seeds(policy_outcomes))
+    all_seeds = run.experiment.jit(run.experiment.across_seeds(policy_outcomes))
     per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
     seeds = [config.seed + i for i in range(config.num_seeds)]
     rows = [
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
         for i, seed in enumerate(seeds)
     ]
-    rows.append(("random", outcomes(players.random_player())))
     expert = None
-    if _EXPERT.value:
+    # Of an environment in Python nothing is known but what it says: games are against itself.
+    hosted = run.experiment.rollout.on_host
+    if not hosted:
+        rows.append(("random", outcomes(players.random_player())))
+    if _EXPERT.value and not hosted:
         try:
             expert = outcomes(players.expert_player(env, env_params))
             rows.append(("expert", expert))
         except NotImplementedError:
             pass  # the table then has no regret
-    against = "" if play.opponent_of(env) is None else ", seats in turn, against random play"
+    against = ""
+    if hosted:
+        against = ", against itself" if task.rollout.roles > 1 else ""
+    elif play.opponent_of(env) is not None:
+        against = ", seats in turn, against random play"
     print(f"{name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}{against}")
     columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
     columns["length"] = lambda played: f"{played.length.mean():.2f}"

@@ -84,7 +84,7 @@ def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print
 
     task_key, chance_key = jax.random.split(key)
     params = jax.tree.map(lambda x: x[0], run.state.params)
-    play_ = jax.jit(_first(run).rollout.play, static_argnums=3)
+    play_ = run.experiment.jit(_first(run).rollout.play, static_argnums=3)
     streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
     codec, total = run.experiment.policy.codec, 0.0
     for t in np.flatnonzero(streams.mask[0]):

@@ -88,14 +88,14 @@ def _section(run):
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
     pool = jax.tree.map(lambda x: x[0], run.state.pool)
-    batch = jax.jit(experiment.batch)
+    batch = experiment.jit(experiment.batch)
     for attempt in range(_BATCHES):
         key = jax.random.fold_in(stream, attempt)
         streams, rows, credit = batch(*first, key, pool=pool)
         differs = credit_view.choose_group(streams)[1] > 0
         if differs:
             break
-    if config.rollout.name == "conversation":
+    if config.rollout.name in ("conversation", "host"):
         section = transcripts.section(
             experiment.policy.codec,
             streams,

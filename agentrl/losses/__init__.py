@@ -20,6 +20,7 @@ from agentrl.losses.categorical import entropy as entropy
 from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
 from agentrl.losses.divergence import approx_kl as approx_kl
 from agentrl.losses.divergence import kl as kl
+from agentrl.losses.importance import LEVELS as LEVELS
 from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
 from agentrl.losses.listening import listening_loss as listening_loss
 from agentrl.losses.policy import cispo as cispo

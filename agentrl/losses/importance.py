@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.losses.arrays import check_choice, masked, masked_mean
 
-_LEVELS = ("token", "sequence")
+LEVELS = ("token", "sequence")
 
 
 def truncated_importance_weight(
@@ -46,7 +46,7 @@ def truncated_importance_weight(
       Yao et al. (2025), Your efficient RL framework secretly brings you off-policy RL training.
       verl b178a3c (read and executed).
     """
-    check_choice("level of importance weights", level, _LEVELS)
+    check_choice("level of importance weights", level, LEVELS)
     old_logp, behaviour_logp = masked(mask, old_logp, behaviour_logp)
     difference, counted = old_logp - behaviour_logp, mask
     if level == "sequence":

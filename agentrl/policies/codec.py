@@ -29,6 +29,7 @@ class Codec:
     before, after: tokens put before an observation, and between it and the reply.
     opening: tokens at the start of every row, in place of its first observation's `before`.
     tags: tokens of the reply grammar's tags.
+    encode: (text) -> tokens, on the host, of any text; None where only fragments have tokens.
 
     The tokens of fragments are never control tokens (checked where a codec is made), so no text of
     an environment can end a turn or begin one.
@@ -45,6 +46,7 @@ class Codec:
     after: tuple[int, ...]
     tags: dict[str, tuple[int, ...]]
     opening: tuple[int, ...] = ()
+    encode: Callable[[str], Sequence[int]] | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -79,12 +81,14 @@ def bind(
     opening: Sequence[int] = (),
     control: Sequence[int] | None = None,
     longest: int | None = None,
+    closed: bool = False,
 ) -> Codec:
     """The codec of any tokenizer: encode(fragment) -> tokens, and the bytes of each token.
 
     control: tokens that no text may have and that leave no bytes, beside pad and end; by default
       those of before, after and opening.
     longest: tokens stand for no more than so many of their bytes, unless a fragment has them.
+    closed: encode knows nothing but the fragments of the view.
 
     Raises:
       ValueError: a fragment that encodes to a control token, or whose tokens do not stand for its
@@ -126,6 +130,7 @@ def bind(
         after=tuple(after),
         tags=tags,
         opening=tuple(opening),
+        encode=None if closed else encode,
     )
 
 
@@ -163,7 +168,16 @@ def word(view: View, texts: Sequence[str] | None = None) -> Codec:
             "this environment's words, see config.lexicon"
         )
     pieces = [b""] * 3 + [text.encode() for text in texts]
-    return bind("word", view, lambda text: [number[text]], pieces, pad=PAD, end=END, after=(ACT,))
+    return bind(
+        "word",
+        view,
+        lambda text: [number[text]],
+        pieces,
+        pad=PAD,
+        end=END,
+        after=(ACT,),
+        closed=True,
+    )
 
 
 def byte(view: View) -> Codec:
@@ -237,6 +251,32 @@ def render(codec: Codec, text: Text, size: int) -> Tokens:
     length = first + kept + len(codec.after)
     tokens = jnp.where(position < length, tokens, codec.pad).astype(jnp.int32)
     return Tokens(tokens, length.astype(jnp.int32), total > room)
+
+
+def render_text(codec: Codec, text: str, size: int) -> Tokens:
+    """As `render`, on the host, of any text: before, the text, after, as NumPy arrays.
+
+    A text that does not fit is cut at its beginning: what is said last is what has changed.
+
+    Raises:
+      ValueError: the codec knows fragments only, or gives a control token to a text.
+    """
+    if codec.encode is None:
+        raise ValueError(f"codec {codec.name!r} knows the fragments of a view only: use 'byte'")
+    room = size - len(codec.before) - len(codec.after)
+    # A lone surrogate, which a text can hold, has no bytes.
+    text = text.encode("utf-8", errors="replace").decode()
+    body = [int(token) for token in codec.encode(text)]
+    forbidden = {codec.pad, codec.end, *codec.before, *codec.after} & set(body)
+    if forbidden:
+        raise ValueError(
+            f"codec {codec.name!r}: a text encodes to control token {sorted(forbidden)}; encode it "
+            "with special tokens disabled"
+        )
+    kept = [*codec.before, *body[max(0, len(body) - room) :], *codec.after]
+    tokens = np.full(size, codec.pad, np.int32)
+    tokens[: len(kept)] = kept
+    return Tokens(tokens, np.int32(len(kept)), np.bool_(len(body) > room))
 
 
 def to_bytes(codec: Codec, tokens: jax.Array, length: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -73,6 +73,7 @@ def generate(
 
     Args:
       cache, hidden: what the rows have read, and the hidden state f32[B, D] at its last token.
+      key: one for all rows, or one for each, [B]: what a row writes then depends on no other.
       active: bool[B]; other rows write nothing and stay as they are. No step is taken when no row
         is active.
       constraint: a `Constraint`, or its three parts.
@@ -92,13 +93,15 @@ def generate(
     if keep:
         record["kept"] = written(jnp.bool_, True, config.vocab_size)
 
+    split = jax.random.split if key.ndim == 0 else jax.vmap(jax.random.split, out_axes=1)
+
     def running(carry):
         t, live = carry[:2]
         return (t < max_new_tokens) & jnp.any(live)
 
     def write(carry):
         t, live, key, cache, hidden, state, record = carry
-        key, sample_key = jax.random.split(key)
+        key, sample_key = split(key)
         allowed = None
         if grammar is not None:
             allowed = grammar.allowed(state)

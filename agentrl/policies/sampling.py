@@ -131,6 +131,8 @@ def _pick(uniform: jax.Array, weights: jax.Array) -> jax.Array:
 def draw(key: jax.Array, weights: jax.Array) -> jax.Array:
     """Draws an index in proportion to weights f32[..., V] >= 0: i32[...].
 
+    key: one for all, or one for each, [...]: what is drawn then depends on nothing beside it.
+
     By inversion in two steps, a block and then a token in it: two uniform numbers a row, where the
     Gumbel trick takes V and their logarithms. Two steps also keep the error small: a float32
     uniform number resolves 2^-23 of what is shared out, here among sqrt(V) shares instead of V.
@@ -140,7 +142,10 @@ def draw(key: jax.Array, weights: jax.Array) -> jax.Array:
     blocks = -(-size // width)
     padding = [(0, 0)] * (weights.ndim - 1) + [(0, blocks * width - size)]
     weights = jnp.pad(weights, padding).reshape(*weights.shape[:-1], blocks, width)
-    uniform = jax.random.uniform(key, (2, *weights.shape[:-2]))
+    if key.ndim == 0:
+        uniform = jax.random.uniform(key, (2, *weights.shape[:-2]))
+    else:
+        uniform = jax.vmap(lambda one: jax.random.uniform(one, (2,)), out_axes=1)(key)
     block = _pick(uniform[0], jnp.sum(weights, axis=-1))
     inside = jnp.take_along_axis(weights, block[..., None, None], axis=-2)[..., 0, :]
     return block * width + _pick(uniform[1], inside)
@@ -151,7 +156,7 @@ def sample(
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Draws tokens: logits [..., V] -> (token i32[...], logp f32[...], kept).
 
-    logp is the token's entry of `distribution`.
+    logp is the token's entry of `distribution`. key: one, or one for each row, see `draw`.
     """
     keep = kept(logits, sampling, allowed)
     shifted, weights, total = _weights(logits, sampling, keep)

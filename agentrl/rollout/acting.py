@@ -32,6 +32,8 @@ class Rollout(NamedTuple):
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where matches are played against members of a pool, which match meets which; collect then
       takes their parameters [members, ...] as a fourth argument. Else None.
+    on_host: collect and play are Python that runs programs, not programs themselves. close: ends
+      what they hold open.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -49,6 +51,8 @@ class Rollout(NamedTuple):
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Slots | None = None
+    on_host: bool = False
+    close: Callable[[], None] = lambda: None
 
 
 class Acted(NamedTuple):

@@ -16,6 +16,7 @@ from agentrl.rollout import stepping
 from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
 from agentrl.rollout.placement import along_data
+from agentrl.rollout.reading import read
 from agentrl.rollout.turns import Turns
 from envs.mover import of_one_agent, seat_of, seats
 from envs.text import Parsed, parse
@@ -260,32 +261,20 @@ class Talk:
         return jax.vmap(envs.fingerprint)(text.fragments)
 
     def _read(self, params, cache, transcript, turn, observation, reading, size):
-        """Reads what stands before the replies of a turn, i32[] or [B], in at most `size` tokens.
-
-        Returns (hidden state at its last token [B, D], cache, whether it was read: rows that are
-        `reading` and have room).
-        """
-        config, batch = self.policy.config, reading.shape[0]
-        if self._lives:
-            tokens, length = observation.tokens, observation.length
-            if self.layout.replaced:
-                # The opening stands for what would come before the first observation.
-                drop = jnp.broadcast_to(jnp.where(turn == 0, self.layout.replaced, 0), (batch,))
-                index = jnp.arange(tokens.shape[1]) + drop[:, None]
-                tokens = jnp.take_along_axis(tokens, index, axis=1, mode="clip")
-                length = length - drop
-            fits = reading & (cache.length + length <= size)
-        else:
-            pieces = jnp.asarray(self.layout.table)[turn, :-1]
-            pieces = jnp.broadcast_to(pieces, (batch, *pieces.shape[-2:]))
-            prompt = self.layout.compose(transcript, jnp.arange(batch), pieces, size)
-            tokens, length = prompt.tokens, prompt.length
-            fits = reading & ~prompt.cut
-            cache = decoder.empty_cache(config, batch, size + self.reply_tokens)
-        count = jnp.where(fits, length, 0)
-        hidden, cache = decoder.extend(params, config, cache, tokens, count)
-        last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
-        return last[:, 0], cache, fits
+        """As `reading.read`."""
+        tokens, length = observation.tokens, observation.length
+        return read(
+            self.policy,
+            self.layout,
+            params,
+            cache,
+            transcript,
+            turn,
+            tokens,
+            length,
+            reading,
+            size,
+        )
 
     def _say(self, params, state, last, cache, key, running, greedy) -> Generated:
         policy = self.policy
@@ -358,9 +347,9 @@ class Talk:
     def _parse(self, state, said: Generated) -> Parsed:
         env, policy = self.env, self.policy
 
-        def read(state, tokens, length):
+        def understand(state, tokens, length):
             text, size = codecs.to_bytes(policy.codec, tokens, length)
             slots = env.view.slots(state, self.env_params)
             return parse(policy.grammar, env.view, slots, text, size)
 
-        return jax.vmap(read)(state, said.tokens, said.length)
+        return jax.vmap(understand)(state, said.tokens, said.length)

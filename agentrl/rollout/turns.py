@@ -184,7 +184,8 @@ def metrics_of(
     behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
     """
     mask = turns.running
-    # An opponent may have lost a match before the policy's first turn; it does not count.
+    # An opponent may have lost a match before the policy's first turn, and outside JAX an episode
+    # can be lost: it does not count.
     matches = jnp.sum(jnp.any(mask, axis=0), dtype=jnp.float32)
     acted = jnp.sum(mask, dtype=jnp.float32)
     plays = jnp.any(streams.mask, axis=1)

@@ -106,7 +106,14 @@ def section(function: Callable, /, named: bool = True, **values: Any) -> ml_coll
 
 
 def env_section(name: str, **values: Any) -> ml_collections.ConfigDict:
-    """A config section with every option of an environment, static and traced, filled in."""
+    """A config section with every option of an environment, static and traced, filled in.
+
+    Of an environment in Python (a name with a colon) the options are those that are given: it is
+    not started here.
+    """
+    if ":" in name:
+        own = {"python": "", "start_timeout_s": 120.0}
+        return ml_collections.ConfigDict({"name": name} | own | values)
     env, params = envs.make(name, **values)
     filled = ml_collections.ConfigDict({"name": name})
     for source in (env, params):

@@ -3,72 +3,27 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import ml_collections
-import numpy as np
-from flax import struct
 
 import envs
 from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
-from agentrl.policies.scoring import split
 from agentrl.rollout import ROLLOUTS, Rollout, several
 from agentrl.rollout.players import policy_player
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
-from agentrl.training.credit import (
-    ESTIMATORS,
-    Credit,
-    carries_baseline,
-    group_metrics,
-    make_credit,
-)
-from agentrl.training.pool import Pool, make_rules
+from agentrl.training.credit import ESTIMATORS, Credit, carries_baseline, make_credit
+from agentrl.training.learning import make_batch, make_train
+from agentrl.training.pool import make_rules
 from agentrl.training.pool import pool as pool_options
+from agentrl.training.state import TrainState, make_begin, make_init
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
 from envs.game import Game
-
-
-@struct.dataclass
-class Guard:
-    """The non-finite guard's memory.
-
-    in_a_row, total: i32[], rejected updates. rollout, key: inputs of the last rejected one after
-    the warm start, from which its batch can be collected again: the parameters have not changed
-    since.
-    """
-
-    in_a_row: jax.Array
-    total: jax.Array
-    rollout: chex.ArrayTree
-    key: jax.Array
-
-
-@struct.dataclass
-class TrainState:
-    """Everything that a run needs to go on: saved, restored and sharded as one.
-
-    key: the run's key, split at each update. update: i32[], updates done. env_steps: u32[2], turns
-    acted so far, as high and low words. rollout: environments in mid-episode. reference: the
-    parameters that the policy is pulled towards, None without.
-    baseline: f32[tasks, roles], what the estimator of the advantages carries; None if nothing.
-    pool: frozen opponents, None without.
-    """
-
-    params: chex.ArrayTree
-    opt_state: chex.ArrayTree
-    rollout: chex.ArrayTree
-    key: jax.Array
-    update: jax.Array
-    env_steps: jax.Array
-    guard: Guard
-    reference: chex.ArrayTree | None = None
-    baseline: jax.Array | None = None
-    pool: Pool | None = None
+from envs.hosted import Hosted
 
 
 class Task(NamedTuple):
@@ -97,6 +52,7 @@ class Experiment(NamedTuple):
     batch: (params, rollout state, key, baseline, pool) -> (Streams, Rows, Credit) of one update.
     across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
       which all seeds together would take the longest and copy their caches at each step.
+    jit: `jax.jit`, or `as_it_is` where collecting is Python that runs programs of its own.
     """
 
     tasks: dict[str, Task]
@@ -108,6 +64,7 @@ class Experiment(NamedTuple):
     begin: Callable[[TrainState], TrainState]
     warm_updates: int
     across_seeds: Callable[[Callable], Callable]
+    jit: Callable[..., Callable]
 
     @property
     def env(self) -> Any:
@@ -127,6 +84,22 @@ class Experiment(NamedTuple):
     @property
     def _first(self) -> Task:
         return next(iter(self.tasks.values()))
+
+
+def as_it_is(function: Callable, **_: Any) -> Callable:
+    """In the place of `jax.jit`, for functions that cannot be compiled as a whole."""
+    return function
+
+
+def one_by_one(function: Callable) -> Callable:
+    """As `jax.vmap`, one element at a time, in Python."""
+
+    def across(*args):
+        count = len(jax.tree.leaves(args)[0])
+        outs = [function(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(count)]
+        return jax.tree.map(lambda *xs: jnp.stack(xs), *outs)
+
+    return across
 
 
 def sequentially(function: Callable) -> Callable:
@@ -150,6 +123,8 @@ def base_config() -> ml_collections.ConfigDict:
       baselines of its own.
     lexicon: further environments whose words codec "word" has tokens for: of a policy that shall be
       evaluated there, or trained there from these parameters.
+    staleness: updates that the sampler lags behind the learner. With 1 or more a host rollout
+      collects the next batch while the learner works; see learner.importance_cap.
     warm_start: supervised updates on the expert's episodes before the others, see
       `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
     pool: frozen opponents for rollout.opponent="pool", see `agentrl.training.pool`.
@@ -166,6 +141,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.filter = ml_collections.ConfigDict({"name": "none"})
     config.mask_truncated = False
     config.reference_every = 0
+    config.staleness = 0
     config.warm_start = configs.section(warm_start, named=False)
     config.pool = configs.section(pool_options, named=False)
     config.max_rejected_updates = 5
@@ -201,6 +177,12 @@ def _check(config: ml_collections.ConfigDict) -> None:
                 f"config.{name}={every} is no multiple of config.log_every={config.log_every}: "
                 f"updates are compiled in loops of log_every; change one of the two"
             )
+    if not 0 <= config.staleness < config.max_rejected_updates:
+        raise ValueError(
+            f"config.staleness={config.staleness}: expected at least 0, and less than "
+            f"config.max_rejected_updates={config.max_rejected_updates}, after which sampler and "
+            "learner are the same"
+        )
     if config.warm_start.get("updates", 0) > config.updates:
         raise ValueError(
             f"config.warm_start.updates={config.warm_start.updates}: expected at most "
@@ -261,21 +243,23 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     rules = make_rules(
         config.pool, rollout, cooperative=[_cooperative(task.env) for task in tasks.values()]
     )
+    carried = {"refers": refers, "rules": rules, "staleness": config.staleness}
     return Experiment(
         tasks=tasks,
         rollout=rollout,
-        init=_make_init(policy, rollout, transform, refers, carries, rules),
-        train=_make_train(
+        init=make_init(policy, rollout, transform, carries=carries, **carried),
+        train=make_train(
             rollout,
-            rules,
             credit,
             update,
-            config.log_every,
-            (warm_options["updates"], config.updates),
-            None if speaks else make_exploitability(policy, env, env_params),
-            config.reference_every,
+            rules=rules,
+            log_every=config.log_every,
+            between=(warm_options["updates"], config.updates),
+            exploitability=None if speaks else make_exploitability(policy, env, env_params),
+            reference_every=config.reference_every,
+            staleness=config.staleness,
         ),
-        batch=_make_batch(rollout, rules, credit),
+        batch=make_batch(rollout, rules, credit),
         warm=make_warm_start(
             policy,
             rollout,
@@ -285,9 +269,10 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             lengths=update_options["lengths"],
             **warm_options,
         ),
-        begin=_make_begin(policy, transform, refers, rules),
+        begin=make_begin(policy, transform, **carried),
         warm_updates=warm_options["updates"],
-        across_seeds=sequentially if speaks else jax.vmap,
+        across_seeds=one_by_one if rollout.on_host else sequentially if speaks else jax.vmap,
+        jit=as_it_is if rollout.on_host else jax.jit,
     )
 
 
@@ -309,10 +294,16 @@ def make_task(
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     speaks = isinstance(policy, LanguagePolicy)
-    if speaks != (config.rollout.name == "conversation"):
+    if isinstance(env, Hosted) != (config.rollout.name == "host"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {name}: rollout 'host' is for "
+            "environments in Python (textarena:ID, gymnasium:ID, module:factory), the others for "
+            "those in JAX"
+        )
+    if speaks != (config.rollout.name in ("conversation", "host")):
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} with config.policy.name="
-            f"{config.policy.name!r}: rollout 'conversation' is for language policies "
+            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
             f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
@@ -357,43 +348,6 @@ def _make_policy(
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
-def _make_init(
-    policy, rollout, transform, refers, carries, rules
-) -> Callable[[jax.Array], TrainState]:
-    def init(seed: jax.Array) -> TrainState:
-        param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
-        params = policy.init(param_key)
-        rollout_state = rollout.init(rollout_key)
-        zero = jnp.zeros((), jnp.int32)
-        return TrainState(
-            params=params,
-            opt_state=transform.init(split(params, policy.frozen)[0]),
-            rollout=rollout_state,
-            key=key,
-            update=zero,
-            env_steps=jnp.zeros(2, jnp.uint32),
-            guard=Guard(zero, zero, rollout_state, guard_key),
-            reference=jax.tree.map(jnp.copy, params) if refers else None,
-            baseline=jnp.zeros((len(rollout.tasks), rollout.roles)) if carries else None,
-            pool=rules and rules.start(params, zero),
-        )
-
-    return init
-
-
-def _make_begin(policy, transform, refers, rules) -> Callable[[TrainState], TrainState]:
-    def begin(state: TrainState) -> TrainState:
-        """After the warm start: a fresh optimizer, the reference, and the pool's first member."""
-        return state.replace(
-            opt_state=transform.init(split(state.params, policy.frozen)[0]),
-            guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
-            reference=jax.tree.map(jnp.copy, state.params) if refers else None,
-            pool=rules and rules.start(state.params, state.update),
-        )
-
-    return begin
-
-
 def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
     def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
         if rollout.play is not None:
@@ -404,103 +358,3 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
         return play.play(player, env, env_params, keys, key, play.opponent_of(env))
 
     return evaluate
-
-
-def _make_collect(rollout, rules):
-    def collect(params, state, key, pool):
-        """As `Rollout.collect`, besides with what was drawn from the pool, if there is one."""
-        if rules is None:
-            return *rollout.collect(params, state, key), None
-        key, draw_key = jax.random.split(key)
-        drawn = rules.draw(pool, draw_key)
-        opponents = jax.tree.map(lambda x: x[drawn], pool.members)
-        return *rollout.collect(params, state, key, opponents), drawn
-
-    return collect
-
-
-def _make_batch(rollout, rules, credit):
-    collect = _make_collect(rollout, rules)
-
-    def batch(params, rollout_state, key, baseline=None, pool=None):
-        _, streams, rows, _, _ = collect(params, rollout_state, key, pool)
-        return streams, rows, credit(streams, baseline)
-
-    return batch
-
-
-def _make_train(
-    rollout, rules, credit, update, log_every, between, exploitability, reference_every
-):
-    collect = _make_collect(rollout, rules)
-    first, end = between
-
-    def one_update(state: TrainState, _):
-        key, collect_key, update_key = jax.random.split(state.key, 3)
-        rollout_state, streams, rows, metrics, drawn = collect(
-            state.params, state.rollout, collect_key, state.pool
-        )
-        given = credit(streams, state.baseline)
-        params, opt_state, learning, finite = update(
-            state.params,
-            state.opt_state,
-            streams,
-            rows,
-            given,
-            update_key,
-            state.reference,
-            (state.update - first) / max(end - first, 1),
-        )
-        metrics = metrics | learning
-        if streams.group is not None:
-            metrics |= group_metrics(streams)
-        rejected = ~finite
-        baseline = state.baseline
-        if baseline is not None:
-            baseline = jnp.where(finite, given.baseline, baseline)
-            for task, role in np.ndindex(baseline.shape):
-                metrics[f"rae_baseline/{rollout.tasks[task]}/{role}"] = jnp.stack(
-                    [baseline[task, role], jnp.ones(())]
-                )
-        pool = state.pool
-        if pool is not None:
-            pool, of_pool = rules.after(pool, params, drawn, streams, state.update, finite)
-            metrics |= of_pool
-        metrics["rejected_updates"] = jnp.stack([rejected * 1.0, jnp.ones(())])
-        guard = Guard(
-            in_a_row=jnp.where(rejected, state.guard.in_a_row + 1, 0),
-            total=state.guard.total + rejected,
-            rollout=jax.tree.map(
-                lambda new, old: jnp.where(rejected, new, old), state.rollout, state.guard.rollout
-            ),
-            key=jnp.where(rejected, collect_key, state.guard.key),
-        )
-        acted = jnp.sum(streams.mask, dtype=jnp.uint32)
-        low = state.env_steps[1] + acted
-        high = state.env_steps[0] + (low < acted)
-        reference = state.reference
-        if reference_every:
-            moves = (state.update + 1) % reference_every == 0
-            reference = jax.tree.map(lambda new, old: jnp.where(moves, new, old), params, reference)
-        state = state.replace(
-            params=params,
-            opt_state=opt_state,
-            rollout=rollout_state,
-            key=key,
-            update=state.update + 1,
-            reference=reference,
-            env_steps=jnp.stack([high, low]),
-            guard=guard,
-            baseline=baseline,
-            pool=pool,
-        )
-        return state, metrics
-
-    def train(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
-        state, metrics = jax.lax.scan(one_update, state, length=log_every)
-        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
-        if exploitability is not None:
-            metrics["exploitability"] = jnp.stack([exploitability(state.params), jnp.ones(())])
-        return state, metrics
-
-    return train

@@ -204,6 +204,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
                 )
         finally:
             writer.close()
+            experiment.rollout.close()
 
 
 def _loop(
@@ -315,7 +316,8 @@ def _save_rejected(
 ) -> pathlib.Path:
     """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
     one = jax.tree.map(lambda x: x[seed], state)
-    batch = jax.jit(experiment.batch)(
+    # The sampler's parameters are these too: the rejected updates are more than it lags behind.
+    batch = experiment.jit(experiment.batch)(
         one.params, one.guard.rollout, one.guard.key, one.baseline, one.pool
     )
     leaves = jax.tree_util.tree_flatten_with_path({"batch": batch, "params": one.params})[0]

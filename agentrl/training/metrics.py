@@ -22,6 +22,8 @@ MACHINE_METRICS = (
     "time/train",
     "time/evaluation",
     "time/checkpoint",
+    "time/generation",
+    "time/environment",
 )
 
 

@@ -52,12 +52,25 @@ def compile_programs(
             for name, task in experiment.tasks.items()
         }
 
-    across, warm = experiment.across_seeds, experiment.warm
+    across, warm, jit = experiment.across_seeds, experiment.warm, experiment.jit
+    train = jit(across(experiment.train), donate_argnums=0, **train_placed)
+    if experiment.rollout.on_host and shardings is not None:
+        train = _back_in_place(train, shardings)
     return Programs(
         init=jax.jit(init, **placed),
-        train=jax.jit(across(experiment.train), donate_argnums=0, **train_placed),
+        train=train,
         warm=warm and jax.jit(across(warm), donate_argnums=0, **train_placed),
         begin=jax.jit(jax.vmap(experiment.begin), donate_argnums=0, **placed),
-        evaluate=jax.jit(across(evaluate)),
+        evaluate=jit(across(evaluate)),
         shapes=shapes,
     )
+
+
+def _back_in_place(train: Callable, shardings: Any) -> Callable:
+    """The state as it went in, for what is no program and so cannot be told where."""
+
+    def placed(state):
+        state, metrics = train(state)
+        return jax.device_put(state, shardings), metrics
+
+    return placed

@@ -30,8 +30,9 @@ NORMALIZATIONS = ("none", "batch", "minibatch")
 class Example(NamedTuple):
     """What the learner reads for each row: everything has a leading axis R.
 
-    weight, value_weight: of each position in its minibatch's aggregated losses. tokens: f32[R],
-    trained positions of the minibatch, the same in all rows.
+    old_logp: what the ratios of the loss are to. importance: weight of the learner before the
+    update over the sampler. weight, value_weight: of each position in its minibatch's aggregated
+    losses. tokens: f32[R], trained positions of the minibatch, the same in all rows.
     """
 
     rows: Rows
@@ -39,6 +40,8 @@ class Example(NamedTuple):
     target: jax.Array | None  # f32[R, L]
     old_value: jax.Array | None  # f32[R, L]
     reference_logp: jax.Array | None  # f32[R, L]
+    old_logp: jax.Array  # f32[R, L]
+    importance: jax.Array | None  # f32[R, L]
     weight: jax.Array | None = None  # f32[R, L]
     value_weight: jax.Array | None = None  # f32[R, L]
     tokens: jax.Array | None = None  # f32[R]
@@ -96,6 +99,8 @@ def make_update(
     kl_coefficient: float = 0.0,
     kl_estimator: str = "k3",
     train_on_observations: bool = False,
+    importance_cap: float | None = None,
+    importance_level: str = "token",
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
     """The update of a config: (params, opt_state, streams, rows, credit, key, reference, progress)
     -> (params, opt_state, metrics, finite).
@@ -124,6 +129,14 @@ def make_update(
         estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
       train_on_observations: an ablation: what a language policy read is trained as if it had
         written it, at ratios to the parameters before the update.
+      importance_cap, importance_level: where the sampler is not the learner before the update
+        (config.staleness, other kernels or weights), multiply the policy loss by
+        `losses.truncated_importance_weight` of the second over the first, and take the loss's
+        ratios to the second, which costs a pass over the rows. None: ratios to the sampler.
+
+    Metric kl/rollout_train is the KL of the learner before the update from the sampler, on the rows
+    trained first, or on all of them with importance_cap, which adds importance_weight (mean) and
+    importance_ess (effective share of the positions, (sum w)^2 / (n sum w^2)).
 
     `metrics` are totals and weights f32[2]; `finite` is False if any loss or gradient was not, and
     then the parameters are returned as they came.
@@ -140,6 +153,16 @@ def make_update(
                 f"config.learner.{name}={value!r}{configs.nearest(value, known)}: "
                 f"expected one of {', '.join(known)}"
             )
+    if importance_cap is not None and importance_cap <= 0:
+        raise ValueError(
+            f"config.learner.importance_cap={importance_cap}: expected more than 0, or None"
+        )
+    if importance_level not in losses.LEVELS:
+        raise ValueError(
+            f"config.learner.importance_level={importance_level!r}"
+            f"{configs.nearest(importance_level, losses.LEVELS)}: expected one of "
+            f"{', '.join(losses.LEVELS)}"
+        )
     counts = {"epochs": epochs, "minibatches": minibatches, "lengths": lengths}
     for name, value in counts.items():
         if value < 1:
@@ -188,7 +211,7 @@ def make_update(
     ) -> tuple[jax.Array, dict]:
         rows, mask = example.rows, example.rows.loss_mask
         logp, entropy, value = policy.score(params, rows)
-        old = rows.behaviour_logp
+        old = example.old_logp
         arrays = {"logp": logp, "old_logp": old, "advantage": example.advantage, "mask": mask}
         arrays["turn"] = rows.turn
         arrays = {name: arrays[name] for name in configs.inputs_of(function)}
@@ -197,7 +220,10 @@ def make_update(
             # Selected, not multiplied: what stands where the weight is 0 may be anything.
             return jnp.sum(jnp.where(weight > 0, values, 0.0) * weight)
 
-        policy_loss = aggregate(function(**arrays, **options))
+        policy_loss = function(**arrays, **options)
+        if example.importance is not None:
+            policy_loss = example.importance * policy_loss
+        policy_loss = aggregate(policy_loss)
         total = policy_loss - entropy_coefficient * aggregate(entropy)
         count = jnp.sum(mask, dtype=jnp.float32)
 
@@ -281,7 +307,11 @@ def make_update(
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
         reference_logp = policy.score(reference, rows).logp if kl_coefficient > 0 else None
-        examples = Example(rows, spread, target, old_value, reference_logp)
+        old, importance, bridge = rows.behaviour_logp, None, {}
+        if importance_cap is not None:
+            old = policy.score(params, rows).logp
+            importance, bridge = _importance(old, rows, importance_cap, importance_level)
+        examples = Example(rows, spread, target, old_value, reference_logp, old, importance)
         count = rows.tokens.shape[0]
 
         def epoch(carry, key):
@@ -312,6 +342,9 @@ def make_update(
             (params, opt_state),
         )
         metrics = jax.tree.map(lambda x: jnp.sum(x, axis=(0, 1)), per_step)
+        # Before the first step the policy is the learner's.
+        metrics["kl/rollout_train"] = per_step["approx_kl"][0, 0]
+        metrics |= bridge
         one = jnp.ones(())
         metrics["update_norm"] = jnp.stack([change, one])
         metrics |= _advantage_metrics(credit, streams, trained)
@@ -322,6 +355,25 @@ def make_update(
         return join(params, frozen), opt_state, metrics, finite
 
     return update
+
+
+def _importance(
+    old: jax.Array, rows: Rows, cap: float, level: str
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The weights f32[R, L] of the learner over the sampler, and metrics of both."""
+    mask = rows.loss_mask
+    weight = losses.truncated_importance_weight(
+        old, rows.behaviour_logp, mask, cap=cap, level=level
+    )
+    count = jnp.sum(mask, dtype=jnp.float32)
+    total = jnp.sum(weight)
+    return weight, {
+        "kl/rollout_train": jnp.stack(
+            [losses.approx_kl(old, rows.behaviour_logp, mask) * count, count]
+        ),
+        "importance_weight": jnp.stack([total, count]),
+        "importance_ess": jnp.stack([total**2, count * jnp.sum(weight**2)]),
+    }
 
 
 def _advantage_metrics(credit: Credit, streams: Streams, trained: jax.Array) -> dict:

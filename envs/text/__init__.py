@@ -3,8 +3,10 @@
 from envs.text.grammar import GRAMMARS as GRAMMARS
 from envs.text.grammar import Grammar as Grammar
 from envs.text.grammar import Parsed as Parsed
+from envs.text.grammar import lower as lower
 from envs.text.grammar import make_grammar as make_grammar
 from envs.text.grammar import parse as parse
+from envs.text.grammar import span as span
 from envs.text.lexicon import Lexicon as Lexicon
 from envs.text.lexicon import join as join
 from envs.text.view import Query as Query

@@ -86,7 +86,8 @@ class Parsed(NamedTuple):
     known: jax.Array
 
 
-def _lower(text: jax.Array) -> jax.Array:
+def lower(text: jax.Array) -> jax.Array:
+    """Bytes u8[...] with A to Z made small."""
     return jnp.where((text >= ord("A")) & (text <= ord("Z")), text + 32, text).astype(jnp.uint8)
 
 
@@ -124,10 +125,13 @@ def _strip(text: jax.Array, start: jax.Array, end: jax.Array) -> tuple[jax.Array
     )
 
 
-def _span(
+def span(
     grammar: Grammar, text: jax.Array, length: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(start, end, valid format) of what the grammar says is the action."""
+    """(start, end, valid format) of what the grammar says is the action.
+
+    text: u8[A], bytes in lower case, as the tags are; length: i32[], how many were written.
+    """
     if grammar.name == "bare":
         return jnp.zeros((), jnp.int32), length, length > 0
     size = text.shape[0]
@@ -238,8 +242,8 @@ def parse(grammar: Grammar, view: View, slots, reply: jax.Array, length: jax.Arr
 
     Commands are compared without regard to case, and white space around them is ignored.
     """
-    text = jnp.where(jnp.arange(reply.shape[0]) < length, _lower(reply), 0).astype(jnp.uint8)
-    start, end, valid = _span(grammar, text, length)
+    text = jnp.where(jnp.arange(reply.shape[0]) < length, lower(reply), 0).astype(jnp.uint8)
+    start, end, valid = span(grammar, text, length)
     if grammar.max_actions == 1:
         starts, ends = start[None], end[None]
     else:

@@ -4,6 +4,7 @@ import functools
 import pathlib
 import sys
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -112,3 +113,34 @@ def test_a_bonus_that_goes_nowhere_is_a_constant_one():
         trains.append("entropy_coefficient" in metrics)
     assert trains == [False, True]
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-7), *states)
+
+
+def importance(**changes):
+    """(metrics, params before, params after) of an update."""
+    experiment = build(tiny.groups_config(log_every=1, learner__minibatches=1, **changes))
+    state = jax.jit(experiment.init)(0)
+    after, metrics = jax.jit(experiment.train)(state)
+    return metrics, state.params, after.params
+
+
+def mean(total):
+    return float(total[0] / total[1])
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_weights_of_a_sampler_that_is_the_learner_change_nothing(level):
+    plain, _, after = importance()
+    weighted, _, same = importance(learner__importance_cap=2.0, learner__importance_level=level)
+    chex.assert_trees_all_close(after, same, atol=1e-6)
+    assert abs(mean(plain["kl/rollout_train"])) < 1e-6 > abs(mean(weighted["kl/rollout_train"]))
+    np.testing.assert_allclose(mean(weighted["importance_weight"]), 1, atol=1e-4)
+    np.testing.assert_allclose(mean(weighted["importance_ess"]), 1, atol=1e-4)
+
+
+def test_a_cap_below_one_makes_the_loss_smaller_by_as_much():
+    plain, *_ = importance()
+    capped, *_ = importance(learner__importance_cap=0.5)
+    np.testing.assert_allclose(
+        mean(capped["loss/policy"]), mean(plain["loss/policy"]) / 2, atol=1e-6
+    )
+    np.testing.assert_allclose(mean(capped["importance_weight"]), 0.5, atol=1e-5)

@@ -1,9 +1,13 @@
 """Small configs that train in seconds, one for each rollout."""
 
+import pathlib
+
 from agentrl import advantages, policies, rollout
 from agentrl.training import credit
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
+
+TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
 
 
 def groups_config(**changes):
@@ -62,6 +66,29 @@ def talk_config(**changes):
     config.warm_start.update(updates=4, episodes=8)
     config.learner.minibatches = 2
     config.learner.kl_coefficient = 0.01
+    return _changed(config, changes)
+
+
+def host_config(**changes):
+    """Self-play in a game in Python, which starts processes."""
+    config = base_config()
+    config.data_devices = 1
+    config.updates, config.log_every = 4, 2
+    config.env = env_section(f"{TOYS}:Race", slow=0.002)
+    config.policy = section(
+        policies.transformer, codec="byte", width=16, layers=1, heads=2, kv_heads=1, hidden=32
+    )
+    config.rollout = section(
+        rollout.host,
+        num_groups=8,
+        group_size=2,
+        max_turns=6,
+        max_new_tokens=3,
+        observation_tokens=6,
+        workers=3,
+    )
+    config.advantage = section(credit.rae)
+    config.learner.minibatches = 2
     return _changed(config, changes)
 
 

@@ -1,0 +1,342 @@
+"""One environment in a process of its own, which answers requests over a pipe.
+
+Run as a script, by any Python from 3.9 on: it needs the standard library and what the environment
+imports, nothing of agentrl, so that an environment may live in a virtual environment of its own.
+
+Which environment, `make`'s source:
+
+  textarena:TicTacToe-v0     TextArena's games; option num_players (default 2), others are its own.
+  gymnasium:FrozenLake-v1    Gymnasium's environments of text or small numbers. Options: `actions`,
+                             the words for actions 0, 1, ... (without them the number is written);
+                             others are those of `gymnasium.make`, such as render_mode="ansi",
+                             which is then what the agent reads.
+  my_module:MyEnvironment    your own: what is called with the options and returns an object as
+  path/to/file.py:make       below.
+
+An environment of your own is Gymnasium's interface with text; a complete one:
+
+    class Guess:
+        seats = 1             # how many play; 1 unless said
+        has_success = True    # whether info["success"] means anything; False unless said
+
+        def __init__(self, highest=9):
+            self.highest = highest
+
+        def reset(self, *, seed):
+            self.number = random.Random(seed).randint(0, self.highest)
+            return f"A number from 0 to {self.highest}?", {}
+
+        def step(self, action):
+            guess = int(action) if action.isdigit() else None
+            right = guess == self.number
+            info = {"valid": guess is not None, "success": right}
+            if guess is None:
+                return "Digits, please.", 0.0, False, False, info
+            text = "Right." if right else "More." if guess < self.number else "Less."
+            return text, float(right), right, False, info
+
+`reset` -> (observation, info); `step(action)` -> (observation, reward, terminated, truncated,
+info). The observation is what whoever acts next reads; in a game info["seat"] says who that is,
+after `reset` too (0 unless said), and reward has a number for each seat. Besides in the info of a
+step, all optional: "valid", the action was one (True); "success", or one for each seat (False);
+"offender", the seat whose illegal action has ended the game (-1).
+
+The same object is reset again and again, with a seed that says everything about the episode:
+`random` and, if it was imported, `numpy.random` are seeded with it too. An action is any text at
+all, the empty one included. An environment that raises, dies or takes too long loses its episode,
+and the process is replaced; what it prints goes nowhere, but for the last lines before a failure.
+`close()`, if it is there, is called when the run ends.
+"""
+
+import importlib
+import importlib.util
+import json
+import math
+import os
+import queue
+import random
+import re
+import signal
+import struct
+import sys
+import threading
+import time
+import traceback
+
+_HEAD = struct.Struct(">I")
+# A frame is one observation or one action; what claims to be longer is no frame.
+LONGEST = 1 << 26
+# Seconds that an environment has for its `close`.
+_GRACE = 2.0
+
+
+def frame(message):
+    """A message as bytes: their number in four bytes, then JSON."""
+    body = json.dumps(message).encode()
+    return _HEAD.pack(len(body)) + body
+
+
+def unframe(buffer):
+    """Takes the first whole message out of a bytearray, or gives None.
+
+    Raises:
+      ValueError: what stands there is no message.
+    """
+    if len(buffer) < _HEAD.size:
+        return None
+    (length,) = _HEAD.unpack_from(buffer)
+    if length > LONGEST:
+        raise ValueError(f"a message of {length} bytes, of which {LONGEST} are the most")
+    end = _HEAD.size + length
+    if len(buffer) < end:
+        return None
+    message = json.loads(buffer[_HEAD.size : end].decode())
+    del buffer[:end]
+    return message
+
+
+class Missing(Exception):
+    """A package that the environment needs is not there; the message says how to install it."""
+
+
+class TextArena:
+    """A game of TextArena, made anew for each episode.
+
+    Its observation wrappers keep the messages of former games over a reset.
+    """
+
+    has_success = True
+
+    def __init__(self, name, num_players=2, **options):
+        self._arena = _package("textarena", f"textarena:{name}")
+        self._name, self._options, self.seats = name, options, num_players
+        self._make()
+
+    def _make(self):
+        return self._arena.make(self._name, **self._options)
+
+    def reset(self, *, seed):
+        """Deals a new game."""
+        self._env = self._make()
+        self._env.reset(num_players=self.seats, seed=seed)
+        seat, text = self._env.get_observation()
+        return text, {"seat": seat}
+
+    def step(self, action):
+        """Plays the action of whoever has to move."""
+        seat = self._env.state.current_player_id
+        done, _ = self._env.step(action=action)
+        if not done:
+            # An illegal action is forgiven at first: the same player is asked again.
+            valid = not getattr(self._env.state, "error_count", 0)
+            after, text = self._env.get_observation()
+            return text, [0.0] * self.seats, False, False, {"seat": after, "valid": valid}
+        rewards, about = self._env.close()
+        reward = [float((rewards or {}).get(i, 0.0)) for i in range(self.seats)]
+        offended = bool((about or {}).get(seat, {}).get("invalid_move", False))
+        won = [r > 0 if self.seats > 1 else r >= 1 for r in reward]
+        info = {"valid": not offended, "success": won, "offender": seat if offended else -1}
+        return "", reward, True, False, info
+
+
+class Gymnasium:
+    """An environment of Gymnasium, whose actions and observations are put into words."""
+
+    def __init__(self, name, actions=(), **options):
+        gymnasium = _package("gymnasium", f"gymnasium:{name}")
+        self._env = gymnasium.make(name, **options)
+        space = self._env.action_space
+        self._free = isinstance(space, gymnasium.spaces.Text)
+        if not self._free and not isinstance(space, gymnasium.spaces.Discrete):
+            raise ValueError(
+                f"gymnasium:{name} has actions {space}: expected Text or Discrete ones"
+            )
+        first = 0 if self._free else int(space.start)
+        number = 0 if self._free else int(space.n)
+        if actions and len(actions) != number:
+            raise ValueError(
+                f"gymnasium:{name} actions={list(actions)!r}: expected {number} words, one each"
+            )
+        words = actions or [str(first + i) for i in range(number)]
+        self._actions = {word.lower(): first + i for i, word in enumerate(words)}
+
+    def _text(self, observation):
+        if self._env.render_mode == "ansi":
+            observation = self._env.render()
+        return observation if isinstance(observation, str) else str(observation)
+
+    def reset(self, *, seed):
+        """Starts a new episode."""
+        self._last, _ = self._env.reset(seed=seed)
+        return self._text(self._last), {}
+
+    def step(self, action):
+        """Takes the action that the text names; one that names none leaves all as it is."""
+        if not self._free:
+            named = self._actions.get(action.strip().lower())
+            if named is None:
+                return self._text(self._last), 0.0, False, False, {"valid": False}
+            action = named
+        self._last, reward, terminated, truncated, about = self._env.step(action)
+        success = bool(about.get("success", about.get("is_success", False)))
+        told = {"success": success}
+        return self._text(self._last), float(reward), bool(terminated), bool(truncated), told
+
+    def close(self):
+        """Closes the environment."""
+        self._env.close()
+
+
+ADAPTERS = {"textarena": TextArena, "gymnasium": Gymnasium}
+
+
+def _package(package, source):
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise Missing(
+            f"{source} needs the package {package}, and {sys.executable} says: {error}; "
+            f"pip install {package} there, or name another interpreter (env.python)"
+        ) from None
+
+
+def make(source, options):
+    """The environment of a source, see above."""
+    place, colon, name = source.rpartition(":")
+    if not (place and name):
+        raise ValueError(f"environment {source!r}: expected textarena:ID, gymnasium:ID or module:f")
+    if place in ADAPTERS:
+        return ADAPTERS[place](name, **options)
+    if place.endswith(".py"):
+        if not os.path.exists(place):
+            raise Missing(f"environment {source!r}: no file {place} in {os.getcwd()}")
+        spec = importlib.util.spec_from_file_location(
+            "environment_" + re.sub(r"\W", "_", place), place
+        )
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        try:
+            module = importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            raise Missing(
+                f"environment {source!r}: {sys.executable} says {error}; run where the module is, "
+                "pip install it, or name its file: path/to/file.py:factory"
+            ) from None
+    if not hasattr(module, name):
+        raise Missing(f"environment {source!r}: {place} has no {name}")
+    return getattr(module, name)(**options)
+
+
+class Server:
+    """Answers requests with one environment."""
+
+    def __init__(self):
+        self.env = None
+        self.seats = 1
+
+    def answer(self, request):
+        """The answer to one request, checked: what is wrong here would be wrong much later."""
+        if request["op"] == "make":
+            self.env = make(request["source"], request["options"])
+            self.seats = int(getattr(self.env, "seats", 1))
+            has_success = bool(getattr(self.env, "has_success", False))
+            return {"seats": self.seats, "has_success": has_success}
+        if request["op"] == "reset":
+            random.seed(request["seed"])
+            if "numpy" in sys.modules:
+                sys.modules["numpy"].random.seed(request["seed"])
+            observation, info = self.env.reset(seed=request["seed"])
+            return {"observation": self._text(observation), "seat": self._seat(info)}
+        observation, reward, terminated, truncated, info = self.env.step(request["action"])
+        ended = bool(terminated) or bool(truncated)
+        return {
+            "observation": self._text(observation),
+            "seat": 0 if ended else self._seat(info),
+            "reward": self._each("reward", reward, float),
+            "terminated": bool(terminated),
+            "truncated": bool(truncated),
+            "valid": bool(info.get("valid", True)),
+            "success": self._each("success", info.get("success", False), bool),
+            "offender": int(info.get("offender", -1)),
+        }
+
+    def _text(self, observation):
+        if not isinstance(observation, str):
+            raise TypeError(f"observation {observation!r:.200}: expected text")
+        return observation
+
+    def _seat(self, info):
+        seat = int(info.get("seat", 0))
+        if not 0 <= seat < self.seats:
+            raise ValueError(f"info['seat']={seat}: expected 0 to {self.seats - 1}")
+        return seat
+
+    def _each(self, name, given, kind):
+        """A number for each seat; one for all of them where only one was given for success."""
+        many = hasattr(given, "__len__")
+        if not many and (self.seats == 1 or kind is bool):
+            given = [given] * self.seats
+        elif not many or len(given) != self.seats:
+            raise ValueError(f"{name} {given!r:.200}: expected {self.seats}, one for each seat")
+        given = [kind(x) for x in given]
+        if not all(math.isfinite(x) for x in given):
+            raise ValueError(f"{name} {given!r}: expected finite numbers")
+        return given
+
+
+def _listen(source, requests):
+    """Puts requests into a queue. The end of the pipe is the end of the run, however it came."""
+    buffer = bytearray()
+    while True:
+        data = os.read(source, 1 << 16)
+        if not data:
+            break
+        buffer += data
+        message = unframe(buffer)
+        while message is not None:
+            requests.put(message)
+            message = unframe(buffer)
+    requests.put(None)
+    time.sleep(_GRACE)
+    # The environment is busy, and nobody is left to wait for it, nor for what it has started.
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def main():
+    """Serves until the other end of the pipe is closed."""
+    # What the environment prints or reads must not meet the messages.
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    # Modules are looked for where the run was started, not beside this file.
+    sys.path[0] = os.getcwd()
+    requests = queue.Queue()
+    threading.Thread(target=_listen, args=(source, requests), daemon=True).start()
+    server = Server()
+    while True:
+        request = requests.get()
+        if request is None:
+            break
+        try:
+            answer = server.answer(request)
+        except Missing as error:
+            answer = {"error": str(error)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        data = frame(answer)
+        while data:
+            data = data[os.write(sink, data) :]
+    close = getattr(server.env, "close", None)
+    if close is not None:
+        close()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

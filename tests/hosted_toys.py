@@ -1,0 +1,134 @@
+"""Environments for tests of host rollouts: they need the standard library only."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+
+
+class Sum:
+    """Says a digit each turn, a reply's length is the reward; ends after as many turns as drawn."""
+
+    has_success = True
+
+    def __init__(self, turns=3):
+        self.turns = turns
+
+    def reset(self, *, seed):
+        self.drawn = random.Random(seed)
+        self.left = 1 + self.drawn.randrange(self.turns)
+        return self._say(), {}
+
+    def _say(self):
+        return f"{self.left} {self.drawn.randrange(10)}"
+
+    def step(self, action):
+        self.left -= 1
+        done = self.left == 0
+        reward = len(action.encode()) / 4
+        info = {"valid": len(action) > 1, "success": done and reward > 0.5}
+        return self._say(), reward, done, False, info
+
+
+class Trouble(Sum):
+    """As `Sum`; the episode of some tasks goes wrong in its second turn, if there is one.
+
+    modulus: tasks whose seed is 0 modulo it. once: a path; the first such episode leaves a file
+    there, and those after go well. marks: a directory in which each process leaves its id.
+    """
+
+    def __init__(self, how, modulus=2, once="", marks="", turns=3):
+        super().__init__(turns)
+        self.how, self.modulus, self.once = how, modulus, once
+        self.marks = marks
+        self._mark(os.getpid())
+
+    def _mark(self, number):
+        if self.marks:
+            open(os.path.join(self.marks, str(number)), "w").close()
+
+    def reset(self, *, seed):
+        said = super().reset(seed=seed)
+        self.wrong = seed % self.modulus == 0
+        self.turn = 0
+        if self.wrong and self.how != "stall":
+            self.left = max(self.left, 2)
+        return said
+
+    def step(self, action):
+        self.turn += 1
+        if self.wrong and self.turn == 2 and not (self.once and os.path.exists(self.once)):
+            if self.once:
+                open(self.once, "w").close()
+            self.go_wrong()
+            if self.how == "nan":
+                return "", float("nan"), False, False, {}
+        return super().step(action)
+
+    def go_wrong(self):
+        if self.how == "raise":
+            raise KeyError("nothing there")
+        if self.how == "die":
+            print("about to die", file=sys.stderr, flush=True)
+            os._exit(7)
+        if self.how == "hang":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            self._mark(child.pid)
+            time.sleep(600)
+        if self.how == "garble":
+            for descriptor in range(3, 20):
+                try:
+                    os.write(descriptor, b"\xff\xff\xff\xff no frame")
+                except OSError:
+                    pass
+
+
+class Race:
+    """A game of two: whoever says more bytes in its turn gets ahead; three turns each, in turns.
+
+    Answers come after a while that depends on nothing that is seen.
+    """
+
+    seats = 2
+    has_success = True
+
+    def __init__(self, slow=0.0):
+        self.slow = slow
+
+    def reset(self, *, seed):
+        self.start = seed % 10
+        self.said = []
+        return f"0 {self.start}", {"seat": 0}
+
+    def step(self, action):
+        time.sleep(self.slow * random.SystemRandom().random())
+        self.said.append(len(action.encode()))
+        seat = len(self.said) % 2
+        if action.startswith("x"):
+            reward = [1.0, -1.0] if seat == 0 else [-1.0, 1.0]
+            return "", reward, True, False, {"valid": False, "offender": 1 - seat}
+        done = len(self.said) == 6
+        reward = [0.0, 0.0]
+        if done:
+            lead = sum(self.said[::2]) - sum(self.said[1::2])
+            reward = [float(lead > 0) - (lead < 0), float(lead < 0) - (lead > 0)]
+        won = [r > 0 for r in reward]
+        return f"{seat} {self.start}", reward, done, False, {"seat": seat, "success": won}
+
+
+class Echo:
+    """Answers what it was told, and tells of its process; for tests of the pipe."""
+
+    def reset(self, *, seed):
+        print("noise on stdout")
+        return f"{seed} {random.random()}", {}
+
+    def step(self, action):
+        if action == "modules":
+            return " ".join(sorted(sys.modules)), 0.0, False, False, {}
+        return action, 0.5, action == "end", action == "cut", {}
+
+
+def refuses(**options):
+    raise RuntimeError(f"does not start with {options}")

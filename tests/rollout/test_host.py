@@ -1,0 +1,283 @@
+"""Host rollouts: the same streams and rows, whoever answers when, and whatever goes wrong."""
+
+import functools
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+import envs
+from agentrl import policies, rollout
+from agentrl.evaluation import play
+from agentrl.policies import codec as codecs
+from agentrl.policies import decoder
+from agentrl.policies.codec import decode
+from agentrl.rollout.contexts import OBSERVED
+from agentrl.streams import turn_starts
+from envs.hosted import HostError
+
+TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
+GROUPS, MEMBERS, TURNS = 4, 2, 4
+SIZES = {
+    "num_groups": GROUPS,
+    "group_size": MEMBERS,
+    "max_turns": TURNS,
+    "max_new_tokens": 4,
+    "observation_tokens": 8,
+    "workers": 3,
+}
+
+
+def bound(name, *, policy=(), sizes=(), **options):
+    env, params = envs.make(f"{TOYS}:{name}", **options)
+    small = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
+    made = policies.transformer(env.view, **({"codec": "byte", **small} | dict(policy)))
+    return env, made, rollout.host(made, env, params, **(SIZES | dict(sizes)))
+
+
+@functools.cache
+def weights(critic="none"):
+    _, policy, made = bound("Sum", policy={"critic": critic})
+    return policy.init(jax.random.key(1))
+
+
+def collected(name, *, key=2, **options):
+    critic = dict(options.get("policy", ())).get("critic", "none")
+    _, policy, made = bound(name, **options)
+    try:
+        _, streams, rows, metrics = made.collect(weights(critic), None, jax.random.key(key))
+    finally:
+        made.close()
+    streams, rows, metrics = jax.tree.map(np.asarray, (streams, rows, metrics))
+    metrics = {k: v for k, v in metrics.items() if not k.startswith("time/")}
+    return policy, streams, rows, metrics
+
+
+@functools.cache
+def summed():
+    return collected("Sum")
+
+
+def said(policy, rows, stream, turn, span):
+    """Text of a piece of a turn, as it stands in the rows."""
+    here = (rows.turn == turn) & (rows.span == span) & (rows.stream == stream)[:, None]
+    own = here.any(axis=1) & (rows.loss_mask & (rows.turn == turn)).any(axis=1)
+    assert own.sum() == 1
+    return decode(policy.codec, rows.tokens[own][here[own]])
+
+
+def assert_same(a, b, streams=slice(None)):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(x[streams], y[streams])
+
+
+def test_streams_are_what_the_environment_says_of_what_was_replied():
+    """Played again in this process, with the replies that stand in the rows."""
+    policy, streams, rows, _ = summed()
+    assert streams.mask.shape == (GROUPS * MEMBERS, TURNS)
+    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), MEMBERS))
+    lengths = set()
+    for i in range(GROUPS * MEMBERS):
+        turns = int(streams.mask[i].sum())
+        lengths.add(turns)
+        # The environment draws the number of turns and then what it says, of its seed alone; the
+        # seed is not in the streams, but what is said first tells it well enough.
+        seen = [said(policy, rows, i, t, OBSERVED) for t in range(turns)]
+        assert [text.split()[0] for text in seen] == [str(k) for k in range(turns, 0, -1)]
+        for t in range(turns):
+            reply = decode(policy.codec, rows.tokens[own_tokens(rows, i, t)])
+            reply = reply.encode("utf-8", "replace").decode().strip()
+            assert streams.reward[i, t] == len(reply.encode()) / 4
+            # The environment wants more than one character, and nothing else.
+            assert streams.valid[i, t] == (len(reply) > 1)
+        assert streams.terminated[i].sum() == 1 and streams.terminated[i, turns - 1]
+        assert not streams.truncated[i].any()
+        # Group members share the environment's seed.
+        assert seen[0] == said(policy, rows, i - i % MEMBERS, 0, OBSERVED)
+    assert len(lengths) > 1
+
+
+def own_tokens(rows, stream, turn):
+    return rows.loss_mask & (rows.turn == turn) & (rows.stream == stream)[:, None]
+
+
+def test_the_learner_scores_what_was_sampled():
+    for options in (
+        {},
+        {"policy": {"top_k": 5, "temperature": 0.7}},
+        {"sizes": {"context": "whole", "history": None}},
+    ):
+        policy, streams, rows, metrics = collected("Sum", **options)
+        scored = jax.jit(policy.score)(weights(), rows)
+        mask = rows.loss_mask
+        assert mask.sum() == metrics["tokens"][0] > 20
+        np.testing.assert_allclose(scored.logp[mask], rows.behaviour_logp[mask], atol=1e-5)
+        # All turns of all streams, in the rows of their streams.
+        per_turn = np.zeros(streams.mask.shape, int)
+        np.add.at(per_turn, (np.broadcast_to(rows.stream[:, None], mask.shape)[mask],
+                             rows.turn[mask]), 1)  # fmt: skip
+        np.testing.assert_array_equal(per_turn, streams.cost)
+
+
+def test_the_same_key_gives_the_same_whoever_answers_when():
+    first = collected("Race", slow=0.0)[1:]
+    again = collected("Race", slow=0.01)[1:]
+    assert_same(first, again)
+    other = collected("Race", slow=0.0, key=3)[1:]
+    assert (first[1].tokens != other[1].tokens).any()
+
+
+def test_every_seat_is_a_stream():
+    _, streams, rows, metrics = collected("Race", sizes={"max_turns": 8})
+    count = GROUPS * MEMBERS
+    assert streams.mask.shape == (2 * count, 8)
+    np.testing.assert_array_equal(streams.role, np.tile([0, 1], count))
+    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), 4) * 2 + streams.role)
+    by_match = streams.mask.reshape(count, 2, -1)
+    assert by_match.sum(axis=1).max() == 1
+    np.testing.assert_array_equal(by_match[:, 0, ::2].sum(1), by_match[:, 0].sum(1))
+    total = streams.reward.reshape(count, 2, -1).sum(axis=(1, 2))
+    np.testing.assert_array_equal(total, 0)
+    ended = streams.terminated
+    np.testing.assert_array_equal(ended.sum(axis=1), 1)
+    assert not ended[~streams.mask].any() and not streams.reward[~streams.mask].any()
+    trained = rows.loss_mask.any(axis=1)
+    assert trained.sum() == streams.mask.sum()
+    assert metrics["win_rate/0/self"][1] == count
+
+
+def test_a_limit_of_turns_truncates():
+    _, streams, _, metrics = collected("Race", sizes={"max_turns": 2})
+    np.testing.assert_array_equal(streams.truncated.sum(axis=1), 1)
+    assert not streams.terminated.any() and metrics["draw_rate"][0] == 0
+
+
+def test_an_episode_whose_context_is_full_is_truncated():
+    _, streams, *_ = collected(
+        "Sum", sizes={"context": "whole", "history": None, "context_tokens": 16}, turns=9
+    )
+    cut = streams.truncated.any(axis=1)
+    assert cut.any() and not streams.terminated[cut].any()
+    # 4 + 4 tokens a turn: two turns fit, a third would not.
+    np.testing.assert_array_equal(streams.mask[cut].sum(axis=1), 2)
+
+
+TROUBLE = {"turns": 3, "modulus": 2}
+
+
+@functools.cache
+def untroubled():
+    return collected("Trouble", how="nothing", **TROUBLE)
+
+
+@pytest.mark.parametrize("how", ["raise", "die", "hang", "garble", "nan"])
+def test_a_failure_costs_its_episode_and_nothing_else(how):
+    _, whole, whole_rows, whole_metrics = untroubled()
+    sizes = {"retries": 0, "timeout_s": 1.0 if how == "hang" else 60.0}
+    _, streams, rows, metrics = collected("Trouble", how=how, sizes=sizes, **TROUBLE)
+    lost = ~streams.mask.any(axis=1)
+    assert 0 < lost.sum() < len(lost) and metrics["failed_episodes"][0] == lost.sum()
+    assert whole_metrics["failed_episodes"][0] == 0 and whole.mask.any(axis=1).all()
+    assert_same(streams, whole, ~lost)
+    of_lost = lost[rows.stream]
+    assert_same(rows, whole_rows, ~of_lost)
+    assert not rows.loss_mask[of_lost].any() and not streams.reward[lost].any()
+    # Means are of the episodes that were played.
+    assert metrics["episode_return"][1] == (~lost).sum()
+    np.testing.assert_allclose(metrics["episode_return"][0], streams.reward.sum(), rtol=1e-6)
+
+
+def test_an_episode_that_fails_once_is_played_again(tmp_path):
+    options = {"how": "die", "once": str(tmp_path / "once"), **TROUBLE}
+    _, streams, rows, metrics = collected("Trouble", sizes={"retries": 1}, **options)
+    assert (tmp_path / "once").exists()
+    assert metrics.pop("retried_episodes")[0] == 1
+    whole = untroubled()[1:]
+    whole[2].pop("retried_episodes", None)
+    assert_same((streams, rows, metrics), whole)
+
+
+def test_nothing_but_failures_stops_the_run():
+    with pytest.raises(HostError, match="all 8 episodes were lost; the last: seed .*KeyError"):
+        collected("Trouble", how="raise", modulus=1)
+
+
+def test_the_critic_reads_what_the_learner_reads():
+    policy, streams, rows, _ = collected(
+        "Sum",
+        policy={"critic": "shared"},
+        sizes={"max_turns": 2, "context": "whole", "history": None},
+        turns=6,
+    )
+    scored = jax.jit(policy.score)(weights("shared"), rows)
+    starts = np.asarray(turn_starts(rows))
+    stream = np.broadcast_to(rows.stream[:, None], starts.shape)[starts]
+    np.testing.assert_allclose(
+        scored.value[starts], streams.value[stream, rows.turn[starts]], atol=1e-5
+    )
+    # What followed the last turn of a truncated episode is read behind all the rest.
+    cut = streams.truncated.any(axis=1)
+    assert 0 < cut.sum() < len(cut) and not streams.bootstrap[~cut].any()
+    i = int(np.flatnonzero(cut)[0])
+    row = rows.tokens[i][rows.span[i] >= 0]
+    left = int(said(policy, rows, i, 0, OBSERVED).split()[0]) - 2
+    after = [codecs.render_text(policy.codec, f"{left} {digit}", 8) for digit in range(10)]
+    longer = np.stack([np.concatenate([row, text.tokens[: text.length]]) for text in after])
+    hidden = decoder.hidden(weights("shared"), policy.config, longer)[:, -1]
+    values = decoder.values(weights("shared"), policy.config, hidden)[:, 0]
+    assert np.abs(values - streams.bootstrap[i, 0]).min() < 1e-5
+
+
+def test_evaluation_plays_the_tasks_that_it_is_given():
+    env, policy, made = bound("Sum")
+    keys = play.task_keys(0, 5)
+    try:
+        streams, _ = made.play(weights(), keys, jax.random.key(0), True)
+        again, _ = made.play(weights(), keys, jax.random.key(9), True)
+    finally:
+        made.close()
+    # Greedy, and the environment's chance is of its seed.
+    assert_same(streams, again)
+    outcomes = play.of_streams(streams, made.roles)
+    assert outcomes.episode_return.shape == (5,) and (np.asarray(outcomes.length) > 0).all()
+
+
+def test_the_action_is_what_the_grammar_says():
+    """The whole reply is no action where the grammar wants tags: the environment hears nothing."""
+    _, streams, _, metrics = collected("Sum", policy={"grammar": "answer", "max_actions": 1})
+    assert not streams.reward.any() and not streams.well_formed.any()
+    assert metrics["invalid_format_rate"][0] == metrics["invalid_format_rate"][1] > 0
+
+
+def test_long_observations_keep_their_end():
+    codec = policies.transformer(envs.make(f"{TOYS}:Sum")[0].view, codec="byte").codec
+    text = codecs.render_text(codec, "0123456789", 8)
+    assert decode(codec, text.tokens[: text.length]) == "3456789" and text.cut
+    short = codecs.render_text(codec, "é\ud800", 8)
+    assert decode(codec, short.tokens[: short.length]) == "é?" and not short.cut
+    # No text can hold a control token.
+    assert (short.tokens[: short.length - 1] >= 3).all()
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"policy": {"codec": "word"}}, "whose text may be anything: use 'byte'"),
+        ({"policy": {"constrained": True}}, "legal commands are not known"),
+        ({"policy": {"grammar": "answer"}}, "set policy.max_actions=1"),
+        ({"sizes": {"workers": 0}}, "workers=0: expected at least 1"),
+        ({"sizes": {"timeout_s": 0.0}}, "timeout_s=0.0: expected more than 0"),
+        ({"sizes": {"observation_tokens": 1}}, "observation_tokens=1: expected at least 2"),
+        ({"sizes": {"context_tokens": 9}}, "one turn takes 12"),
+        ({"sizes": {"num_groups": 0}}, "num_groups=0"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(changes, message):
+    with pytest.raises(ValueError, match=message):
+        bound("Sum", **changes)
+
+
+def test_games_are_read_turn_by_turn():
+    with pytest.raises(ValueError, match="use context='window' and history=0"):
+        bound("Race", sizes={"context": "whole", "history": None})
