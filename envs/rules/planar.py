@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.rules.quadrotor import GRAVITY, MASS
-from envs.rules.vectors import Vector, along, dot, norm, scale, turned
+from envs.rules.vectors import Vector, along, dot, turned
 
 INERTIA = 0.0459
 ARM = 0.17
 ROTOR_THRUST = 2 * 8.54858e-6 * 838.0**2  # Newton, of one rotor at most.
-RATE, RATE_GAIN, TILT_GAIN = 8.0, 14.0, 8.0
+RATE, RATE_GAIN = 8.0, 14.0
 COMMANDS = ("thrust", "pitch rate")
 ROTORS = 2
 HOVER_THROTTLE = float(np.sqrt(MASS * GRAVITY / (2 * ROTOR_THRUST)))
@@ -75,12 +75,16 @@ def rotors_of(drone: Drone, command: Vector) -> Vector:
     return (thrust + turn, thrust - turn)
 
 
-def command_for(drone: Drone, thrust: Vector) -> Vector:
-    """The command by rates that brings the thrust a unit of mass to a vector, m/s^2."""
-    aim = scale(thrust, 1 / jnp.maximum(norm(thrust), 1e-3))
-    collective = jnp.maximum(dot(thrust, up(drone)), 0.0) * (MASS / ROTOR_THRUST) - 1
-    rate = dot(aim, _front(drone)) * (TILT_GAIN / RATE)
-    return (jnp.clip(collective, -1.0, 1.0), jnp.clip(rate, -1.0, 1.0))
+def lift(drone: Drone) -> jax.Array:
+    """Thrust a unit of mass, m/s^2."""
+    return sum(t * t for t in drone.throttle) * (ROTOR_THRUST / MASS)
+
+
+def command_for(drone: Drone, turn: Vector, thrust: jax.Array) -> Vector:
+    """The command for a change of the racket's normal, 1/s, and a thrust a unit of mass, m/s^2."""
+    collective = thrust * (MASS / ROTOR_THRUST) - 1
+    rate = dot(turn, _front(drone)) / RATE
+    return (jnp.clip(collective, -1.0, 0.8), jnp.clip(rate, -1.0, 1.0))
 
 
 def racket(drone: Drone, offset: Vector) -> tuple[jax.Array, Vector, jax.Array, jax.Array]:

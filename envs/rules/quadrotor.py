@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envs.rules.vectors import Vector, along, dot, norm, scale, turned
+from envs.rules.vectors import Vector, along, dot, scale, turned
 
 GRAVITY = 9.81
 MASS = 1.52
@@ -33,7 +33,7 @@ MOTOR_SECONDS = 0.0356
 # Of commands by rates: the rates that -1 and 1 stand for, rad/s, and the loop's gains, 1/s.
 RATE = (8.0, 8.0, 3.0)
 RATE_GAIN = (14.0, 14.0, 4.0)
-TILT_GAIN, YAW_GAIN = 8.0, 2.0
+YAW_GAIN = 2.0
 COMMANDS = ("thrust", "roll rate", "pitch rate", "yaw rate")
 ROTORS = 4
 # Rows: sum, torque about x, y, z, of the rotors' thrusts.
@@ -125,18 +125,21 @@ def rotors_of(drone: Drone, command: Vector) -> Vector:
     return tuple(_mixed(row * (2 / ROTOR_THRUST), wrench) - 1 for row in _UNMIX)
 
 
-def command_for(drone: Drone, thrust: Vector) -> Vector:
-    """The command by rates that brings the thrust a unit of mass to a vector in the world, m/s^2.
+def lift(drone: Drone) -> jax.Array:
+    """Thrust a unit of mass, m/s^2."""
+    return sum(t * t for t in drone.throttle) * (ROTOR_THRUST / MASS)
 
-    It turns the body's z-axis towards it, and the heading towards x.
+
+def command_for(drone: Drone, turn: Vector, thrust: jax.Array) -> Vector:
+    """The command by rates for a change of the racket's normal, a vector in the world, 1/s.
+
+    thrust: m/s^2 a unit of mass, along the normal. The heading is turned towards x.
     """
-    size = norm(thrust)
-    aim = scale(thrust, 1 / jnp.maximum(size, 1e-3))
-    across, aside = dot(aim, heading(drone)), dot(aim, _left(drone))
-    collective = jnp.maximum(dot(thrust, up(drone)), 0.0) * (2 * MASS / (ROTORS * ROTOR_THRUST)) - 1
-    rates = (-TILT_GAIN * aside, TILT_GAIN * across, -YAW_GAIN * heading(drone)[1])
-    rates = tuple(jnp.clip(r / m, -1.0, 1.0) for r, m in zip(rates, RATE, strict=True))
-    return (jnp.clip(collective, -1.0, 1.0), *rates)
+    collective = thrust * (2 * MASS / (ROTORS * ROTOR_THRUST)) - 1
+    front = heading(drone)
+    rates = (-dot(turn, _left(drone)), dot(turn, front), -YAW_GAIN * front[1])
+    rates = (jnp.clip(r / m, -1.0, 1.0) for r, m in zip(rates, RATE, strict=True))
+    return (jnp.clip(collective, -1.0, 0.8), *rates)
 
 
 def racket(drone: Drone, offset: Vector) -> tuple[jax.Array, Vector, jax.Array, jax.Array]:

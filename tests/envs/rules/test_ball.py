@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.rules import planar, quadrotor
 from envs.rules import ball as rules
+from envs.rules import planar, quadrotor
 from envs.rules.vectors import along, sub
 
 DATA = np.load(pathlib.Path(__file__).parents[2] / "data" / "drone_physics.npz")
@@ -88,7 +88,7 @@ def test_bounces_keep_momentum_and_lose_the_energy_of_restitution(body):
 
     def totals(ball, drone):
         inertia = np.atleast_1d(body.INERTIA)
-        moving = [rules.BALL_MASS * b + 1.52 * d for b, d in zip(ball.velocity, drone.velocity)]
+        moving = [rules.BALL_MASS * b + 1.52 * d for b, d in zip(ball.velocity, drone.velocity, strict=True)]
         energy = rules.BALL_MASS * sum(v * v for v in ball.velocity) / 2
         energy += 1.52 * sum(v * v for v in drone.velocity) / 2
         energy += sum(i * w * w for i, w in zip(inertia, drone.spin, strict=True)) / 2

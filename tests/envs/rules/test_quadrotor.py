@@ -165,7 +165,7 @@ def test_rates_are_reached_and_thrust_is_collective(body):
 @BODIES
 def test_no_rate_command_is_needed_for_hovering(body):
     drone = body.hovering(tuple(jnp.zeros(3 if body is quadrotor else 2)))
-    force = (*(jnp.float32(0) for _ in drone.position[1:]), jnp.float32(9.81))
-    rotors = body.rotors_of(drone, body.command_for(drone, force))
+    still = tuple(jnp.zeros(()) for _ in drone.position)
+    rotors = body.rotors_of(drone, body.command_for(drone, still, jnp.float32(9.81)))
     # HCSP's hovering command.
     np.testing.assert_allclose(rotors, 0.24194, atol=1e-4)
