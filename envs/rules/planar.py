@@ -40,6 +40,11 @@ def hovering(position: Vector) -> Drone:
     return Drone(position, (zero, zero), (zero,), (zero,), throttle)
 
 
+def tilted(drone: Drone, normal: Vector) -> Drone:
+    """A level drone with its racket's normal along a unit vector that points up."""
+    return drone._replace(attitude=(jnp.arctan2(normal[0], normal[1]),))
+
+
 def up(drone: Drone) -> Vector:
     """The racket's normal and the direction of thrust."""
     return (jnp.sin(drone.attitude[0]), jnp.cos(drone.attitude[0]))

@@ -67,6 +67,13 @@ def hovering(position: Vector) -> Drone:
     return Drone(position, rest, (one, zero, zero, zero), rest, (one * HOVER_THROTTLE,) * ROTORS)
 
 
+def tilted(drone: Drone, normal: Vector) -> Drone:
+    """A level drone with its racket's normal along a unit vector that points up."""
+    # The half-way rotation from e_z: w = 1 + n_z, axis e_z x n, normalised.
+    turn = (1 + normal[2], -normal[1], normal[0], jnp.zeros_like(normal[0]))
+    return drone._replace(attitude=scale(turn, jax.lax.rsqrt(dot(turn, turn))))
+
+
 def lag(dt: float) -> float:
     """Share of the way to its target that a motor goes in dt seconds."""
     return 1.0 - float(np.exp(-dt / MOTOR_SECONDS))

@@ -151,3 +151,16 @@ def scripted(body: ModuleType, sight: Sight, order: Order) -> Vector:
     turn = select(body.up(drone)[-1] > STEEPEST, turn, turning(body, drone, level))
     lift = jnp.where(ready, pushing(drone, hit) + GRAVITY, rest[-1])
     return body.command_for(drone, turn, lift / jnp.maximum(body.up(drone)[-1], 0.5))
+
+
+def features(body: ModuleType, sight: Sight, order: Order) -> list[jax.Array]:
+    """What a learnt controller sees of one drone and its order: 37 numbers, 19 in the plane.
+
+    The drone's own 23 (9), then the ball, its velocity, the order's place and target relative to
+    the drone, and how far below the order's apex and height it is.
+    """
+    drone, ball = sight.drone, sight.ball
+    here = drone.position
+    near = [x for place in (ball.position, order.place, order.target) for x in sub(place, here)]
+    own = body.own_features(drone)
+    return [*own, *near, *ball.velocity, order.apex - here[-1], order.height - here[-1]]

@@ -150,15 +150,15 @@ def orders(game: Game, match: Match, choice: jax.Array) -> Order:
     While a serve is to come, the server's choice number c is serve c (in turn) instead, as HCSP
     scripts it.
     """
-    order = _looked_up(choice, [roles for _ in range(2) for roles in game.roles])
-    serves = _looked_up(choice % len(game.serves), [game.serves] * choice.shape[0])
+    order = looked_up(choice, [roles for _ in range(2) for roles in game.roles])
+    serves = looked_up(choice % len(game.serves), [game.serves] * choice.shape[0])
     players = len(game.roles)
     number = np.arange(choice.shape[0]).reshape(-1, *[1] * (choice.ndim - 1))
     serving = (number == match.last * players) & ~match.served
     return jax.tree.map(lambda a, b: jnp.where(serving, a, b), serves, order)
 
 
-def _looked_up(choice: jax.Array, tables: list[tuple[Skill, ...]]) -> Order:
+def looked_up(choice: jax.Array, tables: list[tuple[Skill, ...]]) -> Order:
     """Entries `choice` [D, ...] of the drones' tables, by comparisons: no gather."""
     width = len(tables[0][0].place)
 

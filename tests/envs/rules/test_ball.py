@@ -88,7 +88,10 @@ def test_bounces_keep_momentum_and_lose_the_energy_of_restitution(body):
 
     def totals(ball, drone):
         inertia = np.atleast_1d(body.INERTIA)
-        moving = [rules.BALL_MASS * b + 1.52 * d for b, d in zip(ball.velocity, drone.velocity, strict=True)]
+        moving = [
+            rules.BALL_MASS * b + 1.52 * d
+            for b, d in zip(ball.velocity, drone.velocity, strict=True)
+        ]
         energy = rules.BALL_MASS * sum(v * v for v in ball.velocity) / 2
         energy += 1.52 * sum(v * v for v in drone.velocity) / 2
         energy += sum(i * w * w for i, w in zip(inertia, drone.spin, strict=True)) / 2
