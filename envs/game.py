@@ -143,8 +143,9 @@ class Game(Environment):
     ) -> tuple[jax.Array, GameState, jax.Array, jax.Array, dict[str, jax.Array]]:
         """One step without reset: (observation, state, reward, terminated, info).
 
-        action: i32[A], or i32[] for all alike; f32[A, num_actions] where actions are continuous. A game that has ended absorbs: same state, rewards
-        0. info: `valid`, `success` bool[A], `offender` i32[], `discount`.
+        action: i32[A], or i32[] for all alike; f32[A, num_actions] where actions are continuous.
+        A game that has ended absorbs: same state, rewards 0.
+        info: `valid`, `success` bool[A], `offender` i32[], `discount`.
         """
         action = jnp.broadcast_to(action, (self.num_agents, *self.action_shape))
         ended = ~self.is_running(state, params)

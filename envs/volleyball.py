@@ -50,8 +50,11 @@ class VolleyballParams(GameParams):
 
 @dataclasses.dataclass(frozen=True)
 class _Volleyball(SimultaneousGame):
-    """What both share. actions: "skills" (agents are the two teams, a step lasts to the next event)
-    or "rates" or "rotors" (agents are the drones, a step is one control step of 0.02 s)."""
+    """What both share.
+
+    actions: "skills" (agents are the two teams, a step lasts to the next event) or "rates" or
+    "rotors" (agents are the drones, a step is one control step of 0.02 s).
+    """
 
     actions: str = "skills"
 
@@ -371,9 +374,9 @@ class PlanarVolleyball(_Volleyball):
     """`Volleyball` one against one in a vertical plane: the fast test of everything.
 
     Drones with two rotors and one angle on a court of 6 m with a net of 1.5 m. Skills: home, hit
-    short, hit deep, front. Commands: thrust and pitch rate, or the two rotors. Observation (skills):
-    both drones, 7 numbers each (position, up, velocity, spin), ball 4, one-hot flags 8: 26 numbers.
-    All else as there. Ours.
+    short, hit deep, front. Commands: thrust and pitch rate, or the two rotors. Observation
+    (skills): both drones, 7 numbers each (position, up, velocity, spin), ball 4, one-hot flags 8:
+    26 numbers. All else as there. Ours.
     """
 
     body: ClassVar[ModuleType] = planar

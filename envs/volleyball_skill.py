@@ -23,9 +23,11 @@ from envs.rules.volleyball_flight import Order, Sight
 
 @struct.dataclass
 class SkillState(EnvState):
-    """sight, order: `envs.rules.volleyball_flight`. held: i32[], steps at the place. struck, fallen:
-    bool[], the ball was hit; the drone or the ball came down, or the drone went astray. miss: f32[],
-    m, how far from the target the ball that was hit comes down at its height."""
+    """sight, order: `envs.rules.volleyball_flight`. held: i32[], steps at the place.
+
+    struck, fallen: bool[], the ball was hit; the drone or the ball came down, or the drone went
+    astray. miss: f32[], m, how far from the target the ball comes down at its height.
+    """
 
     sight: Sight
     order: Order
@@ -38,7 +40,9 @@ class SkillState(EnvState):
 @struct.dataclass
 class SkillParams(EnvParams):
     """hold: control steps (0.02 s) to stay within `near` m of the place. within: m, of a hit.
-    spread: m, how far from the usual place drone and ball start. farthest: m, from the place."""
+
+    spread: m, how far from the usual place drone and ball start. farthest: m, from the place.
+    """
 
     max_steps_in_episode: int = 200
     hold: int = 25
@@ -62,7 +66,7 @@ class VolleyballSkill(Environment):
 
     Observation: `volleyball_flight.features`, f32[37], or f32[19] in the plane. Actions: f32[4] or
     f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each.
-    Reward, goto: each step -0.02 (1 - 1 / (1 + (1.2 m / error)^-2)), 1 for holding, -1 for falling
+    Reward, goto: each step -0.02 e / (1 + e) with e = (1.2 error)^2, 1 for holding, -1 for falling
     below 0.3 m or straying 4 m. hit: 0.01 / (1 + (distance of ball and drone)^2) each step; when it
     is hit, which ends the episode, 0.5 + 1 / (1 + miss^2); -1 when drone or ball come down. Limit 4
     s. Success: held; or hit to within 0.75 m of the target over the net where that is between.
@@ -136,7 +140,6 @@ class VolleyballSkill(Environment):
         falling = -3.5 + 1.5 * (draw[6, 1] - seconds)
         arriving = (*(scale(draw[7, : dims - 1], 2.5)), falling)
         ball = balls.after(Ball(point, arriving), -seconds)
-        # The free fall of a serve is a ball at rest: too high otherwise, it is let fall later.
         return SkillState(
             time=jnp.zeros((), jnp.int32),
             sight=Sight(drone, ball, jnp.ones((), bool)),

@@ -50,8 +50,8 @@ class Court(NamedTuple):
 class Match(NamedTuple):
     """drones: their components [D, ...], each in its team's frame. ball: in that of team 0.
 
-    touched: bool[D], in this possession. rest: i32[D], control steps since the drone's last contact.
-    last: i32, the team that touched the ball last, or has the serve. served: bool, and has done so.
+    touched: bool[D], in this possession. rest: i32[D], control steps since its last contact. last:
+    i32, the team that touched the ball last, or has the serve. served: bool, and has done so.
     lost: bool[2], which ends the match. hit: bool[D], crossed: bool, what happened in the last
     control step. hits, ticks: i32, touches and control steps so far.
     """

@@ -17,9 +17,9 @@ from envs.rules.vectors import Vector, along, dot, norm, scale, select, sub
 
 # Of going to a place: 1/s^2, 1/s, and the greatest distance and accelerations asked for.
 PLACE_GAIN, SPEED_GAIN, FARTHEST, AROUND, UPWARDS, DOWNWARDS = 4.0, 3.2, 2.0, 7.0, 5.0, 6.0
-TILT_GAIN = 6.5  # 1/s
+TILT_GAIN = 4.5  # 1/s
 # So long before a hit its place is let go, and only the normal or the speed is aimed at.
-AIM_SECONDS, PUSH_SECONDS = 0.4, 0.05
+AIM_SECONDS, PUSH_SECONDS = 0.5, 0.05
 # The least time in which a hit is planned: closer to it the plan is not sharpened any more.
 LEAST_SECONDS = 0.03
 # Below this height of its normal a drone rights itself first.

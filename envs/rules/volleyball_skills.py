@@ -38,7 +38,7 @@ class Game(NamedTuple):
     """Who plays on what. roles: the skills of each drone of a team.
 
     serves: skills of the first drone while its serve is to come, one for each of its choices, in
-    turn. server: where it starts; drop: where the ball starts. spread: of the ball's start aside.
+    turn. server: where it starts; drop: where the ball starts.
     """
 
     court: Court
@@ -60,16 +60,16 @@ def _single(name: str, target: tuple[float, ...], place: tuple[float, ...]) -> S
 _HOME = (1.8, 0.0, 1.1)
 _ONE = (
     Skill("home", _HOME),
-    _single("hit left", (-2.0, 0.7, 0.3), _HOME),
-    _single("hit right", (-2.0, -0.7, 0.3), _HOME),
-    _single("hit short", (-1.2, 0.0, 0.3), _HOME),
+    _single("hit left", (-1.9, 0.5, 0.3), _HOME),
+    _single("hit right", (-1.9, -0.5, 0.3), _HOME),
+    _single("hit short", (-1.3, 0.0, 0.3), _HOME),
 )
 
 _PLANE_HOME = (1.8, 0.8)
 _PLANE = (
     Skill("home", _PLANE_HOME),
-    Skill("hit short", _PLANE_HOME, (-1.1, 0.3), 2.9, 1.4, 0.5),
-    Skill("hit deep", _PLANE_HOME, (-2.3, 0.3), 2.9, 1.4, 0.5),
+    Skill("hit short", _PLANE_HOME, (-1.3, 0.3), 2.9, 1.4, 0.5),
+    Skill("hit deep", _PLANE_HOME, (-2.1, 0.3), 2.9, 1.4, 0.5),
     Skill("front", (0.8, 1.3)),
 )
 
