@@ -57,7 +57,7 @@ class VolleyballSkill(Environment):
     """One drone of `teams` "plane", "1v1" or "3v3" at a `skill`: "goto" or "hit".
 
     An order is one of the skills of the roles of that game (`envs.rules.volleyball_skills`), its
-    target moved a little. goto: from anywhere near to the order's place, staying there. hit: the
+    target moved a little; `only` names one of them ("set"). goto: from anywhere near to the order's place, staying there. hit: the
     ball comes in over a point near the place; the drone is to hit it at the order's height so that
     it comes down at the target. Frames are the team's own.
 
@@ -77,6 +77,7 @@ class VolleyballSkill(Environment):
     skill: str = "hit"
     teams: str = "1v1"
     actions: str = "rates"
+    only: str = ""
 
     continuous: ClassVar[bool] = True
     costly_reset: ClassVar[bool] = False
@@ -89,6 +90,17 @@ class VolleyballSkill(Environment):
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected {', '.join(known)}")
+        if not self._known:
+            names = [s.name for s in dataclasses.replace(self, only="")._known]
+            raise ValueError(f"only={self.only!r}: expected '' or one of {', '.join(names)}")
+
+    @property
+    def _known(self) -> tuple[skills.Skill, ...]:
+        """The skills that orders are of."""
+        game = skills.GAMES[self.teams]
+        known = [s for role in (*game.roles, game.serves) for s in role]
+        known = [s for s in known if s.target is not None or self.skill == "goto"]
+        return tuple(s for s in known if self.only in ("", s.name))
 
     @property
     def body(self) -> ModuleType:
@@ -114,10 +126,9 @@ class VolleyballSkill(Environment):
 
     def initial(self, key: jax.Array, params: SkillParams) -> SkillState:
         """A skill, a drone near its place, and a ball on its way."""
-        game, dims = skills.GAMES[self.teams], len(skills.GAMES[self.teams].server)
+        dims = len(skills.GAMES[self.teams].server)
         choice_key, key = jax.random.split(key)
-        known = [s for role in (*game.roles, game.serves) for s in role]
-        known = tuple(s for s in known if s.target is not None or self.skill == "goto")
+        known = self._known
         choice = jax.random.randint(choice_key, (1,), 0, len(known))
         order = jax.tree.map(lambda x: x[0], skills.looked_up(choice, [known]))
         order = order._replace(hit=jnp.full((), self.skill == "hit"))

@@ -3,7 +3,7 @@
 envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
 of the decoder. conversation: turns/s collected and learnt from, and where the time goes. learning:
 PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the estimators.
-volleyball: control steps/s of drones by layout.
+volleyball: control steps/s of drones by layout, and what the scripted players achieve.
 Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
 in this process; one that is not installed is skipped with a line that says so. --quick is for
 seeing that everything runs: its numbers are rough.
@@ -112,7 +112,9 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         result = startup.run(cold=cold, warm=warm)
         return result, startup.report(result)
     if suite == "volleyball":
-        result = volleyball.run(plan, batches=(64,) if quick else (1024,))
+        result = volleyball.run(
+            plan, batches=(64,) if quick else (1024,), episodes=100 if quick else 1000
+        )
         return result, volleyball.report(result)
     num_streams, turns = (512, 16) if quick else (4096, 64)
     result = credit.run(plan, num_streams=num_streams, turns=turns)

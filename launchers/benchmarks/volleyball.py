@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 
 import envs
+from agentrl.evaluation.statistics import wilson
 from envs.rules import volleyball as rules
+from envs.rules.volleyball_skills import GAMES
 from launchers.benchmarks import drone_structs
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, carried, interleave
@@ -108,10 +110,83 @@ def contender(layout: str, teams: str, batch: int, length: int = LENGTH) -> Read
 LAYOUTS = ("components", "vmap", "structs")
 
 
+def rally(env: Any, params: Any, episodes: int) -> dict[str, Any]:
+    """Matches of the scripted planner over the scripted controllers: touches, seconds, crossings."""
+
+    def play(key):
+        def step(carry, _):
+            state, crossings = carry
+            _, state, _, _, info = env.step_env(key, state, env.expert(state, params), params)
+            return (state, crossings + info["crossed"]), None
+
+        start = (env.initial(key, params), jnp.zeros((), jnp.int32))
+        (state, crossings), _ = jax.lax.scan(
+            step, start, length=env.default_params.max_steps_in_episode
+        )
+        match = state.match
+        return match.hits, crossings, match.ticks * rules.STEP_SECONDS, match.over
+
+    keys = jax.random.split(jax.random.key(0), episodes)
+    hits, crossings, seconds, over = jax.jit(jax.vmap(play))(keys)
+    return {
+        "hits": float(jnp.mean(hits)),
+        "crossings": float(jnp.mean(crossings)),
+        "seconds": float(jnp.mean(seconds)),
+        "at_the_limit": float(jnp.mean(~over)),
+    }
+
+
+def success(teams: str, skill: str, only: str, episodes: int) -> dict[str, Any]:
+    """How often the scripted controller has success at a skill, with Wilson's interval of 95 %."""
+    env, params = envs.make("VolleyballSkill-v1", teams=teams, skill=skill, only=only)
+
+    def play(key):
+        def step(state, _):
+            _, state, _, _, _ = env.step_env(key, state, env.expert(state, params), params)
+            return state, None
+
+        length = env.default_params.max_steps_in_episode
+        state, _ = jax.lax.scan(step, env.initial(key, params), length=length)
+        return env.is_success(state, params), state.struck, state.miss
+
+    keys = jax.random.split(jax.random.key(0), episodes)
+    won, struck, miss = jax.jit(jax.vmap(play))(keys)
+    wins = int(jnp.sum(won))
+    interval = wilson(wins, episodes)
+    row = {"game": teams, "skill": f"{skill}: {only}", "episodes": episodes}
+    row |= {"success": wins / episodes, "low": float(interval[0]), "high": float(interval[1])}
+    if skill == "hit":
+        row["struck"] = float(jnp.mean(struck))
+        row["median_miss"] = float(jnp.nanmedian(jnp.where(struck, miss, jnp.nan)))
+    return row
+
+
+def experts(games: Sequence[str], episodes: int) -> dict[str, Any]:
+    """What the scripted players achieve: {"rallies", "skills"}."""
+    rallies, rows = [], []
+    for game in games:
+        planar = game == "plane"
+        options = {} if planar else {"teams": game}
+        env, params = envs.make("PlanarVolleyball-v1" if planar else "Volleyball-v1", **options)
+        rallies.append({"game": game, "episodes": episodes, **rally(env, params, episodes)})
+        known_game = GAMES[game]
+        known = {s.name: s for role in (*known_game.roles, known_game.serves) for s in role}
+        for name, entry in known.items():
+            kind = "goto" if entry.target is None else "hit"
+            rows.append(success(game, kind, name, episodes))
+    return {"rallies": rallies, "skills": rows}
+
+
 def run(
-    plan: Plan, *, batches: Sequence[int], teams: Sequence[str] = ("1v1", "3v3"), length=LENGTH
+    plan: Plan,
+    *,
+    batches: Sequence[int],
+    teams: Sequence[str] = ("1v1", "3v3"),
+    games: Sequence[str] = tuple(GAMES),
+    length: int = LENGTH,
+    episodes: int = 1000,
 ) -> dict[str, Any]:
-    """Measures: {"rows", "length"}."""
+    """Measures: {"rows", "length"} and what the scripted players achieve."""
     rows = []
     for batch in batches:
         for game in teams:
@@ -122,7 +197,7 @@ def run(
                 row["range"] = spread(row["rate_low"], row["rate_high"])
                 row["ratio_to_structs"] = timing.rate / timings[-1].rate
                 rows.append(row)
-    return {"rows": rows, "length": length}
+    return {"rows": rows, "length": length, **experts(games, episodes)}
 
 
 COLUMNS = (
@@ -137,7 +212,33 @@ COLUMNS = (
 )
 
 
+RALLIES = (
+    ("game", ""),
+    ("episodes", ","),
+    ("hits", ".2f"),
+    ("crossings", ".2f"),
+    ("seconds", ".1f"),
+    ("at_the_limit", ".2f"),
+)
+SUCCESS = (
+    ("skill", ""),
+    ("game", ""),
+    ("episodes", ","),
+    ("success", ".3f"),
+    ("low", ".3f"),
+    ("high", ".3f"),
+    ("struck", ".3f"),
+    ("median_miss", ".2f"),
+)
+
+
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """The tables."""
     title = f"Matches' control steps/s (rate) with a 64-64 policy, {result['length']} steps a call"
-    return table(title, COLUMNS, result["rows"])
+    return "\n\n".join(
+        (
+            table(title, COLUMNS, result["rows"]),
+            table("Rallies of the scripted planner, limit 15 s", RALLIES, result["rallies"]),
+            table("Scripted skills, success with 95 % intervals", SUCCESS, result["skills"]),
+        )
+    )

@@ -49,7 +49,13 @@ def test_structs_and_components_are_the_same_physics_and_rules():
 
 def test_the_suite_runs_all_layouts():
     plan = timing.Plan(rounds=2, sample_seconds=0.0)
-    result = volleyball.run(plan, batches=(4,), teams=("1v1",), length=8)
+    result = volleyball.run(
+        plan, batches=(4,), teams=("1v1",), games=("plane",), length=8, episodes=8
+    )
     assert [row["name"] for row in result["rows"]] == list(volleyball.LAYOUTS)
     assert all(row["work"] == 32 and row["rate"] > 0 for row in result["rows"])
+    (rally,) = result["rallies"]
+    assert rally["hits"] > 2 and rally["crossings"] > 1
+    for row in result["skills"]:
+        assert row["low"] <= row["success"] <= row["high"]
     assert "structs" in volleyball.report(result) and "volleyball" in benchmark.SUITES
