@@ -57,9 +57,9 @@ class VolleyballSkill(Environment):
     """One drone of `teams` "plane", "1v1" or "3v3" at a `skill`: "goto" or "hit".
 
     An order is one of the skills of the roles of that game (`envs.rules.volleyball_skills`), its
-    target moved a little; `only` names one of them ("set"). goto: from anywhere near to the order's place, staying there. hit: the
-    ball comes in over a point near the place; the drone is to hit it at the order's height so that
-    it comes down at the target. Frames are the team's own.
+    target moved a little; `only` names one of them ("set"). goto: from anywhere near to the order's
+    place, staying there. hit: the ball comes in over a point near the place; the drone is to hit it
+    at the order's height so that it comes down at the target. Frames are the team's own.
 
     Starts are drawn around what planners hand over: places within `spread` of the usual, speeds,
     tilts and spins of a drone on its way. `handed_over` makes a start of a match.

@@ -180,6 +180,11 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             f"{config.policy.name!r}: rollout 'conversation' is for language policies "
             f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
+    if env.continuous:
+        raise ValueError(
+            f"{config.env.name} with these options has continuous actions, and policies choose "
+            "among numbered ones: for Volleyball and PlanarVolleyball use config.env.actions='skills'"
+        )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} with {config.env.name}, which has "

@@ -68,8 +68,8 @@ _ONE = (
 _PLANE_HOME = (1.8, 0.8)
 _PLANE = (
     Skill("home", _PLANE_HOME),
-    Skill("hit short", _PLANE_HOME, (-1.3, 0.3), 2.9, 1.4, 0.5),
-    Skill("hit deep", _PLANE_HOME, (-2.1, 0.3), 2.9, 1.4, 0.5),
+    Skill("hit short", _PLANE_HOME, (-1.2, 0.3), 2.9, 1.4, 0.5),
+    Skill("hit deep", _PLANE_HOME, (-1.8, 0.3), 2.9, 1.4, 0.5),
     Skill("front", (0.8, 1.3)),
 )
 
@@ -100,7 +100,7 @@ _SERVES = tuple(
 )
 
 GAMES: dict[str, Game] = {
-    "plane": Game(Court(3.0, 3.0, 1.5), (_PLANE,), _PLANE[1:3], _PLANE_HOME, (1.8, 3.0)),
+    "plane": Game(Court(3.0, 3.0, 1.5), (_PLANE,), _PLANE[1:3], _PLANE_HOME, (1.8, 3.4)),
     "1v1": Game(Court(3.0, 1.5, 2.43), (_ONE,), _ONE[1:], _HOME, (1.8, 0.0, 3.4)),
     "3v3": Game(
         Court(6.0, 3.0, 2.43),

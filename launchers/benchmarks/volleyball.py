@@ -111,7 +111,7 @@ LAYOUTS = ("components", "vmap", "structs")
 
 
 def rally(env: Any, params: Any, episodes: int) -> dict[str, Any]:
-    """Matches of the scripted planner over the scripted controllers: touches, seconds, crossings."""
+    """Matches of the scripted planner and controllers: touches, crossings, seconds."""
 
     def play(key):
         def step(carry, _):

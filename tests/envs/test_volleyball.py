@@ -248,6 +248,41 @@ def test_scripted_planner_beats_who_stays_at_home():
     assert float((reward[:, 0] > 0).mean()) > 0.95
 
 
+def test_a_match_hands_over_to_a_skill():
+    """The receiver's start after a serve: its own drone and order, the ball in its frame."""
+    env, params, step = made("PlanarVolleyball-v1")
+    state = env.initial(KEY, params)
+    _, state, *_ = step(KEY, state, env.expert(state, params), params)
+    receiver = 1 - int(state.match.last)
+    order = env.orders(state.match, jnp.array([2, 2]))
+    drill, drill_params = envs.make("VolleyballSkill-v1", teams="plane")
+    handed = drill.handed_over(state.match, order, receiver)
+    sign = 1 if receiver == 0 else -1
+    assert float(handed.sight.ball.position[0]) == sign * float(state.match.ball.position[0])
+    assert float(handed.sight.ball.velocity[0]) > 0 and bool(handed.order.hit)
+    drawn = drill.initial(KEY, drill_params)
+    for one, two in zip(jax.tree.leaves(handed), jax.tree.leaves(drawn), strict=True):
+        assert (one.shape, one.dtype) == (two.shape, two.dtype)
+    assert drill.observe(handed, drill_params).shape == drill.observation_shape
+
+
+def test_scripted_skills_in_the_plane():
+    """Going to a place succeeds; what is struck at all goes where it should."""
+    for skill in ("goto", "hit"):
+        drill, params = envs.make("VolleyballSkill-v1", teams="plane", skill=skill)
+
+        def play(key, drill=drill, params=params):
+            def step(state, _):
+                _, state, *_ = drill.step_env(key, state, drill.expert(state, params), params)
+                return state, None
+
+            state, _ = jax.lax.scan(step, drill.initial(key, params), length=200)
+            return drill.is_success(state, params), state.struck
+
+        won, struck = jax.jit(jax.vmap(play))(jax.random.split(KEY, 64))
+        assert float(won.mean()) > 0.95 if skill == "goto" else won.sum() > 0.8 * struck.sum() > 10
+
+
 def test_options_out_of_range():
     with pytest.raises(ValueError, match="teams='2v2'"):
         envs.make("Volleyball-v1", teams="2v2")
@@ -255,3 +290,5 @@ def test_options_out_of_range():
         envs.make("PlanarVolleyball-v1", actions="thrust")
     with pytest.raises(ValueError, match="skill='serve'"):
         envs.make("VolleyballSkill-v1", skill="serve")
+    with pytest.raises(ValueError, match="only='smash'.*set, "):
+        envs.make("VolleyballSkill-v1", teams="3v3", only="smash")
