@@ -45,7 +45,7 @@ class VolleyballParams(GameParams):
     max_seconds: float = 15.0
     longest_decision: int = 75
     touch_reward: float = 0.0
-    noise: float = 0.1
+    noise: float = 0.05
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,11 +65,11 @@ _ONE = (
     _single("hit short", (-1.3, 0.0, 0.3), _HOME),
 )
 
-_PLANE_HOME = (1.8, 0.8)
+_PLANE_HOME = (1.6, 0.8)
 _PLANE = (
     Skill("home", _PLANE_HOME),
-    Skill("hit short", _PLANE_HOME, (-1.2, 0.3), 2.9, 1.4, 0.5),
-    Skill("hit deep", _PLANE_HOME, (-1.8, 0.3), 2.9, 1.4, 0.5),
+    Skill("hit short", _PLANE_HOME, (-1.4, 0.3), 2.9, 1.4, 0.5),
+    Skill("hit deep", _PLANE_HOME, (-1.9, 0.3), 2.9, 1.4, 0.5),
     Skill("front", (0.8, 1.3)),
 )
 
@@ -100,7 +100,7 @@ _SERVES = tuple(
 )
 
 GAMES: dict[str, Game] = {
-    "plane": Game(Court(3.0, 3.0, 1.5), (_PLANE,), _PLANE[1:3], _PLANE_HOME, (1.8, 3.4)),
+    "plane": Game(Court(3.0, 3.0, 1.5), (_PLANE,), _PLANE[1:3], _PLANE_HOME, (1.6, 3.4)),
     "1v1": Game(Court(3.0, 1.5, 2.43), (_ONE,), _ONE[1:], _HOME, (1.8, 0.0, 3.4)),
     "3v3": Game(
         Court(6.0, 3.0, 2.43),
