@@ -55,6 +55,8 @@ class Environment:
     * optionally `legal(state, params) -> bool[num_actions]` (default: everything),
       `rejected(state, params) -> state` (what an illegal action changes; default: nothing),
       `expert(state, params) -> action`, `render(state, params) -> str` on the host;
+    * where actions are `continuous`, one word a component as `action_names`; an action is then
+      f32[num_actions], clipped to [-1, 1] by the environment and legal where it is finite;
     * for text, `wordings`: a module with one function a wording, (env) -> `envs.text.View`.
 
     wording: how the environment puts itself into words, for `describe` and `commands`; arrays do
@@ -68,6 +70,8 @@ class Environment:
     num_codes: ClassVar[int | None] = None
     # Whether `is_success` says anything; metrics leave success out where it does not.
     has_success: ClassVar[bool] = True
+    # Actions are f32[num_actions] in [-1, 1] instead of numbers of actions: see `action_shape`.
+    continuous: ClassVar[bool] = False
     # Drawing a task costs much more than a step: rollouts draw tasks ahead and share them out.
     costly_reset: ClassVar[bool] = True
 
@@ -88,8 +92,13 @@ class Environment:
 
     @property
     def num_actions(self) -> int:
-        """Number of discrete actions."""
+        """Number of discrete actions, or of components of a continuous one."""
         return len(self.action_names)
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Shape of one agent's action: () for a number, i32; (num_actions,) if continuous, f32."""
+        return (self.num_actions,) if self.continuous else ()
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
@@ -131,6 +140,8 @@ class Environment:
 
     def is_legal(self, state: EnvState, action: jax.Array, params: EnvParams) -> jax.Array:
         """Whether one action is legal, bool[]. To be overridden where actions have free text."""
+        if self.continuous:
+            return jnp.all(jnp.isfinite(action))
         # A comparison with every action instead of an index: no gather under vmap.
         chosen = jnp.arange(self.num_actions) == action
         return jnp.any(chosen & self.legal(state, params))
@@ -259,9 +270,11 @@ class Environment:
     # gymnax's spaces and older names, for code written against gymnax.
 
     def action_space(self, params: EnvParams | None = None) -> Any:
-        """gymnax `Discrete(num_actions)`."""
+        """gymnax `Discrete(num_actions)`, or `Box` of continuous actions."""
         from gymnax.environments import spaces  # slow to import, and only foreign code needs it
 
+        if self.continuous:
+            return spaces.Box(-1.0, 1.0, self.action_shape, jnp.float32)
         return spaces.Discrete(self.num_actions)
 
     def observation_space(self, params: EnvParams | None = None) -> Any:

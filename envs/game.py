@@ -147,10 +147,11 @@ class Game(Environment):
     ) -> tuple[jax.Array, GameState, jax.Array, jax.Array, dict[str, jax.Array]]:
         """One step without reset: (observation, state, reward, terminated, info).
 
-        action: i32[A], or i32[] for all alike. A game that has ended absorbs: same state, rewards
-        0. info: `valid`, `success` bool[A], `offender` i32[], `discount`.
+        action: i32[A], or i32[] for all alike; f32[A, num_actions] where actions are continuous.
+        A game that has ended absorbs: same state, rewards 0.
+        info: `valid`, `success` bool[A], `offender` i32[], `discount`.
         """
-        action = jnp.broadcast_to(action, (self.num_agents,))
+        action = jnp.broadcast_to(action, (self.num_agents, *self.action_shape))
         ended = ~self.is_running(state, params)
         following, reward, valid = self.play(key, state, action, params)
         following = following.replace(time=state.time + 1)
@@ -216,8 +217,10 @@ class SimultaneousGame(Game):
 
     * `acting(state, params) -> bool[A]`, unless all act until the end;
     * `legal_actions(state, params) -> bool[A, num_actions]`;
-    * `transition(key, state, action, params) -> (state, reward f32[A])`, action i32[A], all legal;
-    * `idle`: the action that stands for an illegal one, and for that of who does not act;
+    * `transition(key, state, action, params) -> (state, reward f32[A])`, action i32[A], all legal
+      (where `continuous`, f32[A, num_actions]);
+    * `idle`: the action, or every component, that stands for an illegal one, and for that of who
+      does not act;
     * `expert(state, params) -> i32[A]`.
 
     An illegal action costs `params.illegal_reward` (default of these games: 0) and ends nothing.
@@ -233,12 +236,14 @@ class SimultaneousGame(Game):
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:
         """All moves at once."""
-        legal = self.legal_actions(state, params)
-        chosen = jnp.arange(self.num_actions) == action[:, None]
-        valid = jnp.any(chosen & legal, axis=-1)
+        if self.continuous:
+            valid = jnp.all(jnp.isfinite(action), axis=-1)
+        else:
+            legal = self.legal_actions(state, params)
+            chosen = jnp.arange(self.num_actions) == action[:, None]
+            valid = jnp.any(chosen & legal, axis=-1)
         acts = self.acting(state, params)
-        following, reward = self.transition(
-            key, state, jnp.where(valid & acts, action, self.idle), params
-        )
+        taken = (valid & acts).reshape(-1, *[1] * len(self.action_shape))
+        following, reward = self.transition(key, state, jnp.where(taken, action, self.idle), params)
         reward = reward + jnp.where(acts & ~valid, params.illegal_reward, 0.0)
         return following, reward, valid | ~acts

@@ -28,6 +28,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Nim-v1": ("envs.nim", "Nim"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
     "PigDice-v1": ("envs.pig_dice", "PigDice"),
+    "PlanarVolleyball-v1": ("envs.volleyball", "PlanarVolleyball"),
     "Points24-v1": ("envs.points", "Points24"),
     "Screens-v1": ("envs.screens", "Screens"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
@@ -39,6 +40,8 @@ _OURS: dict[str, tuple[str, str]] = {
     "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
     "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),
+    "Volleyball-v1": ("envs.volleyball", "Volleyball"),
+    "VolleyballSkill-v1": ("envs.volleyball_skill", "VolleyballSkill"),
     "Wordle-v1": ("envs.wordle", "Wordle"),
 }
 _REGISTERED: dict[str, Callable[..., Environment]] = {}

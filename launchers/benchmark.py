@@ -3,6 +3,7 @@
 envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
 of the decoder. conversation: turns/s collected and learnt from, and where the time goes. learning:
 PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the estimators.
+volleyball: control steps/s of drones by layout, and what the scripted players achieve.
 Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
 in this process; one that is not installed is skipped with a line that says so. --quick is for
 seeing that everything runs: its numbers are rough.
@@ -21,7 +22,16 @@ from absl import flags
 
 from launchers import cli
 
-SUITES = ("envs", "text", "generation", "conversation", "learning", "startup", "credit")
+SUITES = (
+    "envs",
+    "text",
+    "generation",
+    "conversation",
+    "learning",
+    "startup",
+    "credit",
+    "volleyball",
+)
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
 _PEERS = flags.DEFINE_bool("peers", False, "Time other codebases too: pip install .[peers].")
@@ -74,6 +84,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         startup,
         text,
         timing,
+        volleyball,
     )
 
     plan = timing.QUICK if quick else timing.FULL
@@ -100,6 +111,11 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         cold, warm = (1, 1) if quick else (2, 3)
         result = startup.run(cold=cold, warm=warm)
         return result, startup.report(result)
+    if suite == "volleyball":
+        result = volleyball.run(
+            plan, batches=(64,) if quick else (1024,), episodes=100 if quick else 1000
+        )
+        return result, volleyball.report(result)
     num_streams, turns = (512, 16) if quick else (4096, 64)
     result = credit.run(plan, num_streams=num_streams, turns=turns)
     return result, credit.report(result)

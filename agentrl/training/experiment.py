@@ -22,6 +22,7 @@ from agentrl.training.pool import pool as pool_options
 from agentrl.training.state import TrainState, make_begin, make_init
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
+from envs.environment import Environment
 from envs.game import Game
 from envs.hosted import Hosted
 
@@ -305,6 +306,11 @@ def make_task(
             f"config.rollout.name={config.rollout.name!r} with config.policy.name="
             f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
             f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+        )
+    if isinstance(env, Environment) and env.continuous:
+        raise ValueError(
+            f"{name} with these options has continuous actions, and policies choose among numbered "
+            "ones: for Volleyball and PlanarVolleyball use config.env.actions='skills'"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(

@@ -65,8 +65,25 @@ def expert(env, params, key, state):
     return env.expert(state, params)
 
 
+def some_action(env, number):
+    """Action number `number`, wrapped; of continuous ones a corner or what lies between."""
+    if env.continuous:
+        angle = np.arange(env.num_actions, dtype=np.float32) + number
+        return np.sin(angle, dtype=np.float32)
+    return np.int32(number % env.num_actions)
+
+
+def illegal_actions(env):
+    """Actions that no state admits."""
+    if env.continuous:
+        return [np.full(env.num_actions, bad, np.float32) for bad in (np.nan, np.inf, -np.inf)]
+    return [np.int32(action) for action in (-1, env.num_actions, 1000)]
+
+
 def at_random(env, params, key, state):
     """Any legal action."""
+    if env.continuous:
+        return jax.random.uniform(key, env.action_shape, minval=-1.0)
     legal = env.legal_actions(state, params)[0]
     return jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
 

@@ -22,6 +22,7 @@ TURNS = tuple(name for name in NAMES if isinstance(make(name)[0], TurnGame))
 WORDED = tuple(
     (name, wording)
     for name in NAMES
+    if make(name)[0].wordings is not None
     for wording in importlib.import_module(make(name)[0].wordings).WORDINGS
 )
 

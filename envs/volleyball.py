@@ -1,0 +1,387 @@
+"""Volleyball-v1 and PlanarVolleyball-v1: teams of drones, by decisions or by commands."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from types import ModuleType
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.game import GameParams, GameState, SimultaneousGame, opening
+from envs.rules import planar, quadrotor
+from envs.rules import volleyball as rules
+from envs.rules import volleyball_skills as skills
+from envs.rules.ball import Ball
+from envs.rules.vectors import Vector, sub, turned
+from envs.rules.volleyball import Match
+from envs.rules.volleyball_flight import Order, Sight, scripted
+
+# (sight, order) -> command by rates, components [D, ...]: what flies the drones between decisions.
+Controller = Callable[[Sight, Order], Vector]
+
+
+@struct.dataclass
+class VolleyballState(GameState):
+    """match: `envs.rules.volleyball.Match`."""
+
+    match: Match
+
+
+@struct.dataclass
+class VolleyballParams(GameParams):
+    """Numbers that can change without compiling.
+
+    max_seconds: of a match; it is truncated then, a draw. longest_decision: control steps (0.02 s)
+    after which teams decide again though nothing has happened. touch_reward: of a team for each of
+    its touches; it is for learning, and the game is zero-sum without it. noise: m, of the places at
+    the start.
+    """
+
+    illegal_reward: float = 0.0
+    max_seconds: float = 15.0
+    longest_decision: int = 75
+    touch_reward: float = 0.0
+    noise: float = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class _Volleyball(SimultaneousGame):
+    """What both share.
+
+    actions: "skills" (agents are the two teams, a step lasts to the next event) or "rates" or
+    "rotors" (agents are the drones, a step is one control step of 0.02 s).
+    """
+
+    actions: str = "skills"
+
+    body: ClassVar[ModuleType]
+
+    def __post_init__(self):
+        if self.actions not in ("skills", "rates", "rotors"):
+            raise ValueError(f"actions={self.actions!r}: expected 'skills', 'rates' or 'rotors'")
+
+    @property
+    def game(self) -> skills.Game:
+        """Court and skills."""
+        raise NotImplementedError
+
+    @property
+    def players(self) -> int:
+        """Drones of a team."""
+        return len(self.game.roles)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether actions are commands."""
+        return self.actions != "skills"
+
+    @property
+    def num_agents(self) -> int:
+        """Teams, or drones: those of team 0, then those of team 1."""
+        return 2 * self.players if self.continuous else 2
+
+    @property
+    def default_params(self) -> VolleyballParams:
+        """64 decisions, or 750 control steps."""
+        return VolleyballParams(max_steps_in_episode=750 if self.continuous else 64)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Parts of a command, or joint choices of a team, the last drone's fastest."""
+        if self.actions == "rates":
+            return self.body.COMMANDS
+        if self.actions == "rotors":
+            return tuple(f"rotor {i}" for i in range(self.body.ROTORS))
+        names = [[skill.name for skill in role] for role in self.game.roles]
+        return tuple(" / ".join(choice) for choice in itertools.product(*names))
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """See the class."""
+        drones, dims = 2 * self.players, len(self.game.server)
+        each = 13 if self.body is quadrotor else 7
+        count = drones * each + 2 * dims + 2 * drones + 4
+        return (count + self.body.ROTORS + dims + self.players,) if self.continuous else (count,)
+
+    def initial(self, key: jax.Array, params: VolleyballParams) -> VolleyballState:
+        """Everyone at the first of its places, a team drawn at random with the serve."""
+        side_key, noise_key = jax.random.split(key)
+        serving = jax.random.bernoulli(side_key).astype(jnp.int32)
+        return VolleyballState(**opening(), match=self.serve(noise_key, serving, params))
+
+    def serve(self, key: jax.Array, serving: jax.Array, params: VolleyballParams) -> Match:
+        """A match before the serve of a team."""
+        game, players = self.game, self.players
+        dims = len(game.server)
+        noise = params.noise * jax.random.uniform(key, (dims, 2 * players + 1), minval=-1.0)
+        homes = np.float32([role[0].place for role in game.roles] * 2).T
+        server = np.arange(2 * players) == serving * players
+        places = jnp.where(server, np.float32(game.server)[:, None], homes) + noise[:, 1:]
+        drop = tuple(jnp.float32(x) + n for x, n in zip(game.drop, noise[:, 0], strict=True))
+        still = tuple(jnp.zeros(dims))
+        ball = Ball(turned(drop, 1 - 2 * serving.astype(jnp.float32)), still)
+        return rules.start(self.body.hovering(tuple(places)), ball, serving)
+
+    def legal_actions(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
+        """Everything."""
+        return jnp.ones((self.num_agents, self.num_actions), bool)
+
+    def transition(
+        self, key: jax.Array, state: VolleyballState, action: jax.Array, params: VolleyballParams
+    ) -> tuple[VolleyballState, jax.Array]:
+        """To the next event, or one control step."""
+        before = state.match
+        if self.continuous:
+            command = tuple(jnp.moveaxis(action, -1, 0))
+            match = self.tick(before, command)
+        else:
+            choice = self.choices(action)
+            match = self.until_event(before, choice, params, self.controller(params))
+        return state.replace(match=match), self.reward(before, match, params)
+
+    # For rollouts of their own: all of these take matches with any batch axes behind the first.
+
+    def controller(self, params: VolleyballParams) -> Controller:
+        """What flies the drones between decisions; the scripted one. To be overridden."""
+        return lambda sight, order: scripted(self.body, sight, order)
+
+    def choices(self, action: jax.Array) -> jax.Array:
+        """Skills of all drones i32[D, ...] from the teams' actions i32[2, ...]."""
+        both = skills.choices_of(action, self.game.counts)
+        return jnp.moveaxis(both, 1, 0).reshape(2 * self.players, *action.shape[1:])
+
+    def orders(self, match: Match, choice: jax.Array) -> Order:
+        """What the skills i32[D, ...] tell the drones to do now."""
+        return skills.orders(self.game, match, choice)
+
+    def sight(self, match: Match) -> Sight:
+        """What the drones' controllers see."""
+        return Sight(match.drones, rules.seen(match), ~match.touched)
+
+    def tick(self, match: Match, command: Vector) -> Match:
+        """One control step; see `envs.rules.volleyball.tick`. Matches that are over go on."""
+        rates = self.actions != "rotors"
+        return rules.tick(match, command, self.game.court, self.body, rates=rates)
+
+    def until_event(
+        self, match: Match, choice: jax.Array, params: VolleyballParams, controller: Controller
+    ) -> Match:
+        """The match when somebody is to decide again. Of a batch, those that are there wait."""
+        last = jnp.minimum(match.ticks + params.longest_decision, _ticks(params.max_seconds))
+
+        def step(carry):
+            match, running = carry
+            command = controller(self.sight(match), self.orders(match, choice))
+            following = rules.tick(match, command, self.game.court, self.body)
+            match = jax.tree.map(lambda new, old: jnp.where(running, new, old), following, match)
+            return match, running & ~match.event & ~match.over & (match.ticks < last)
+
+        start = match._replace(hit=jnp.zeros_like(match.hit), crossed=jnp.zeros_like(match.crossed))
+        running = ~match.over & (match.ticks < last)
+        return jax.lax.while_loop(lambda carry: jnp.any(carry[1]), step, (start, running))[0]
+
+    def reward(self, before: Match, after: Match, params: VolleyballParams) -> jax.Array:
+        """Of each agent, f32[A, ...]: 1 and -1 for winning and losing, and for touches."""
+        lost = after.lost.astype(jnp.float32) - before.lost.astype(jnp.float32)
+        outcome = lost[::-1] - lost
+        touches = jnp.sum(after.hit.reshape(2, self.players, *after.hit.shape[1:]), axis=1)
+        reward = outcome + params.touch_reward * touches
+        return jnp.repeat(reward, self.players, axis=0) if self.continuous else reward
+
+    def features(self, match: Match) -> jax.Array:
+        """Observations of all agents, features first: f32[F, A, ...]."""
+        numbers = self._of_drones(match) if self.continuous else self._of_teams(match)
+        return jnp.stack(numbers)
+
+    def _of_teams(self, match: Match) -> list[jax.Array]:
+        players = self.players
+
+        def team(x):
+            return x.reshape(2, players, *x.shape[1:])
+
+        own = [team(x) for x in self.body.features(match.drones)]
+        other = [team(x)[::-1] for x in self.body.features(self.body.from_across(match.drones))]
+        touched = team(match.touched)
+        ball = jax.tree.map(lambda x: team(x)[:, 0], rules.seen(match))
+        numbers = [x[:, i] for i in range(players) for x in own]
+        numbers += [x[:, i] for i in range(players) for x in other]
+        flags = [touched[:, i] for i in range(players)]
+        flags += [touched[::-1, i] for i in range(players)]
+        return [*numbers, *ball.position, *ball.velocity, *_flags(flags, ball, match)]
+
+    def _of_drones(self, match: Match) -> list[jax.Array]:
+        players = self.players
+
+        def team(x):
+            return x.reshape(2, players, *x.shape[1:])
+
+        def flat(x):
+            return x.reshape(2 * players, *x.shape[2:])
+
+        drones, ball = match.drones, rules.seen(match)
+        own = self.body.features(drones)
+        across = self.body.features(self.body.from_across(drones))
+        numbers, flags = list(own), [match.touched]
+        # Team mates in turn, then the opponents from the one of the same number on.
+        for shift in range(1, players):
+            numbers += [flat(jnp.roll(team(x), -shift, axis=1)) for x in own]
+            flags.append(flat(jnp.roll(team(match.touched), -shift, axis=1)))
+        for shift in range(players):
+            numbers += [flat(jnp.roll(team(x)[::-1], -shift, axis=1)) for x in across]
+            flags.append(flat(jnp.roll(team(match.touched)[::-1], -shift, axis=1)))
+        numbers += [*ball.position, *ball.velocity, *_flags(flags, ball, match)]
+        numbers += [2 * t - 1 for t in drones.throttle]
+        numbers += sub(ball.position, drones.position)
+        shape = match.touched.shape
+        seat = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1)) % players
+        roles = [np.broadcast_to(seat == i, shape) for i in range(players)]
+        return [*numbers, *(jnp.asarray(role, jnp.float32) for role in roles)]
+
+    def observe(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
+        """What every agent sees, f32[A, F]."""
+        return jnp.moveaxis(self.features(state.match), 0, -1)
+
+    def observe_as(
+        self, state: VolleyballState, agent: jax.Array, params: VolleyballParams
+    ) -> jax.Array:
+        """What one agent sees."""
+        return self.observe(state, params)[agent]
+
+    def is_truncated(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
+        """At the limit of steps or of seconds."""
+        late = state.match.ticks >= _ticks(params.max_seconds)
+        return super().is_truncated(state, params) | late
+
+    def is_over(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
+        """Somebody has lost."""
+        return state.match.over
+
+    def won(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
+        """The team whose opponents alone have lost."""
+        lost = state.match.lost
+        won = lost[::-1] & ~lost
+        return jnp.repeat(won, self.players, axis=0) if self.continuous else won
+
+    def expert(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
+        """The scripted planner's choices, or the commands of the scripted controllers for them."""
+        choice = skills.planned(self.game, state.match)
+        if not self.continuous:
+            teams = jnp.moveaxis(choice.reshape(2, self.players), 1, 0)
+            return skills.action_of(tuple(teams), self.game.counts)
+        order = self.orders(state.match, choice)
+        command = scripted(self.body, self.sight(state.match), order)
+        if self.actions == "rotors":
+            command = self.body.rotors_of(state.match.drones, command)
+        return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
+
+    def step_env(
+        self, key: jax.Array, state: VolleyballState, action: jax.Array, params: VolleyballParams
+    ) -> tuple[jax.Array, VolleyballState, jax.Array, jax.Array, dict[str, jax.Array]]:
+        """As of all games; info has besides `hit` bool[D], `crossed` and `seconds` of the step."""
+        observation, following, reward, terminated, info = super().step_env(
+            key, state, action, params
+        )
+        ticks = following.match.ticks - state.match.ticks
+        happened = {
+            "hit": following.match.hit & (ticks > 0),
+            "crossed": following.match.crossed & (ticks > 0),
+            "seconds": ticks * rules.STEP_SECONDS,
+        }
+        return observation, following, reward, terminated, info | happened
+
+    def render(self, state: VolleyballState, params: VolleyballParams) -> str:
+        """From the side, half a metre a character: 0, 1 .. the drones, o the ball, | the net."""
+        court, match = self.game.court, state.match
+        half, top = int(2 * court.length) + 2, 12
+        rows = np.full((top, 2 * half + 1), " ")
+        rows[top - int(2 * court.net) :, half] = "|"
+
+        def put(glyph, x, z):
+            row, column = top - 1 - int(2 * float(z)), half + round(2 * float(x))
+            if 0 <= row < top and 0 <= column < rows.shape[1]:
+                rows[row, column] = glyph
+
+        sides = rules.sides(match)
+        for drone in range(2 * self.players):
+            place = match.drones.position
+            put(str(drone), place[0][drone] * sides[drone], place[-1][drone])
+        put("o", match.ball.position[0], match.ball.position[-1])
+        return "\n".join("".join(row) for row in rows)
+
+
+def _ticks(seconds: jax.Array) -> jax.Array:
+    return jnp.round(seconds / rules.STEP_SECONDS).astype(jnp.int32)
+
+
+def _flags(touched: list[jax.Array], ball: Ball, match: Match) -> list[jax.Array]:
+    """Touched or not, the ball's side, serve or rally: one-hot each."""
+    mine = ball.position[0] > 0
+    served = jnp.broadcast_to(match.served, mine.shape)
+    return [hot.astype(jnp.float32) for flag in (*touched, mine, served) for hot in (~flag, flag)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Volleyball(_Volleyball):
+    """Two teams of quadrotors play one rally of volleyball; `teams` "1v1" or "3v3".
+
+    Drones are underactuated rigid bodies of 1.61 weights of thrust that hit a ball of 5 g with a
+    racket on top, which only bounces (`envs.rules.quadrotor`, `ball`); rules in
+    `envs.rules.volleyball`. 3v3 is on a court of 12 x 6 m, 1v1 on 6 x 3 m, with a net of 2.43 m.
+    A team drawn at random serves; the ball falls onto its first drone.
+
+    `actions` "skills": agents are the teams. An action is a joint choice of a skill for each drone
+    (4 in 1v1: home, hit left, right or short; 6 x 3 x 4 in 3v3, `envs.rules.volleyball_skills`),
+    which low-level controllers (`controller`, here scripted) fly until the next event: a touch, the
+    ball crossing the net, or `longest_decision` control steps. While its serve is to come the
+    server serves, whatever it is told.
+    "rates": agents are the drones, actions f32[A, 4] in [-1, 1]: collective thrust from none to
+    the greatest and the body's rates; "rotors": the thrust of each rotor.
+
+    Observation, in the frame of the agent's team, whose side is x > 0. Skills: own drones by role,
+    then the opponents', 13 each (position, attitude, velocity, spin), ball 6, and one-hot: who has
+    touched it in this possession (own, theirs), its side, serve or rally: 40 or 100 numbers. Rates
+    and rotors: the drone itself first, then its team mates and opponents in turn, the same of the
+    ball, its own throttles, the ball relative to it, its role.
+
+    Reward: 1 for the winners, -1 for the losers, plus `touch_reward`; a draw (both lose in one
+    control step, or 15 s have passed, which truncates) is 0. Expert: a rule-based planner over the
+    scripted controllers. info: `hit` bool[D], `crossed`, `seconds`.
+    Source: thu-uav/HCSP (read; deviations in the rules). Ours: the 1v1 skills, 50 Hz with two
+    substeps where its games run at 100 Hz, no downwash, no collisions between drones, no wind.
+    """
+
+    teams: str = "1v1"
+
+    body: ClassVar[ModuleType] = quadrotor
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.teams not in ("1v1", "3v3"):
+            raise ValueError(f"teams={self.teams!r}: expected '1v1' or '3v3'")
+
+    @property
+    def game(self) -> skills.Game:
+        """By `teams`."""
+        return skills.GAMES[self.teams]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanarVolleyball(_Volleyball):
+    """`Volleyball` one against one in a vertical plane: the fast test of everything.
+
+    Drones with two rotors and one angle on a court of 6 m with a net of 1.5 m. Skills: home, hit
+    short, hit deep, front. Commands: thrust and pitch rate, or the two rotors. Observation
+    (skills): both drones, 7 numbers each (position, up, velocity, spin), ball 4, one-hot flags 8:
+    26 numbers. All else as there. Ours.
+    """
+
+    body: ClassVar[ModuleType] = planar
+
+    @property
+    def game(self) -> skills.Game:
+        """In the plane."""
+        return skills.GAMES["plane"]

@@ -1,0 +1,254 @@
+"""VolleyballSkill-v1: one drone learns to go to a place, or to hit the ball to one."""
+
+import dataclasses
+from types import ModuleType
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.environment import Environment, EnvParams, EnvState
+from envs.rules import ball as balls
+from envs.rules import planar, quadrotor
+from envs.rules import volleyball as rules
+from envs.rules import volleyball_flight as flight
+from envs.rules import volleyball_skills as skills
+from envs.rules.ball import Ball
+from envs.rules.vectors import along, norm, scale, sub
+from envs.rules.volleyball import Match
+from envs.rules.volleyball_flight import Order, Sight
+
+
+@struct.dataclass
+class SkillState(EnvState):
+    """sight, order: `envs.rules.volleyball_flight`. held: i32[], steps at the place.
+
+    struck, fallen: bool[], the ball was hit; the drone or the ball came down, or the drone went
+    astray. miss: f32[], m, how far from the target the ball comes down at its height.
+    """
+
+    sight: Sight
+    order: Order
+    held: jax.Array
+    struck: jax.Array
+    fallen: jax.Array
+    miss: jax.Array
+
+
+@struct.dataclass
+class SkillParams(EnvParams):
+    """hold: control steps (0.02 s) to stay within `near` m of the place. within: m, of a hit.
+
+    spread: m, how far from the usual place drone and ball start. farthest: m, from the place.
+    """
+
+    max_steps_in_episode: int = 200
+    hold: int = 25
+    near: float = 0.2
+    within: float = 0.75
+    spread: float = 0.6
+    farthest: float = 4.0
+
+
+@dataclasses.dataclass(frozen=True)
+class VolleyballSkill(Environment):
+    """One drone of `teams` "plane", "1v1" or "3v3" at a `skill`: "goto" or "hit".
+
+    An order is one of the skills of the roles of that game (`envs.rules.volleyball_skills`), its
+    target moved a little; `only` names one of them ("set"). goto: from anywhere near to the order's
+    place, staying there. hit: the ball comes in over a point near the place; the drone is to hit it
+    at the order's height so that it comes down at the target. Frames are the team's own.
+
+    Starts are drawn around what planners hand over: places within `spread` of the usual, speeds,
+    tilts and spins of a drone on its way. `handed_over` makes a start of a match.
+
+    Observation: `volleyball_flight.features`, f32[37], or f32[19] in the plane. Actions: f32[4] or
+    f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each.
+    Reward, goto: each step -0.02 e / (1 + e) with e = (1.2 error)^2, 1 for holding, -1 for falling
+    below 0.3 m or straying 4 m. hit: 0.01 / (1 + (distance of ball and drone)^2) each step; when it
+    is hit, which ends the episode, 0.5 + 1 / (1 + miss^2); -1 when drone or ball come down. Limit 4
+    s. Success: held; or hit to within 0.75 m of the target over the net where that is between.
+    Expert: the scripted controllers. Ours, after thu-uav/HCSP's first stage (read): two conditioned
+    skills for its eleven.
+    """
+
+    skill: str = "hit"
+    teams: str = "1v1"
+    actions: str = "rates"
+    only: str = ""
+
+    continuous: ClassVar[bool] = True
+    costly_reset: ClassVar[bool] = False
+
+    def __post_init__(self):
+        for name, known in (
+            ("skill", ("goto", "hit")),
+            ("teams", tuple(skills.GAMES)),
+            ("actions", ("rates", "rotors")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected {', '.join(known)}")
+        if not self._known:
+            names = [s.name for s in dataclasses.replace(self, only="")._known]
+            raise ValueError(f"only={self.only!r}: expected '' or one of {', '.join(names)}")
+
+    @property
+    def _known(self) -> tuple[skills.Skill, ...]:
+        """The skills that orders are of."""
+        game = skills.GAMES[self.teams]
+        known = [s for role in (*game.roles, game.serves) for s in role]
+        known = [s for s in known if s.target is not None or self.skill == "goto"]
+        return tuple(s for s in known if self.only in ("", s.name))
+
+    @property
+    def body(self) -> ModuleType:
+        """Of the drone."""
+        return planar if self.teams == "plane" else quadrotor
+
+    @property
+    def default_params(self) -> SkillParams:
+        """Four seconds."""
+        return SkillParams()
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Parts of a command."""
+        if self.actions == "rates":
+            return self.body.COMMANDS
+        return tuple(f"rotor {i}" for i in range(self.body.ROTORS))
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """See the class."""
+        return (19,) if self.teams == "plane" else (37,)
+
+    def initial(self, key: jax.Array, params: SkillParams) -> SkillState:
+        """A skill, a drone near its place, and a ball on its way."""
+        dims = len(skills.GAMES[self.teams].server)
+        choice_key, key = jax.random.split(key)
+        known = self._known
+        choice = jax.random.randint(choice_key, (1,), 0, len(known))
+        order = jax.tree.map(lambda x: x[0], skills.looked_up(choice, [known]))
+        order = order._replace(hit=jnp.full((), self.skill == "hit"))
+        draw = jax.random.uniform(key, (8, 3), minval=-1.0)
+
+        def near(place, row, size):
+            return tuple(x + size * draw[row, i] for i, x in enumerate(place))
+
+        spread = params.spread
+        order = order._replace(target=(*near(order.target, 0, 0.3)[:-1], order.target[-1]))
+        place = near(order.place, 1, spread * (2.5 if self.skill == "goto" else 0.5))
+        place = (*place[:-1], jnp.maximum(place[-1], 0.8))
+        drone = self.body.hovering(place)
+        aim = (*scale(draw[2, : dims - 1], 0.3), jnp.ones(()))
+        drone = self.body.tilted(drone, scale(aim, 1 / norm(aim)))
+        drone = drone._replace(velocity=near(drone.velocity, 3, 0.5), spin=near(drone.spin, 4, 0.5))
+        # Where the ball is to be met, and from there back along its parabola.
+        point = (*near(order.place, 5, spread)[:-1], order.height)
+        seconds = 0.95 + 0.35 * draw[6, 0]
+        falling = -3.5 + 1.5 * (draw[6, 1] - seconds)
+        arriving = (*(scale(draw[7, : dims - 1], 2.5)), falling)
+        ball = balls.after(Ball(point, arriving), -seconds)
+        return SkillState(
+            time=jnp.zeros((), jnp.int32),
+            sight=Sight(drone, ball, jnp.ones((), bool)),
+            order=order,
+            held=jnp.zeros((), jnp.int32),
+            struck=jnp.zeros((), bool),
+            fallen=jnp.zeros((), bool),
+            miss=jnp.zeros(()),
+        )
+
+    def handed_over(self, match: Match, order: Order, drone: int) -> SkillState:
+        """The start that a match is for one of its drones under its order, batch axes as there."""
+        sight = Sight(match.drones, rules.seen(match), ~match.touched)
+        sight, order = jax.tree.map(lambda x: x[drone], (sight, order))
+        nothing = jnp.zeros_like(match.ticks)
+        return SkillState(
+            time=nothing,
+            sight=sight,
+            order=order,
+            held=nothing,
+            struck=nothing > 0,
+            fallen=nothing > 0,
+            miss=nothing * 0.0,
+        )
+
+    def transition(
+        self, key: jax.Array, state: SkillState, action: jax.Array, params: SkillParams
+    ) -> tuple[SkillState, jax.Array]:
+        """One control step."""
+        body, court, order = self.body, skills.GAMES[self.teams].court, state.order
+        drone, ball = state.sight.drone, state.sight.ball
+        command = tuple(jnp.moveaxis(action, -1, 0))
+        dt = rules.STEP_SECONDS / rules.SUBSTEPS
+        struck = state.struck
+        for _ in range(rules.SUBSTEPS):
+            rotors = body.rotors_of(drone, command) if self.actions == "rates" else command
+            before = sub(ball.position, drone.position)
+            drone, ball = body.step(drone, rotors, dt, quadrotor.lag(dt)), balls.fly(ball, dt)
+            met = balls.bounce(body, before, ball, drone)
+            ball = ball._replace(velocity=along(ball.velocity, met.normal, met.push))
+            struck |= met.hit
+        landed = balls.after(ball, balls.seconds_to(ball, order.target[-1])).position
+        miss = norm(sub(landed, order.target)[:-1])
+        # A ball that is to cross the net must be above its top there.
+        away = ball.velocity[0] < 0
+        passing = balls.after(ball, jnp.where(away, ball.position[0] / -ball.velocity[0], 0.0))
+        blocked = (order.target[0] < 0) & (passing.position[-1] < court.net)
+        miss = jnp.where(blocked, miss + 2.0, miss)
+        error = norm(sub(order.place, drone.position))
+        held = jnp.where(error < params.near, state.held + 1, 0)
+        fallen = (drone.position[-1] < court.ground) | (error > params.farthest)
+        if self.skill == "hit":
+            fallen |= ball.position[-1] < court.ground
+            close = norm(sub(ball.position, drone.position))
+            reward = 0.01 / (1 + close**2)
+            reward = jnp.where(struck, 0.5 + 1 / (1 + miss**2), reward)
+        else:
+            struck = state.struck
+            square = (1.2 * error) ** 2
+            reward = -0.02 * square / (1 + square) + (held >= params.hold)
+        reward = jnp.where(fallen & ~struck, -1.0, reward)
+        state = state.replace(
+            sight=Sight(drone, ball, state.sight.free),
+            held=held,
+            struck=struck,
+            fallen=fallen,
+            miss=miss,
+        )
+        return state, reward
+
+    def observe(self, state: SkillState, params: SkillParams) -> jax.Array:
+        """What a controller sees."""
+        return jnp.stack(flight.features(self.body, state.sight, state.order), axis=-1)
+
+    def is_terminated(self, state: SkillState, params: SkillParams) -> jax.Array:
+        """Fallen, struck, or held for long enough."""
+        held = state.held >= params.hold
+        return state.fallen | (state.struck if self.skill == "hit" else held)
+
+    def is_success(self, state: SkillState, params: SkillParams) -> jax.Array:
+        """Hit to the target, or held."""
+        if self.skill == "hit":
+            return state.struck & (state.miss < params.within)
+        return (state.held >= params.hold) & ~state.fallen
+
+    def expert(self, state: SkillState, params: SkillParams) -> jax.Array:
+        """The scripted controllers' command."""
+        command = flight.scripted(self.body, state.sight, state.order)
+        if self.actions == "rotors":
+            command = self.body.rotors_of(state.sight.drone, command)
+        return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
+
+    def render(self, state: SkillState, params: SkillParams) -> str:
+        """Numbers: places of drone, ball and target, m."""
+
+        def shown(place):
+            return " ".join(f"{float(x):.2f}" for x in np.asarray(place))
+
+        goal = state.order.target if self.skill == "hit" else state.order.place
+        drone, ball = state.sight.drone.position, state.sight.ball.position
+        return f"drone {shown(drone)} | ball {shown(ball)} | {self.skill} {shown(goal)}"
