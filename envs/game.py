@@ -73,6 +73,8 @@ class Game(Environment):
     num_agents: ClassVar[int] = 2
     # All play together: rewards are the same for all, or add up to what matters.
     cooperative: ClassVar[bool] = False
+    # The agent that the others act for, where there is one: their streams are called by its.
+    planner: ClassVar[int | None] = None
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""

@@ -10,6 +10,7 @@ import envs.vector
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.acting import Rollout, check_anchor, check_groups
 from agentrl.rollout.placement import along_data
+from agentrl.rollout.seats import parents
 from agentrl.rollout.talk import Talk
 from agentrl.rollout.turns import metrics_of, rows_of, streams_of
 
@@ -54,7 +55,8 @@ def conversation(
 
     Streams: N = num_groups * group_size, T = max_turns. In a game in turns the policy plays all A
     seats, each turn read by itself (context="window", history=0): N is A times as many, of stream i
-    seat i % A. For evaluation it has seat i % A of match i, against random legal play.
+    seat i % A. For evaluation it has seat i % A of match i, against random legal play, and all
+    seats where all play together.
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
@@ -79,6 +81,9 @@ def conversation(
             "to 1 or more collections), or neither"
         )
     streams = num_groups * group_size * talk.seats
+    # Who plays together is evaluated together.
+    against_others = talk.seats > 1 and not env.cooperative
+    called_by = parents(env, num_groups * group_size)
 
     def horizon_of(collections: jax.Array) -> jax.Array | None:
         if not horizons:
@@ -101,7 +106,7 @@ def conversation(
             params, members, act_key, horizon=horizon_of(state[0])
         )
         group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
-        collected = streams_of(turns, group, bootstrap)
+        collected = streams_of(turns, group, bootstrap).replace(parent=called_by)
         metrics = metrics_of(collected, turns, env.has_success)
         return state + 1, collected, rows(transcript, turns), metrics
 
@@ -111,14 +116,14 @@ def conversation(
 
     def play(params, task_keys, key, greedy):
         transcript, turns, bootstrap = talk.run(
-            params, starts(task_keys), key, greedy=greedy, random_others=talk.seats > 1
+            params, starts(task_keys), key, greedy=greedy, random_others=against_others
         )
         return streams_of(turns, None, bootstrap), rows(transcript, turns)
 
     provides = {"reward", "mask", "group", "episode", "anchor", "cost", "well_formed"}
     provides |= {"terminated", "truncated", "valid", "success"}
     if talk.seats > 1:
-        provides |= {"role", "task"}
+        provides |= {"role", "task"} | ({"parent"} if env.planner is not None else set())
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
     return Rollout(

@@ -18,6 +18,7 @@ from agentrl.rollout.seats import (
     joint,
     look,
     looked_at,
+    parents,
     random_play,
 )
 from agentrl.streams import Streams, to_last_turn
@@ -162,6 +163,7 @@ def matches(
             truncated=of_match(out["truncated"]),
             valid=of_streams(out["valid"]) & mask,
             success=to_last_turn(of_streams(out["won"]), mask),
+            parent=parents(env, count),
         )
         start = jnp.zeros((turns, count * looked), bool)
         rows = rows_of(
@@ -182,6 +184,8 @@ def matches(
     provides |= {"terminated", "truncated", "valid", "success"}
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
+    if env.planner is not None:
+        provides |= {"parent"}
     return Rollout(
         init=lambda key: None,
         collect=collect,
