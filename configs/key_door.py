@@ -28,6 +28,7 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.matches, num_groups=64)
     config.advantage = METHODS[method]()
     config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.01)
-    config.learner.normalize_advantage = "batch"
+    # The two levels by themselves, as in HiPER's recipe.
+    config.learner.normalize_advantage = "role"
     config.optimizer.learning_rate = 1e-3
     return config

@@ -112,6 +112,16 @@ class Planned(TurnGame):
         acts = self.base.legal(state.base, params) & ~state.planning
         return jnp.append(acts, ~self.base.reached(state.base, params) & state.planning)
 
+    def is_legal(
+        self, state: PlannedState, action: jax.Array, params: PlannedParams
+    ) -> jax.Array:
+        """As `legal`; the environment may have a shorter way for one action."""
+        count = self.base.num_actions
+        goals = count + np.arange(len(self.base.subgoal_names)) == action
+        plans = jnp.any(goals & ~self.base.reached(state.base, params))
+        acts = (action < count) & self.base.is_legal(state.base, action, params)
+        return jnp.where(state.planning, plans, acts)
+
     def transition(
         self, key: jax.Array, state: PlannedState, action: jax.Array, params: PlannedParams
     ) -> tuple[PlannedState, jax.Array]:

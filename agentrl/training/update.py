@@ -23,7 +23,7 @@ LOSSES: dict[str, Callable] = {
     for function in (losses.cispo, losses.clipped_surrogate, losses.gspo, losses.reinforce)
 }
 
-NORMALIZATIONS = ("none", "batch", "minibatch")
+NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
 class Example(NamedTuple):
@@ -81,6 +81,7 @@ def make_update(
     policy: Policy | LanguagePolicy,
     transform: optax.GradientTransformation,
     loss_section: Mapping[str, Any],
+    roles: int = 1,
     *,
     epochs: int = 1,
     minibatches: int = 1,
@@ -113,7 +114,8 @@ def make_update(
       aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
         positions, trained or not.
       normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
-        turns), over each "minibatch" (of trained positions), or "none".
+        turns), over each "minibatch" (of trained positions), over the batch for each "role" by
+        itself (HiPER's levels), or "none".
       value_clip: clip the value's move as PPO's code does, or None.
       kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
         estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
@@ -135,6 +137,11 @@ def make_update(
                 f"config.learner.{name}={value!r}{configs.nearest(value, known)}: "
                 f"expected one of {', '.join(known)}"
             )
+    if normalize_advantage == "role" and roles == 1:
+        raise ValueError(
+            "config.learner.normalize_advantage='role' tells roles apart, of which this rollout "
+            "has one: use 'batch'"
+        )
     counts = {"epochs": epochs, "minibatches": minibatches, "lengths": lengths}
     for name, value in counts.items():
         if value < 1:
@@ -249,6 +256,11 @@ def make_update(
         advantage = credit.advantage
         if normalize_advantage == "batch":
             advantage = advantages.whiten(advantage, trained)
+        elif normalize_advantage == "role":
+            advantage = sum(
+                advantages.whiten(advantage, trained & (streams.role == role)[:, None])
+                for role in range(roles)
+            )
         if train_on_observations:
             # What stands first has no distribution that it could have been drawn from.
             read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)
