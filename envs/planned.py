@@ -112,9 +112,7 @@ class Planned(TurnGame):
         acts = self.base.legal(state.base, params) & ~state.planning
         return jnp.append(acts, ~self.base.reached(state.base, params) & state.planning)
 
-    def is_legal(
-        self, state: PlannedState, action: jax.Array, params: PlannedParams
-    ) -> jax.Array:
+    def is_legal(self, state: PlannedState, action: jax.Array, params: PlannedParams) -> jax.Array:
         """As `legal`; the environment may have a shorter way for one action."""
         count = self.base.num_actions
         goals = count + np.arange(len(self.base.subgoal_names)) == action
@@ -133,15 +131,11 @@ class Planned(TurnGame):
             planning=jnp.zeros((), bool),
         )
         # What follows is not read where a subgoal was set; the environment gets an action anyway.
-        base, reward = self.base.transition(
-            key, state.base, jnp.minimum(action, count - 1), params
-        )
+        base, reward = self.base.transition(key, state.base, jnp.minimum(action, count - 1), params)
         base, held = base.replace(time=state.base.time + 1), state.held + 1
         chosen = np.arange(len(self.base.subgoal_names)) == state.subgoal
         arrived = jnp.any(chosen & self.base.reached(base, params))
-        acted = state.replace(
-            base=base, held=held, planning=arrived | (held >= params.patience)
-        )
+        acted = state.replace(base=base, held=held, planning=arrived | (held >= params.patience))
         following = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), planned, acted)
         reward = jnp.where(state.planning, 0.0, reward)
         return following, jnp.broadcast_to(reward, (self.num_agents,))
@@ -152,9 +146,7 @@ class Planned(TurnGame):
         base = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), state.base, told)
         return state.replace(base=base)
 
-    def observe_as(
-        self, state: PlannedState, agent: jax.Array, params: PlannedParams
-    ) -> jax.Array:
+    def observe_as(self, state: PlannedState, agent: jax.Array, params: PlannedParams) -> jax.Array:
         """The environment's indicators, and for the executor the subgoal."""
         goals = np.arange(len(self.base.subgoal_names)) == state.subgoal
         told = (goals & (agent == EXECUTOR)).astype(jnp.float32)

@@ -50,11 +50,9 @@ def reached(house: House) -> jax.Array:
     objects = house.where.shape[0]
     look = home.task == rules.LOOK
     holds = has(home.wanted, hand)
-    changed = jnp.where(
-        home.task == CLEAN,
-        house.clean,
-        jnp.where(home.task == HEAT, house.hot, jnp.where(home.task == COOL, house.cool, rules.ALL)),
-    )
+    changed = jnp.where(home.task == COOL, house.cool, rules.ALL)
+    changed = jnp.where(home.task == HEAT, house.hot, changed)
+    changed = jnp.where(home.task == CLEAN, house.clean, changed)
     placed = unpack(home.wanted & changed, objects) & has(home.places, house.where)
     free = unpack(home.wanted & known, objects) & (house.where >= 0)
     # With two to be put, what lies in its place is not fetched again.

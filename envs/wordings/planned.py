@@ -9,9 +9,9 @@ from envs.text import Lexicon, View, template
 from envs.wordings import household_names
 
 RULES = (
-    "Two play this together: a planner sets a subgoal, an executor acts until it is reached, or for "
-    "some turns. If the first line names a subgoal, you are the executor: act towards it. If not, "
-    "you are the planner: set one. Planner's commands: "
+    "Two play this together: a planner sets a subgoal, an executor acts until it is reached, or "
+    "for some turns. If the first line names a subgoal, you are the executor: act towards it. If "
+    "not, you are the planner: set one. Planner's commands: "
 )
 
 
