@@ -184,8 +184,7 @@ def test_streams_of_a_planner_and_its_executor():
     assert np.isfinite(hae(Streams(**{k: getattr(s, k) for k in s.__dataclass_fields__}))).all()
 
 
-@pytest.mark.parametrize("advantage", ["hae"])
-def test_learns_in_words(advantage):
+def test_learns_in_words():
     """Warm start and updates of a planner and an executor who share a small transformer."""
     config = tiny.talk_config(
         updates=4,
@@ -195,7 +194,8 @@ def test_learns_in_words(advantage):
         rollout=section(
             rollout.conversation, num_groups=4, group_size=2, context="window", history=0
         ),
-        advantage=section(getattr(credit, advantage)),
+        advantage=section(credit.hae),
+        learner__normalize_advantage="role",
         reward={"invalid_action_penalty": {"coefficient": 0.02}},
     )
     experiment = build(config)
@@ -204,6 +204,11 @@ def test_learns_in_words(advantage):
     state, metrics = jax.jit(experiment.train)(experiment.begin(state))
     assert metrics["rejected_updates"][0] == 0 and metrics["loss/value"][0] > 0
     assert metrics["win_rate/0/self"][1] == 2 * 8
+
+
+def test_roles_are_told_apart_where_there_are_some():
+    with pytest.raises(ValueError, match="of which this rollout has one: use 'batch'"):
+        build(tiny.groups_config(learner__normalize_advantage="role"))
 
 
 def test_needs_a_planner():
