@@ -1,30 +1,47 @@
-"""Self-play in words with a baseline for each seat: SPIRAL in small, one game, from scratch.
+"""Self-play in words with a baseline for each game and seat: SPIRAL in small, from scratch.
 
 Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119, trained a language model of 4B
-parameters on three games; here a transformer of some 90,000 learns one, a fragment a token. As
-there: every turn is read by itself, both seats are trained, a reply that is no legal command loses
-(-1.5, and 0.5 for the other), the loss is a sum over tokens by a constant, nothing pulls to a
-reference. `--config.advantage.decay=1.0` is without the role's baseline, which then stays 0.
+parameters on three games; here a transformer of some 90,000 learns one of them, or all three
+together ("three"), a fragment a token. As there: every turn is read by itself, both seats are
+trained, a reply that is no legal command loses (-1.5, and 0.5 for the other), the loss is a sum
+over tokens by a constant, nothing pulls to a reference. (The policy of "three" is held to legal
+commands: a language model knows how to write before it plays, this one does not.) `--config.advantage.decay=1.0` is without
+the baselines, which then stay 0.
 
     python -m launchers.train --config=configs/spiral.py:TicTacToe-v1 --workdir=runs/spiral
+    python -m launchers.train --config=configs/spiral.py:three --workdir=runs/spiral_three
+
+The policy of "three" has words for Nim, Liar's Dice and Pig besides, which it never meets; what it
+has learnt for them is measured by
+
+    python -m launchers.evaluate --workdir=runs/spiral_three --env=Nim-v1
+
+Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool.capacity=16
 """
 
 import ml_collections
 
 from agentrl import rollout
 from agentrl.training import credit
-from agentrl.training.config import env_section, section
+from agentrl.training.config import env_section, env_sections, section
 from agentrl.training.experiment import base_config
 from configs import language
+
+# Its games, and some that are held out.
+THREE = ("TicTacToe-v1", "KuhnPoker-v1", "SimpleNegotiation-v1")
+HELD_OUT = ("Nim-v1", "LiarsDice-v1", "PigDice-v1")
+ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward": 0.5}
 
 
 def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config = base_config()
     config.updates = 400
     config.log_every = 20
-    config.env = env_section(
-        game, illegal_allowance=0, illegal_reward=-1.5, illegal_other_reward=0.5
-    )
+    if game == "three":
+        config.env = env_sections(*(env_section(name, **ILLEGAL) for name in THREE))
+        config.lexicon = HELD_OUT
+    else:
+        config.env = env_section(game, **ILLEGAL)
     config.policy = language.policy()
     config.rollout = section(
         rollout.conversation, num_groups=128, group_size=1, context="window", history=0
@@ -33,6 +50,12 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config.learner.update(
         minibatches=2, microbatch=64, aggregation="constant", entropy_coefficient=0.003
     )
+    if game == "three":
+        # Of 350 words hardly any reply is a command by chance: unconstrained, 99.9 % were still
+        # illegal after 40 updates, and where all lose alike there is nothing to learn.
+        config.policy.constrained = True
+        # An offer is longer than the others' rows.
+        config.learner.lengths = 3
     config.optimizer.learning_rate = 1e-3
     config.evaluation.every = 100
     return config

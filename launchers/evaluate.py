@@ -2,19 +2,24 @@
 
     python -m launchers.evaluate --workdir=runs/coin_gigpo --episodes=1024
 
+A run with several environments is evaluated in each; --env=Nim-v1 evaluates a language policy in
+that one instead, with its default options, if the policy knows its words (config.lexicon).
 The tasks depend on --seed alone, so that every checkpoint, method and run meets the same ones.
-Prints a table and writes eval/update_N.json into the run's directory.
+Prints a table and writes eval/update_N.json into the run's directory; eval/ENV/update_N.json where
+ENV is not the run's only environment.
 """
 
 import json
 import os
 import pathlib
+from typing import Any
 
 from absl import flags
 
 from launchers import cli
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
+_ENV = flags.DEFINE_string("env", None, "Another environment than the run's own.")
 _EPISODES = flags.DEFINE_integer("episodes", 1024, "Number of tasks.", lower_bound=2)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the set of tasks.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint to evaluate; the newest by default.")
@@ -30,17 +35,44 @@ def main(argv: list[str]) -> None:
         cli.fail("--workdir is missing: name a run's directory, for example --workdir=runs/coin")
     workdir = pathlib.Path(_WORKDIR.value)
     cli.use_compilation_cache()
-    import jax
-    import numpy as np
-
-    from agentrl.evaluation import play
     from agentrl.training import checkpoint, restored
 
     try:
         run = restored.load(workdir, _UPDATE.value)
+        tasks = run.experiment.tasks if _ENV.value is None else _elsewhere(run, _ENV.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    config, env, env_params = run.config, run.experiment.env, run.experiment.env_params
+    for name, task in tasks.items():
+        _evaluate(workdir, run, name, task)
+
+
+def _elsewhere(run: Any, name: str) -> dict[str, Any]:
+    """The run's policy in the environment of that name."""
+    import envs
+    from agentrl.policies import LanguagePolicy
+    from agentrl.training.experiment import make_task
+
+    if name in run.experiment.tasks:
+        return {name: run.experiment.tasks[name]}
+    policy = run.experiment.policy
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError(
+            f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
+        )
+    config = run.config.copy_and_resolve_references()
+    if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
+        config.rollout.update(opponent="self", members=None)
+    return {name: make_task(config, policy, name, *envs.make(name))}
+
+
+def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
+    import jax
+    import numpy as np
+
+    from agentrl.evaluation import play
+    from agentrl.training.loop import evaluation_path
+
+    config, env, env_params = run.config, task.env, task.env_params
     keys = play.task_keys(_SEED.value, _EPISODES.value)
     chance = jax.random.key(_SEED.value + 1)
 
@@ -53,7 +85,7 @@ def main(argv: list[str]) -> None:
         )
 
     def policy_outcomes(params):
-        return run.experiment.evaluate(params, keys, chance, _GREEDY.value)
+        return task.evaluate(params, keys, chance, _GREEDY.value)
 
     all_seeds = jax.jit(run.experiment.across_seeds(policy_outcomes))
     per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
@@ -71,10 +103,7 @@ def main(argv: list[str]) -> None:
         except NotImplementedError:
             pass  # the table then has no regret
     against = "" if play.opponent_of(env) is None else ", seats in turn, against random play"
-    print(
-        f"{config.env.name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}"
-        f"{against}"
-    )
+    print(f"{name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}{against}")
     columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
     columns["length"] = lambda played: f"{played.length.mean():.2f}"
     if env.has_success:
@@ -83,20 +112,20 @@ def main(argv: list[str]) -> None:
         columns["regret (95 %)"] = lambda played: _mean(
             expert.episode_return - played.episode_return
         )
-    print(f"{'':10}" + "".join(f"{name:>28}" for name in columns))
-    for name, played in rows:
-        print(f"{name:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
+    print(f"{'':10}" + "".join(f"{title:>28}" for title in columns))
+    for player, played in rows:
+        print(f"{player:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
     record = {
         "update": run.update,
         "seeds": seeds,
         "episodes": _EPISODES.value,
         "task_seed": _SEED.value,
         "greedy": _GREEDY.value,
-        "per_seed": {name.removeprefix("seed "): _lists(p) for name, p in rows[: len(seeds)]},
+        "per_seed": {player.removeprefix("seed "): _lists(p) for player, p in rows[: len(seeds)]},
         "expert": None if expert is None else _lists(expert),
     }
-    path = workdir / "eval" / f"update_{run.update:06d}.json"
-    path.parent.mkdir(exist_ok=True)
+    path = evaluation_path(workdir, config, name, run.update)
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(record))
     os.replace(temporary, path)

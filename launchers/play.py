@@ -58,7 +58,7 @@ def _play_run(workdir: pathlib.Path, key: Any) -> None:
 
     try:
         run = restored.load(workdir)
-        if run.experiment.rollout.play is None:
+        if _first(run).rollout.play is None:
             raise ValueError(
                 f"{workdir} holds a policy over arrays, which writes nothing; see its episodes in "
                 "the report (launchers.report)"
@@ -68,8 +68,12 @@ def _play_run(workdir: pathlib.Path, key: Any) -> None:
     show_conversation(run, key)
 
 
+def _first(run: Any) -> Any:
+    return next(iter(run.experiment.tasks.values()))
+
+
 def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print) -> float:
-    """Shows one conversation of a run's first seed with its environment; returns its return.
+    """Shows one conversation of a run's first seed with its first environment; returns its return.
 
     key: of the task and of all chance.
     """
@@ -81,7 +85,7 @@ def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print
 
     task_key, chance_key = jax.random.split(key)
     params = jax.tree.map(lambda x: x[0], run.state.params)
-    play_ = jax.jit(run.experiment.rollout.play, static_argnums=3)
+    play_ = jax.jit(_first(run).rollout.play, static_argnums=3)
     streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
     codec, total = run.experiment.policy.codec, 0.0
     for t in np.flatnonzero(streams.mask[0]):

@@ -120,14 +120,31 @@ def _table(rows: Sequence[Sequence[int]], dtype: Any) -> tuple[np.ndarray, np.nd
     return table, np.array([len(row) for row in rows], np.int32)
 
 
-def word(view: View) -> Codec:
+def vocabulary(*views: View) -> tuple[str, ...]:
+    """Texts that codec `word` has tokens for: all lexicons' fragments and the tags, each once."""
+    texts = dict.fromkeys(text for view in views for text in view.lexicon if text)
+    return tuple(texts | dict.fromkeys(_TAGS))
+
+
+def word(view: View, texts: Sequence[str] | None = None) -> Codec:
     """A fragment is a token: the shortest sequences, for policies trained from scratch.
 
-    Tokens: 0 pad, 1 end of reply, 2 between observation and reply, then the lexicon's fragments
-    without the empty one, then the tags of the reply grammar.
+    Tokens: 0 pad, 1 end of reply, 2 between observation and reply, then `texts`: by default the
+    view's `vocabulary`. Codecs of several views with the same texts have the same tokens, so that
+    one policy reads them all.
+
+    Raises:
+      ValueError: a fragment of the view is not among the texts.
     """
-    texts = [*view.lexicon[1:], *(tag for tag in _TAGS if tag not in view.lexicon)]
+    texts = vocabulary(view) if texts is None else texts
     number = {text: 3 + i for i, text in enumerate(texts)}
+    missing = [text for text in view.lexicon if text and text not in number]
+    if missing:
+        raise ValueError(
+            f"codec 'word' has no token for {', '.join(map(repr, missing[:5]))} "
+            f"({len(missing)} of {len(view.lexicon)} fragments): the policy has to be made with "
+            "this environment's words, see config.lexicon"
+        )
     pieces = [b""] * 3 + [text.encode() for text in texts]
     return bind("word", view, lambda text: [number[text]], pieces, pad=PAD, end=END, after=(ACT,))
 

@@ -1,5 +1,6 @@
 """Language policies: a decoder bound to a codec, a reply grammar and a way of sampling."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.policies import decoder
-from agentrl.policies.codec import CODECS, Codec
+from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.scoring import Scored, score_logits
@@ -22,7 +23,8 @@ class LanguagePolicy(NamedTuple):
     init: (key) -> params. config: the decoder's. codec: between the environment's fragments,
     tokens and bytes. grammar: how a reply names its command. sampling: how tokens are drawn, which
     is part of what the policy is. constrained: only tokens that continue a command that is legal
-    now can be drawn. has_critic: the decoder has a value head.
+    now can be drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
+    environment's text, with the same tokens.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -32,6 +34,11 @@ class LanguagePolicy(NamedTuple):
     sampling: Sampling
     constrained: bool
     has_critic: bool
+    bind: Callable[[View], Codec]
+
+    def on(self, view: View) -> "LanguagePolicy":
+        """The same policy on another environment's text. ValueError if it lacks the words."""
+        return self._replace(codec=self.bind(view))
 
     @property
     def cuts(self) -> bool:
@@ -60,7 +67,7 @@ class LanguagePolicy(NamedTuple):
 
 def transformer(
     view: View,
-    *,
+    *others: View,
     codec: str = "word",
     grammar: str = "bare",
     think: str = "default",
@@ -78,6 +85,8 @@ def transformer(
     constrained: bool = False,
 ) -> LanguagePolicy:
     """A decoder trained from scratch on an environment's text.
+
+    others: views whose words it has tokens for besides, to be read by `LanguagePolicy.on`.
 
     Args:
       codec: "word" (a fragment is a token) or "byte".
@@ -104,7 +113,10 @@ def transformer(
             f"policy constrained=True with grammar {grammar!r}: thoughts and lists of actions are "
             "free text; use grammar='bare', or think='none' and max_actions=1"
         )
-    bound = CODECS[codec](view)
+    bind = CODECS[codec]
+    if codec == "word":
+        bind = functools.partial(bind, texts=vocabulary(view, *others))
+    bound = bind(view)
     config = DecoderConfig(
         vocab_size=bound.vocab_size,
         width=width,
@@ -123,6 +135,7 @@ def transformer(
         sampling=Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p),
         constrained=constrained,
         has_critic=critic != "none",
+        bind=bind,
     )
 
 

@@ -5,6 +5,7 @@ from agentrl.rollout.conversation import conversation as conversation
 from agentrl.rollout.episodes import episodes as episodes
 from agentrl.rollout.matches import matches as matches
 from agentrl.rollout.segments import segments as segments
+from agentrl.rollout.several import several as several
 
 ROLLOUTS = {
     "conversation": conversation,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import envs
 from agentrl.losses import categorical_log_prob
 from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.rollout.opponents import Slots
 from agentrl.streams import Rows, Streams
 
 ANCHORS = ("observation", "state")
@@ -28,7 +29,9 @@ class Rollout(NamedTuple):
     demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
-    roles: how many there are in the streams.
+    roles: how many there are in the streams. tasks: names of the tasks that they are of.
+    slots: where matches are played against members of a pool, which match meets which; collect then
+      takes their parameters [members, ...] as a fourth argument. Else None.
 
     `episodes` holds, for episodes that ended in this collection, sums and counts by metric name:
     {name: f32[2]} with the total and the weight, so that means of several collections combine.
@@ -44,6 +47,8 @@ class Rollout(NamedTuple):
     demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
     roles: int = 1
+    tasks: tuple[str, ...] = ("0",)
+    slots: Slots | None = None
 
 
 class Acted(NamedTuple):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import envs.vector
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.acting import Rollout, check_anchor, check_groups
+from agentrl.rollout.opponents import check_expert, make_slots
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.seats import parents
 from agentrl.rollout.talk import Talk
@@ -22,6 +23,8 @@ def conversation(
     *,
     num_groups: int = 16,
     group_size: int = 8,
+    opponent: str = "self",
+    members: int | None = None,
     max_turns: int | None = None,
     max_new_tokens: int | None = None,
     context: str = "whole",
@@ -43,7 +46,12 @@ def conversation(
     Members of a group share the task's key and differ in those of replies and of chance.
 
     Args:
-      max_turns: turns T; default: the environment's limit of steps.
+      opponent, members: of a game in turns, who has the other seats: "self", the policy, which
+        learns from all; "random" (legal play), "expert" (the environment's) or "pool" (frozen
+        parameters of this policy, which `collect` is given, `members` of them in a collection, see
+        `agentrl.rollout.opponents`): the policy has seat i % A of match i, and learns from that.
+      max_turns: turns T; default: the environment's limit of steps. Against others they are the
+        policy's own.
       max_new_tokens: tokens G of a reply; default: what the longest command takes.
       context: "whole", "window" or "sliding", see `agentrl.rollout.contexts`. history: turns that
         the last two keep, which need it. keep_first: the first observation always stays.
@@ -53,10 +61,10 @@ def conversation(
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
-    Streams: N = num_groups * group_size, T = max_turns. In a game in turns the policy plays all A
-    seats, each turn read by itself (context="window", history=0): N is A times as many, of stream i
-    seat i % A. For evaluation it has seat i % A of match i, against random legal play, and all
-    seats where all play together.
+    Streams: N = num_groups * group_size, T = max_turns. In a game in turns each turn is read by
+    itself (context="window", history=0), and N is A times as many, of stream i seat i % A; those of
+    opponents have no turns. For evaluation the policy has seat i % A of match i, against random
+    legal play, or all seats where they play together.
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
@@ -81,9 +89,15 @@ def conversation(
             "to 1 or more collections), or neither"
         )
     streams = num_groups * group_size * talk.seats
-    # Who plays together is evaluated together.
-    against_others = talk.seats > 1 and not env.cooperative
+    if talk.seats == 1 and (opponent != "self" or members is not None):
+        raise ValueError(
+            f"rollout opponent={opponent!r}, members={members} with {env.name}, which has one "
+            "agent: leave them out"
+        )
     called_by = parents(env, num_groups * group_size)
+    slots = make_slots(opponent, members, num_groups, group_size, talk.seats)
+    if opponent == "expert":
+        check_expert(talk.env, env_params)
 
     def horizon_of(collections: jax.Array) -> jax.Array | None:
         if not horizons:
@@ -97,17 +111,23 @@ def conversation(
     def rows(transcript, turns):
         return rows_of(talk.layout, transcript, turns, talk.context_tokens)
 
-    def collect(params, state, key):
+    def collect(params, state, key, opponents=None):
         task_key, act_key = jax.random.split(key)
         drawn = starts(along_data(jax.random.split(task_key, num_groups)))
-        members = along_data(jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), drawn))
+        matches = along_data(jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), drawn))
         # One clock a group, all alike: the state's leaves have the batch first.
         transcript, turns, bootstrap = talk.run(
-            params, members, act_key, horizon=horizon_of(state[0])
+            params,
+            matches,
+            act_key,
+            horizon=horizon_of(state[0]),
+            opponent=opponent,
+            slots=slots,
+            members=opponents,
         )
         group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
         collected = streams_of(turns, group, bootstrap).replace(parent=called_by)
-        metrics = metrics_of(collected, turns, env.has_success)
+        metrics = metrics_of(collected, turns, env.has_success, opponent)
         return state + 1, collected, rows(transcript, turns), metrics
 
     def demonstrate(task_keys, key):
@@ -115,8 +135,13 @@ def conversation(
         return rows(transcript, turns)
 
     def play(params, task_keys, key, greedy):
+        together = talk.seats == 1 or env.cooperative
         transcript, turns, bootstrap = talk.run(
-            params, starts(task_keys), key, greedy=greedy, random_others=against_others
+            params,
+            starts(task_keys),
+            key,
+            greedy=greedy,
+            opponent="self" if together else "random",
         )
         return streams_of(turns, None, bootstrap), rows(transcript, turns)
 
@@ -136,6 +161,7 @@ def conversation(
         # A turn of a game is one seat's.
         num_rows=streams if context == "whole" else streams // talk.seats * talk.turns,
         roles=talk.seats,
+        slots=slots,
         demonstrate=demonstrate,
         play=play,
     )

@@ -10,6 +10,7 @@ import envs
 import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
+from agentrl.rollout.opponents import check_expert, make_slots
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.seats import (
     agents,
@@ -24,8 +25,6 @@ from agentrl.rollout.seats import (
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
 
-OPPONENTS = ("self", "random", "expert")
-
 
 def matches(
     policy: Policy,
@@ -35,6 +34,7 @@ def matches(
     num_groups: int = 64,
     group_size: int = 1,
     opponent: str = "self",
+    members: int | None = None,
     mask_illegal: bool = True,
 ) -> Rollout:
     """Rollout of num_groups * group_size matches from their start to their end.
@@ -45,8 +45,11 @@ def matches(
     to the earlier one; what it receives before its first turn is lost.
 
     Args:
-      opponent: "self": the policy plays all seats and learns from all. "random" (legal play) or
-        "expert" (the environment's): the policy has seat i % A of match i, and learns from that.
+      opponent: "self": the policy plays all seats and learns from all. "random" (legal play),
+        "expert" (the environment's) or "pool" (frozen parameters of this policy, which `collect`
+        is given): the policy has seat i % A of match i, and learns from that. Acting against a
+        pool costs twice as much: policy and members are both asked at each step.
+      members: how many of the pool are met in a collection, see `agentrl.rollout.opponents`.
       mask_illegal: the policy chooses among legal actions only.
 
     A policy without memory gets a row for each move; one with memory sees the moves of others too,
@@ -57,41 +60,50 @@ def matches(
         raise ValueError(
             f"rollout 'matches' with {env.name}, which has one agent: use 'episodes' or 'segments'"
         )
-    if opponent not in OPPONENTS:
-        raise ValueError(f"rollout opponent={opponent!r}: expected one of {', '.join(OPPONENTS)}")
     check_groups(num_groups, group_size)
     turns, seats = int(env_params.max_steps_in_episode), agents(env)
     remembers = policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
     count = num_groups * group_size
+    slots = make_slots(opponent, members, num_groups, group_size, seats)
     if opponent == "expert":
-        state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
-        try:
-            jax.eval_shape(lambda s: env.expert(s, env_params), state)
-        except NotImplementedError as error:
-            raise ValueError(
-                f"rollout opponent='expert': {error}; use 'self' or 'random'"
-            ) from None
+        check_expert(env, env_params)
 
-    def theirs(state, seen, key):
-        """The opponent's actions i32[B, S]."""
+    def theirs(opponents, memory, state, seen, key):
+        """The opponents' actions i32[B, S], and their memory [members, B / members * S, ...]."""
         if opponent == "random":
-            return random_play(seen, key)
-        return expert_play(env, env_params, state, seen)
+            return random_play(seen, key), memory
+        if opponent == "expert":
+            return expert_play(env, env_params, state, seen), memory
+
+        def one(params, memory, seen, key):
+            watched, legal = jax.tree.map(
+                lambda x: x.reshape(-1, *x.shape[2:]), (seen.observation, seen.legal)
+            )
+            legal = legal if mask_illegal else None
+            choice, memory = choose(policy, params, memory, watched, legal, key)
+            return choice.action.reshape(seen.seat.shape), memory
+
+        keys = jax.random.split(key, slots.members)
+        action, memory = jax.vmap(one)(opponents, memory, slots.cut(seen), keys)
+        return slots.join(action), memory
 
     def flat(tree):
         """[B, S, ...] as [B * S, ...]."""
         return jax.tree.map(lambda x: x.reshape(count * looked, *x.shape[2:]), tree)
 
-    def collect(params, state, key):
+    def collect(params, state, key, opponents=None):
         task_key, act_key = jax.random.split(key)
         starts = envs.vector.draw(env, env_params, jax.random.split(task_key, num_groups))
         first = along_data(jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), starts))
-        memory = policy.memory(count * looked)
+        memory, other_memory = policy.memory(count * looked), None
+        if opponent == "pool" and remembers:
+            each = policy.memory(count * looked // slots.members)
+            other_memory = jax.tree.map(lambda x: jnp.stack([x] * slots.members), each)
         own = jnp.arange(count, dtype=jnp.int32)[:, None] % seats
 
         def advance(carry, key):
-            observation, state, memory, running = carry
+            observation, state, (memory, other_memory), running = carry
             sample_key, other_key, step_key = jax.random.split(key, 3)
             seen = look(env, env_params, state, observation, all_look=remembers)
             watched, legal = flat((seen.observation, seen.legal))
@@ -101,7 +113,8 @@ def matches(
             mine = jnp.ones(seen.seat.shape, bool)
             if opponent != "self":
                 mine = seen.seat == own
-                action = jnp.where(mine, action, theirs(state, seen, other_key))
+                others, other_memory = theirs(opponents, other_memory, state, seen, other_key)
+                action = jnp.where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
             observation, state, reward, terminated, truncated, info = envs.vector.step(
                 env, env_params, step_key, state, joint(env, seen.seat, action)
@@ -118,10 +131,11 @@ def matches(
                 "offender": jnp.where(running & terminated, info["offender"], -1),
             }
             running = running & ~terminated & ~truncated
-            return (observation, state, memory, running), out
+            return (observation, state, (memory, other_memory), running), out
 
-        carry = (first.observation, first.state, memory, jnp.ones(count, bool))
-        (observation, _, memory, _), out = jax.lax.scan(
+        memories = (memory, other_memory)
+        carry = (first.observation, first.state, memories, jnp.ones(count, bool))
+        (observation, _, (memory, _), _), out = jax.lax.scan(
             advance, carry, jax.random.split(act_key, turns)
         )
 
@@ -195,6 +209,7 @@ def matches(
         provides=frozenset(provides),
         num_rows=count * looked * (1 if remembers else turns),
         roles=seats,
+        slots=slots,
     )
 
 

@@ -15,13 +15,14 @@ from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
+from agentrl.rollout.opponents import Slots
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.turns import Turns
 from envs.mover import of_one_agent, seat_of, seats
 from envs.text import parse
 
-# Folded into the key of a step for the moves of random others; a turn has fewer actions.
-_DRAW = 1000
+# Folded into the key of a step for what opponents do until the next turn, which has fewer actions.
+_OTHERS = 1000
 
 
 class Talk:
@@ -44,7 +45,7 @@ class Talk:
         """Sizes follow from the environment's view and the policy's codec; see `conversation`.
 
         A game in turns is played as whose turn it is meets it: all seats by the same policy, each
-        reading what it may see.
+        reading what it may see, or one by the policy and the others by an opponent.
         """
         env = of_one_agent(env)
         self.policy, self.env, self.env_params = policy, env, env_params
@@ -98,15 +99,20 @@ class Talk:
         horizon: jax.Array | int | None = None,
         expert: bool = False,
         greedy: bool = False,
-        random_others: bool = False,
+        opponent: str = "self",
+        slots: Slots | None = None,
+        members: chex.ArrayTree | None = None,
     ) -> tuple[Transcript, Turns, jax.Array | None]:
         """Plays episodes from start states [B, ...]: (transcript, turns, bootstrap).
 
         bootstrap: f32[B], the critic's value of what followed an episode's last turn; None without
         a critic. horizon: turns that an episode may take. expert: replies say the command of the
         environment's expert; params are not read. greedy: the most likely token each time.
-        random_others: in a game, the policy has seat b % A of match b only; the others play any
-        legal action, in turns that are masked out.
+        opponent: who has the other seats of a game: "self", or one of `OPPONENTS`, and then the
+        policy has seat b % A of match b only. The others move as soon as it is their turn, in
+        between two turns of the policy, so a turn is the policy's own and what it brings holds all
+        that came until the next: nothing is written for a seat that nobody learns from.
+        slots, members: of a pool, whose parameters are [members, ...].
         """
         batch = jax.tree.leaves(state)[0].shape[0]
         horizon = self.turns if horizon is None else horizon
@@ -116,6 +122,12 @@ class Talk:
             # What follows the last turn is read by the critic only.
             room = self.context_tokens + (self.observation_tokens if criticised else 0)
             cache = decoder.empty_cache(self.policy.config, batch, room)
+
+        own = jnp.arange(batch, dtype=jnp.int32) % self.seats
+
+        def others(state, running, key):
+            """What happens until it is the policy's turn again: (state, running, outcome)."""
+            return self._others(state, running, own, key, opponent, slots, members)
 
         def advance(t, carry):
             state, cache, transcript, running = carry
@@ -139,13 +151,17 @@ class Talk:
             )
             anchor = self._anchor(state, text)
             seat = jax.vmap(seat_of, in_axes=(None, 0, None))(self.env, state, self.env_params)
-            mine = jnp.ones(batch, bool)
-            if random_others:
-                mine = seat == jnp.arange(batch) % self.seats
-            state, out = self._act(state, said, step_key, running, mine)
+            actions, out = self._parse(state, said, running)
+            state, outcome = self._step(state, actions, step_key, running)
+            out["valid"] &= outcome.pop("legal")
+            ended = outcome["terminated"] | outcome["truncated"]
+            if opponent != "self":
+                state, _, later = others(
+                    state, running & ~ended, jax.random.fold_in(step_key, _OTHERS)
+                )
+                outcome = _together(outcome, later)
             out = Turns(
                 running=running,
-                mask=running & mine,
                 seat=seat,
                 length=said.length,
                 ended=said.ended,
@@ -156,12 +172,17 @@ class Talk:
                 anchor=anchor,
                 cut=observation.cut,
                 **out,
+                **outcome,
             )
             running = running & ~out.terminated & ~out.truncated
             # A context that is put together anew in each turn has no cache to keep.
             return (state, said.cache if self._lives else None, transcript, running), out
 
-        first = (state, cache, self.layout.empty(batch), along_data(jnp.ones(batch, bool)))
+        running = along_data(jnp.ones(batch, bool))
+        if opponent != "self":
+            # What others do before the policy's first turn brings it nothing, but may end a match.
+            state, running, _ = others(state, running, jax.random.fold_in(key, self.turns))
+        first = (state, cache, self.layout.empty(batch), running)
         shapes = jax.eval_shape(lambda c: advance(jnp.int32(0), c)[1], first)
         turns = jax.tree.map(lambda s: jnp.zeros((self.turns, *s.shape), s.dtype), shapes)
 
@@ -282,11 +303,8 @@ class Talk:
             cache=None,
         )
 
-    def _act(self, state, said: Generated, key, running, mine) -> tuple[chex.ArrayTree, dict]:
-        """Parses the replies and steps the environment with their commands.
-
-        Where it is not the policy's turn (mine bool[B]), with a random legal action.
-        """
+    def _parse(self, state, said: Generated, running) -> tuple[jax.Array, dict]:
+        """The commands of replies, i32[B, n], and what is wrong with them."""
         env, params, policy = self.env, self.env_params, self.policy
 
         def read(state, tokens, length):
@@ -294,25 +312,26 @@ class Talk:
             return parse(policy.grammar, env.view, env.view.slots(state, params), text, size)
 
         parsed = jax.vmap(read)(state, said.tokens, said.length)
-        lists = policy.grammar.name == "answer"
-        batch = running.shape[0]
-        shape = (batch,) if self.seats == 1 else (batch, self.seats)
-        reward, going = jnp.zeros(shape), running
-        legal, success = jnp.ones(batch, bool), jnp.zeros(shape, bool)
-        terminated = truncated = jnp.zeros(batch, bool)
+        well_formed = running & parsed.valid_format & said.ended
+        known = running & parsed.known
+        return parsed.actions, {
+            "well_formed": well_formed,
+            "known": known,
+            "valid": well_formed & known,
+        }
+
+    def _step(self, state, actions, key, running) -> tuple[chex.ArrayTree, dict]:
+        """Steps the running episodes with their commands, i32[B, n], one after the other."""
+        env, params = self.env, self.env_params
+        lists = self.policy.grammar.name == "answer"
+        going, out = running, self._nothing(running.shape[0])
 
         def by_seat(flags):
             """Flags [B] beside values [B] or [B, A]."""
-            return flags.reshape(batch, *[1] * (len(shape) - 1))
+            return flags.reshape(-1, *[1] * (out["reward"].ndim - 1))
 
-        for i in range(policy.grammar.max_actions):
-            action = parsed.actions[:, i]
-            if self.seats > 1:
-                any_legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, params)[:, 0]
-                drawn = jax.random.categorical(
-                    jax.random.fold_in(key, _DRAW + i), jnp.where(any_legal, 0.0, -jnp.inf)
-                )
-                action = jnp.where(mine, action, drawn)
+        for i in range(actions.shape[1]):
+            action = actions[:, i]
             runs = going & (action >= 0) if lists else going
             _, following, gained, ends, cuts, info = envs.vector.step(
                 env, params, jax.random.fold_in(key, i), state, action
@@ -324,20 +343,99 @@ class Talk:
                 following,
                 state,
             )
-            reward = reward + jnp.where(by_seat(runs), gained, 0.0)
-            terminated = terminated | (runs & ends)
-            truncated = truncated | (runs & cuts)
-            success = success | (by_seat(runs) & info["success"])
             valid = info["valid"] if self.seats == 1 else jnp.all(info["valid"], axis=1)
-            legal = legal & (valid | ~runs)
+            now = {
+                "reward": jnp.where(by_seat(runs), gained, 0.0),
+                "terminated": runs & ends,
+                "truncated": runs & cuts,
+                "success": by_seat(runs) & info["success"],
+                "offender": jnp.where(runs & ends, info.get("offender", -1), -1),
+                "legal": valid | ~runs,
+            }
+            out = _together(out, now)
             going = going & ~(runs & (ends | cuts))
-        return state, {
-            "well_formed": running & parsed.valid_format & said.ended,
-            "known": running & parsed.known,
-            "valid": running & parsed.valid_format & said.ended & parsed.known & legal,
-            "reward": reward,
-            "terminated": terminated,
-            "truncated": truncated,
-            "success": success,
-            "offender": jnp.where(terminated, info.get("offender", -1), -1),
+        return state, out
+
+    def _nothing(self, batch: int) -> dict:
+        """The outcome of a turn in which nothing happens."""
+        shape = (batch,) if self.seats == 1 else (batch, self.seats)
+        return {
+            "reward": jnp.zeros(shape),
+            "terminated": jnp.zeros(batch, bool),
+            "truncated": jnp.zeros(batch, bool),
+            "success": jnp.zeros(shape, bool),
+            "offender": jnp.full(batch, -1, jnp.int32),
+            "legal": jnp.ones(batch, bool),
         }
+
+    def _others(self, state, running, own, key, opponent, slots, members):
+        """Moves of all seats but `own` i32[B], until those are to move or the match is over.
+
+        Returns (state, running, what it brought). Where seats take turns strictly it is one pass
+        for each opponent, and policy and opponents together write as much as in self-play.
+        """
+
+        def theirs(state, running):
+            seat = jax.vmap(seat_of, in_axes=(None, 0, None))(self.env, state, self.env_params)
+            return running & (seat != own)
+
+        def going(carry):
+            _, state, running, _ = carry
+            return jnp.any(theirs(state, running))
+
+        def move(carry):
+            i, state, running, before = carry
+            act_key, step_key = jax.random.split(jax.random.fold_in(key, i))
+            moving = theirs(state, running)
+            actions = self._opponents(state, moving, act_key, opponent, slots, members)
+            state, now = self._step(state, actions, step_key, moving)
+            running = running & ~now["terminated"] & ~now["truncated"]
+            del now["legal"]
+            return i + 1, state, running, _together(before, now)
+
+        nothing = self._nothing(running.shape[0])
+        del nothing["legal"]
+        _, *after = jax.lax.while_loop(going, move, (jnp.int32(0), state, running, nothing))
+        return after
+
+    def _opponents(self, state, moving, key, opponent, slots, members) -> jax.Array:
+        """Commands of the opponents who are `moving`, i32[B, n]."""
+        env, params = self.env, self.env_params
+        if opponent == "expert":
+            return jax.vmap(env.expert, in_axes=(0, None))(state, params)[:, None]
+        if opponent == "random":
+            legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, params)[:, 0]
+            # Whoever is not moving may have nothing legal left.
+            legal = legal | ~moving[:, None]
+            drawn = jax.random.categorical(key, jnp.where(legal, 0.0, -jnp.inf))
+            return drawn.astype(jnp.int32)[:, None]
+
+        def one(slot):
+            weights, state, moving, key = slot
+            _, observation = self._observe(state)
+            config, size = self.policy.config, self.observation_tokens
+            cache = decoder.empty_cache(config, moving.shape[0], size + self.reply_tokens)
+            count = jnp.where(moving, observation.length, 0)
+            hidden, cache = decoder.extend(weights, config, cache, observation.tokens, count)
+            last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
+            said = self._say(weights, state, last[:, 0], cache, key, moving, greedy=False)
+            return self._parse(state, said, moving)[0]
+
+        # One slot after the other: each stops writing when its own replies have ended.
+        keys = jax.random.split(key, slots.members)
+        return slots.join(jax.lax.map(one, (members, slots.cut(state), slots.cut(moving), keys)))
+
+
+def _together(first: dict, then: dict) -> dict:
+    """The outcome of a turn in two parts."""
+    how = {
+        "reward": jnp.add,
+        "terminated": jnp.logical_or,
+        "truncated": jnp.logical_or,
+        "success": jnp.logical_or,
+        "offender": jnp.maximum,
+        "legal": jnp.logical_and,
+    }
+    return {
+        name: how[name](first[name], then[name]) if name in then else first[name] for name in first
+    }

@@ -15,8 +15,8 @@ _SHOWN_TURNS = (1, 2, 4, 8, 16)
 class Turns:
     """What happened in each turn of B episodes; T turns, G reply tokens, V tokens in all.
 
-    running: bool[T, B], the episode went on. mask: and the turn was the policy's: everything else
-    is read only there, but for rewards and ends, which count for all seats of a game.
+    running: bool[T, B], the policy had this turn: everything else is read only there. What a game's
+    opponents did until its next turn belongs to it.
     seat: i32[T, B], whose turn it was.
     length: i32[T, B], tokens of the reply, the end token counted; ended: it wrote the end token.
     logp, entropy: f32[T, B, G]. kept: bool[T, B, G, V] or None, tokens that could be drawn.
@@ -29,7 +29,6 @@ class Turns:
     """
 
     running: jax.Array
-    mask: jax.Array
     seat: jax.Array
     length: jax.Array
     ended: jax.Array
@@ -57,7 +56,7 @@ def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | Non
     """
     if turns.reward.ndim == 3:
         return _streams_of_seats(turns, group, bootstrap)
-    mask = turns.mask.T
+    mask = turns.running.T
 
     def column(x):
         return jnp.where(mask, x.T, jnp.zeros((), x.dtype))
@@ -91,7 +90,7 @@ def _streams_of_seats(
 
     def of_mover(x):
         """What was its turn's, [T, B, ...], as [N, T, ...]."""
-        mine = turns.mask[..., None] & (turns.seat[..., None] == jnp.arange(seats))
+        mine = turns.running[..., None] & (turns.seat[..., None] == jnp.arange(seats))
         mine = mine.reshape(*mine.shape, *[1] * (x.ndim - 2))
         return by_stream(jnp.where(mine, x[:, :, None], jnp.zeros((), x.dtype)))
 
@@ -130,9 +129,9 @@ def _streams_of_seats(
 
 def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> Rows:
     """Rows of `size` tokens that train every reply once: an episode each, or a turn each."""
-    length, batch = turns.mask.shape
+    length, batch = turns.running.shape
     table = jnp.asarray(layout.table)
-    there = turns.mask.T
+    there = turns.running.T
     if layout.context == "whole":
         stream = jnp.arange(batch, dtype=jnp.int32)
         pieces = jnp.broadcast_to(table[length - 1], (batch, *table.shape[1:]))
@@ -172,7 +171,9 @@ def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> 
     )
 
 
-def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, jax.Array]:
+def metrics_of(
+    streams: Streams, turns: Turns, has_success: bool, opponent: str = "self"
+) -> dict[str, jax.Array]:
     """Totals and weights over episodes, turns and tokens, so that means of several collections
     combine; every episode has ended.
 
@@ -182,8 +183,9 @@ def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, j
     observation_cut_rate: texts that did not fit (should be 0); tokens: written a collection;
     behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
     """
-    mask = turns.mask
-    matches = jnp.float32(mask.shape[1])
+    mask = turns.running
+    # An opponent may have lost a match before the policy's first turn; it does not count.
+    matches = jnp.sum(jnp.any(mask, axis=0), dtype=jnp.float32)
     acted = jnp.sum(mask, dtype=jnp.float32)
     plays = jnp.any(streams.mask, axis=1)
     count = jnp.sum(plays, dtype=jnp.float32)
@@ -222,11 +224,14 @@ def metrics_of(streams: Streams, turns: Turns, has_success: bool) -> dict[str, j
             seats = turns.reward.shape[2]
             offended = jnp.any(turns.running & (turns.offender >= 0), axis=0)
             cut = jnp.any(turns.running & turns.truncated, axis=0)
-            won = jnp.any(success.reshape(-1, seats), axis=1)
+            won = jnp.any(turns.success & turns.running[..., None], axis=(0, 2))
+            drawn = jnp.any(mask, axis=0) & ~won & ~offended & ~cut
             out["invalid_end_rate"] = jnp.stack([jnp.sum(offended) * 1.0, matches])
-            out["draw_rate"] = jnp.stack([jnp.sum(~won & ~offended & ~cut) * 1.0, matches])
+            out["draw_rate"] = jnp.stack([jnp.sum(drawn) * 1.0, matches])
             for seat in range(seats):
                 mine = plays & (streams.role == seat)
                 number = jnp.sum(mine, dtype=jnp.float32)
-                out[f"win_rate/{seat}/self"] = jnp.stack([jnp.sum(success & mine) * 1.0, number])
+                out[f"win_rate/{seat}/{opponent}"] = jnp.stack(
+                    [jnp.sum(success & mine) * 1.0, number]
+                )
     return out

@@ -121,6 +121,37 @@ def env_section(name: str, **values: Any) -> ml_collections.ConfigDict:
     return filled
 
 
+def env_sections(*sections: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """The config section of several environments, which one policy learns together.
+
+    `name` is the tuple of their names; each one's options stand under its name.
+    """
+    names = tuple(section.name for section in sections)
+    if len(set(names)) < len(names):
+        raise ValueError(f"env_sections of {', '.join(names)}: expected each environment once")
+    together = ml_collections.ConfigDict({"name": names})
+    for section in sections:
+        together[section.name] = {key: x for key, x in section.items() if key != "name"}
+    return together
+
+
+def environments(section: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The environments of a section by name, (env, params) each; see `env_sections`.
+
+    Raises:
+      ValueError: an environment or an option that does not exist, or options of one that is not
+        among the names.
+    """
+    if isinstance(section["name"], str):
+        options = {key: value for key, value in section.items() if key != "name"}
+        return {section["name"]: envs.make(section["name"], **options)}
+    names = tuple(section["name"])
+    if not names:
+        raise ValueError("config.env.name is empty: expected one environment or more")
+    check_keys("config.env", section, dict.fromkeys(("name", *names)))
+    return {name: envs.make(name, **section[name]) for name in names}
+
+
 def check_keys(name: str, given: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """ValueError for keys that are missing or not expected."""
     for key in given:

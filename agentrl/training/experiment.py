@@ -1,6 +1,6 @@
 """From a config to compiled functions: everything is checked here, before anything compiles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -14,7 +14,7 @@ import envs
 from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
-from agentrl.rollout import ROLLOUTS, Rollout
+from agentrl.rollout import ROLLOUTS, Rollout, several
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
 from agentrl.training.credit import (
@@ -24,6 +24,8 @@ from agentrl.training.credit import (
     group_metrics,
     make_credit,
 )
+from agentrl.training.pool import Pool, make_rules
+from agentrl.training.pool import pool as pool_options
 from agentrl.training.update import make_update, optimizer
 from agentrl.training.warm_start import make_warm_start, warm_start
 from envs.game import Game
@@ -52,6 +54,7 @@ class TrainState:
     acted so far, as high and low words. rollout: environments in mid-episode. reference: the
     parameters that the policy is pulled towards, None without.
     baseline: f32[tasks, roles], what the estimator of the advantages carries; None if nothing.
+    pool: frozen opponents, None without.
     """
 
     params: chex.ArrayTree
@@ -63,25 +66,38 @@ class TrainState:
     guard: Guard
     reference: chex.ArrayTree | None = None
     baseline: jax.Array | None = None
+    pool: Pool | None = None
 
 
-class Experiment(NamedTuple):
-    """A config, bound to functions.
+class Task(NamedTuple):
+    """An environment, and a policy that plays it.
 
-    init: (seed i32[]) -> TrainState.
-    train: (TrainState) -> (TrainState, metrics): `log_every` updates; metrics are totals and
-      weights f32[2] by name.
-    warm: as train, for supervised updates on the expert's episodes, of which there are
-      `warm_updates` before the others; begin: (TrainState) -> TrainState between the two.
-    batch: (params, rollout state, key, baseline) -> (Streams, Rows, Credit) of one update.
     evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
-    across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
-      which all seeds together would take the longest and copy their caches at each step.
     """
 
     env: Any
     env_params: Any
     policy: Policy | LanguagePolicy
+    rollout: Rollout
+    evaluate: Callable[..., play.Outcomes]
+
+
+class Experiment(NamedTuple):
+    """A config, bound to functions.
+
+    tasks: what is trained on, by name; env, env_params and policy are of the first one.
+    rollout: of all of them.
+    init: (seed i32[]) -> TrainState.
+    train: (TrainState) -> (TrainState, metrics): `log_every` updates; metrics are totals and
+      weights f32[2] by name.
+    warm: as train, for supervised updates on the expert's episodes, of which there are
+      `warm_updates` before the others; begin: (TrainState) -> TrainState between the two.
+    batch: (params, rollout state, key, baseline, pool) -> (Streams, Rows, Credit) of one update.
+    across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
+      which all seeds together would take the longest and copy their caches at each step.
+    """
+
+    tasks: dict[str, Task]
     rollout: Rollout
     init: Callable[[jax.Array], TrainState]
     train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
@@ -89,8 +105,26 @@ class Experiment(NamedTuple):
     warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
     begin: Callable[[TrainState], TrainState]
     warm_updates: int
-    evaluate: Callable[..., play.Outcomes]
     across_seeds: Callable[[Callable], Callable]
+
+    @property
+    def env(self) -> Any:
+        """The first task's environment."""
+        return self._first.env
+
+    @property
+    def env_params(self) -> Any:
+        """The first task's."""
+        return self._first.env_params
+
+    @property
+    def policy(self) -> Policy | LanguagePolicy:
+        """The policy, as it meets the first task."""
+        return self._first.policy
+
+    @property
+    def _first(self) -> Task:
+        return next(iter(self.tasks.values()))
 
 
 def sequentially(function: Callable) -> Callable:
@@ -109,8 +143,14 @@ def base_config() -> ml_collections.ConfigDict:
     mask_truncated: do not learn from episodes that a limit cut.
     reference_every: updates after which the parameters become the reference that
       learner.kl_coefficient pulls towards; 0: those at the end of the warm start, for good.
+    env: one environment (`config.env_section`) or several that one language policy learns together
+      (`config.env_sections`): their episodes make one batch, each environment being a task with
+      baselines of its own.
+    lexicon: further environments whose words codec "word" has tokens for: of a policy that shall be
+      evaluated there, or trained there from these parameters.
     warm_start: supervised updates on the expert's episodes before the others, see
       `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
+    pool: frozen opponents for rollout.opponent="pool", see `agentrl.training.pool`.
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     """
@@ -125,8 +165,10 @@ def base_config() -> ml_collections.ConfigDict:
     config.mask_truncated = False
     config.reference_every = 0
     config.warm_start = configs.section(warm_start, named=False)
+    config.pool = configs.section(pool_options, named=False)
     config.max_rejected_updates = 5
     config.env = ml_collections.ConfigDict({"name": ""})
+    config.lexicon = ()
     config.policy = configs.section(policies.mlp, critic="none")
     config.rollout = configs.section(ROLLOUTS["episodes"])
     config.reward = ml_collections.ConfigDict()
@@ -170,25 +212,17 @@ def _check(config: ml_collections.ConfigDict) -> None:
 def build(config: ml_collections.ConfigDict) -> Experiment:
     """Binds a config. ValueError, with the remedy, for anything that cannot be run as it says."""
     _check(config)
-    options = {key: value for key, value in config.env.items() if key != "name"}
-    env, env_params = envs.make(config.env.name, **options)
-    policy = _make_policy(config, env)
+    made = configs.environments(config.env)
+    policy = _make_policy(config, made)
+    tasks = {
+        name: make_task(config, policy, name, env, env_params)
+        for name, (env, env_params) in made.items()
+    }
     speaks = isinstance(policy, LanguagePolicy)
-    if speaks != (config.rollout.name == "conversation"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with config.policy.name="
-            f"{config.policy.name!r}: rollout 'conversation' is for language policies "
-            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
-        )
-    if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {config.env.name}, which has "
-            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
-        )
-    make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
-    rollout = make_rollout(
-        policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
-    )
+    env, env_params = next(iter(made.values()))
+    rollout = next(iter(tasks.values())).rollout
+    if not isinstance(config.env.name, str):
+        rollout = several({name: task.rollout for name, task in tasks.items()})
     credit = make_credit(
         config.reward,
         config.advantage,
@@ -222,21 +256,23 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             "reference: set config.learner.kl_coefficient above 0, or reference_every=0"
         )
     carries = carries_baseline(ESTIMATORS[config.advantage.name])
+    rules = make_rules(
+        config.pool, rollout, cooperative=[_cooperative(task.env) for task in tasks.values()]
+    )
     return Experiment(
-        env=env,
-        env_params=env_params,
-        policy=policy,
+        tasks=tasks,
         rollout=rollout,
-        init=_make_init(policy, rollout, transform, refers, carries),
+        init=_make_init(policy, rollout, transform, refers, carries, rules),
         train=_make_train(
             rollout,
+            rules,
             credit,
             update,
             config.log_every,
             None if speaks else make_exploitability(policy, env, env_params),
             config.reference_every,
         ),
-        batch=_make_batch(rollout, credit),
+        batch=_make_batch(rollout, rules, credit),
         warm=make_warm_start(
             policy,
             rollout,
@@ -246,23 +282,81 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             lengths=update_options["lengths"],
             **warm_options,
         ),
-        begin=_make_begin(transform, refers),
+        begin=_make_begin(transform, refers, rules),
         warm_updates=warm_options["updates"],
-        evaluate=_make_evaluate(policy, rollout, env, env_params, config),
         across_seeds=sequentially if speaks else jax.vmap,
     )
 
 
-def _make_policy(config: ml_collections.ConfigDict, env: Any) -> Policy | LanguagePolicy:
+def make_task(
+    config: ml_collections.ConfigDict,
+    policy: Policy | LanguagePolicy,
+    name: str,
+    env: Any,
+    env_params: Any,
+) -> Task:
+    """Binds the policy and the rollout of a config to an environment.
+
+    Raises:
+      ValueError: they do not fit; for a language policy, above all, that it lacks the words.
+    """
+    if isinstance(policy, LanguagePolicy):
+        try:
+            policy = policy.on(env.view)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    speaks = isinstance(policy, LanguagePolicy)
+    if speaks != (config.rollout.name == "conversation"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with config.policy.name="
+            f"{config.policy.name!r}: rollout 'conversation' is for language policies "
+            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+        )
+    if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {name}, which has "
+            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
+        )
+    make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
+    rollout = make_rollout(
+        policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
+    )
+    evaluate = _make_evaluate(policy, rollout, env, env_params, config)
+    return Task(env, env_params, policy, rollout, evaluate)
+
+
+def _cooperative(env: Any) -> bool:
+    return isinstance(env, Game) and env.cooperative
+
+
+def _make_policy(
+    config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]
+) -> Policy | LanguagePolicy:
+    """The policy of the first environment, with the words of all."""
     known = {**POLICIES, **LANGUAGE_POLICIES}
     make_policy = configs.lookup("policy", config.policy.name, known)
     options = configs.bind("policy", make_policy, config.policy)
+    (env, _), *others = made.values()
     if config.policy.name in LANGUAGE_POLICIES:
-        return make_policy(env.view, **options)
+        if config.lexicon and options.get("codec") != "word":
+            raise ValueError(
+                f"config.lexicon={config.lexicon} is used by nothing: it is for codec 'word'; "
+                "this policy reads any text, leave it empty"
+            )
+        further = [envs.make(name) for name in config.lexicon]
+        return make_policy(env.view, *(other.view for other, _ in [*others, *further]), **options)
+    if others or config.lexicon:
+        raise ValueError(
+            f"config.env.name={config.env.name}, config.lexicon={config.lexicon} with "
+            f"config.policy.name={config.policy.name!r}: a policy over arrays plays one "
+            f"environment; use a language policy ({', '.join(LANGUAGE_POLICIES)})"
+        )
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
-def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Array], TrainState]:
+def _make_init(
+    policy, rollout, transform, refers, carries, rules
+) -> Callable[[jax.Array], TrainState]:
     def init(seed: jax.Array) -> TrainState:
         param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
         params = policy.init(param_key)
@@ -277,20 +371,21 @@ def _make_init(policy, rollout, transform, refers, carries) -> Callable[[jax.Arr
             env_steps=jnp.zeros(2, jnp.uint32),
             guard=Guard(zero, zero, rollout_state, guard_key),
             reference=jax.tree.map(jnp.copy, params) if refers else None,
-            # All streams of a run are of one task.
-            baseline=jnp.zeros((1, rollout.roles)) if carries else None,
+            baseline=jnp.zeros((len(rollout.tasks), rollout.roles)) if carries else None,
+            pool=rules and rules.start(params, zero),
         )
 
     return init
 
 
-def _make_begin(transform, refers) -> Callable[[TrainState], TrainState]:
+def _make_begin(transform, refers, rules) -> Callable[[TrainState], TrainState]:
     def begin(state: TrainState) -> TrainState:
-        """After the warm start: a fresh optimizer, and the reference."""
+        """After the warm start: a fresh optimizer, the reference, and the pool's first member."""
         return state.replace(
             opt_state=transform.init(state.params),
             guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
             reference=jax.tree.map(jnp.copy, state.params) if refers else None,
+            pool=rules and rules.start(state.params, state.update),
         )
 
     return begin
@@ -308,19 +403,36 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
     return evaluate
 
 
-def _make_batch(rollout, credit):
-    def batch(params, rollout_state, key, baseline=None):
-        _, streams, rows, _ = rollout.collect(params, rollout_state, key)
+def _make_collect(rollout, rules):
+    def collect(params, state, key, pool):
+        """As `Rollout.collect`, besides with what was drawn from the pool, if there is one."""
+        if rules is None:
+            return *rollout.collect(params, state, key), None
+        key, draw_key = jax.random.split(key)
+        drawn = rules.draw(pool, draw_key)
+        opponents = jax.tree.map(lambda x: x[drawn], pool.members)
+        return *rollout.collect(params, state, key, opponents), drawn
+
+    return collect
+
+
+def _make_batch(rollout, rules, credit):
+    collect = _make_collect(rollout, rules)
+
+    def batch(params, rollout_state, key, baseline=None, pool=None):
+        _, streams, rows, _, _ = collect(params, rollout_state, key, pool)
         return streams, rows, credit(streams, baseline)
 
     return batch
 
 
-def _make_train(rollout, credit, update, log_every, exploitability, reference_every):
+def _make_train(rollout, rules, credit, update, log_every, exploitability, reference_every):
+    collect = _make_collect(rollout, rules)
+
     def one_update(state: TrainState, _):
         key, collect_key, update_key = jax.random.split(state.key, 3)
-        rollout_state, streams, rows, metrics = rollout.collect(
-            state.params, state.rollout, collect_key
+        rollout_state, streams, rows, metrics, drawn = collect(
+            state.params, state.rollout, collect_key, state.pool
         )
         given = credit(streams, state.baseline)
         params, opt_state, learning, finite = update(
@@ -340,9 +452,13 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
         if baseline is not None:
             baseline = jnp.where(finite, given.baseline, baseline)
             for task, role in np.ndindex(baseline.shape):
-                metrics[f"rae_baseline/{task}/{role}"] = jnp.stack(
+                metrics[f"rae_baseline/{rollout.tasks[task]}/{role}"] = jnp.stack(
                     [baseline[task, role], jnp.ones(())]
                 )
+        pool = state.pool
+        if pool is not None:
+            pool, of_pool = rules.after(pool, params, drawn, streams, state.update, finite)
+            metrics |= of_pool
         metrics["rejected_updates"] = jnp.stack([rejected * 1.0, jnp.ones(())])
         guard = Guard(
             in_a_row=jnp.where(rejected, state.guard.in_a_row + 1, 0),
@@ -369,6 +485,7 @@ def _make_train(rollout, credit, update, log_every, exploitability, reference_ev
             env_steps=jnp.stack([high, low]),
             guard=guard,
             baseline=baseline,
+            pool=pool,
         )
         return state, metrics
 

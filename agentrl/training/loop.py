@@ -137,6 +137,19 @@ def _evaluation_record(
     }
 
 
+def evaluation_path(
+    workdir: pathlib.Path, config: ml_collections.ConfigDict, name: str, update: int
+) -> pathlib.Path:
+    """Where the evaluation of a checkpoint is written.
+
+    In `eval`; in a folder there named after the environment, unless the run has that one alone.
+    """
+    directory = workdir / "eval"
+    if config.env.name != name:
+        directory = directory / name
+    return directory / f"update_{update:06d}.json"
+
+
 def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
     """Trains a config in a directory, from where it stands there.
 
@@ -169,7 +182,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         progress = Progress(
             total=config.updates,
             done=update,
-            title=f"{config.env.name} · {config.advantage.name} · {config.num_seeds} seed(s) · "
+            title=f"{' + '.join(experiment.tasks)} · {config.advantage.name} · "
+            f"{config.num_seeds} seed(s) · "
             f"{parameter_count(programs.shapes.params) // config.num_seeds:,} parameters",
         )
         try:
@@ -215,11 +229,13 @@ def _loop(
         timed("time/checkpoint", write, state)
         saved = update
 
-    def evaluate() -> play.Outcomes:
+    def evaluate() -> dict[str, play.Outcomes]:
         outcomes = timed("time/evaluation", programs.evaluate, state.params)
-        (workdir / "eval").mkdir(exist_ok=True)
-        record = _evaluation_record(outcomes, config, update)
-        _write_json(workdir / "eval" / f"update_{update:06d}.json", record)
+        for name, played in outcomes.items():
+            record = _evaluation_record(played, config, update)
+            path = evaluation_path(workdir, config, name, update)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_json(path, record)
         return outcomes
 
     while update < config.updates and not stop.requested:
@@ -247,10 +263,14 @@ def _loop(
         every = config.evaluation.every
         if every and (update % every == 0 or done) and not stop.requested:
             outcomes = jax.device_get(evaluate())
-            for i, record in enumerate(records):
-                record["evaluation/episode_return"] = float(outcomes.episode_return[i].mean())
-                if experiment.env.has_success:
-                    record["evaluation/success_rate"] = float(outcomes.success[i].mean())
+            for name, played in outcomes.items():
+                prefix = "" if isinstance(config.env.name, str) else f"{name}/"
+                for i, record in enumerate(records):
+                    mean = float(played.episode_return[i].mean())
+                    record[f"{prefix}evaluation/episode_return"] = mean
+                    if experiment.tasks[name].env.has_success:
+                        rate = float(played.success[i].mean())
+                        record[f"{prefix}evaluation/success_rate"] = rate
         rejected = np.asarray(state.guard.in_a_row)
         if rejected.max() >= config.max_rejected_updates:
             seed = int(rejected.argmax())
@@ -293,7 +313,9 @@ def _save_rejected(
 ) -> pathlib.Path:
     """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
     one = jax.tree.map(lambda x: x[seed], state)
-    batch = jax.jit(experiment.batch)(one.params, one.guard.rollout, one.guard.key, one.baseline)
+    batch = jax.jit(experiment.batch)(
+        one.params, one.guard.rollout, one.guard.key, one.baseline, one.pool
+    )
     leaves = jax.tree_util.tree_flatten_with_path({"batch": batch, "params": one.params})[0]
     path = workdir / "rejected" / f"update_{update:06d}.npz"
     path.parent.mkdir(exist_ok=True)

@@ -15,13 +15,13 @@ from agentrl.training.experiment import Experiment, TrainState
 
 @dataclasses.dataclass
 class Programs:
-    """What a run executes, compiled, for all seeds; evaluate on fixed tasks."""
+    """What a run executes, compiled, for all seeds; evaluate on fixed tasks, by environment."""
 
     init: Callable[[jax.Array], TrainState]
     train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
     warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
     begin: Callable[[TrainState], TrainState]
-    evaluate: Callable[[Any], play.Outcomes]
+    evaluate: Callable[[Any], dict[str, play.Outcomes]]
     shapes: Any
 
 
@@ -46,7 +46,11 @@ def compile_programs(
     def evaluate(params):
         # Fixed tasks and fixed chances: two evaluations differ in the parameters alone.
         keys = play.task_keys(0, config.evaluation.episodes)
-        return experiment.evaluate(params, keys, jax.random.key(1), config.evaluation.greedy)
+        key, greedy = jax.random.key(1), config.evaluation.greedy
+        return {
+            name: task.evaluate(params, keys, key, greedy)
+            for name, task in experiment.tasks.items()
+        }
 
     across, warm = experiment.across_seeds, experiment.warm
     return Programs(

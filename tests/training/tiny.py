@@ -32,13 +32,17 @@ def segments_config(**changes):
 
 
 def matches_config(**changes):
-    """Self-play in Kuhn's poker, with what the credit carries and a reference that moves."""
+    """Kuhn's poker against a pool, with what the credit carries and a reference that moves."""
     config = base_config()
     config.data_devices = 1
     config.updates, config.log_every = 8, 2
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
-    config.rollout = section(rollout.matches, num_groups=8, group_size=2)
+    config.rollout = section(
+        rollout.matches, num_groups=8, group_size=2, opponent="pool", members=2
+    )
+    # Three places: from the sixth update on the oldest member goes.
+    config.pool.update(capacity=3, every=2)
     config.advantage = section(credit.rae)
     config.learner.kl_coefficient = 0.1
     config.reference_every = 3

@@ -1,0 +1,29 @@
+"""JPSRO: populations that approach a correlated equilibrium, with more than two players or goals.
+
+Marris et al. (2021), Multi-agent training beyond zero-sum with correlated equilibrium
+meta-solvers, https://arxiv.org/abs/2106.09435. Coarse correlated by default; for correlated
+`--config.method.equilibrium=ce --config.method.solver=mgce`. Other meta-solvers: uniform, prd.
+See `agentrl.selfplay.psro` for what was read.
+
+    python -m launchers.solve --config=configs/jpsro.py:kuhn3 --out=jpsro.json
+"""
+
+import ml_collections
+
+from agentrl.selfplay import psro
+from agentrl.training.config import section
+
+GAMES = {
+    "kuhn": ({"name": "KuhnPoker-v1"}, 10),
+    "kuhn3": ({"name": "KuhnPoker-v1", "players": 3}, 25),
+    "trade_comm": ({"name": "TradeComm-v1", "num_items": 2}, 15),
+}
+
+
+def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
+    if game not in GAMES:
+        raise ValueError(f"configs/jpsro.py:{game}: expected one of {', '.join(GAMES)}")
+    options, iterations = GAMES[game]
+    return ml_collections.ConfigDict(
+        {"game": options, "iterations": iterations, "method": section(psro.jpsro)}
+    )

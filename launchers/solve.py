@@ -1,0 +1,104 @@
+"""Solves a tabular game: python -m launchers.solve --config=configs/psro.py:kuhn --out=psro.json.
+
+Exact PSRO and JPSRO on games small enough to enumerate. Prints how far from an equilibrium each
+iteration is, and writes the config, the traces, the payoffs, the meta-strategy and the policy, a
+table with OpenSpiel's strings of the information states. It takes seconds, so nothing resumes. Any
+key can be changed: --config.method.solver=uniform.
+"""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import ml_collections
+import numpy as np
+from absl import flags
+from ml_collections import config_flags
+
+from launchers import cli
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Config file, for example configs/psro.py:kuhn."
+)
+_OUT = flags.DEFINE_string("out", None, "JSON file to write.")
+# Lines of the printed table, at most; the file holds all iterations.
+_SHOWN = 12
+KEYS = ("game", "iterations", "method")
+
+
+def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """The fields of `selfplay.psro.Result`, `infostates`, and `nash_conv` of the last policy.
+
+    Raises:
+      ValueError: a key that nothing uses, a game that is not tabular, a method that is none.
+    """
+    from agentrl import selfplay
+    from agentrl.selfplay import psro
+    from agentrl.training import config as configs
+
+    configs.check_keys("config", config, dict.fromkeys(KEYS))
+    known = {function.__name__: function for function in (psro.psro, psro.jpsro)}
+    function = configs.lookup("method", config.method.name, known)
+    options = configs.bind("method", function, config.method)
+    game = {key: value for key, value in config.game.items() if key != "name"}
+    if config.iterations < 1:
+        raise ValueError(f"config.iterations={config.iterations}: expected at least 1")
+    result = function(config.game.name, config.iterations, **options, **game)
+    return result._asdict() | {
+        "infostates": selfplay.infostates(config.game.name, **game),
+        "nash_conv": selfplay.nash_conv(config.game.name, result.policy, **game),
+    }
+
+
+def report(solution: dict[str, Any]) -> str:
+    """A table of the iterations: gaps, values, sizes of the populations."""
+    from launchers.benchmarks.tables import table
+
+    last = len(solution["gap"]) - 1
+    rows = [
+        {
+            "iteration": i,
+            "gap": solution["gap"][i].sum(),
+            "values": " ".join(f"{v:.4f}" for v in solution["value"][i]),
+            "policies": " x ".join(map(str, solution["size"][i])),
+        }
+        for i in np.unique(np.linspace(0, last, _SHOWN).astype(int))
+    ]
+    columns = [("iteration", "d"), ("gap", ".6f"), ("values", ""), ("policies", "")]
+    title = "sum of the players' gaps, values of the meta-strategy"
+    end = f"NashConv of each player's marginal: {solution['nash_conv']:.6f}"
+    return f"{table(title, columns, rows)}\n{end}"
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def main(argv: list[str]) -> None:
+    """Checks everything, then solves."""
+    if len(argv) > 1:
+        cli.fail(f"{argv[1]!r} is no flag; write --config=... --out=... --config.key=value")
+    if _CONFIG.value is None or _OUT.value is None:
+        cli.fail("give --config=configs/psro.py:kuhn and --out=psro.json")
+    out = pathlib.Path(_OUT.value)
+    if not out.parent.is_dir():
+        cli.fail(f"--out={out}: there is no directory {out.parent}")
+    try:
+        config = _CONFIG.value.copy_and_resolve_references()
+        cli.use_compilation_cache()
+        solution = solve(config)
+    except (OSError, ValueError) as error:
+        cli.fail(error)
+    content = {"config": config.to_dict()} | {k: _plain(v) for k, v in solution.items()}
+    temporary = out.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content) + "\n")
+    os.replace(temporary, out)
+    print(report(solution))
+
+
+if __name__ == "__main__":
+    cli.run(main)

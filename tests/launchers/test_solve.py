@@ -1,0 +1,67 @@
+"""Tabular games solved from configs: what is found, what is written, what is refused."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from configs import jpsro, psro
+from launchers import solve
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from test_cli import call, refused  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    out = tmp_path_factory.mktemp("solve") / "psro.json"
+    done = call("solve", f"--config={psro.__file__}:kuhn", f"--out={out}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(out.read_text())
+
+
+def test_double_oracle_solves_kuhn_and_the_file_says_how(written):
+    printed, content = written
+    assert "NashConv of each player's marginal: 0.000000" in printed
+    assert content["nash_conv"] == pytest.approx(0, abs=1e-9)
+    assert content["value"][-1] == pytest.approx([-1 / 18, 1 / 18])
+    assert content["config"]["method"] == {"name": "psro", "solver": "nash", "seed": 0}
+    assert sum(content["gap"][0]) == pytest.approx(11 / 12)
+    assert len(content["policy"]) == len(content["infostates"]) == 12
+    assert len(content["sigma"]) == len(content["policies"][0])
+
+
+def test_every_config_is_one(written):
+    for config in (*map(psro.get_config, psro.GAMES), *map(jpsro.get_config, jpsro.GAMES)):
+        config.iterations = 1
+        solution = solve.solve(config)
+        assert solution["gap"].shape == solution["value"].shape
+        assert "NashConv" in solve.report(solution)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"iterations": 0}, "config.iterations=0: expected at least 1"),
+        ({"method.solver": "best"}, "no meta-solver"),
+        ({"method.name": "pso"}, "config.method.name='pso' does not exist"),
+        ({"game.name": "Nim-v1"}, "no tabular game"),
+        ({"seed": 3}, "config.seed is not used"),
+    ],
+)
+def test_what_cannot_be_run_is_an_error(changes, words):
+    config = psro.get_config()
+    with config.unlocked():
+        config.update_from_flattened_dict(changes)
+    with pytest.raises(ValueError, match=words):
+        solve.solve(config)
+
+
+def test_bad_flags(tmp_path):
+    refused(
+        call("solve", f"--config={psro.__file__}:poker", "--out=x.json"), "expected one of kuhn"
+    )
+    refused(
+        call("solve", f"--config={psro.__file__}", "--out=no/x.json", cwd=tmp_path), "no/x.json"
+    )
