@@ -5,6 +5,10 @@ with three spans a turn (switch, subgoal, action); here the planner's turns come
 reached, and one small policy, taught by the expert's episodes, plays both.
 
     python -m launchers.train --config=configs/household_planned.py:hae --workdir=runs/planned_hae
+
+"sft" ends with the warm start; the others go on from it with --config.init_from of its directory
+and --config.warm_start.updates=0. A match that the limit cuts is worth 0 from there (games in words
+have no value of what follows), so a late solution counts as none.
 """
 
 import ml_collections
@@ -13,21 +17,26 @@ from agentrl import rollout
 from agentrl.training.config import env_section, section
 from configs import key_door, language
 
+METHODS = (*key_door.METHODS, "sft")
+
 
 def get_config(method: str = "hae") -> ml_collections.ConfigDict:
-    """ "sft" stops after the warm start, for methods that start from the same."""
+    if method not in METHODS:
+        raise ValueError(
+            f"configs/household_planned.py:{method}: expected one of {', '.join(METHODS)}"
+        )
+    learns = method != "sft"
     config = language.config_of(
         "household_planned.py",
-        "sft" if method == "sft" else "ppo",
+        "ppo" if learns else "sft",
         env_section("PlannedHousehold-v1"),
         section(rollout.conversation, num_groups=16, group_size=8, context="window", history=0),
         warm_updates=400,
         updates=120,
     )
+    # The critic is part of the policy that the methods start from.
     config.policy = language.policy(critic="shared")
-    config.advantage = key_door.advantage(
-        "household_planned.py", "hae" if method == "sft" else method
-    )
-    # Rows are single turns. The two levels are whitened by themselves.
+    config.advantage = key_door.advantage(method if learns else "hae")
+    # Rows are single turns. The two levels are whitened by themselves, as in HiPER's recipe.
     config.learner.update(microbatch=64, lengths=1, normalize_advantage="role")
     return config

@@ -19,16 +19,16 @@ from agentrl.training.experiment import base_config
 METHODS = ("hae", "flat")
 
 
-def advantage(file: str, method: str) -> ml_collections.ConfigDict:
+def advantage(method: str) -> ml_collections.ConfigDict:
     """The advantage section of a method, with equal rates."""
-    if method not in METHODS:
-        raise ValueError(f"configs/{file}:{method}: expected one of {', '.join(METHODS)}")
     if method == "hae":
         return section(credit.hae, gamma=0.99, lam=0.95, subgoal_lam=0.95)
     return section(advantages.gae, gamma=0.99, lam=0.95)
 
 
 def get_config(method: str = "hae") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/key_door.py:{method}: expected one of {', '.join(METHODS)}")
     config = base_config()
     config.num_seeds = 5
     config.updates = 120
@@ -38,7 +38,7 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config.env = env_section("PlannedKeyDoor-v1", rooms=3)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.matches, num_groups=64)
-    config.advantage = advantage("key_door.py", method)
+    config.advantage = advantage(method)
     # Not whitened, as HiPER's are: before the first successes that blows up what the critics make
     # of nothing, and policies settle on walking about until the limit cuts them.
     config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.01)
