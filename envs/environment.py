@@ -57,6 +57,8 @@ class Environment:
       `expert(state, params) -> action`, `render(state, params) -> str` on the host;
     * where actions are `continuous`, one word a component as `action_names`; an action is then
       f32[num_actions], clipped to [-1, 1] by the environment and legal where it is finite;
+    * to be played by a planner and an executor (`envs.planned`): `subgoal_names`, `reached` and
+      `subgoal`;
     * for text, `wordings`: a module with one function a wording, (env) -> `envs.text.View`.
 
     wording: how the environment puts itself into words, for `describe` and `commands`; arrays do
@@ -153,6 +155,20 @@ class Environment:
     def expert(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Action of the scripted policy named in the environment's docstring, i32[]."""
         raise NotImplementedError(f"{self.name} has no expert")
+
+    @property
+    def subgoal_names(self) -> tuple[str, ...]:
+        """The closed list of subgoals that a planner can set; none unless the rules name some."""
+        return ()
+
+    def reached(self, state: EnvState, params: EnvParams) -> jax.Array:
+        """Which of the subgoals hold, bool[G]: those that do not can be set. Never all of them in a
+        running episode."""
+        raise NotImplementedError(f"{self.name} has no subgoals")
+
+    def subgoal(self, state: EnvState, params: EnvParams) -> jax.Array:
+        """Subgoal that the expert is at, i32[]; one that is not reached."""
+        raise NotImplementedError(f"{self.name} has no subgoals")
 
     def render(self, state: EnvState, params: EnvParams) -> str:
         """Glyphs of the state, rows separated by newlines. Runs on the host, for people."""

@@ -77,6 +77,8 @@ class Game(Environment):
     perfect_information: ClassVar[bool] = False
     # There is no chance: every key gives the same start, and moves have one outcome.
     deterministic: ClassVar[bool] = False
+    # The agent that the others act for, where there is one: their streams are called by its.
+    planner: ClassVar[int | None] = None
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""

@@ -238,6 +238,15 @@ class Household(Environment):
         plan = experts.plan(state.house, knows(state.house))
         return rules.join(plan.verb, plan.slot, self.receptacles, self.objects)
 
+    @property
+    def subgoal_names(self) -> tuple[str, ...]:
+        """find, take, transform, place."""
+        return experts.SUBGOALS
+
+    def reached(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
+        """Which of the subgoals hold, bool[4]."""
+        return experts.reached(state.house)
+
     def subgoal(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
         """Number in `experts.SUBGOALS` of what an agent with perfect memory would be at, i32[]."""
         return experts.plan(state.house, experts.remembered(state.house)).subgoal

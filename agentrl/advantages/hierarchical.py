@@ -51,6 +51,7 @@ def hae(
     subgoal_lam: float = 0.95,
     switch_value: jax.Array | None = None,
     truncated: jax.Array | None = None,
+    duration: jax.Array | None = None,
 ) -> Hierarchical:
     """Hierarchical advantage estimation (HAE): credit for actions stops where a subgoal ends.
 
@@ -67,12 +68,14 @@ def hae(
     At a terminal turn what follows is 0; where the stream is cut, N_t is `bootstrap` and the tail
     of H_t is `subgoal_bootstrap`. Turns with mask False are skipped over. With no switch, A of
     actions is `gae`; with a switch in each turn and lam of any size, it is the one-step advantage
-    over W, and A of subgoals is `gae` on W.
+    over W, and A of subgoals is `gae` on W. With durations d_t, gamma is gamma^d_t in turn t, and
+    gamma^(b'-b) their product: time stands still in turns of 0.
 
     Args:
       reward, value (V), subgoal_value (W), switch_value (U): f32[N, T].
       mask, switch, terminated, truncated: bool[N, T]; an episode's first turn always chooses.
       bootstrap, subgoal_bootstrap: f32[N, T], f32[N] or a scalar, as for `gae`.
+      duration: f32[N, T], time that each turn takes; None: 1.
       gamma, lam, subgoal_lam: discount of a turn, traces within and across segments, in [0, 1].
 
     Returns:
@@ -89,6 +92,7 @@ def hae(
     chex.assert_equal_shape([reward, value, subgoal_value, mask, switch, terminated])
     cut = jnp.zeros_like(mask) if truncated is None else truncated
     begins = chosen_anew(mask, terminated | cut, switch)
+    took = jnp.ones(reward.shape) if duration is None else duration
 
     def per_turn(after):
         after = jnp.asarray(after, jnp.float32)
@@ -97,19 +101,19 @@ def hae(
 
     def backward(carry, turn):
         after, follows = carry
-        r, v, w, acted, new, ends, cuts, beyond, beyond_w = turn
+        r, v, w, g, acted, new, ends, cuts, beyond, beyond_w = turn
         goes_on = follows & ~ends & ~cuts
         inside = goes_on & ~after["new"]
         anew = goes_on & after["new"]
         outside = jnp.where(ends, 0.0, beyond)
         following = jnp.where(inside, after["v"], jnp.where(anew, after["w"], outside))
-        action = r + gamma * following - v + gamma * lam * jnp.where(inside, after["action"], 0.0)
+        action = r + g * following - v + g * lam * jnp.where(inside, after["action"], 0.0)
         outside = jnp.where(ends, 0.0, beyond_w)
         outcome = jnp.where(inside, after["outcome"], jnp.where(anew, after["w"], outside))
-        outcome = r + gamma * outcome
+        outcome = r + g * outcome
         # The next subgoal's advantage, discounted to this turn.
         trace = jnp.where(inside, after["trace"], jnp.where(anew, after["subgoal"], 0.0))
-        trace = gamma * trace
+        trace = g * trace
         subgoal = outcome - w + subgoal_lam * trace
         now = {
             "new": new,
@@ -126,7 +130,7 @@ def hae(
     nothing = jnp.zeros(reward.shape[0], jnp.float32)
     names = ("v", "w", "action", "outcome", "trace", "subgoal")
     first = {name: nothing for name in names} | {"new": jnp.zeros(reward.shape[0], bool)}
-    inputs = (reward, value, subgoal_value, mask, begins, terminated, cut)
+    inputs = (reward, value, subgoal_value, gamma**took, mask, begins, terminated, cut)
     inputs += (per_turn(bootstrap), per_turn(subgoal_bootstrap))
     _, out = jax.lax.scan(
         backward,

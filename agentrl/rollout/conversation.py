@@ -12,7 +12,7 @@ from agentrl.rollout.acting import Rollout, check_anchor, check_groups
 from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.players import Player, opponent_named, random_player
-from agentrl.rollout.seats import look
+from agentrl.rollout.seats import look, parents
 from agentrl.rollout.stepping import Act
 from agentrl.rollout.talk import Talk
 from agentrl.rollout.turns import metrics_of, rows_of, streams_of
@@ -97,6 +97,7 @@ def conversation(
             f"rollout opponent={opponent!r}, members={members} with {env.name}, which has one "
             "agent: leave them out"
         )
+    called_by = parents(env, num_groups * group_size)
     slots = make_slots(opponent, members, num_groups, group_size, talk.seats)
     player = None
     if opponent not in ("self", "pool"):
@@ -155,7 +156,7 @@ def conversation(
             others=by_player(player) if slots is None else by_members(opponents),
         )
         group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
-        collected = streams_of(turns, group, bootstrap)
+        collected = streams_of(turns, group, bootstrap).replace(parent=called_by)
         metrics = metrics_of(collected, turns, env.has_success, opponent)
         return state + 1, collected, rows(transcript, turns), metrics
 
@@ -174,7 +175,7 @@ def conversation(
     provides = {"reward", "mask", "group", "episode", "anchor", "cost", "well_formed"}
     provides |= {"terminated", "truncated", "valid", "success"}
     if talk.seats > 1:
-        provides |= {"role", "task"}
+        provides |= {"role", "task"} | ({"parent"} if env.planner is not None else set())
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
     return Rollout(

@@ -13,7 +13,7 @@ from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.placement import along_data
 from agentrl.rollout.players import opponent_named, policy_player
-from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
+from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at, parents
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
 
@@ -164,6 +164,7 @@ def matches(
             truncated=of_match(out["truncated"]),
             valid=of_streams(out["valid"]) & mask,
             success=to_last_turn(of_streams(out["won"]), mask),
+            parent=parents(env, count),
         )
         start = jnp.zeros((turns, count * looked), bool)
         rows = rows_of(
@@ -184,6 +185,8 @@ def matches(
     provides |= {"terminated", "truncated", "valid", "success"}
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
+    if env.planner is not None:
+        provides |= {"parent"}
     return Rollout(
         init=lambda key: None,
         collect=collect,

@@ -32,6 +32,18 @@ def agents(env: Any) -> int:
     return env.num_agents if isinstance(env, Game) else 1
 
 
+def parents(env: Any, matches: int) -> jax.Array | None:
+    """Of stream b * A + seat, the stream of the match's planner, i32[matches * A].
+
+    -1 for planners themselves; None in a game without one.
+    """
+    if not isinstance(env, Game) or env.planner is None:
+        return None
+    seat = jnp.arange(env.num_agents, dtype=jnp.int32)
+    first = env.num_agents * jnp.arange(matches, dtype=jnp.int32)[:, None]
+    return jnp.where(seat == env.planner, -1, first + env.planner).reshape(-1)
+
+
 def looked_at(env: Any, *, all_look: bool) -> int:
     """S. all_look: agents follow the turns of others too."""
     return agents(env) if all_look or not isinstance(env, TurnGame) else 1

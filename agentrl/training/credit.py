@@ -36,11 +36,72 @@ def rae(
     return advantages.spread(above, mask, gamma=gamma), baseline
 
 
+def hae(
+    reward: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    parent: jax.Array,
+    *,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    subgoal_lam: float = 0.95,
+    truncated: jax.Array | None = None,
+    penalty: jax.Array | None = None,
+) -> jax.Array:
+    """`advantages.hae` for a planner and its executor, who are streams of their own: f32[N, T].
+
+    A segment is a turn of the planner, which takes no time, and what the executor does until the
+    planner's next: V is the executor's value, W the planner's, the executor gets the advantages of
+    actions, the planner those of subgoals.
+
+    parent: i32[N], the planner's stream of each executor's, -1 for planners; one executor each.
+    Streams are whole episodes, in which one of the two acts at a time.
+    reward: the executor's; the planner's is not read, as it was given the same. penalty: f32[N, T],
+    taken off the turn in which either has earned it.
+    """
+    planner, called = jnp.maximum(parent, 0), (parent >= 0)[:, None]
+    acts, plans = mask & called, mask[planner] & called
+    played = acts | plans
+    last = played & (jnp.cumsum(played[:, ::-1], axis=1)[:, ::-1] == 1)
+
+    def at_end(flag):
+        """Each stream says at its own last turn how the episode ended."""
+        flag = jnp.any(flag & mask, axis=1)
+        return last & (flag | flag[planner])[:, None]
+
+    def of_both(own, planners):
+        return jnp.where(acts, own, jnp.where(plans, planners[planner], 0.0))
+
+    score = of_both(reward, jnp.zeros_like(reward))
+    if penalty is not None:
+        score = score - of_both(penalty, penalty)
+    given = advantages.hae(
+        score,
+        of_both(value, value),
+        jnp.where(plans, value[planner], 0.0),
+        played,
+        plans,
+        at_end(terminated),
+        bootstrap,
+        bootstrap[planner],
+        gamma=gamma,
+        lam=lam,
+        subgoal_lam=subgoal_lam,
+        truncated=None if truncated is None else at_end(truncated),
+        duration=acts.astype(jnp.float32),
+    )
+    planned = jnp.zeros_like(reward).at[planner].add(jnp.where(plans, given.subgoal, 0.0))
+    return jnp.where(acts, given.action, planned)
+
+
 # Those with a parameter `baseline` carry it from update to update, and return it besides.
 ESTIMATORS: dict[str, Callable] = {
     function.__name__: function
     for function in (
         rae,
+        hae,
         advantages.dr_mas,
         advantages.gae,
         advantages.gigpo,
@@ -150,7 +211,8 @@ def make_credit(
                 "bootstrap": critic,
                 "role": agents,
                 "task": agents,
-                "parent": agents,
+                "parent": "it ties workers to their planner: use an environment with one, such as "
+                "PlannedHousehold-v1",
             }.get(name, "it compares whole episodes: use config.rollout.name='episodes'")
             raise ValueError(
                 f"config.advantage.name={function.__name__!r} needs {name!r}, which rollout "

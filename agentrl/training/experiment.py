@@ -233,7 +233,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     steps = update_options["epochs"] * update_options["minibatches"]
     shape = configs.bind("optimizer", optimizer, config.optimizer)
     transform = optimizer((config.updates - warm_options["updates"]) * steps, **shape)
-    update = make_update(policy, transform, config.loss, **update_options)
+    update = make_update(policy, transform, config.loss, rollout.roles, **update_options)
     refers = update_options["kl_coefficient"] > 0
     if config.reference_every < 0 or (config.reference_every and not refers):
         raise ValueError(

@@ -24,7 +24,7 @@ LOSSES: dict[str, Callable] = {
     for function in (losses.cispo, losses.clipped_surrogate, losses.gspo, losses.reinforce)
 }
 
-NORMALIZATIONS = ("none", "batch", "minibatch")
+NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
 class Example(NamedTuple):
@@ -85,6 +85,7 @@ def make_update(
     policy: Policy | LanguagePolicy,
     transform: optax.GradientTransformation,
     loss_section: Mapping[str, Any],
+    roles: int = 1,
     *,
     epochs: int = 1,
     minibatches: int = 1,
@@ -120,7 +121,8 @@ def make_update(
       aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
         positions, trained or not.
       normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
-        turns), over each "minibatch" (of trained positions), or "none".
+        turns), over each "minibatch" (of trained positions), over the batch for each "role" by
+        itself (HiPER's levels), or "none".
       final_entropy_coefficient: entropy_coefficient goes there by the same factor each update:
         entropy_coefficient (final / entropy_coefficient)^progress, where progress, f32[] in [0, 1),
         is the share of the updates that are done. None: it stays.
@@ -162,6 +164,11 @@ def make_update(
             f"config.learner.importance_level={importance_level!r}"
             f"{configs.nearest(importance_level, losses.LEVELS)}: expected one of "
             f"{', '.join(losses.LEVELS)}"
+        )
+    if normalize_advantage == "role" and roles == 1:
+        raise ValueError(
+            "config.learner.normalize_advantage='role' tells roles apart, of which this rollout "
+            "has one: use 'batch'"
         )
     counts = {"epochs": epochs, "minibatches": minibatches, "lengths": lengths}
     for name, value in counts.items():
@@ -295,6 +302,11 @@ def make_update(
         advantage = credit.advantage
         if normalize_advantage == "batch":
             advantage = advantages.whiten(advantage, trained)
+        elif normalize_advantage == "role":
+            advantage = sum(
+                advantages.whiten(advantage, trained & (streams.role == role)[:, None])
+                for role in range(roles)
+            )
         if train_on_observations:
             # What stands first has no distribution that it could have been drawn from.
             read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)

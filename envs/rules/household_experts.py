@@ -39,6 +39,35 @@ def remembered(house: House) -> jax.Array:
     return rules.pack(has(house.seen, house.where)) | only(house.hand)
 
 
+def reached(house: House) -> jax.Array:
+    """Subgoals that hold, bool[4]; of an agent that forgets nothing.
+
+    find: it knows where something of the goal is that has to be fetched, or with it in hand, where
+    the lamp is; take: something of the goal is in hand; transform: and is as it shall be, or lit;
+    place: hands are free of it, and it lies in its place.
+    """
+    home, hand, known = house.home, house.hand, remembered(house)
+    objects = house.where.shape[0]
+    look = home.task == rules.LOOK
+    holds = has(home.wanted, hand)
+    changed = jnp.where(home.task == COOL, house.cool, rules.ALL)
+    changed = jnp.where(home.task == HEAT, house.hot, changed)
+    changed = jnp.where(home.task == CLEAN, house.clean, changed)
+    placed = unpack(home.wanted & changed, objects) & has(home.places, house.where)
+    free = unpack(home.wanted & known, objects) & (house.where >= 0)
+    # With two to be put, what lies in its place is not fetched again.
+    free &= ~(placed & (home.task == rules.TWO))
+    lamps = (home.lamps & known) != 0
+    return jnp.stack(
+        [
+            jnp.where(holds, ~look | lamps, jnp.any(free)),
+            holds,
+            jnp.where(look, house.won, holds & has(changed, hand)),
+            ~holds & jnp.any(placed),
+        ]
+    )
+
+
 def _choose(first: jax.Array, then: Plan, otherwise: Plan) -> Plan:
     return jax.tree.map(lambda a, b: jnp.where(first, a, b), then, otherwise)
 

@@ -6,6 +6,7 @@ executed on one episode.
 
 import pathlib
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,6 +138,14 @@ def test_without_switches_and_with_nothing_else(always):
     else:
         expected = advantages.gae(reward, subgoal_value, mask, terminated, tail, **flat)
         np.testing.assert_allclose(out.subgoal, expected, atol=1e-6)
+
+
+def test_a_turn_of_no_time_discounts_nothing_and_one_of_two_twice():
+    arrays, rates = recorded(), RATES | {"gamma": 0.81, "lam": 1.0}
+    twice = advantages.hae(**arrays, duration=np.full((1, 5), 2.0), **rates | {"gamma": 0.9})
+    chex.assert_trees_all_close(twice, advantages.hae(**arrays, **rates), atol=1e-6)
+    still = advantages.hae(**arrays, duration=np.zeros((1, 5)), **rates)
+    chex.assert_trees_all_close(still, advantages.hae(**arrays, **rates | {"gamma": 1.0}))
 
 
 def test_no_gradient_flows():

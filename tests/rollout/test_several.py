@@ -132,6 +132,8 @@ def test_one_agent_beside_two_has_role_nought_and_what_one_lacks_is_left_out():
     np.testing.assert_array_equal(both.group, [0, 0, 2, 2, 3, 3])
     np.testing.assert_array_equal(both.mask.sum(axis=1), [3, 3, 2, 2, 2, 2])
     assert both.value is None and both.episode is None
+    calls = [part(2, 2, parent=jnp.array([-1, 0])), part(2, 2, parent=jnp.array([1, -1]))]
+    np.testing.assert_array_equal(streams_together(calls).parent, [-1, 0, 3, -1])
 
 
 def test_padding_is_never_trained_and_belongs_to_no_turn():

@@ -1,0 +1,42 @@
+"""Household-v1 in words by a planner and an executor in one transformer: HAE, or flat GAE.
+
+HiPER (2026), https://arxiv.org/abs/2602.16165, trained models of 1.5B and 7B parameters on ALFWorld
+with three spans a turn (switch, subgoal, action); here the planner's turns come when a subgoal is
+reached, and one small policy, taught by the expert's episodes, plays both.
+
+    python -m launchers.train --config=configs/household_planned.py:hae --workdir=runs/planned_hae
+
+"sft" ends with the warm start; the others go on from it with --config.init_from of its directory
+and --config.warm_start.updates=0. A match that the limit cuts is worth 0 from there (games in words
+have no value of what follows), so a late solution counts as none.
+"""
+
+import ml_collections
+
+from agentrl import rollout
+from agentrl.training.config import env_section, section
+from configs import key_door, language
+
+METHODS = (*key_door.METHODS, "sft")
+
+
+def get_config(method: str = "hae") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(
+            f"configs/household_planned.py:{method}: expected one of {', '.join(METHODS)}"
+        )
+    learns = method != "sft"
+    config = language.config_of(
+        "household_planned.py",
+        "ppo" if learns else "sft",
+        env_section("PlannedHousehold-v1"),
+        section(rollout.conversation, num_groups=16, group_size=8, context="window", history=0),
+        warm_updates=400,
+        updates=120,
+    )
+    # The critic is part of the policy that the methods start from.
+    config.policy = language.policy(critic="shared")
+    config.advantage = key_door.advantage(method if learns else "hae")
+    # Rows are single turns. The two levels are whitened by themselves, as in HiPER's recipe.
+    config.learner.update(microbatch=64, lengths=1, normalize_advantage="role")
+    return config

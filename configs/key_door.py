@@ -1,0 +1,46 @@
+"""A chain of locked rooms by a planner and an executor: HiPER's hierarchical credit, or flat GAE.
+
+HiPER (2026), https://arxiv.org/abs/2602.16165. A planner chooses which key to fetch or to go
+through the door, an executor walks; the only reward is behind the last door. "flat" gives each of
+the two its own GAE along its own turns; "hae" ends the executor's where the subgoal ends, with the
+planner's value of what comes then. Five rooms:
+
+    python -m launchers.train --config=configs/key_door.py:hae --workdir=runs/key_door_hae \\
+        --config.env.rooms=5 --config.env.max_steps_in_episode=120
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.training import credit
+from agentrl.training.config import env_section, section
+from agentrl.training.experiment import base_config
+
+METHODS = ("hae", "flat")
+
+
+def advantage(method: str) -> ml_collections.ConfigDict:
+    """The advantage section of a method, with equal rates."""
+    if method == "hae":
+        return section(credit.hae, gamma=0.99, lam=0.95, subgoal_lam=0.95)
+    return section(advantages.gae, gamma=0.99, lam=0.95)
+
+
+def get_config(method: str = "hae") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/key_door.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 120
+    config.log_every = 10
+    config.checkpoint.every = 10
+    config.checkpoint.keep = 40
+    config.env = env_section("PlannedKeyDoor-v1", rooms=3)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
+    config.rollout = section(rollout.matches, num_groups=64)
+    config.advantage = advantage(method)
+    # Not whitened, as HiPER's are: before the first successes that blows up what the critics make
+    # of nothing, and policies settle on walking about until the limit cuts them.
+    config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.01)
+    config.optimizer.learning_rate = 1e-3
+    return config

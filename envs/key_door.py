@@ -1,0 +1,141 @@
+"""KeyDoor-v1: a chain of locked rooms, and a reward behind the last door only."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.environment import Environment, EnvParams, EnvState
+from envs.rules import key_door as rules
+from envs.rules.key_door import COLOURS, Chain
+
+
+@struct.dataclass
+class KeyDoorState(EnvState):
+    """chain: the rooms and the agent in them."""
+
+    chain: Chain
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyDoor(Environment):
+    """N `rooms` one behind the other, each a line of W = `width` cells with K = `keys` keys.
+
+    In each room lies a key of each of K colours in a cell of its own; the door at the last cell
+    opens to the key of its colour. The agent enters at the first cell, with empty hands.
+
+    Actions: left, right, take (a key that lies here; the one in hand is left in its place), open
+    (at the door with a key in hand). The right key opens the door and stays in it; a wrong one jams
+    the lock and ends the episode.
+
+    Observation: float32 indicators of the room [N], the agent's cell [W], the colour of the key in
+    hand [K] and of the door [K], and the cell of each key that lies in the room [K, W]; 0 at the
+    end. Reward: 1 behind the last door, which ends the episode. Limit: 16 steps a room.
+
+    Subgoals: the key of each colour (reached with it in hand), then the door (reached with empty
+    hands, so it can be set only with a key in hand).
+
+    Expert: a shortest way, 6.0 steps a room on average with five cells and two keys. Source: the
+    chain of rooms with which HiPER's credit is explained, ours as to rules and sizes.
+    """
+
+    rooms: int = 3
+    keys: int = 2
+    width: int = 5
+
+    wordings: ClassVar[str] = "envs.wordings.key_door"
+
+    def __post_init__(self):
+        if self.rooms < 1:
+            raise ValueError(f"rooms {self.rooms}: expected at least 1")
+        if not 2 <= self.keys <= min(self.width, len(COLOURS)):
+            raise ValueError(
+                f"keys {self.keys}, width {self.width}: expected 2 to {len(COLOURS)} keys, and a "
+                "cell for each"
+            )
+
+    @property
+    def default_params(self) -> EnvParams:
+        """16 steps a room."""
+        return EnvParams(max_steps_in_episode=16 * self.rooms)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """In the order of `envs.rules.key_door`."""
+        return ("left", "right", "take", "open")
+
+    @property
+    def subgoal_names(self) -> tuple[str, ...]:
+        """Keys by colour, then the door."""
+        return (*(f"{colour} key" for colour in COLOURS[: self.keys]), "door")
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """Number of indicators."""
+        return (self.rooms + self.width + 2 * self.keys + self.keys * self.width,)
+
+    def initial(self, key: jax.Array, params: EnvParams) -> KeyDoorState:
+        """A random chain."""
+        chain = rules.generate(key, self.rooms, self.keys, self.width)
+        return KeyDoorState(jnp.zeros((), jnp.int32), chain)
+
+    def transition(
+        self, key: jax.Array, state: KeyDoorState, action: jax.Array, params: EnvParams
+    ) -> tuple[KeyDoorState, jax.Array]:
+        """Act; 1 behind the last door."""
+        chain = rules.act(state.chain, action)
+        return state.replace(chain=chain), (chain.room == self.rooms).astype(jnp.float32)
+
+    def legal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """What can be done here."""
+        return rules.legal(state.chain, self.width)
+
+    def observe(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """Indicators of the room."""
+        chain = state.chain
+        door, cells = rules.here(chain)
+        colours, places = np.arange(self.keys), np.arange(self.width)
+        parts = [
+            chain.room == np.arange(self.rooms),
+            chain.cell == places,
+            chain.held == colours,
+            door == colours,
+            (cells[:, None] == places).reshape(-1),
+        ]
+        inside = chain.room < self.rooms
+        return (jnp.concatenate(parts) & inside).astype(jnp.float32)
+
+    def is_terminated(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """Behind the last door, or before a jammed one."""
+        return state.chain.jammed | self.is_success(state, params)
+
+    def is_success(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """Behind the last door."""
+        return state.chain.room == self.rooms
+
+    def expert(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """To the right key, then to the door."""
+        return rules.expert(state.chain, self.width)
+
+    def subgoal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """What the expert is at."""
+        return rules.subgoal(state.chain)
+
+    def reached(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+        """The key in hand, and the door with empty hands."""
+        return rules.reached(state.chain)
+
+    def render(self, state: KeyDoorState, params: EnvParams) -> str:
+        """The room: r, g .. keys, @ the agent (upper case over a key: R), | the door's colour."""
+        chain = jax.tree.map(np.asarray, state.chain)
+        door, cells = (np.asarray(x) for x in rules.here(chain))
+        line = ["."] * self.width
+        for colour, cell in enumerate(cells):
+            if cell >= 0:
+                line[cell] = COLOURS[colour][0]
+        line[chain.cell] = "@" if line[chain.cell] == "." else line[chain.cell].upper()
+        hand = COLOURS[chain.held] if chain.held >= 0 else "nothing"
+        return f"room {chain.room + 1}: {''.join(line)}|{COLOURS[door]} hand: {hand}"

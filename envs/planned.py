@@ -1,0 +1,243 @@
+"""A planner that sets subgoals and an executor that acts: PlannedKeyDoor-v1, PlannedHousehold-v1.
+
+`Planned` makes a game of two out of any environment that names subgoals.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.environment import Environment, EnvState
+from envs.fingerprint import fingerprint
+from envs.game import GameParams, GameState, TurnGame, opening
+from envs.household import Household, HouseholdParams
+from envs.key_door import KeyDoor
+from envs.rules.household import TASKS
+
+PLANNER, EXECUTOR = range(2)
+
+
+@struct.dataclass
+class PlannedState(GameState):
+    """base: the environment's state. subgoal: i32[], the one in force, -1 before the first.
+
+    held: i32[], turns that the executor had under it. planning: bool[], it is the planner's turn.
+    """
+
+    base: EnvState
+    subgoal: jax.Array
+    held: jax.Array
+    planning: jax.Array
+
+
+@struct.dataclass
+class PlannedParams(GameParams):
+    """patience: the executor's turns after which the planner is asked again.
+
+    An illegal action costs its turn, as often as it occurs.
+    """
+
+    illegal_reward: float = 0.0
+    illegal_other_reward: float = 0.0
+    illegal_allowance: int = 1_000_000
+    patience: int = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned(TurnGame):
+    """Seat 0, the planner, chooses a subgoal; seat 1, the executor, acts under it.
+
+    The planner decides at events: at the start, when the subgoal is reached, and after `patience`
+    turns of the executor without that. It may set any subgoal that is not reached yet. Turns of
+    both count for the limit, so that a decision costs a turn.
+
+    Actions: the environment's A, then one for each of its G subgoals; the planner's are the
+    second, the executor's the first. Observation: the environment's indicators, then for the
+    executor the subgoal in force [G], for the planner zeros. In words: the executor reads one line
+    more (`envs.wordings.planned`). Reward, end and success: the environment's, for both seats.
+    Limits beside the environment's own default: half as many turns more.
+
+    Expert: the environment's subgoal and expert. A subclass says what the environment is.
+
+    Source: the interface of HiPER (2026), https://arxiv.org/abs/2602.16165, where one policy writes
+    switch, subgoal and action in each turn. Deviations: the subgoals are a closed list, and when to
+    switch is the environment's to say, not the policy's.
+    """
+
+    cooperative: ClassVar[bool] = True
+    planner: ClassVar[int | None] = PLANNER
+    wordings: ClassVar[str] = "envs.wordings.planned"
+
+    @property
+    def base(self) -> Environment:
+        """The environment that is played."""
+        raise NotImplementedError
+
+    @property
+    def default_params(self) -> PlannedParams:
+        """With the environment's own limit and half of it for the planner."""
+        own = self.base.default_params.max_steps_in_episode
+        return PlannedParams(max_steps_in_episode=own + own // 2)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The environment's, then `plan` and a subgoal."""
+        return (*self.base.action_names, *(f"plan {name}" for name in self.base.subgoal_names))
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """The environment's indicators, then the subgoals."""
+        return (self.base.observation_shape[0] + len(self.base.subgoal_names),)
+
+    def initial(self, key: jax.Array, params: PlannedParams) -> PlannedState:
+        """The environment's start, at the planner's turn."""
+        return PlannedState(
+            **opening(),
+            base=self.base.initial(key, params),
+            subgoal=jnp.full((), -1, jnp.int32),
+            held=jnp.zeros((), jnp.int32),
+            planning=jnp.ones((), bool),
+        )
+
+    def mover(self, state: PlannedState, params: PlannedParams) -> jax.Array:
+        """The planner at its events, else the executor."""
+        return jnp.where(state.planning, PLANNER, EXECUTOR)
+
+    def legal(self, state: PlannedState, params: PlannedParams) -> jax.Array:
+        """Subgoals that are not reached, or what the environment allows."""
+        acts = self.base.legal(state.base, params) & ~state.planning
+        return jnp.append(acts, ~self.base.reached(state.base, params) & state.planning)
+
+    def is_legal(self, state: PlannedState, action: jax.Array, params: PlannedParams) -> jax.Array:
+        """As `legal`; the environment may have a shorter way for one action."""
+        count = self.base.num_actions
+        goals = count + np.arange(len(self.base.subgoal_names)) == action
+        plans = jnp.any(goals & ~self.base.reached(state.base, params))
+        acts = (action < count) & self.base.is_legal(state.base, action, params)
+        return jnp.where(state.planning, plans, acts)
+
+    def transition(
+        self, key: jax.Array, state: PlannedState, action: jax.Array, params: PlannedParams
+    ) -> tuple[PlannedState, jax.Array]:
+        """Set a subgoal, or act under it."""
+        count = self.base.num_actions
+        planned = state.replace(
+            subgoal=(action - count).astype(jnp.int32),
+            held=jnp.zeros((), jnp.int32),
+            planning=jnp.zeros((), bool),
+        )
+        # What follows is not read where a subgoal was set; the environment gets an action anyway.
+        base, reward = self.base.transition(key, state.base, jnp.minimum(action, count - 1), params)
+        base, held = base.replace(time=state.base.time + 1), state.held + 1
+        chosen = np.arange(len(self.base.subgoal_names)) == state.subgoal
+        arrived = jnp.any(chosen & self.base.reached(base, params))
+        acted = state.replace(base=base, held=held, planning=arrived | (held >= params.patience))
+        following = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), planned, acted)
+        reward = jnp.where(state.planning, 0.0, reward)
+        return following, jnp.broadcast_to(reward, (self.num_agents,))
+
+    def rejected(self, state: PlannedState, params: PlannedParams) -> PlannedState:
+        """What the environment tells of an action that it refuses."""
+        told = self.base.rejected(state.base, params)
+        base = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), state.base, told)
+        return state.replace(base=base)
+
+    def observe_as(self, state: PlannedState, agent: jax.Array, params: PlannedParams) -> jax.Array:
+        """The environment's indicators, and for the executor the subgoal."""
+        goals = np.arange(len(self.base.subgoal_names)) == state.subgoal
+        told = (goals & (agent == EXECUTOR)).astype(jnp.float32)
+        return jnp.append(self.base.observe(state.base, params), told)
+
+    def is_over(self, state: PlannedState, params: PlannedParams) -> jax.Array:
+        """When the environment says so."""
+        return self.base.is_terminated(state.base, params)
+
+    def won(self, state: PlannedState, params: PlannedParams) -> jax.Array:
+        """Both, with the environment's task solved."""
+        return jnp.broadcast_to(self.base.is_success(state.base, params), (self.num_agents,))
+
+    def fingerprint(
+        self, state: PlannedState, params: PlannedParams, *, of: str = "observation"
+    ) -> jax.Array:
+        """As in the base class; the environment says what its state is."""
+        if of != "state":
+            return super().fingerprint(state, params, of=of)
+        base = self.base.fingerprint(state.base, params, of=of)
+        own = (state.subgoal, state.held, state.planning, state.errors, state.offender)
+        return jnp.broadcast_to(fingerprint((base, own)), (self.num_agents, 2))
+
+    def expert(self, state: PlannedState, params: PlannedParams) -> jax.Array:
+        """The subgoal that the environment's expert is at, or its action."""
+        plan = self.base.num_actions + self.base.subgoal(state.base, params)
+        return jnp.where(state.planning, plan, self.base.expert(state.base, params))
+
+    def render(self, state: PlannedState, params: PlannedParams) -> str:
+        """The environment, and a line with the subgoal."""
+        goal = int(state.subgoal)
+        name = self.base.subgoal_names[goal] if goal >= 0 else "none"
+        asked = " (planner's turn)" if bool(state.planning) else ""
+        return f"{self.base.render(state.base, params)}\nsubgoal: {name}{asked}"
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedKeyDoor(Planned):
+    """`KeyDoor-v1` by a planner (which key, or the door) and an executor; its options."""
+
+    rooms: int = 3
+    keys: int = 2
+    width: int = 5
+
+    def __post_init__(self):
+        self.base  # noqa: B018, says what does not fit
+
+    @property
+    def base(self) -> KeyDoor:
+        """The chain of rooms."""
+        return KeyDoor(self.rooms, self.keys, self.width)
+
+
+@struct.dataclass
+class PlannedHouseholdParams(PlannedParams):
+    """openables, distractors: as in `HouseholdParams`."""
+
+    openables: float = 1.0
+    distractors: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedHousehold(Planned):
+    """`Household-v1` by a planner (find, take, transform, place) and an executor; its options."""
+
+    receptacles: int = 7
+    objects: int = 7
+    tasks: tuple[str, ...] = TASKS
+    split: str = "seen"
+    show_seen: bool = True
+    expert_sees_all: bool = False
+
+    def __post_init__(self):
+        self.base  # noqa: B018, says what does not fit
+
+    @property
+    def base(self) -> Household:
+        """The house."""
+        return Household(
+            self.receptacles,
+            self.objects,
+            self.tasks,
+            self.split,
+            self.show_seen,
+            self.expert_sees_all,
+        )
+
+    @property
+    def default_params(self) -> PlannedHouseholdParams:
+        """The house's, with half of its limit for the planner."""
+        limit, own = super().default_params.max_steps_in_episode, HouseholdParams()
+        return PlannedHouseholdParams(
+            max_steps_in_episode=limit, openables=own.openables, distractors=own.distractors
+        )

@@ -1,0 +1,255 @@
+"""KeyDoor-v1: scripted episodes, and a planner and an executor over it and over the household."""
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.key_door import KeyDoor
+from envs.planned import EXECUTOR, PLANNER, Planned
+from envs.text import join
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
+
+LEFT, RIGHT, TAKE, OPEN = range(4)
+DOOR = 2
+KEY = jax.random.key(0)
+
+
+def chain(doors=(1, 0, 1), cells=((1, 3), (0, 4), (2, 1))):
+    """KeyDoor-v1 with these colours of doors and cells of the red and the green key."""
+    env, params, reset, take = playing.functions("KeyDoor-v1")
+    state = reset(KEY)
+    rooms = state.chain.replace(doors=jnp.array(doors), cells=jnp.array(cells, jnp.int32))
+    return env, params, state.replace(chain=rooms), take
+
+
+def through(state, take, actions):
+    """(state, rewards, ends) after actions that must all be legal."""
+    rewards, ends = [], []
+    for action in actions:
+        _, state, reward, terminated, info = take(state, action)
+        assert bool(info["valid"])
+        rewards.append(float(reward))
+        ends.append(bool(terminated))
+    return state, rewards, ends
+
+
+def test_three_doors_by_hand():
+    _, _, state, take = chain()
+    first = [RIGHT, RIGHT, RIGHT, TAKE, RIGHT, OPEN]
+    second = [TAKE, RIGHT, RIGHT, RIGHT, RIGHT, OPEN]
+    third = [RIGHT, TAKE, RIGHT, RIGHT, RIGHT, OPEN]
+    state, rewards, ends = through(state, take, first + second + third)
+    assert rewards == [0.0] * 17 + [1.0] and ends == [False] * 17 + [True]
+    assert int(state.chain.room) == 3 and not bool(state.chain.jammed)
+
+
+def test_a_wrong_key_jams_the_lock_and_can_be_left_behind_before():
+    env, params, state, take = chain()
+    wrong, rewards, ends = through(state, take, [RIGHT, TAKE, RIGHT, RIGHT, RIGHT, OPEN])
+    assert ends[-1] and not any(rewards) and bool(wrong.chain.jammed)
+    assert not bool(env.is_success(wrong, params))
+    changed, *_ = through(state, take, [RIGHT, TAKE, RIGHT, RIGHT, TAKE])
+    np.testing.assert_array_equal(changed.chain.cells[0], [3, -1])
+    opened, *_ = through(changed, take, [RIGHT, OPEN])
+    assert int(opened.chain.room) == 1 and int(opened.chain.held) == -1
+
+
+def test_what_is_legal_and_what_is_reached():
+    env, params, state, take = chain()
+    legal = [a for a, ok in enumerate(env.legal(state, params)) if ok]
+    assert legal == [RIGHT]
+    np.testing.assert_array_equal(env.reached(state, params), [False, False, True])
+    assert int(env.subgoal(state, params)) == 1
+    state, *_ = through(state, take, [RIGHT, RIGHT, RIGHT, TAKE])
+    np.testing.assert_array_equal(env.reached(state, params), [False, True, False])
+    assert int(env.subgoal(state, params)) == DOOR
+    # At the door without a key nothing opens.
+    state = state.replace(chain=state.chain.replace(cell=jnp.int32(4), held=jnp.int32(-1)))
+    assert not bool(env.legal(state, params)[OPEN])
+
+
+def test_what_is_said_of_it():
+    env, params, state, take = chain()
+    said = playing.teller("KeyDoor-v1")
+    assert said(state) == "room 1 cell 0, green door; red 1 green 3"
+    state, *_ = through(state, take, [RIGHT, TAKE])
+    assert said(state) == "room 1 cell 1 hold red, green door; green 3"
+
+
+def test_the_expert_takes_a_shortest_way():
+    env, params = playing.make("KeyDoor-v1")
+    history = playing.episodes(env, params, 64, 40)
+    assert history.info["success"].any(axis=1).all() and history.info["valid"].all()
+    drawn = jax.tree.map(lambda x: x[:, 0], history.state).chain
+    cells = np.take_along_axis(drawn.cells, drawn.doors[..., None], axis=2)[..., 0]
+    # To the key, take, to the door, open.
+    ways = (cells + 1 + (env.width - 1 - cells) + 1).sum(axis=1)
+    np.testing.assert_array_equal((~history.over).sum(axis=1), ways)
+
+
+@pytest.mark.parametrize("options", [{"rooms": 0}, {"keys": 1}, {"keys": 6, "width": 5}])
+@pytest.mark.parametrize("name", ["KeyDoor-v1", "PlannedKeyDoor-v1"])
+def test_options_that_do_not_fit_are_said(name, options):
+    with pytest.raises(ValueError, match="expected"):
+        envs.make(name, **options)
+
+
+# A planner and an executor.
+
+
+@pytest.mark.parametrize("name", ["KeyDoor", "Household"])
+def test_options_are_those_of_the_environment(name):
+    planned, params = envs.make(f"Planned{name}-v1")
+    base, own = envs.make(f"{name}-v1")
+    names = {field.name for field in dataclasses.fields(planned)}
+    assert names == {field.name for field in dataclasses.fields(base)}
+    changed = {"expert_sees_all": False} if name == "Household" else {}
+    assert planned.base == dataclasses.replace(base, **changed)
+    for field in dataclasses.fields(own):
+        if field.name not in ("max_steps_in_episode", "illegal_reward"):
+            assert getattr(params, field.name) == getattr(own, field.name)
+
+
+@functools.cache
+def expert_team(name):
+    """Episodes of the expert in both seats."""
+    env, params = envs.make(name)
+
+    def play(key):
+        first = env.initial(key, params)
+
+        def step(state, key):
+            action = env.expert(state, params)
+            seen = (state, env.mover(state, params), action, env.reached(state, params))
+            over = ~env.is_running(state, params)
+            out = env.step_env(key, state, action, params)
+            return out[1], (*seen, over, out[2], out[4])
+
+        return jax.lax.scan(step, first, jax.random.split(key, 40))[1]
+
+    env = _Watched(env)
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(jax.random.split(KEY, 48)))
+
+
+class _Watched:
+    """The game, with what its environment says of subgoals."""
+
+    def __init__(self, game):
+        self._game = game
+
+    def __getattr__(self, name):
+        return getattr(self._game, name)
+
+    def reached(self, state, params):
+        return self._game.base.reached(state.base, params)
+
+
+@pytest.mark.parametrize("name", ["PlannedKeyDoor-v1", "PlannedHousehold-v1"])
+def test_experts_decide_at_events_and_win_together(name):
+    env, params = envs.make(name)
+    state, mover, action, reached, over, reward, info = expert_team(name)
+    assert info["valid"].all() and info["success"].any(axis=1).all()
+    np.testing.assert_array_equal(reward[..., PLANNER], reward[..., EXECUTOR])
+    np.testing.assert_array_equal(reward.sum(axis=1)[:, 0], 1)
+    plans = (mover == PLANNER) & ~over
+    assert plans[:, 0].all() and not plans.all()
+    count = env.base.num_actions
+    assert (action[plans] >= count).all() and (action[~plans & ~over] < count).all()
+    # Nobody sets what holds already; the executor goes on until it holds, or for so many turns.
+    assert not np.take_along_axis(reached, np.maximum(action - count, 0)[..., None], 2)[plans].any()
+    later = plans[:, 1:] & ~over[:, 1:]
+    held, goal = state.held[:, 1:][later], state.subgoal[:, 1:][later]
+    arrived = reached[:, 1:][later][np.arange(len(goal)), goal]
+    assert (arrived | (held == params.patience)).all() and arrived.mean() > 0.9
+    acting = ~plans[:, 1:] & ~over[:, 1:]
+    goal = state.subgoal[:, 1:][acting]
+    assert not reached[:, 1:][acting][np.arange(len(goal)), goal].any()
+
+
+def test_the_planner_is_asked_again_when_patience_ends():
+    env, params = envs.make("PlannedKeyDoor-v1", patience=2)
+    step = jax.jit(env.step_env)
+    state = env.initial(KEY, params)
+    for action, mover in [(4, EXECUTOR), (RIGHT, EXECUTOR), (LEFT, PLANNER), (5, EXECUTOR)]:
+        _, state, reward, _, info = step(KEY, state, jnp.int32(action), params)
+        # Whatever lies at the first cells, these are legal, and take no key.
+        assert info["valid"].all() and int(env.mover(state, params)) == mover
+        assert not reward.any()
+    assert int(state.subgoal) == 1 and int(state.time) == 4 and int(state.base.time) == 2
+    # A refused action leaves the turn with the same seat.
+    _, state, _, terminated, info = step(KEY, state, jnp.int32(4), params)
+    assert not bool(info["valid"][EXECUTOR]) and not bool(terminated)
+    assert int(env.mover(state, params)) == EXECUTOR
+
+
+@dataclasses.dataclass(frozen=True)
+class Aimless(KeyDoor):
+    """A chain of rooms with one subgoal that is never reached."""
+
+    subgoal_names: ClassVar[tuple[str, ...]] = ("on",)
+
+    def reached(self, state, params):
+        return jnp.zeros(1, bool)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedAimless(Planned):
+    """A planner with nothing to choose."""
+
+    @property
+    def base(self):
+        return Aimless(rooms=1)
+
+
+def test_one_subgoal_and_endless_patience_is_the_environment_itself():
+    game = PlannedAimless()
+    base, params = game.base, game.default_params.replace(patience=1000)
+
+    def play(key):
+        """Random play of the environment, and the same actions in the game."""
+        key, first_key = jax.random.split(key)
+        alone = base.initial(first_key, params)
+        plan = jnp.int32(base.num_actions)
+        _, both, *_ = game.step_env(key, game.initial(first_key, params), plan, params)
+
+        def step(carry, key):
+            alone, both = carry
+            action = playing.at_random(base, params, key, alone)
+            one = base.step_env(key, alone, action, params)
+            two = game.step_env(key, both, action, params)
+            return (one[1], two[1]), (one[0], two[0][EXECUTOR], *one[2:4], *two[2:4])
+
+        return jax.lax.scan(step, (alone, both), jax.random.split(key, 20))[1]
+
+    seen, told, reward, ends, rewards, both_end = jax.jit(jax.vmap(play))(jax.random.split(KEY, 32))
+    np.testing.assert_array_equal(told, np.insert(seen, seen.shape[-1], 1, axis=-1))
+    np.testing.assert_array_equal(rewards, np.stack([reward, reward], axis=-1))
+    np.testing.assert_array_equal(ends, both_end)
+    won = np.asarray(reward).sum(axis=1) > 0
+    assert won.any() and (np.asarray(ends)[:, -1] & ~won).any()
+
+
+def test_the_executor_reads_a_line_more():
+    env, params = envs.make("PlannedKeyDoor-v1")
+    state = env.initial(KEY, params)
+
+    def said(state):
+        text = env.describe(state, params)
+        return [join(env.view.lexicon, row) for row in text.fragments]
+
+    own = join(env.base.view.lexicon, env.base.describe(state.base, params).fragments[0])
+    assert said(state) == [own, own]
+    _, state, *_ = env.step_env(KEY, state, jnp.int32(env.num_actions - 2), params)
+    assert said(state) == [own, f"subgoal: green key\n{own}"]
+    words = [join(env.view.lexicon, row) for row in np.asarray(env.commands(state, params)[0])]
+    assert words == list(env.action_names)
