@@ -183,7 +183,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     if env.continuous:
         raise ValueError(
             f"{config.env.name} with these options has continuous actions, and policies choose "
-            "among numbered ones: for Volleyball and PlanarVolleyball use config.env.actions='skills'"
+            "among numbered ones: for (Planar)Volleyball use config.env.actions='skills'"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(
