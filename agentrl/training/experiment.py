@@ -310,7 +310,7 @@ def make_task(
     if isinstance(env, Environment) and env.continuous:
         raise ValueError(
             f"{name} with these options has continuous actions, and policies choose among numbered "
-            "ones: for Volleyball and PlanarVolleyball use config.env.actions='skills'"
+            "ones: for (Planar)Volleyball use config.env.actions='skills'"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(
