@@ -6,7 +6,6 @@ import jax.numpy as jnp
 
 from envs.planned import EXECUTOR, Planned
 from envs.text import Lexicon, View, template
-from envs.wordings import household_names
 
 RULES = (
     "Two play this together: a planner sets a subgoal, an executor acts until it is reached, or "
@@ -26,10 +25,11 @@ def compact(env: Planned) -> View:
     lexicon.table(view.lexicon)
     heads = [f"subgoal: {name}\n" for name in names]
     plans = [f"plan {name}" for name in names]
-    first = household_names.block(lexicon, heads)
+    goals = lexicon.table(heads)
 
     def describe(state, params, agent):
-        told = jnp.where((agent == EXECUTOR) & (state.subgoal >= 0), first + state.subgoal, 0)
+        acts = (agent == EXECUTOR) & (state.subgoal >= 0)
+        told = jnp.where(acts, jnp.asarray(goals)[state.subgoal], 0)
         return jnp.append(told, view.describe(state.base, params))
 
     return dataclasses.replace(
