@@ -39,30 +39,11 @@ def main(argv: list[str]) -> None:
 
     try:
         run = restored.load(workdir, _UPDATE.value)
-        tasks = run.experiment.tasks if _ENV.value is None else _elsewhere(run, _ENV.value)
+        tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     for name, task in tasks.items():
         _evaluate(workdir, run, name, task)
-
-
-def _elsewhere(run: Any, name: str) -> dict[str, Any]:
-    """The run's policy in the environment of that name."""
-    import envs
-    from agentrl.policies import LanguagePolicy
-    from agentrl.training.experiment import make_task
-
-    if name in run.experiment.tasks:
-        return {name: run.experiment.tasks[name]}
-    policy = run.experiment.policy
-    if not isinstance(policy, LanguagePolicy):
-        raise ValueError(
-            f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
-        )
-    config = run.config.copy_and_resolve_references()
-    if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
-        config.rollout.update(opponent="self", members=None)
-    return {name: make_task(config, policy, name, *envs.make(name))}
 
 
 def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
+import envs
 from agentrl.policies import LanguagePolicy
 from agentrl.training import checkpoint
-from agentrl.training.experiment import Experiment, TrainState, build
+from agentrl.training.experiment import Experiment, Task, TrainState, build, make_task
 from agentrl.training.programs import compile_programs
 
 
@@ -95,3 +96,22 @@ def _vocabulary(experiment: Experiment) -> bytes | None:
     """What the tokens of a language policy stand for."""
     codec = getattr(experiment.policy, "codec", None)
     return None if codec is None else np.asarray(codec.token_bytes).tobytes()
+
+
+def elsewhere(run: Run, name: str) -> dict[str, Task]:
+    """A run's policy in an environment of that name, by its name.
+
+    Raises:
+      ValueError: no such environment, or one that the policy does not know how to play.
+    """
+    if name in run.experiment.tasks:
+        return {name: run.experiment.tasks[name]}
+    policy = run.experiment.policy
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError(
+            f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
+        )
+    config = run.config.copy_and_resolve_references()
+    if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
+        config.rollout.update(opponent="self", members=None)
+    return {name: make_task(config, policy, name, *envs.make(name))}
