@@ -28,6 +28,7 @@ from agentrl.policies.cache import empty_cache as empty_cache
 from agentrl.policies.cache import write
 from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
+from agentrl.policies.placement import BATCH, place
 
 # A tree of arrays by name; layers are params["layers"]["0"], ["1"], ...
 Params = dict[str, Any]
@@ -126,6 +127,8 @@ def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
 
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
     x = params["embed_tokens"]["weight"][tokens].astype(config.dtype)
+    # Whole in D from here on, so that the matrices of a block are what is gathered or summed over.
+    x = place(x, BATCH, None, None)
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 
@@ -171,7 +174,7 @@ def _rest(layer: Params, config: DecoderConfig, x: jax.Array, attended: jax.Arra
     y = _dense(ACTIVATIONS[c.activation](gate) * up, mlp["down_proj"])
     if c.post_norms:
         y = _norm(y, layer["post_feedforward_layernorm"]["weight"], c)
-    return x + y
+    return place(x + y, BATCH, None, None)
 
 
 def hidden(

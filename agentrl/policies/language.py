@@ -25,8 +25,9 @@ class LanguagePolicy(NamedTuple):
     is part of what the policy is. constrained: only tokens that continue a command that is legal
     now can be drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
     environment's text, with the same tokens.
-    load: () -> published weights to start from, the frozen part of params or all but value heads;
-    None: there are none. frozen: the entries of params that are not trained.
+    load: (sharding=None) -> published weights to start from, the frozen part of params or all but
+    value heads, placed as `huggingface.load` says; None: there are none. frozen: the entries of
+    params that are not trained.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -37,7 +38,7 @@ class LanguagePolicy(NamedTuple):
     constrained: bool
     has_critic: bool
     bind: Callable[[View], Codec]
-    load: Callable[[], chex.ArrayTree] | None = None
+    load: Callable[..., chex.ArrayTree] | None = None
     frozen: tuple[str, ...] = ()
 
     def on(self, view: View) -> "LanguagePolicy":

@@ -92,8 +92,9 @@ def pretrained(
         own = {name: params.pop(name) for name in ("lora", "value_head") if name in params}
         return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
 
-    def load() -> decoder.Params:
-        return huggingface.load(directory, dtype=dtype, param_dtype=param_dtype)[1]
+    def load(sharding: huggingface.Sharding | None = None) -> decoder.Params:
+        options = {"dtype": dtype, "param_dtype": param_dtype, "sharding": sharding}
+        return huggingface.load(directory, **options)[1]
 
     return LanguagePolicy(
         init=init,

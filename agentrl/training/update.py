@@ -11,9 +11,9 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.policies import LanguagePolicy, Policy
+from agentrl.policies.placement import along_data
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.contexts import OBSERVED
-from agentrl.rollout.placement import along_data
 from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit

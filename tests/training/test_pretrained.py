@@ -51,7 +51,7 @@ LAKE = {"size": 3, "slippery": True, "max_steps_in_episode": 4}
 
 def config_of(directory, env, **rollout_options):
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.env = env
     config.policy = section(policies.pretrained, directory=str(directory), grammar="bare")
     options = {"num_groups": 2, "group_size": 2, "max_turns": 3, "max_new_tokens": 8}
