@@ -28,7 +28,7 @@ from agentrl.policies.cache import empty_cache as empty_cache
 from agentrl.policies.cache import write
 from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
-from agentrl.policies.placement import BATCH, place
+from agentrl.policies.placement import BATCH, gathered, place
 
 # A tree of arrays by name; layers are params["layers"]["0"], ["1"], ...
 Params = dict[str, Any]
@@ -107,8 +107,9 @@ def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
 
 
 def cast(params: Params, config: DecoderConfig) -> Params:
-    """Matrices in the dtype in which they are used: spares a loop from casting them every time."""
-    return jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params)
+    """Matrices in the dtype in which they are used, whole over the mesh's axis `fsdp`: spares a
+    loop from casting and gathering them every time."""
+    return gathered(jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params))
 
 
 def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
@@ -126,9 +127,9 @@ def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
 
 
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
-    x = params["embed_tokens"]["weight"][tokens].astype(config.dtype)
     # Whole in D from here on, so that the matrices of a block are what is gathered or summed over.
-    x = place(x, BATCH, None, None)
+    table = place(params["embed_tokens"]["weight"], "tensor", None)
+    x = place(table[tokens].astype(config.dtype), BATCH, None, None)
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 

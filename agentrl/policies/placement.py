@@ -82,14 +82,31 @@ def parameter_sharding(mesh: Mesh | None) -> Callable[[str, tuple[int, ...]], Na
     return lambda path, shape: NamedSharding(mesh, parameter_spec(path.split("/"), shape, sizes))
 
 
+def _sizes() -> dict[str, int]:
+    """Sizes of the current mesh's axes, without those that `shard_map` has made the program's."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return {name: mesh.shape[name] for name in mesh.axis_names if name in mesh.auto_axes}
+
+
+def gathered(params: chex.ArrayTree) -> chex.ArrayTree:
+    """Parameters whole over `fsdp`: for a loop, which would gather them again in each step."""
+    sizes = _sizes()
+    if sizes.pop("fsdp", 1) == 1:
+        return params
+
+    def whole(path, x):
+        names = [entry.key for entry in path]
+        return jax.lax.with_sharding_constraint(x, parameter_spec(names, x.shape, sizes))
+
+    return jax.tree_util.tree_map_with_path(whole, params)
+
+
 def place(x: jax.Array, *axes: Axis) -> jax.Array:
     """Constrains the first dimensions of x to these axes of the mesh, None for whole.
 
-    The others are the compiler's choice. Within `shard_map` an axis is the program's own business,
-    and nothing is said about it.
+    The others are the compiler's choice.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    sizes = {name: mesh.shape[name] for name in mesh.axis_names if name in mesh.auto_axes}
+    sizes = _sizes()
     if math.prod(sizes.values()) == 1:
         return x
     spec = [_fitting(axis, size, sizes) for axis, size in zip(axes, x.shape, strict=False)]

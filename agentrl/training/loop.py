@@ -78,7 +78,10 @@ def _alone(workdir: pathlib.Path) -> Iterator[None]:
 
 
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
-    """Checks that the directory is empty or holds a run of this config (`updates` may grow)."""
+    """Checks that the directory is empty or holds a run of this config.
+
+    `updates` may grow, and a run may go on upon another mesh.
+    """
     path = workdir / "config.json"
     content = json.loads(json.dumps(config.to_dict()))
     if path.exists():
@@ -92,7 +95,8 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
-            if ours.get(key) != theirs.get(key) and key != "updates"
+            if ours.get(key) != theirs.get(key)
+            and not (key == "updates" or key.startswith("mesh."))
         ]
         if changed:
             raise RunError(
@@ -176,6 +180,11 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     """
     started = time.time()
     experiment = build(config)
+    if experiment.rollout.on_host and jax.process_count() > 1:
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
+            "environments in Python are stepped by one; start one process"
+        )
     device_mesh = mesh.make_mesh(config, experiment)
     directory, params = workdir / "checkpoints", None
     if not checkpoint.steps(directory):
