@@ -191,13 +191,17 @@ def hidden(
         size = tokens.shape[1]
         positions = jnp.arange(size, dtype=jnp.int32)[None]
     x, turns = _embed(params, config, tokens), _rotations(config, positions, size)
-    for i in range(config.layers):
-        layer = _layer(params, config, i)
+
+    def block(i, layer, x):
         q, k, v = _qkv(layer, config, x, turns[i])
         attended = attend_causal(
             q, k, v, positions, window=config.window(i), soft_cap=config.attention_soft_cap
         )
-        x = _rest(layer, config, x, attended)
+        return _rest(layer, config, x, attended)
+
+    for i in range(config.layers):
+        run = functools.partial(block, i)
+        x = (jax.checkpoint(run) if config.remat else run)(_layer(params, config, i), x)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
 

@@ -53,7 +53,9 @@ def config_of(directory, env, **rollout_options):
     config = base_config()
     config.mesh.data = 1
     config.env = env
-    config.policy = section(policies.pretrained, directory=str(directory), grammar="bare")
+    config.policy = section(
+        policies.pretrained, directory=str(directory), grammar="bare", dtype="float32"
+    )
     options = {"num_groups": 2, "group_size": 2, "max_turns": 3, "max_new_tokens": 8}
     config.rollout = section(rollout.conversation, **options, **rollout_options)
     config.advantage = section(advantages.gigpo)
