@@ -73,7 +73,7 @@ def beginning(
 
     shapes = jax.eval_shape(lambda: jax.tree.map(for_seeds, weights))
     placed = mesh.parameter_shardings(device_mesh, shapes)
-    program = jax.jit(for_seeds, donate_argnums=0)
+    program = jax.jit(for_seeds)
     if placed is None:
         return jax.tree.map(program, weights)
     return jax.tree.map(lambda x, at: jax.device_put(program(x), at), weights, placed)
