@@ -11,8 +11,9 @@ Tokens a second; mfu: share, in percent, of the rate of one large matrix product
 useful operations: 2 a weight and token forward, 6 for a step, 4 for one of adapters, whose
 backward pass skips the weights; attention's own products, the adapters' and recomputing are not
 counted. bandwidth: of writing, share of the rate at which a large array is summed here, in bytes of
-weights and of the half of the cache that is full on average. memory: of the compiled program,
-arguments included. transformers in PyTorch runs beside, in the same process, without adapters.
+weights and of what the cache holds on average; not for "tiny", which caches hold. memory: of the
+compiled program, arguments included. transformers in PyTorch runs beside, in the same process,
+without adapters.
 """
 
 import dataclasses
@@ -274,6 +275,8 @@ def run(plan: Plan, *, with_peers: bool, shapes: Sequence[str] | None = None) ->
         peer = {t: x.rate for t, x in zip(tasks, timings, strict=True) if x.name == PEER}
         for task, timing in zip(tasks, timings, strict=True):
             row = _row(task, timing, config, sizes, limits) | {"shape": name}
+            if name == "tiny":
+                row.pop("bandwidth_percent", None)
             if timing.name == OURS and task in peer:
                 row["ratio_to_peer"] = timing.rate / peer[task]
             out.append(row)
