@@ -1,9 +1,10 @@
 """Benchmarks: python -m launchers.benchmark --suite=envs,credit --out=bench.json.
 
 envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
-of the decoder. conversation: turns/s collected and learnt from, and where the time goes. learning:
-PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the estimators.
-volleyball: control steps/s of drones by layout, and what the scripted players achieve.
+of the decoder. llm: of its reading, writing and learning at small and published sizes, beside what
+the machine can do. conversation: turns/s collected and learnt from, and where the time goes.
+learning: PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the
+estimators. volleyball: control steps/s of drones by layout, and what the scripted players achieve.
 Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
 in this process; one that is not installed is skipped with a line that says so. --quick is for
 seeing that everything runs: its numbers are rough.
@@ -26,6 +27,7 @@ SUITES = (
     "envs",
     "text",
     "generation",
+    "llm",
     "conversation",
     "learning",
     "startup",
@@ -81,6 +83,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         environments,
         generation,
         learning,
+        llm,
         startup,
         text,
         timing,
@@ -99,6 +102,9 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         batches, written = ((16,), 16) if quick else ((64, 256), generation.WRITTEN)
         result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)
         return result, generation.report(result)
+    if suite == "llm":
+        result = llm.run(plan, with_peers=with_peers)
+        return result, llm.report(result)
     if suite == "conversation":
         size = {"groups": 2, "members": 2, "sizes": conversation.SMALL} if quick else {}
         result = conversation.run(plan, with_peers=with_peers, **size)

@@ -2,6 +2,10 @@
 
 The same command on the same directory resumes. --dry_run resolves and checks the config, prints it
 and stops. Any key can be changed: --config.optimizer.learning_rate=1e-3.
+
+Several processes, each with devices of its own, train together if all are started with the same
+command on a directory that all see: with --distributed under Slurm, Open MPI, Kubernetes or on TPU,
+which say who is who, and elsewhere with --coordinator=HOST:PORT --num_processes=N --process_id=I.
 """
 
 import pathlib
@@ -17,7 +21,37 @@ _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file, for example configs/coin.py."
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; made if it is not there.")
+_DISTRIBUTED = flags.DEFINE_bool("distributed", False, "One of several processes; see --help.")
+_COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT at the first process.")
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many there are.", lower_bound=1)
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which one this is, from 0.", lower_bound=0)
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check the config, print it, and stop.")
+
+
+def _join() -> None:
+    """Meets the other processes, if there are any."""
+    given = {
+        "coordinator_address": _COORDINATOR.value,
+        "num_processes": _NUM_PROCESSES.value,
+        "process_id": _PROCESS_ID.value,
+    }
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) == 3 and not _DISTRIBUTED.value:
+        return
+    if 0 < len(missing) < 3:
+        cli.fail(
+            "--coordinator=HOST:PORT, --num_processes=N and --process_id=I go together; give all "
+            "three, or --distributed alone where the cluster tells them"
+        )
+    import jax
+
+    try:
+        jax.distributed.initialize(**given)
+    except (RuntimeError, ValueError) as error:
+        cli.fail(
+            f"the processes did not meet ({error}); give --coordinator=HOST:PORT, "
+            "--num_processes=N and --process_id=I"
+        )
 
 
 def main(argv: list[str]) -> None:
@@ -34,8 +68,9 @@ def main(argv: list[str]) -> None:
     except OSError as error:  # ml_collections tells of a missing file when it is first read
         cli.fail(error)
     cli.use_compilation_cache()
+    _join()
     # Imported after the flags are parsed: a typing error is told at once.
-    from agentrl.training import checkpoint, experiment, loop
+    from agentrl.training import checkpoint, experiment, loop, processes
 
     command = shlex.join([sys.executable, "-m", "launchers.train", *sys.argv[1:]])
     try:
@@ -49,6 +84,8 @@ def main(argv: list[str]) -> None:
         sys.exit(3)
     except (ValueError, loop.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
+    if not processes.is_first():
+        return
     print(
         f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
         f"{_WORKDIR.value}",

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.policies.decoder_config import DecoderConfig
+from agentrl.policies.placement import BATCH, place
 
 
 @struct.dataclass
@@ -56,7 +57,7 @@ def empty_cache(
 
     def zeros(shapes):
         return tuple(
-            tuple(jnp.zeros((*lead, *shape), config.dtype) for shape in shapes)
+            tuple(_placed(jnp.zeros((*lead, *shape), config.dtype)) for shape in shapes)
             for _ in range(config.layers)
         )
 
@@ -65,6 +66,11 @@ def empty_cache(
         v=zeros([(n, last) for n in sizes]),
         length=jnp.zeros(batch, jnp.int32),
     )
+
+
+def _placed(x: jax.Array) -> jax.Array:
+    """A segment [B, K, ...] with its rows and heads where those of the activations are."""
+    return place(x, BATCH, "tensor")
 
 
 def write(
@@ -88,7 +94,7 @@ def write(
         slot = start[:, None] + offset - base
         # An index of `size` is out of bounds, and so dropped; a negative one would wrap around.
         slot = jnp.where((offset < count[:, None]) & (slot >= 0), slot, size)
-        out_keys.append(old_k.at[rows, :, :, slot].set(k, mode="drop"))
-        out_values.append(old_v.at[rows, :, slot].set(v, mode="drop"))
+        out_keys.append(_placed(old_k.at[rows, :, :, slot].set(k, mode="drop")))
+        out_values.append(_placed(old_v.at[rows, :, slot].set(v, mode="drop")))
         base += size
     return tuple(out_keys), tuple(out_values)

@@ -28,6 +28,7 @@ from agentrl.policies.cache import empty_cache as empty_cache
 from agentrl.policies.cache import write
 from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
+from agentrl.policies.placement import BATCH, gathered, place
 
 # A tree of arrays by name; layers are params["layers"]["0"], ["1"], ...
 Params = dict[str, Any]
@@ -106,8 +107,9 @@ def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
 
 
 def cast(params: Params, config: DecoderConfig) -> Params:
-    """Matrices in the dtype in which they are used: spares a loop from casting them every time."""
-    return jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params)
+    """Matrices in the dtype in which they are used, whole over the mesh's axis `fsdp`: spares a
+    loop from casting and gathering them every time."""
+    return gathered(jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params))
 
 
 def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
@@ -125,7 +127,9 @@ def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
 
 
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
-    x = params["embed_tokens"]["weight"][tokens].astype(config.dtype)
+    # Whole in D from here on, so that the matrices of a block are what is gathered or summed over.
+    table = place(params["embed_tokens"]["weight"], "tensor", None)
+    x = place(table[tokens].astype(config.dtype), BATCH, None, None)
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 
@@ -171,7 +175,7 @@ def _rest(layer: Params, config: DecoderConfig, x: jax.Array, attended: jax.Arra
     y = _dense(ACTIVATIONS[c.activation](gate) * up, mlp["down_proj"])
     if c.post_norms:
         y = _norm(y, layer["post_feedforward_layernorm"]["weight"], c)
-    return x + y
+    return place(x + y, BATCH, None, None)
 
 
 def hidden(
@@ -187,13 +191,17 @@ def hidden(
         size = tokens.shape[1]
         positions = jnp.arange(size, dtype=jnp.int32)[None]
     x, turns = _embed(params, config, tokens), _rotations(config, positions, size)
-    for i in range(config.layers):
-        layer = _layer(params, config, i)
+
+    def block(i, layer, x):
         q, k, v = _qkv(layer, config, x, turns[i])
         attended = attend_causal(
             q, k, v, positions, window=config.window(i), soft_cap=config.attention_soft_cap
         )
-        x = _rest(layer, config, x, attended)
+        return _rest(layer, config, x, attended)
+
+    for i in range(config.layers):
+        run = functools.partial(block, i)
+        x = (jax.checkpoint(run) if config.remat else run)(_layer(params, config, i), x)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
 

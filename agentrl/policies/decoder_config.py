@@ -34,6 +34,9 @@ class DecoderConfig:
     tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
     value_heads: outputs of `values`.
     lora_rank, lora_alpha, lora_targets: see `agentrl.policies.lora`; rank 0 for none.
+    remat: `hidden` keeps only what stands between layers for the backward pass, and computes the
+      rest again there: memory of one layer's activations instead of all layers', for one more
+      forward pass.
     dtype: of activations and of the cache, "float32" or "bfloat16". Parameters are float32 unless
       their loader says otherwise, and are cast where they are used; norms, attention weights,
       logits and values are float32.
@@ -66,6 +69,7 @@ class DecoderConfig:
     lora_rank: int = 0
     lora_alpha: float = 16.0
     lora_targets: tuple[str, ...] = PROJECTIONS
+    remat: bool = False
     dtype: str = "float32"
 
     def __post_init__(self):

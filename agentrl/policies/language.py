@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from agentrl.policies import decoder
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
+from agentrl.policies.placement import gathered
 from agentrl.policies.sampling import Sampling
-from agentrl.policies.scoring import Scored, score_logits
+from agentrl.policies.scoring import Scored, in_chunks, score_logits
 from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
 
@@ -25,8 +26,9 @@ class LanguagePolicy(NamedTuple):
     is part of what the policy is. constrained: only tokens that continue a command that is legal
     now can be drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
     environment's text, with the same tokens.
-    load: () -> published weights to start from, the frozen part of params or all but value heads;
-    None: there are none. frozen: the entries of params that are not trained.
+    load: (sharding=None) -> published weights to start from, the frozen part of params or all but
+    value heads, placed as `huggingface.load` says; None: there are none. frozen: the entries of
+    params that are not trained.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -37,7 +39,7 @@ class LanguagePolicy(NamedTuple):
     constrained: bool
     has_critic: bool
     bind: Callable[[View], Codec]
-    load: Callable[[], chex.ArrayTree] | None = None
+    load: Callable[..., chex.ArrayTree] | None = None
     frozen: tuple[str, ...] = ()
 
     def on(self, view: View) -> "LanguagePolicy":
@@ -56,16 +58,25 @@ class LanguagePolicy(NamedTuple):
 
         The distribution is the one that was sampled from: the same temperature, and the tokens that
         had been cut (rows.legal, recorded at sampling) are cut again. So at the parameters that
-        sampled, these log-probabilities are the behaviour's.
+        sampled, these log-probabilities are the behaviour's. Logits of large batches never exist
+        all at once, see `agentrl.policies.scoring.in_chunks`.
         """
-        hidden = decoder.hidden(params, self.config, rows.tokens[:, :-1])
-        logits = decoder.unembed(params, self.config, hidden) / self.sampling.temperature
-        if rows.legal is not None:
-            logits = jnp.where(rows.legal[:, 1:], logits, -jnp.inf)
+        config = self.config
+        hidden = decoder.hidden(params, config, rows.tokens[:, :-1])
         value = jnp.zeros(hidden.shape[:2])
         if self.has_critic:
-            value = decoder.values(params, self.config, hidden)[..., 0]
-        scored = score_logits(logits, rows.tokens[:, 1:], value)
+            value = decoder.values(params, config, hidden)[..., 0]
+        head = {name: params[name] for name in ("embed_tokens", "lm_head") if name in params}
+        head = gathered(head)
+
+        def score(hidden, tokens, value, legal):
+            logits = decoder.unembed(head, config, hidden) / self.sampling.temperature
+            if legal is not None:
+                logits = jnp.where(legal, logits, -jnp.inf)
+            return score_logits(logits, tokens, value)
+
+        legal = None if rows.legal is None else rows.legal[:, 1:]
+        scored = in_chunks(score, config.vocab_size, hidden, rows.tokens[:, 1:], value, legal)
         return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), scored)
 
 
@@ -98,6 +109,7 @@ def transformer(
     top_p: float = 1.0,
     min_p: float = 0.0,
     constrained: bool = False,
+    remat: bool = False,
 ) -> LanguagePolicy:
     """A decoder trained from scratch on an environment's text.
 
@@ -112,6 +124,7 @@ def transformer(
       temperature, top_k, top_p, min_p: how tokens are drawn.
       constrained: draw only tokens that continue a legal command (grammars without required
         thought).
+      remat: see `agentrl.policies.decoder_config.DecoderConfig`.
 
     Raises:
       ValueError: options that do not fit.
@@ -135,6 +148,7 @@ def transformer(
         head_dim=width // heads,
         hidden=hidden,
         value_heads=0 if critic == "none" else 1,
+        remat=remat,
     )
     return LanguagePolicy(
         init=lambda key: decoder.init(key, config),

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 
 import envs.vector
 from agentrl.policies.language import LanguagePolicy
+from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Rollout, check_anchor, check_groups
 from agentrl.rollout.opponents import make_slots
-from agentrl.rollout.placement import along_data
 from agentrl.rollout.players import Player, opponent_named, random_player
 from agentrl.rollout.seats import look, parents
 from agentrl.rollout.stepping import Act

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 import envs.vector
 from agentrl.policies.actor_critic import Policy
+from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Rollout, act, check_anchor, check_groups, rows_of
-from agentrl.rollout.placement import along_data
 from agentrl.streams import Streams
 
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import envs
 import envs.vector
 from agentrl.policies.actor_critic import Policy
+from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.opponents import make_slots
-from agentrl.rollout.placement import along_data
 from agentrl.rollout.players import opponent_named, policy_player
 from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at, parents
 from agentrl.streams import Streams, to_last_turn

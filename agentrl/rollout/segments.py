@@ -9,8 +9,8 @@ from flax import struct
 
 import envs.vector
 from agentrl.policies.actor_critic import Policy
+from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Rollout, act, rows_of
-from agentrl.rollout.placement import along_data
 from agentrl.streams import Streams
 
 

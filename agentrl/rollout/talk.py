@@ -12,10 +12,10 @@ from agentrl.policies import codec as codecs
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
+from agentrl.policies.placement import along_data
 from agentrl.rollout import stepping
 from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
-from agentrl.rollout.placement import along_data
 from agentrl.rollout.reading import read
 from agentrl.rollout.turns import Turns
 from envs.mover import of_one_agent, seat_of, seats

@@ -114,7 +114,8 @@ def base_config() -> ml_collections.ConfigDict:
     seed, num_seeds: the run trains seeds seed, seed + 1, ... side by side in one program.
     init_from: directory of a run whose parameters training starts from, each seed from its own.
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
-    data_devices: devices that the batch is split over; 0 for all.
+    mesh: devices along each axis of `agentrl.policies.placement`: data (0: all that the others
+      leave) and fsdp split the batch, fsdp and tensor the parameters of a decoder.
     filter: which groups are learnt from: "none" for all, or one of `credit.FILTERS`.
     mask_truncated: do not learn from episodes that a limit cut.
     reference_every: updates after which the parameters become the reference that
@@ -138,7 +139,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.init_from = ""
     config.updates = 100
     config.log_every = 10
-    config.data_devices = 0
+    config.mesh = ml_collections.ConfigDict({"data": 0, "fsdp": 1, "tensor": 1})
     config.filter = ml_collections.ConfigDict({"name": "none"})
     config.mask_truncated = False
     config.reference_every = 0
@@ -163,7 +164,7 @@ def base_config() -> ml_collections.ConfigDict:
 def _check(config: ml_collections.ConfigDict) -> None:
     expected = base_config()
     configs.check_keys("config", config, expected)
-    for name in ("evaluation", "checkpoint"):
+    for name in ("mesh", "evaluation", "checkpoint"):
         configs.check_keys(f"config.{name}", config[name], expected[name])
     for name in ("num_seeds", "updates", "log_every", "max_rejected_updates"):
         if config[name] < 1:

@@ -8,6 +8,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.policies.placement import along_data
+
 
 def gradients(
     loss_of: Callable[[chex.ArrayTree, Any], tuple[jax.Array, Any]],
@@ -43,9 +45,10 @@ def gradients(
     batch = jax.tree.map(lambda x: x[order], batch)
 
     def part(i):
-        return jax.tree.map(
+        cut = jax.tree.map(
             lambda x: jax.lax.dynamic_slice_in_dim(x, i * microbatch, microbatch), batch
         )
+        return along_data(cut)
 
     sizes = [-(-longest * (i + 1) // lengths) for i in range(lengths)]
     passes = [

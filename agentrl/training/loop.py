@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
 from agentrl.evaluation import play
 from agentrl.policies import parameter_count
-from agentrl.training import checkpoint, mesh, metrics, restored
+from agentrl.training import checkpoint, mesh, metrics, processes, restored
 from agentrl.training.experiment import Experiment, TrainState, build
 from agentrl.training.programs import compile_programs
 from agentrl.training.progress import Progress
@@ -79,7 +78,10 @@ def _alone(workdir: pathlib.Path) -> Iterator[None]:
 
 
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
-    """Checks that the directory is empty or holds a run of this config (`updates` may grow)."""
+    """Checks that the directory is empty or holds a run of this config.
+
+    `updates` may grow, and a run may go on upon another mesh.
+    """
     path = workdir / "config.json"
     content = json.loads(json.dumps(config.to_dict()))
     if path.exists():
@@ -93,7 +95,8 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
-            if ours.get(key) != theirs.get(key) and key != "updates"
+            if ours.get(key) != theirs.get(key)
+            and not (key == "updates" or key.startswith("mesh."))
         ]
         if changed:
             raise RunError(
@@ -103,6 +106,22 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     elif any(workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
     _write_json(path, content)
+
+
+@contextlib.contextmanager
+def _claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterator[None]:
+    """`_alone` and `_claim` by the first process, for all of them."""
+    with contextlib.ExitStack() as held:
+        refusal = None
+        if processes.is_first():
+            try:
+                held.enter_context(_alone(workdir))
+                _claim(workdir, config)
+            except RunError as error:
+                refusal = error
+        if processes.any_of(refusal is not None):
+            raise refusal or RunError("the first process has refused to start; see what it says")
+        yield
 
 
 def _flat(tree: dict, prefix: str = ""):
@@ -161,38 +180,46 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     """
     started = time.time()
     experiment = build(config)
-    device_mesh = mesh.make_mesh(config.data_devices, *experiment.rollout.units)
+    if experiment.rollout.on_host and jax.process_count() > 1:
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
+            "environments in Python are stepped by one; start one process"
+        )
+    device_mesh = mesh.make_mesh(config, experiment)
     directory, params = workdir / "checkpoints", None
     if not checkpoint.steps(directory):
-        params = restored.beginning(config, experiment)
-    with _alone(workdir), mesh.use(device_mesh), Stop() as stop:
-        _claim(workdir, config)
+        params = restored.beginning(config, experiment, device_mesh)
+    with _claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:
         programs = compile_programs(experiment, config, device_mesh)
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
         else:
-            seeds = jnp.arange(config.num_seeds, dtype=jnp.int32) + config.seed
+            seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
             update, state = 0, programs.init(seeds)
             if params is not None:
                 # Published weights leave value heads as they were drawn.
                 params = {**state.params, **params}
                 placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
                 state = programs.begin(state.replace(params=jax.device_put(params, placed)))
-        metrics.rewind(workdir / "metrics.jsonl", update)
-        _write_json(workdir / "provenance.json", provenance(command))
-        writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
+        writer = None
+        if processes.is_first():
+            metrics.rewind(workdir / "metrics.jsonl", update)
+            _write_json(workdir / "provenance.json", provenance(command))
+            writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
         progress = Progress(
             total=config.updates,
             done=update,
             title=f"{' + '.join(experiment.tasks)} · {config.advantage.name} · "
             f"{config.num_seeds} seed(s) · "
             f"{parameter_count(programs.shapes.params) // config.num_seeds:,} parameters",
+            quiet=writer is None,
         )
         try:
             with progress:
                 return _loop(
                     config,
                     workdir,
+                    device_mesh,
                     programs,
                     experiment,
                     state,
@@ -203,14 +230,28 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
                     started,
                 )
         finally:
-            writer.close()
+            if writer is not None:
+                writer.close()
             experiment.rollout.close()
 
 
 def _loop(
-    config, workdir, programs, experiment, state, update, writer, progress, stop, started
+    config,
+    workdir,
+    device_mesh,
+    programs,
+    experiment,
+    state,
+    update,
+    writer,
+    progress,
+    stop,
+    started,
 ) -> bool:
-    """Runs programs until done or stopped. The state is donated at each step: rebind it."""
+    """Runs programs until done or stopped. The state is donated at each step: rebind it.
+
+    writer: None in all processes but the first.
+    """
     per_update = config.learner.epochs * config.learner.minibatches
     saved, compile_time, steps_before = update, None, env_steps(state)
     timings: dict[str, float] = {}
@@ -234,14 +275,15 @@ def _loop(
 
     def evaluate() -> dict[str, play.Outcomes]:
         outcomes = timed("time/evaluation", programs.evaluate, state.params)
-        for name, played in outcomes.items():
+        for name, played in outcomes.items() if writer is not None else ():
             record = _evaluation_record(played, config, update)
             path = evaluation_path(workdir, config, name, update)
             path.parent.mkdir(parents=True, exist_ok=True)
             _write_json(path, record)
         return outcomes
 
-    while update < config.updates and not stop.requested:
+    stopping = processes.any_of(stop.requested)
+    while update < config.updates and not stopping:
         warming = update < experiment.warm_updates
         if update == experiment.warm_updates > 0:
             state = programs.begin(state)
@@ -262,9 +304,9 @@ def _loop(
                     **metrics.means(totals, i),
                 }
             )
-        done = update >= config.updates
+        done, stopping = update >= config.updates, processes.any_of(stop.requested)
         every = config.evaluation.every
-        if every and (update % every == 0 or done) and not stop.requested:
+        if every and (update % every == 0 or done) and not stopping:
             outcomes = jax.device_get(evaluate())
             for name, played in outcomes.items():
                 prefix = "" if isinstance(config.env.name, str) else f"{name}/"
@@ -283,7 +325,7 @@ def _loop(
             )
             if warming:
                 raise NonFiniteError(f"{what}; lower config.warm_start.learning_rate")
-            path = _save_rejected(experiment, state, seed, workdir, update)
+            path = _save_rejected(experiment, state, seed, workdir, update, device_mesh)
             raise NonFiniteError(
                 f"{what}, the last batch is in {path}; lower config.optimizer.learning_rate or "
                 "look at the batch"
@@ -299,12 +341,13 @@ def _loop(
             written = sum(record["tokens"] for record in records) * config.log_every
             machine["tokens_per_second"] = written / timings["time/train"]
         steps_before = steps_now
-        for record in records:
-            writer.write(record | machine)
-        writer.flush()
+        if writer is not None:
+            for record in records:
+                writer.write(record | machine)
+            writer.flush()
         progress.show(update, records, machine)
-        every = config.checkpoint.every
-        if done or stop.requested or (every and update % every == 0):
+        every, stopping = config.checkpoint.every, processes.any_of(stop.requested)
+        if done or stopping or (every and update % every == 0):
             save()
     if saved < update:
         save()
@@ -312,7 +355,12 @@ def _loop(
 
 
 def _save_rejected(
-    experiment: Experiment, state: TrainState, seed: int, workdir: pathlib.Path, update: int
+    experiment: Experiment,
+    state: TrainState,
+    seed: int,
+    workdir: pathlib.Path,
+    update: int,
+    device_mesh: Any,
 ) -> pathlib.Path:
     """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
     one = jax.tree.map(lambda x: x[seed], state)
@@ -320,8 +368,13 @@ def _save_rejected(
     batch = experiment.jit(experiment.batch)(
         one.params, one.guard.rollout, one.guard.key, one.baseline, one.pool
     )
-    leaves = jax.tree_util.tree_flatten_with_path({"batch": batch, "params": one.params})[0]
+    content = {"batch": batch, "params": one.params}
+    if device_mesh is not None:
+        content = jax.device_put(content, mesh.everywhere(device_mesh))
+    leaves = jax.tree_util.tree_flatten_with_path(content)[0]
     path = workdir / "rejected" / f"update_{update:06d}.npz"
+    if not processes.is_first():
+        return path
     path.parent.mkdir(exist_ok=True)
     np.savez(path, **{jax.tree_util.keystr(key): np.asarray(leaf) for key, leaf in leaves})
     return path

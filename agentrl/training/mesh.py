@@ -1,52 +1,123 @@
-"""Devices: a mesh over which the batch is split, and where the training state lives."""
+"""Devices: the mesh of a run, and where the training state lives on it."""
 
 import contextlib
+import math
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+import ml_collections
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from agentrl.policies import LanguagePolicy
+from agentrl.policies.placement import AXES, BATCH, parameter_spec
 
 
-def make_mesh(data_devices: int, batch: int, batch_name: str) -> jax.sharding.Mesh | None:
-    """A mesh with axis `data` over that many devices (0: all), or None for a single device.
+def make_mesh(config: ml_collections.ConfigDict, experiment: Any) -> Mesh | None:
+    """The mesh of config.mesh, with the axes of `agentrl.policies.placement`.
 
-    batch: what is split, and its config key; ValueError if it does not divide evenly.
+    config.mesh.data=0: all devices that fsdp and tensor leave. None for a single device.
+
+    Raises:
+      ValueError: there are not so many devices, or batch or heads do not divide over them.
     """
     available = jax.device_count()
-    count = data_devices or available
+    sizes = {name: config.mesh[name] for name in AXES}
+    for name in AXES:
+        if sizes[name] < (name != "data"):
+            raise ValueError(f"config.mesh.{name}={sizes[name]}: expected at least 1")
+    inner = sizes["fsdp"] * sizes["tensor"]
+    sizes["data"] = sizes["data"] or max(1, available // inner)
+    count = math.prod(sizes.values())
+    given = ", ".join(f"config.mesh.{name}={size}" for name, size in sizes.items() if size > 1)
     if count > available:
         raise ValueError(
-            f"config.data_devices={count}, but there are {available} devices; lower it, or simulate"
-            f" more on CPU with XLA_FLAGS=--xla_force_host_platform_device_count={count}"
+            f"{given}: {count} devices, but there are {available}; lower it, or simulate more on "
+            f"CPU with XLA_FLAGS=--xla_force_host_platform_device_count={count}"
         )
-    if batch % count:
+    if jax.process_count() > 1 and count != available:
         raise ValueError(
-            f"{batch_name}={batch} does not divide over {count} devices; choose a multiple, or set "
-            f"config.data_devices"
+            f"{given or 'config.mesh'}: {count} devices, but {jax.process_count()} processes have "
+            f"{available}; with several processes all of them take part"
         )
+    parts = sizes["data"] * sizes["fsdp"]
+    units, name = experiment.rollout.units
+    if units % parts:
+        raise ValueError(
+            f"{name}={units} does not divide over {parts} devices; choose a multiple, or set "
+            "config.mesh.data"
+        )
+    microbatch = config.learner.get("microbatch")
+    if microbatch is not None and microbatch % parts:
+        raise ValueError(
+            f"config.learner.microbatch={microbatch} does not divide over {parts} devices; choose "
+            "a multiple, or set config.mesh.data"
+        )
+    _check_tensor(sizes["tensor"], experiment.policy)
     if count == 1:
         return None
     # Auto: programs say what they compute, constraints say where, the compiler does the rest.
     return jax.make_mesh(
-        (count,), ("data",), axis_types=(AxisType.Auto,), devices=jax.devices()[:count]
+        tuple(sizes[name] for name in AXES),
+        AXES,
+        axis_types=(AxisType.Auto,) * len(AXES),
+        devices=jax.devices()[:count],
     )
 
 
-def use(mesh: jax.sharding.Mesh | None) -> Any:
-    """Context in which `agentrl.rollout.placement` sees the mesh."""
+def _check_tensor(size: int, policy: Any) -> None:
+    if size == 1:
+        return
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError(
+            f"config.mesh.tensor={size} splits the heads of a decoder, and this policy is none; "
+            "set it to 1"
+        )
+    for name in ("heads", "kv_heads"):
+        heads = getattr(policy.config, name)
+        if heads % size:
+            raise ValueError(
+                f"config.mesh.tensor={size} does not divide the decoder's {name}={heads}; choose a "
+                "divisor, and config.mesh.fsdp for the rest"
+            )
+
+
+def use(mesh: Mesh | None) -> Any:
+    """Context in which `agentrl.policies.placement` sees the mesh."""
     return contextlib.nullcontext() if mesh is None else jax.set_mesh(mesh)
 
 
-def state_shardings(mesh: jax.sharding.Mesh | None, state: Any) -> Any:
-    """Shardings of a `TrainState` (arrays or shapes): episodes along `data`, the rest everywhere.
+def everywhere(mesh: Mesh) -> NamedSharding:
+    """A whole copy on each device."""
+    return NamedSharding(mesh, PartitionSpec())
 
-    None without a mesh.
+
+def parameter_shardings(mesh: Mesh | None, tree: Any) -> Any:
+    """Shardings of parameters, or of what follows them leaf by leaf. None without a mesh.
+
+    tree: arrays or shapes. The names of a leaf are the keys of the dicts around it: Adam's moments
+    and a pool's members lie where their parameters do.
     """
     if mesh is None:
         return None
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    # Leaves are [seeds, batch, ...].
-    by_episode = NamedSharding(mesh, PartitionSpec(None, "data"))
-    placed = jax.tree.map(lambda _: everywhere, state)
+    sizes = dict(mesh.shape)
+
+    def place(path, leaf):
+        names = [entry.key for entry in path if isinstance(entry, jax.tree_util.DictKey)]
+        return NamedSharding(mesh, parameter_spec(names, leaf.shape, sizes))
+
+    return jax.tree_util.tree_map_with_path(place, tree)
+
+
+def state_shardings(mesh: Mesh | None, state: Any) -> Any:
+    """Shardings of a `TrainState` (arrays or shapes) with a leading axis of seeds.
+
+    Episodes lie along `data` and `fsdp`, parameters and what follows them as
+    `parameter_shardings` says, the rest everywhere. None without a mesh.
+    """
+    if mesh is None:
+        return None
+    by_episode = NamedSharding(mesh, PartitionSpec(None, BATCH))
+    placed = parameter_shardings(mesh, state)
     rollout = jax.tree.map(lambda _: by_episode, state.rollout)
-    return placed.replace(rollout=rollout, guard=placed.guard.replace(rollout=rollout))
+    guard = jax.tree.map(lambda _: everywhere(mesh), state.guard)
+    return placed.replace(rollout=rollout, guard=guard.replace(rollout=rollout))

@@ -36,7 +36,11 @@ def compile_programs(
     # The state comes back placed as it went in, or the second call would compile again. The shapes
     # say where a checkpoint goes, whatever devices it was saved from.
     placed = {} if shardings is None else {"out_shardings": shardings}
-    train_placed = {} if shardings is None else {"out_shardings": (shardings, None)}
+    train_placed, told = {}, {}
+    if shardings is not None:
+        # What is told lies on every device, and so in every process.
+        told = {"out_shardings": mesh.everywhere(device_mesh)}
+        train_placed = {"out_shardings": (shardings, told["out_shardings"])}
     here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     where = jax.tree.map(lambda _: here, shapes) if shardings is None else shardings
     shapes = jax.tree.map(
@@ -61,7 +65,7 @@ def compile_programs(
         train=train,
         warm=warm and jax.jit(across(warm), donate_argnums=0, **train_placed),
         begin=jax.jit(jax.vmap(experiment.begin), donate_argnums=0, **placed),
-        evaluate=jit(across(evaluate)),
+        evaluate=jit(across(evaluate), **told),
         shapes=shapes,
     )
 

@@ -20,10 +20,18 @@ SHOWN = (
 
 
 class Progress:
-    """A bar on a terminal, a line every few seconds elsewhere."""
+    """A bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
 
-    def __init__(self, *, total: int, done: int, title: str, seconds_between_lines: float = 10.0):
-        self._console = rich_console.Console(stderr=True)
+    def __init__(
+        self,
+        *,
+        total: int,
+        done: int,
+        title: str,
+        seconds_between_lines: float = 10.0,
+        quiet: bool = False,
+    ):
+        self._console = rich_console.Console(stderr=True, quiet=quiet)
         self._terminal = self._console.is_terminal
         self._seconds = seconds_between_lines
         self._total, self._first = total, done

@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -12,7 +12,8 @@ import numpy as np
 
 import envs
 from agentrl.policies import LanguagePolicy
-from agentrl.training import checkpoint
+from agentrl.policies.placement import parameter_sharding
+from agentrl.training import checkpoint, mesh
 from agentrl.training.experiment import Experiment, Task, TrainState, build, make_task
 from agentrl.training.programs import compile_programs
 
@@ -50,9 +51,13 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
     return Run(config, experiment, found, state)
 
 
-def beginning(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.ArrayTree | None:
+def beginning(
+    config: ml_collections.ConfigDict, experiment: Experiment, device_mesh: Any = None
+) -> chex.ArrayTree | None:
     """Parameters [seeds, ...] that training starts from: another run's (config.init_from), or
     published weights, of which value heads are no part. None: those that are drawn.
+
+    Published weights are read into their places on the mesh: no device holds all of a model.
 
     Raises:
       As `parameters`; ValueError: weights that cannot be read.
@@ -62,7 +67,17 @@ def beginning(config: ml_collections.ConfigDict, experiment: Experiment) -> chex
     policy = experiment.policy
     if not isinstance(policy, LanguagePolicy) or policy.load is None:
         return None
-    return jax.tree.map(lambda x: jnp.repeat(x[None], config.num_seeds, axis=0), policy.load())
+    weights = policy.load(parameter_sharding(device_mesh))
+
+    def for_seeds(x):
+        return jnp.repeat(x[None], config.num_seeds, axis=0)
+
+    shapes = jax.eval_shape(lambda: jax.tree.map(for_seeds, weights))
+    placed = mesh.parameter_shardings(device_mesh, shapes)
+    program = jax.jit(for_seeds)
+    if placed is None:
+        return jax.tree.map(program, weights)
+    return jax.tree.map(lambda x, at: jax.device_put(program(x), at), weights, placed)
 
 
 def parameters(

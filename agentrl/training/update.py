@@ -11,9 +11,9 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.policies import LanguagePolicy, Policy
+from agentrl.policies.placement import along_data
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.contexts import OBSERVED
-from agentrl.rollout.placement import along_data
 from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit
@@ -208,6 +208,14 @@ def make_update(
             tokens=jnp.broadcast_to(tokens, mask.shape[:1]),
         )
 
+    def log_probs(params: chex.ArrayTree, rows: Rows) -> jax.Array:
+        """Of all rows, without gradients, as many at once as in a pass of the learner's."""
+        if microbatch is None:
+            return policy.score(params, rows).logp
+        parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
+        logp = jax.lax.map(lambda part: policy.score(params, part).logp, along_data(parts, 1))
+        return logp.reshape(rows.tokens.shape)
+
     def entropy_coefficient_at(progress: jax.Array) -> jax.Array | float:
         if final is None:
             return entropy_coefficient
@@ -311,17 +319,17 @@ def make_update(
             # What stands first has no distribution that it could have been drawn from.
             read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)
             read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
-            before = jnp.where(read, policy.score(params, rows).logp, rows.behaviour_logp)
+            before = jnp.where(read, log_probs(params, rows), rows.behaviour_logp)
             rows = rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before)
         rows = rows.replace(loss_mask=rows.loss_mask & credit.keep[rows.stream][:, None])
         spread = at_positions(advantage, rows)
         target = old_value = None
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
-        reference_logp = policy.score(reference, rows).logp if kl_coefficient > 0 else None
+        reference_logp = log_probs(reference, rows) if kl_coefficient > 0 else None
         old, importance, bridge = rows.behaviour_logp, None, {}
         if importance_cap is not None:
-            old = policy.score(params, rows).logp
+            old = log_probs(params, rows)
             importance, bridge = _importance(old, rows, importance_cap, importance_level)
         examples = Example(rows, spread, target, old_value, reference_logp, old, importance)
         count = rows.tokens.shape[0]

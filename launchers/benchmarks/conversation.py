@@ -35,7 +35,7 @@ def config_of(groups: int, members: int, sizes: dict[str, int]) -> Any:
     """The experiment that is timed."""
     config = base_config()
     config.updates = config.log_every = 1
-    config.data_devices = 1
+    config.mesh.data = 1
     config.env = env_section("FrozenLake-v1")
     config.policy = section(policies.transformer, **sizes)
     config.rollout = section(rollout.conversation, num_groups=groups, group_size=members)

@@ -28,7 +28,7 @@ def _config(num_envs: int, updates: int) -> ml_collections.ConfigDict:
     config.rollout.num_envs = num_envs
     config.log_every = updates
     config.updates = _TOTAL_UPDATES - _TOTAL_UPDATES % updates
-    config.data_devices = 1
+    config.mesh.data = 1
     return config
 
 

@@ -14,7 +14,7 @@ from launchers import sweep
 
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
-SMALL = ["--config.updates=2", "--config.log_every=2", "--config.data_devices=1"]
+SMALL = ["--config.updates=2", "--config.log_every=2", "--config.mesh.data=1"]
 
 
 def call(module, *arguments, cwd=None):
@@ -63,8 +63,8 @@ BAD_FLAGS = {
         ["config.policy.critic is trained by nothing"],
     ),
     "too many devices": (
-        [LAKE, "--workdir=x", "--config.data_devices=64"],
-        ["config.data_devices=64", "xla_force_host_platform_device_count"],
+        [LAKE, "--workdir=x", "--config.mesh.data=64"],
+        ["config.mesh.data=64", "xla_force_host_platform_device_count"],
     ),
 }
 
@@ -150,7 +150,7 @@ def test_sweep_cells():
 
 
 def test_sweep_runs_what_it_prints(tmp_path):
-    grid = "--grid=learner.entropy_coefficient=0.0,0.01;updates=2;log_every=2;data_devices=1"
+    grid = "--grid=learner.entropy_coefficient=0.0,0.01;updates=2;log_every=2;mesh.data=1"
     flags = [f"--configs={CONFIGS / 'frozen_lake.py'}", grid, f"--workdir={tmp_path / 'sweep'}"]
     dry = call("sweep", *flags, "--dry_run")
     assert dry.returncode == 0 and len(dry.stdout.splitlines()) == 2, dry.stderr

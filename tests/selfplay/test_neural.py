@@ -58,7 +58,7 @@ def test_other_games_have_no_table(name, options):
 
 def test_self_play_becomes_less_exploitable():
     config = base_config()
-    config.updates, config.log_every, config.data_devices = 150, 75, 1
+    config.updates, config.log_every, config.mesh.data = 150, 75, 1
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
     config.rollout = section(rollout.matches, num_groups=256)

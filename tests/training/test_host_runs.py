@@ -58,9 +58,9 @@ def test_resumed_equals_uninterrupted(tmp_path):
 def test_one_device_equals_eight():
     outs = {}
     for devices in (1, 8):
-        config = tiny.host_config(data_devices=devices)
+        config = tiny.host_config(mesh__data=devices)
         experiment = build(config)
-        device_mesh = mesh.make_mesh(devices, *experiment.rollout.units)
+        device_mesh = mesh.make_mesh(config, experiment)
         try:
             with mesh.use(device_mesh):
                 programs = compile_programs(experiment, config, device_mesh)

@@ -114,13 +114,24 @@ def test_seeds_side_by_side_equal_seeds_alone(uninterrupted, tmp_path):
             np.testing.assert_allclose(a[key], b[key], rtol=1e-4, atol=1e-5, err_msg=key)
 
 
+# Two of each, for what has a decoder.
+MESHES = {"talk": {"mesh__data": 2, "mesh__fsdp": 2, "mesh__tensor": 2, "policy__kv_heads": 2}}
+
+
+def on_eight(name):
+    return MESHES.get(name, {"mesh__data": 8})
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_one_device_equals_eight(name):
     states = {}
     for devices in (1, 8):
-        config = CONFIGS[name](data_devices=devices)
+        changes = on_eight(name)
+        if devices == 1:
+            changes = {k: 1 if k.startswith("mesh") else v for k, v in changes.items()}
+        config = CONFIGS[name](**changes)
         experiment = build(config)
-        device_mesh = mesh.make_mesh(devices, *experiment.rollout.units)
+        device_mesh = mesh.make_mesh(config, experiment)
         with mesh.use(device_mesh):
             programs = compile_programs(experiment, config, device_mesh)
             state = programs.init(jnp.arange(1, dtype=jnp.int32))
@@ -131,12 +142,18 @@ def test_one_device_equals_eight(name):
             states[devices] = (jax.device_get(state.params), collected)
             if devices == 8 and name == "segments":
                 assert len(state.rollout.episode_return.sharding.device_set) == 8
+            if devices == 8 and name == "talk":
+                moments = state.opt_state[1][0].mu
+                for tree in (state.params, state.reference, moments):
+                    kernel = tree["layers"]["0"]["mlp"]["up_proj"]["kernel"]
+                    assert kernel.shape == (1, 16, 32)
+                    assert {s.data.shape for s in kernel.addressable_shards} == {(1, 8, 16)}
     chex.assert_trees_all_close(states[1], states[8], rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checkpoint_moves_between_meshes(name, tmp_path):
-    config = CONFIGS[name](data_devices=8, updates=4)
+    config = CONFIGS[name](**on_eight(name), updates=4)
     assert loop.run(config, tmp_path / "run", command="test")
     run = restored.load(tmp_path / "run")
     assert run.update == 4

@@ -19,6 +19,7 @@ from agentrl.training import loop, restored
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config, build
 from configs import pretrained as config_file
+from configs import qwen_household_gigpo
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "policies"))
 
@@ -51,9 +52,11 @@ LAKE = {"size": 3, "slippery": True, "max_steps_in_episode": 4}
 
 def config_of(directory, env, **rollout_options):
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.env = env
-    config.policy = section(policies.pretrained, directory=str(directory), grammar="bare")
+    config.policy = section(
+        policies.pretrained, directory=str(directory), grammar="bare", dtype="float32"
+    )
     options = {"num_groups": 2, "group_size": 2, "max_turns": 3, "max_new_tokens": 8}
     config.rollout = section(rollout.conversation, **options, **rollout_options)
     config.advantage = section(advantages.gigpo)
@@ -187,8 +190,14 @@ def test_a_rehearsal_needs_no_weights(directory, tmp_path):
         whole.load()
 
 
-def test_the_config_in_the_repository_builds(directory):
-    assert "python -m launchers.train" in config_file.__doc__
+def test_the_configs_in_the_repository_build(directory):
+    for file in (config_file, qwen_household_gigpo):
+        assert "python -m launchers.train" in file.__doc__
+    whole = build(qwen_household_gigpo.get_config(str(directory)))
+    assert whole.policy.config.remat and whole.policy.frozen == ()
+    assert whole.policy.config.dtype == "bfloat16" and whole.rollout.num_rows == 25 * 256
+    small = build(qwen_household_gigpo.get_config(f"rehearsal,{directory}"))
+    assert small.policy.config.layers == 2 and small.policy.load is None
     assert build(config_file.get_config(str(directory))).policy.frozen
     with pytest.raises(ValueError, match="expected the directory of a model"):
         build(config_file.get_config())

@@ -13,7 +13,7 @@ TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
 def groups_config(**changes):
     """GiGPO on a small lake: whole episodes in groups."""
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.updates, config.log_every = 8, 2
     config.env = env_section("FrozenLake-v1", size=3, slippery=True, max_steps_in_episode=6)
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
@@ -25,7 +25,7 @@ def groups_config(**changes):
 def segments_config(**changes):
     """PPO with a recurrent policy on the same lake: segments that end in mid-episode."""
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.updates, config.log_every = 8, 2
     config.env = env_section("FrozenLake-v1", size=3, slippery=True, max_steps_in_episode=6)
     config.policy = section(policies.gru, hidden=(8,), memory_size=8)
@@ -38,7 +38,7 @@ def segments_config(**changes):
 def matches_config(**changes):
     """Kuhn's poker against a pool, with what the credit carries and a reference that moves."""
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.updates, config.log_every = 8, 2
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
@@ -56,7 +56,7 @@ def matches_config(**changes):
 def talk_config(**changes):
     """Warm start, then GiGPO with a language policy on the same lake: conversations."""
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.updates, config.log_every = 8, 2
     config.env = env_section("FrozenLake-v1", size=3, slippery=True, max_steps_in_episode=4)
     config.policy = section(
@@ -72,7 +72,7 @@ def talk_config(**changes):
 def host_config(**changes):
     """Self-play in a game in Python, which starts processes."""
     config = base_config()
-    config.data_devices = 1
+    config.mesh.data = 1
     config.updates, config.log_every = 4, 2
     config.env = env_section(f"{TOYS}:Race", slow=0.002)
     config.policy = section(
