@@ -71,17 +71,19 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
 
     from agentrl.evaluation import play
     from agentrl.rollout import players
+    from agentrl.training.experiment import evaluation_of
     from agentrl.training.loop import evaluation_path
 
     config, env, env_params = run.config, task.env, task.env_params
+    opponent, side = evaluation_of(config, env, env_params, task.rollout)
     keys = play.task_keys(_SEED.value, _EPISODES.value)
     chance = jax.random.key(_SEED.value + 1)
 
     def outcomes(player):
         return jax.tree.map(
             np.asarray,
-            jax.jit(play.play, static_argnums=(0, 1, 5))(
-                player, env, env_params, keys, chance, play.opponent_of(env)
+            jax.jit(play.play, static_argnums=(0, 1, 5, 6))(
+                player, env, env_params, keys, chance, opponent, side
             ),
         )
 
@@ -109,8 +111,9 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     against = ""
     if hosted:
         against = ", against itself" if task.rollout.roles > 1 else ""
-    elif play.opponent_of(env) is not None:
-        against = ", seats in turn, against random play"
+    elif opponent is not None:
+        seats = f"all seats of the {side}" if side else "seats in turn"
+        against = f", {seats}, against {config.evaluation.opponent} play"
     print(f"{name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}{against}")
     columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
     columns["length"] = lambda played: f"{played.length.mean():.2f}"
