@@ -1,0 +1,23 @@
+"""Debate: an honest debater and a liar learn by self-play what convinces a frozen judge."""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.training.config import env_section, section
+from agentrl.training.experiment import base_config
+
+
+def get_config(judge: str = "precommit") -> ml_collections.ConfigDict:
+    if judge not in ("precommit", "open"):
+        raise ValueError(f"configs/debate.py:{judge}: expected one of precommit, open")
+    config = base_config()
+    config.updates = 400
+    config.log_every = 20
+    config.env = env_section("Debate-v1", precommit=judge == "precommit", max_steps_in_episode=7)
+    config.policy = section(policies.mlp, hidden=(128, 128), critic="shared")
+    config.rollout = section(rollout.matches, num_groups=256)
+    config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
+    config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.02)
+    config.optimizer.update(learning_rate=1e-3, schedule="linear")
+    config.evaluation.update(every=400, episodes=512, opponent="expert")
+    return config
