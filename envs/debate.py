@@ -129,7 +129,7 @@ class Debate(TurnGame):
             winner=jnp.full((), -1, jnp.int32),
         )
 
-    def side(self, state: DebateState, params: DebateParams) -> jax.Array:
+    def side_of(self, state: DebateState, params: DebateParams) -> jax.Array:
         """0 for the honest, 1 for the liar."""
         return (self._agents != state.honest).astype(jnp.int32)
 

@@ -96,7 +96,7 @@ class Game(Environment):
         """Who has won, bool[A]."""
         raise NotImplementedError
 
-    def side(self, state: GameState, params: GameParams) -> jax.Array:
+    def side_of(self, state: GameState, params: GameParams) -> jax.Array:
         """Which of the `sides` each seat is on, i32[A]; the same from start to end."""
         raise NotImplementedError(f"{self.name} has no sides")
 

@@ -230,7 +230,7 @@ class SocialDeduction(SimultaneousGame):
         codes = jnp.concatenate([head, todo, people.reshape(-1), world.tally[-1:]])
         return jnp.where(alive, jnp.clip(codes, 0, self.num_codes - 1), 0).astype(jnp.uint8)
 
-    def side(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
+    def side_of(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
         """0 for the crew, 1 for imposters."""
         return state.world.imposter.astype(jnp.int32)
 

@@ -48,7 +48,7 @@ def sides(env: Any, env_params: Any, state: Any) -> jax.Array | None:
     """Which of the game's sides each seat of the states [B, ...] is on, i32[B, A], or None."""
     if not env.sides:
         return None
-    return jax.vmap(env.side, in_axes=(0, None))(state, env_params)
+    return jax.vmap(env.side_of, in_axes=(0, None))(state, env_params)
 
 
 def check_side(env: Any, side: str | None, opponent: str) -> None:
