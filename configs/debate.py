@@ -1,4 +1,7 @@
-"""Debate: an honest debater and a liar learn by self-play what convinces a frozen judge."""
+"""Debate: an honest debater and a liar learn by self-play what convinces a frozen judge.
+
+python -m launchers.train --config=configs/debate.py:precommit --workdir=runs/debate_precommit
+"""
 
 import ml_collections
 

@@ -1,4 +1,7 @@
-"""Social deduction: a crew that learns by reward alone, by listening too, and by speaking too."""
+"""Social deduction: a crew that learns by reward alone, by listening too, and by speaking too.
+
+python -m launchers.train --config=configs/social_deduction.py:speaking --workdir=runs/speaking
+"""
 
 import ml_collections
 
@@ -16,9 +19,10 @@ def get_config(method: str = "speaking") -> ml_collections.ConfigDict:
             f"configs/social_deduction.py:{method}: expected one of {', '.join(METHODS)}"
         )
     config = base_config()
-    config.updates = 300
-    config.log_every = 10
-    config.env = env_section("SocialDeduction-v1", max_steps_in_episode=60)
+    config.num_seeds = 3
+    config.updates = 120
+    config.log_every = 12
+    config.env = env_section("SocialDeduction-v1", task_steps=4, max_steps_in_episode=60)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
     config.rollout = section(rollout.matches, num_groups=64, opponent="expert", side="crew")
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
@@ -27,10 +31,10 @@ def get_config(method: str = "speaking") -> ml_collections.ConfigDict:
         minibatches=4,
         microbatch=400,
         normalize_advantage="batch",
-        entropy_coefficient=0.01,
+        entropy_coefficient=0.02,
     )
-    config.optimizer.learning_rate = 2e-3
-    config.evaluation.update(every=100, episodes=512, opponent="expert", side="crew")
+    config.optimizer.update(learning_rate=2e-3, schedule="linear")
+    config.evaluation.update(every=60, episodes=1024, opponent="expert", side="crew")
     if method != "rl":
         config.policy.answers = config.env.players
         config.learner.listening_coefficient = 0.3

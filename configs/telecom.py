@@ -1,4 +1,7 @@
-"""Telecom: a support desk that has all tools against one that has to ask its user for most."""
+"""Telecom: a support desk that has all tools against one that has to ask its user for most.
+
+python -m launchers.train --config=configs/telecom.py:solo --workdir=runs/telecom_solo
+"""
 
 import ml_collections
 
