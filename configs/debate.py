@@ -9,14 +9,16 @@ from agentrl import advantages, policies, rollout
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
 
+METHODS = ("precommit", "open")
 
-def get_config(judge: str = "precommit") -> ml_collections.ConfigDict:
-    if judge not in ("precommit", "open"):
-        raise ValueError(f"configs/debate.py:{judge}: expected one of precommit, open")
+
+def get_config(method: str = "precommit") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/debate.py:{method}: expected one of {', '.join(METHODS)}")
     config = base_config()
     config.updates = 400
     config.log_every = 20
-    config.env = env_section("Debate-v1", precommit=judge == "precommit", max_steps_in_episode=7)
+    config.env = env_section("Debate-v1", precommit=method == "precommit", max_steps_in_episode=7)
     config.policy = section(policies.mlp, hidden=(128, 128), critic="shared")
     config.rollout = section(rollout.matches, num_groups=256)
     config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)

@@ -10,7 +10,7 @@ from agentrl.training.config import env_section, section
 from agentrl.training.experiment import base_config
 
 # Of each: the user, and its persona in training.
-SETTINGS = {
+METHODS = {
     "solo": ("solo", "none"),
     "dual": ("learned", "none"),
     "scripted": ("scripted", "none"),
@@ -19,10 +19,10 @@ SETTINGS = {
 }
 
 
-def get_config(setting: str = "solo") -> ml_collections.ConfigDict:
-    if setting not in SETTINGS:
-        raise ValueError(f"configs/telecom.py:{setting}: expected one of {', '.join(SETTINGS)}")
-    user, persona = SETTINGS[setting]
+def get_config(method: str = "solo") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/telecom.py:{method}: expected one of {', '.join(METHODS)}")
+    user, persona = METHODS[method]
     config = base_config()
     config.updates = 300
     config.log_every = 20
