@@ -11,7 +11,7 @@ from agentrl.policies.actor_critic import Policy
 from agentrl.rewards import speaking_reward
 from envs.game import Game
 
-LISTENERS = ("all", "others")
+LISTENERS = ("none", "all", "others")
 
 
 class Survey(NamedTuple):
@@ -25,19 +25,15 @@ class Survey(NamedTuple):
     belief: jax.Array | None = None
 
 
-def check_beliefs(policy: Policy, env: Any, listeners: str | None) -> None:
+def check_beliefs(policy: Policy, env: Any, listeners: str) -> None:
     """ValueError unless the policy can answer what the environment asks, and all listen."""
     asks = env.num_answers if isinstance(env, Game) else 0
     if policy.num_answers != asks and policy.num_answers:
         remedy = f"use {asks}, or 0" if asks else "it has no question about beliefs: use 0"
         raise ValueError(f"policy option answers={policy.num_answers} with {env.name}: {remedy}")
-    if listeners is None:
-        return
     if listeners not in LISTENERS:
-        raise ValueError(
-            f"rollout listeners={listeners!r}: expected one of {', '.join(LISTENERS)}, or None"
-        )
-    if not policy.num_answers:
+        raise ValueError(f"rollout listeners={listeners!r}: expected one of {', '.join(LISTENERS)}")
+    if listeners != "none" and not policy.num_answers:
         remedy = f"set config.policy.answers={asks}" if asks else "the environment asks nothing"
         raise ValueError(
             f"rollout listeners={listeners!r} with {env.name} and a policy without answers: "

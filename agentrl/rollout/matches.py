@@ -37,8 +37,8 @@ def matches(
     group_size: int = 1,
     opponent: str = "self",
     members: int | None = None,
-    side: str | None = None,
-    listeners: str | None = None,
+    side: str = "none",
+    listeners: str = "none",
     mask_illegal: bool = True,
 ) -> Rollout:
     """Rollout of num_groups * group_size matches from their start to their end.
@@ -55,9 +55,9 @@ def matches(
         policy has seat i % A of match i, and learns from that. Acting against a pool costs twice as
         much: policy and members are both asked at each step.
       members: how many of the pool are met in a collection, see `agentrl.rollout.opponents`.
-      side: the policy has all seats of this one of the environment's `sides` instead.
+      side: the policy has all seats of this one of the environment's `sides` instead, or "none".
       listeners: whose beliefs count in `Streams.persuasion`, "all" of the policy's that are asked
-        or those of "others" than the speaker; None: it is not filled. See `rollout.beliefs`.
+        or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
       mask_illegal: the policy chooses among legal actions only.
 
     A policy without memory gets a row for each move; one with memory sees the moves of others too,
@@ -106,7 +106,7 @@ def matches(
         side_of = sides(env, env_params, first.state)
         own = jnp.arange(count, dtype=jnp.int32)[:, None] % seats
         own = own == jnp.arange(seats)
-        if side is not None:
+        if side != "none":
             own = side_of == env.sides.index(side)
 
         def advance(carry, key):
@@ -129,7 +129,7 @@ def matches(
             if policy.num_answers:
                 asked, truth = jax.vmap(env.belief_question, in_axes=(0, None))(state, env_params)
                 survey = Survey(running[:, None] & asked & mine, truth)
-                if listeners is not None:
+                if listeners != "none":
                     survey = believe(policy, params, before, watched, survey)
             observation, state, reward, terminated, truncated, info = envs.vector.step(
                 env, env_params, step_key, state, joint(env, seen.seat, action)
@@ -197,7 +197,7 @@ def matches(
             parent=parents(env, count),
         )
         acted, survey = out["acted"], out["survey"]
-        if listeners is not None:
+        if listeners != "none":
             moved = persuasion(survey, out["acting"], side_of != 0, among=listeners)
             collected = collected.replace(persuasion=of_streams(moved))
         if survey is not None:
@@ -228,7 +228,7 @@ def matches(
         provides |= {"value", "bootstrap"}
     if env.planner is not None:
         provides |= {"parent"}
-    if listeners is not None:
+    if listeners != "none":
         provides |= {"persuasion"}
     return Rollout(
         init=lambda key: None,

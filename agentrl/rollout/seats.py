@@ -51,18 +51,18 @@ def sides(env: Any, env_params: Any, state: Any) -> jax.Array | None:
     return jax.vmap(env.side_of, in_axes=(0, None))(state, env_params)
 
 
-def check_side(env: Any, side: str | None, opponent: str) -> None:
+def check_side(env: Any, side: str, opponent: str) -> None:
     """ValueError unless the game has that side, and somebody has the others."""
-    if side is None:
+    if side == "none":
         return
     known = env.sides if isinstance(env, Game) else ()
     if side not in known:
         raise ValueError(
             f"side={side!r} with {env.name}, whose sides are {', '.join(known) or 'none'}: "
-            "choose one of them, or None"
+            "choose one of them, or 'none'"
         )
     if opponent == "self":
-        raise ValueError(f"side={side!r} with opponent='self', who has all seats: use side=None")
+        raise ValueError(f"side={side!r} with opponent='self', who has all seats: use 'none'")
 
 
 def looked_at(env: Any, *, all_look: bool) -> int:

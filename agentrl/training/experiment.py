@@ -160,7 +160,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.learner = configs.section(make_update, named=False)
     config.optimizer = configs.section(optimizer, named=False)
     config.evaluation = ml_collections.ConfigDict(
-        {"every": 0, "episodes": 256, "greedy": False, "opponent": "random", "side": ""}
+        {"every": 0, "episodes": 256, "greedy": False, "opponent": "random", "side": "none"}
     )
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     return config
@@ -384,10 +384,10 @@ def evaluation_of(
       ValueError: where it meets nobody, or its conversations' own opponent, and config.evaluation
         says otherwise.
     """
-    name, side = config.evaluation.opponent, config.evaluation.side or None
+    name, side = config.evaluation.opponent, config.evaluation.side
     opponent = play.opponent_of(env)
     if rollout.play is not None or opponent is None:
-        for key, value, default in (("opponent", name, "random"), ("side", side, None)):
+        for key, value, default in (("opponent", name, "random"), ("side", side, "none")):
             if value != default:
                 raise ValueError(
                     f"config.evaluation.{key}={value!r} is used by nothing: it is for policies "
@@ -395,7 +395,7 @@ def evaluation_of(
                 )
         return opponent, None
     check_side(env, side, name)
-    return opponent_named(name, env, env_params), side
+    return opponent_named(name, env, env_params), None if side == "none" else side
 
 
 def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:

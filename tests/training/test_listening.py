@@ -152,8 +152,8 @@ def social_config():
     [
         ({"learner__listening_coefficient": 0.0}, "answers=4 is trained by nothing: set"),
         ({"learner__listening_coefficient": -1.0}, "listening_coefficient=-1.0 with 4 answers"),
-        ({"policy__answers": 0, "rollout__listeners": None, "reward": {}}, "=0.3 with 0 answers"),
-        ({"rollout__listeners": None}, "reward.speaking needs 'persuasion'.*rollout.listeners"),
+        ({"policy__answers": 0, "rollout__listeners": "none", "reward": {}}, "=0.3 with 0 answers"),
+        ({"rollout__listeners": "none"}, "reward.speaking needs 'persuasion'.*rollout.listeners"),
         ({"reward": {}}, "config.rollout.listeners is used by nothing: set config.reward.speaking"),
         ({"evaluation__side": "cr"}, "side='cr' with SocialDeduction, whose sides are crew"),
         ({"evaluation__opponent": "exprt"}, "there is no player 'exprt'"),
