@@ -24,5 +24,5 @@ def get_config(method: str = "precommit") -> ml_collections.ConfigDict:
     config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
     config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.02)
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
-    config.evaluation.update(every=400, episodes=512, opponent="expert")
+    config.evaluation.update(every=400, episodes=512, opponent="expert", side="honest")
     return config

@@ -21,7 +21,7 @@ Self-play of all seats by "rl" (--config.rollout.opponent=self --config.rollout.
 --config.updates=150 --config.log_every=15 --config.evaluation.every=75) ends in a convention: the
 crew waits in the first room, imposters kill before witnesses for the reward of the deed, and are
 voted out. That crew wins 99.8 to 99.9 % of the games against itself, and 2.3, 4.8 and 0.5 % against
-the script, which waits for somebody alone until the limit.
+the script, which waits for somebody alone: 76 to 90 % of the games end at the limit.
 
     python -m launchers.train --config=configs/social_deduction.py:listening --workdir=runs/social
 """

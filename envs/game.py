@@ -103,7 +103,8 @@ class Game(Environment):
     def belief_question(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
         """Who is asked now what they believe, bool[A], and the true answer, i32[].
 
-        Asked are members of the first of the `sides`; the others gain where these are wrong.
+        Asked are members of the first of the `sides`; the others gain where these are wrong. For
+        simultaneous games: in others not everybody is looked at.
         Training may use it, no player sees it.
         """
         raise NotImplementedError(f"{self.name} asks nobody for beliefs")
