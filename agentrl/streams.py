@@ -33,6 +33,8 @@ class Streams:
     success: bool[N, T], the task was solved at this turn.
     duration: f32[N, T], time that the turn took, in environment steps or seconds.
     cost: f32[N, T], what the turn used up, kept apart from reward.
+    persuasion: f32[N, T], what a message has done to the listeners' beliefs, to the good of the
+      speaker's side; 0 for turns that were none.
     parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none.
     """
 
@@ -52,6 +54,7 @@ class Streams:
     success: jax.Array | None = None
     duration: jax.Array | None = None
     cost: jax.Array | None = None
+    persuasion: jax.Array | None = None
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
 
@@ -75,6 +78,7 @@ class Rows:
       by top-k and its like, or by a grammar.
     start: bool[R, L], a new episode begins here: memory is cleared before this position.
     memory: [R, ...], a recurrent policy's memory before the first position.
+    asked: bool[R, L], the policy is asked here what it believes; answer: i32[R, L], the truth.
     """
 
     tokens: jax.Array
@@ -87,6 +91,8 @@ class Rows:
     legal: jax.Array | None = None
     start: jax.Array | None = None
     memory: chex.ArrayTree | None = None
+    asked: jax.Array | None = None
+    answer: jax.Array | None = None
 
     def head(self, length: int) -> "Rows":
         """The first `length` positions of each row."""
@@ -96,9 +102,10 @@ class Rows:
 
 
 def trained_length(rows: Rows) -> jax.Array:
-    """Positions of each row up to the last trained one, i32[R]; 0 where none is."""
+    """Positions of each row up to the last trained or asked one, i32[R]; 0 where none is."""
     number = jnp.arange(1, rows.loss_mask.shape[1] + 1, dtype=jnp.int32)
-    return jnp.max(jnp.where(rows.loss_mask, number, 0), axis=1)
+    learnt = rows.loss_mask if rows.asked is None else rows.loss_mask | rows.asked
+    return jnp.max(jnp.where(learnt, number, 0), axis=1)
 
 
 def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:

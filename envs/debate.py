@@ -74,6 +74,7 @@ class Debate(TurnGame):
     judge_seed: int = 0
     contrast: float = 1.5
 
+    sides: ClassVar[tuple[str, ...]] = ("honest", "liar")
     wordings: ClassVar[str] = "envs.wordings.debate"
     costly_reset: ClassVar[bool] = False
 
@@ -127,6 +128,10 @@ class Debate(TurnGame):
             claim=jnp.full((), -1, jnp.int32),
             winner=jnp.full((), -1, jnp.int32),
         )
+
+    def side_of(self, state: DebateState, params: DebateParams) -> jax.Array:
+        """0 for the honest, 1 for the liar."""
+        return (self._agents != state.honest).astype(jnp.int32)
 
     def claims(self, state: DebateState) -> jax.Array:
         """Whether the liar is to make its claim, bool[]."""

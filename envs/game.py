@@ -79,6 +79,10 @@ class Game(Environment):
     deterministic: ClassVar[bool] = False
     # The agent that the others act for, where there is one: their streams are called by its.
     planner: ClassVar[int | None] = None
+    # Names of the sides that win and lose together, where seats are dealt to them by the task.
+    sides: ClassVar[tuple[str, ...]] = ()
+    # How many answers the question about beliefs has; 0: none is asked.
+    num_answers: ClassVar[int] = 0
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""
@@ -91,6 +95,19 @@ class Game(Environment):
     def won(self, state: GameState, params: GameParams) -> jax.Array:
         """Who has won, bool[A]."""
         raise NotImplementedError
+
+    def side_of(self, state: GameState, params: GameParams) -> jax.Array:
+        """Which of the `sides` each seat is on, i32[A]; the same from start to end."""
+        raise NotImplementedError(f"{self.name} has no sides")
+
+    def belief_question(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
+        """Who is asked now what they believe, bool[A], and the true answer, i32[].
+
+        Asked are members of the first of the `sides`; the others gain where these are wrong. For
+        simultaneous games: in others not everybody is looked at.
+        Training may use it, no player sees it.
+        """
+        raise NotImplementedError(f"{self.name} asks nobody for beliefs")
 
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams

@@ -90,6 +90,7 @@ class SocialDeduction(SimultaneousGame):
     messages: int = 2
 
     num_codes: ClassVar[int] = 32
+    sides: ClassVar[tuple[str, ...]] = ("crew", "imposters")
     wordings: ClassVar[str] = "envs.wordings.social_deduction"
 
     def __post_init__(self):
@@ -106,6 +107,11 @@ class SocialDeduction(SimultaneousGame):
     @property
     def num_agents(self) -> int:
         """The players."""
+        return self.players
+
+    @property
+    def num_answers(self) -> int:
+        """The players: who is the most suspicious?"""
         return self.players
 
     @property
@@ -223,6 +229,10 @@ class SocialDeduction(SimultaneousGame):
         people = jnp.stack([status, evidence, world.tally[:-1], *world.said], axis=1)
         codes = jnp.concatenate([head, todo, people.reshape(-1), world.tally[-1:]])
         return jnp.where(alive, jnp.clip(codes, 0, self.num_codes - 1), 0).astype(jnp.uint8)
+
+    def side_of(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
+        """0 for the crew, 1 for imposters."""
+        return state.world.imposter.astype(jnp.int32)
 
     def belief_question(
         self, state: SocialDeductionState, params: SocialDeductionParams

@@ -4,9 +4,10 @@
 
 A run with several environments is evaluated in each; --env=Nim-v1 evaluates a language policy in
 that one instead, with its default options, if the policy knows its words (config.lexicon).
+--options=follow=0.7,precise=0.8 changes the run's own environment instead.
 The tasks depend on --seed alone, so that every checkpoint, method and run meets the same ones.
 Prints a table and writes eval/update_N.json into the run's directory; eval/ENV/update_N.json where
-ENV is not the run's only environment.
+ENV is not the run's only environment, or has other options.
 """
 
 import json
@@ -20,6 +21,7 @@ from launchers import cli
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _ENV = flags.DEFINE_string("env", None, "Another environment than the run's own.")
+_OPTIONS = flags.DEFINE_list("options", [], "KEY=VALUE of the environment, where not the run's.")
 _EPISODES = flags.DEFINE_integer("episodes", 1024, "Number of tasks.", lower_bound=2)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the set of tasks.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint to evaluate; the newest by default.")
@@ -39,11 +41,44 @@ def main(argv: list[str]) -> None:
 
     try:
         run = restored.load(workdir, _UPDATE.value)
+        if _ENV.value is not None and _OPTIONS.value:
+            raise ValueError("--options are of the run's own environment: leave --env out")
         tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
+        if _OPTIONS.value:
+            tasks = _otherwise(run, _OPTIONS.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     for name, task in tasks.items():
         _evaluate(workdir, run, name, task)
+
+
+def _otherwise(run: Any, options: list[str]) -> dict[str, Any]:
+    """The run's policy in its environment with other options."""
+    from agentrl.training import config as configs
+    from agentrl.training.experiment import make_task
+
+    config = run.config.copy_and_resolve_references()
+    if not isinstance(config.env.name, str):
+        raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
+    known = [key for key in config.env if key != "name"]
+    for option in options:
+        key, _, text = option.partition("=")
+        if key not in known:
+            raise ValueError(
+                f"--options={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
+                f"{', '.join(known)}"
+            )
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        try:
+            config.env[key] = value
+        except TypeError as error:
+            raise ValueError(f"--options={option}: {error}") from None
+    (made,) = configs.environments(config.env).values()
+    label = f"{config.env.name},{','.join(options)}"
+    return {label: make_task(config, run.experiment.policy, label, *made)}
 
 
 def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
@@ -52,17 +87,19 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
 
     from agentrl.evaluation import play
     from agentrl.rollout import players
+    from agentrl.training.experiment import evaluation_of
     from agentrl.training.loop import evaluation_path
 
     config, env, env_params = run.config, task.env, task.env_params
+    opponent, side = evaluation_of(config, env, env_params, task.rollout)
     keys = play.task_keys(_SEED.value, _EPISODES.value)
     chance = jax.random.key(_SEED.value + 1)
 
     def outcomes(player):
         return jax.tree.map(
             np.asarray,
-            jax.jit(play.play, static_argnums=(0, 1, 5))(
-                player, env, env_params, keys, chance, play.opponent_of(env)
+            jax.jit(play.play, static_argnums=(0, 1, 5, 6))(
+                player, env, env_params, keys, chance, opponent, side
             ),
         )
 
@@ -90,8 +127,9 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     against = ""
     if hosted:
         against = ", against itself" if task.rollout.roles > 1 else ""
-    elif play.opponent_of(env) is not None:
-        against = ", seats in turn, against random play"
+    elif opponent is not None:
+        seats = f"all seats of the {side}" if side else "seats in turn"
+        against = f", {seats}, against {config.evaluation.opponent} play"
     print(f"{name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}{against}")
     columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
     columns["length"] = lambda played: f"{played.length.mean():.2f}"

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+import envs
+import envs.vector
 from agentrl.rollout.meeting import meet, seated
 from agentrl.rollout.players import Player, random_player
-from agentrl.rollout.seats import agents
+from agentrl.rollout.seats import agents, sides
 from agentrl.streams import Streams
 
 
@@ -50,16 +52,25 @@ def play(
     keys: jax.Array,
     key: jax.Array,
     opponent: Player | None = None,
+    side: str | None = None,
 ) -> Outcomes:
     """Plays one episode a task key, to its end or the environment's limit, without resets.
 
     keys: [E], what tasks to play; key: chance of actions and environment. In a game the player
     takes seat i % A of episode i, and outcomes are that seat's; the other seats are the opponent's,
     or the player's too if there is none.
+    side: the player takes all seats of this one of the environment's `sides` instead; outcomes are
+    those of the first of them.
     """
     own = jnp.arange(keys.shape[0], dtype=jnp.int32) % agents(env)
     players = (player,) if opponent is None else (player, opponent)
-    met = meet(players, env, env_params, seated(env, own, 0, len(players) - 1), keys, key)
+    seating = seated(env, own, 0, len(players) - 1)
+    if side is not None:
+        state = envs.vector.draw(env, env_params, keys).state
+        ours = sides(env, env_params, state) == env.sides.index(side)
+        seating = jnp.where(ours, 0, len(players) - 1).astype(jnp.int32)
+        own = jnp.argmax(ours, axis=1).astype(jnp.int32)
+    met = meet(players, env, env_params, seating, keys, key)
     of_own = jax.tree.map(
         lambda x: jnp.take_along_axis(x, own[:, None], axis=1)[:, 0],
         (met.episode_return, met.moves, met.success),

@@ -29,6 +29,8 @@ class Policy(NamedTuple):
       (logits f32[R, L, A], value f32[R, L]); memory is cleared before each position with `start`.
     has_critic: whether `value` is learnt (it is 0 otherwise).
     frozen: the entries of params that are not trained.
+    num_answers: how many answers it chooses among when asked what it believes; 0: it cannot be
+      asked. answer: as unroll, to logits f32[R, L, num_answers]; None if there are no answers.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -37,12 +39,21 @@ class Policy(NamedTuple):
     unroll: Callable[..., tuple[jax.Array, jax.Array]]
     has_critic: bool
     frozen: tuple[str, ...] = ()
+    num_answers: int = 0
+    answer: Callable[..., jax.Array] | None = None
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
         """Scores of the rows' actions, among the legal ones where the rows say which these were."""
-        start = rows.loss_mask if rows.start is None else rows.start
-        logits, value = self.unroll(params, rows.memory, rows.observation, start)
+        logits, value = self.unroll(params, rows.memory, rows.observation, _starts(rows))
         return score_logits(mask_logits(logits, rows.legal), rows.tokens, value)
+
+    def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
+        """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""
+        return self.answer(params, rows.memory, rows.observation, _starts(rows))
+
+
+def _starts(rows: Rows) -> jax.Array:
+    return rows.loss_mask if rows.start is None else rows.start
 
 
 def orthogonal(gain: float) -> Callable[..., jax.Array]:
@@ -110,21 +121,31 @@ class _Cnn(nn.Module):
         return _Mlp(self.hidden, self.activation)(x)
 
 
+def _answers(number: int, actor: jax.Array) -> jax.Array | None:
+    """The head for beliefs, on what actions are chosen from; at first all answers are as likely."""
+    if not number:
+        return None
+    head = nn.Dense(number, kernel_init=orthogonal(0.01), name="answers")
+    return head(actor)
+
+
 class _Heads(nn.Module):
     """Torso(s) and heads of a memoryless actor-critic."""
 
     torso: Callable[[], nn.Module]
     num_actions: int
     critic: str
+    answers: int
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array | None]:
         actor = self.torso()(x)
         logits = _dense(self.num_actions, 0.01)(actor)
+        believed = _answers(self.answers, actor)
         if self.critic == "none":
-            return logits, jnp.zeros(logits.shape[:-1])
+            return logits, jnp.zeros(logits.shape[:-1]), believed
         critic = actor if self.critic == "shared" else self.torso()(x)
-        return logits, _dense(1, 1.0)(critic)[..., 0]
+        return logits, _dense(1, 1.0)(critic)[..., 0], believed
 
 
 class _Recurrent(nn.Module):
@@ -135,12 +156,13 @@ class _Recurrent(nn.Module):
     activation: str
     num_actions: int
     critic: str
+    answers: int
 
     @nn.compact
     def __call__(
         self, memory: jax.Array, x: jax.Array, start: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """x f32[R, L, F], start bool[R, L] -> (memory, logits, value)."""
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
+        """x f32[R, L, F], start bool[R, L] -> (memory, logits, value, logits of answers)."""
         x = _Mlp(self.hidden, self.activation)(x)
 
         def cell(gru, memory, inputs):
@@ -153,9 +175,10 @@ class _Recurrent(nn.Module):
         gru = nn.GRUCell(self.memory_size, recurrent_kernel_init=orthogonal(1.0))
         memory, out = unroll(gru, memory, (x, start))
         logits = _dense(self.num_actions, 0.01)(out)
+        believed = _answers(self.answers, out)
         if self.critic == "none":
-            return memory, logits, jnp.zeros(logits.shape[:-1])
-        return memory, logits, _dense(1, 1.0)(out)[..., 0]
+            return memory, logits, jnp.zeros(logits.shape[:-1]), believed
+        return memory, logits, _dense(1, 1.0)(out)[..., 0], believed
 
 
 def _memoryless(
@@ -165,17 +188,35 @@ def _memoryless(
         return network.init(key, prepare(example[None], 1))["params"]
 
     def step(params, memory, observation):
-        logits, value = network.apply({"params": params}, prepare(observation, 1))
+        logits, value, _ = network.apply({"params": params}, prepare(observation, 1))
         return logits, value, memory
 
     def unroll(params, memory, observation, start):
         del memory, start
-        return network.apply({"params": params}, prepare(observation, 2))
+        return network.apply({"params": params}, prepare(observation, 2))[:2]
 
-    return Policy(init, lambda batch: None, step, unroll, network.critic != "none")
+    def answer(params, memory, observation, start):
+        del memory, start
+        return network.apply({"params": params}, prepare(observation, 2))[2]
+
+    return _policy(network, init, lambda batch: None, step, unroll, answer)
 
 
-def _check(critic: str, activation: str) -> None:
+def _policy(network: nn.Module, init, memory, step, unroll, answer) -> Policy:
+    return Policy(
+        init,
+        memory,
+        step,
+        unroll,
+        network.critic != "none",
+        num_answers=network.answers,
+        answer=answer if network.answers else None,
+    )
+
+
+def _check(critic: str, activation: str, answers: int) -> None:
+    if answers < 0:
+        raise ValueError(f"policy option answers={answers}: expected at least 0")
     for name, value, known in (
         ("critic", critic, ("none", "separate", "shared")),
         ("activation", activation, tuple(ACTIVATIONS)),
@@ -192,20 +233,23 @@ def mlp(
     hidden: tuple[int, ...] = (64, 64),
     activation: str = "tanh",
     critic: str = "separate",
+    answers: int = 0,
 ) -> Policy:
     """Dense layers on the flattened observation (codes one-hot).
 
     hidden: widths. critic: "separate" towers (the usual of control), "shared" torso, or "none".
+    answers: of a head for beliefs on the actor's torso, as many as the environment's question has
+      (`Game.num_answers`), trained by config.learner.listening_coefficient; 0: no head.
     Initialisation is orthogonal: gain sqrt(2), 0.01 for logits, 1 for the value.
     """
-    _check(critic, activation)
+    _check(critic, activation, answers)
     hidden = tuple(hidden)
 
     def prepare(observation: jax.Array, batch_dims: int) -> jax.Array:
         x = _features(observation, num_codes)
         return x.reshape(*x.shape[:batch_dims], -1)
 
-    network = _Heads(lambda: _Mlp(hidden, activation), num_actions, critic)
+    network = _Heads(lambda: _Mlp(hidden, activation), num_actions, critic, answers)
     return _memoryless(network, prepare, _example(observation_shape, num_codes))
 
 
@@ -218,12 +262,13 @@ def cnn(
     hidden: tuple[int, ...] = (128,),
     activation: str = "relu",
     critic: str = "shared",
+    answers: int = 0,
 ) -> Policy:
     """3x3 convolutions over a grid [H, W] of codes or [H, W, C] of numbers, then dense layers.
 
     Options as for `mlp`; ValueError for observations that are no grid.
     """
-    _check(critic, activation)
+    _check(critic, activation, answers)
     grid_rank = 3 if num_codes is None else 2
     if len(observation_shape) != grid_rank:
         raise ValueError(
@@ -231,7 +276,7 @@ def cnn(
             f"shape {observation_shape}; use policy 'mlp'"
         )
     channels, hidden = tuple(channels), tuple(hidden)
-    network = _Heads(lambda: _Cnn(channels, hidden, activation), num_actions, critic)
+    network = _Heads(lambda: _Cnn(channels, hidden, activation), num_actions, critic, answers)
     return _memoryless(
         network,
         lambda observation, batch_dims: _features(observation, num_codes),
@@ -248,16 +293,17 @@ def gru(
     memory_size: int = 64,
     activation: str = "tanh",
     critic: str = "shared",
+    answers: int = 0,
 ) -> Policy:
     """An MLP encoder and a gated recurrent unit: remembers within an episode.
 
     Options as for `mlp`; memory_size is the width of the unit. The critic reads the same memory,
     so "separate" is not possible.
     """
-    _check(critic, activation)
+    _check(critic, activation, answers)
     if critic == "separate":
         raise ValueError("policy 'gru' has one memory: use critic='shared' or critic='none'")
-    network = _Recurrent(tuple(hidden), memory_size, activation, num_actions, critic)
+    network = _Recurrent(tuple(hidden), memory_size, activation, num_actions, critic, answers)
     example = _example(observation_shape, num_codes)
 
     def prepare(observation: jax.Array) -> jax.Array:
@@ -274,15 +320,18 @@ def gru(
     def step(params, memory, observation):
         start = jnp.zeros((observation.shape[0], 1), bool)
         x = prepare(observation[:, None])
-        memory, logits, value = network.apply({"params": params}, memory, x, start)
+        memory, logits, value, _ = network.apply({"params": params}, memory, x, start)
         return logits[:, 0], value[:, 0], memory
 
     def unroll(params, memory, observation, start):
         x = prepare(observation)
-        _, logits, value = network.apply({"params": params}, memory, x, start)
+        _, logits, value, _ = network.apply({"params": params}, memory, x, start)
         return logits, value
 
-    return Policy(init, memory, step, unroll, critic != "none")
+    def answer(params, memory, observation, start):
+        return network.apply({"params": params}, memory, prepare(observation), start)[3]
+
+    return _policy(network, init, memory, step, unroll, answer)
 
 
 def _example(observation_shape: tuple[int, ...], num_codes: int | None) -> np.ndarray:

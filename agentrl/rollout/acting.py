@@ -64,6 +64,8 @@ class Acted(NamedTuple):
     logp: jax.Array  # f32[B]
     value: jax.Array  # f32[B]
     anchor: jax.Array  # u32[B, 2]
+    asked: jax.Array | None = None  # bool[B], whether asked what it believes
+    answer: jax.Array | None = None  # i32[B], and the truth
 
 
 class Choice(NamedTuple):
@@ -152,6 +154,8 @@ def rows_of(acted: Acted, mask: jax.Array, start: jax.Array, memory: chex.ArrayT
         legal=None if acted.legal is None else layout(acted.legal),
         start=None if memory is None else layout(start),
         memory=memory,
+        asked=None if acted.asked is None else layout(acted.asked),
+        answer=None if acted.answer is None else layout(acted.answer),
     )
 
 

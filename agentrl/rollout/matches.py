@@ -11,9 +11,19 @@ import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
+from agentrl.rollout.beliefs import Survey, believe, check_beliefs, persuasion
 from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.players import opponent_named, policy_player
-from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at, parents
+from agentrl.rollout.seats import (
+    agents,
+    by_agent,
+    check_side,
+    joint,
+    look,
+    looked_at,
+    parents,
+    sides,
+)
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
 
@@ -27,6 +37,8 @@ def matches(
     group_size: int = 1,
     opponent: str = "self",
     members: int | None = None,
+    side: str = "none",
+    listeners: str = "none",
     mask_illegal: bool = True,
 ) -> Rollout:
     """Rollout of num_groups * group_size matches from their start to their end.
@@ -43,6 +55,9 @@ def matches(
         policy has seat i % A of match i, and learns from that. Acting against a pool costs twice as
         much: policy and members are both asked at each step.
       members: how many of the pool are met in a collection, see `agentrl.rollout.opponents`.
+      side: the policy has all seats of this one of the environment's `sides` instead, or "none".
+      listeners: whose beliefs count in `Streams.persuasion`, "all" of the policy's that are asked
+        or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
       mask_illegal: the policy chooses among legal actions only.
 
     A policy without memory gets a row for each move; one with memory sees the moves of others too,
@@ -59,6 +74,8 @@ def matches(
     looked = looked_at(env, all_look=remembers)
     count = num_groups * group_size
     slots = make_slots(opponent, members, num_groups, group_size, seats)
+    check_side(env, side, opponent)
+    check_beliefs(policy, env, listeners)
     other = None
     if opponent == "pool":
         other = policy_player(policy, None, greedy=False, mask_illegal=mask_illegal)
@@ -86,7 +103,11 @@ def matches(
         if opponent == "pool" and remembers:
             each = policy.memory(count * looked // slots.members)
             other_memory = jax.tree.map(lambda x: jnp.stack([x] * slots.members), each)
+        side_of = sides(env, env_params, first.state)
         own = jnp.arange(count, dtype=jnp.int32)[:, None] % seats
+        own = own == jnp.arange(seats)
+        if side != "none":
+            own = side_of == env.sides.index(side)
 
         def advance(carry, key):
             observation, state, (memory, other_memory), running = carry
@@ -94,20 +115,28 @@ def matches(
             seen = look(env, env_params, state, observation, all_look=remembers)
             watched, legal = flat((seen.observation, seen.legal))
             legal = legal if mask_illegal else None
+            before = memory
             choice, memory = choose(policy, params, memory, watched, legal, sample_key)
             action = choice.action.reshape(count, looked)
             mine = jnp.ones(seen.seat.shape, bool)
             if other is not None:
-                mine = seen.seat == own
+                mine = jnp.take_along_axis(own, seen.seat, axis=1)
                 asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
                 others, other_memory = theirs(opponents, other_memory, state, asked, other_key)
                 action = jnp.where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
+            survey = None
+            if policy.num_answers:
+                asked, truth = jax.vmap(env.belief_question, in_axes=(0, None))(state, env_params)
+                survey = Survey(running[:, None] & asked & mine, truth)
+                if listeners != "none":
+                    survey = believe(policy, params, before, watched, survey)
             observation, state, reward, terminated, truncated, info = envs.vector.step(
                 env, env_params, step_key, state, joint(env, seen.seat, action)
             )
             out = {
                 "acted": Acted(watched, legal, *choice, jax.vmap(envs.fingerprint)(watched)),
+                "acting": running[:, None] & seen.acting,
                 "seat": seen.seat,
                 "mask": mask,
                 "reward": jnp.where(running[:, None], reward, 0.0),
@@ -116,6 +145,7 @@ def matches(
                 "valid": info["valid"],
                 "won": running[:, None] & info["success"],
                 "offender": jnp.where(running & terminated, info["offender"], -1),
+                "survey": survey,
             }
             running = running & ~terminated & ~truncated
             return (observation, state, (memory, other_memory), running), out
@@ -166,14 +196,25 @@ def matches(
             success=to_last_turn(of_streams(out["won"]), mask),
             parent=parents(env, count),
         )
+        acted, survey = out["acted"], out["survey"]
+        if listeners != "none":
+            moved = persuasion(survey, out["acting"], side_of != 0, among=listeners)
+            collected = collected.replace(persuasion=of_streams(moved))
+        if survey is not None:
+            truth = jnp.broadcast_to(survey.answer[..., None], survey.asked.shape)
+            asked, truth = (x.reshape(turns, -1) for x in (survey.asked, truth))
+            acted = acted._replace(asked=asked, answer=truth)
         start = jnp.zeros((turns, count * looked), bool)
-        rows = rows_of(
-            out["acted"], out["mask"].reshape(turns, -1), start, policy.memory(count * looked)
-        )
+        rows = rows_of(acted, out["mask"].reshape(turns, -1), start, policy.memory(count * looked))
         if not remembers:
             stream = jnp.arange(count, dtype=jnp.int32)[:, None] * seats + out["seat"]
             rows = rows.replace(stream=stream.reshape(-1))
-        return state, collected, rows, _finished(collected, out, opponent)
+        metrics = _finished(collected, out, opponent)
+        for number, name in enumerate(env.sides):
+            plays = jnp.any(collected.mask, axis=1) & (side_of.reshape(-1) == number)
+            won = jnp.any(collected.success, axis=1) & plays
+            metrics[f"win_rate/{name}/{opponent}"] = jnp.stack([jnp.sum(won), jnp.sum(plays)]) * 1.0
+        return state, collected, rows, metrics
 
     def _last_values(params, memory, observation, mask):
         """f32[N, T]: values of the last states, which absorb; read where a limit cut the match."""
@@ -187,6 +228,8 @@ def matches(
         provides |= {"value", "bootstrap"}
     if env.planner is not None:
         provides |= {"parent"}
+    if listeners != "none":
+        provides |= {"persuasion"}
     return Rollout(
         init=lambda key: None,
         collect=collect,

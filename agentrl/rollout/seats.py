@@ -44,6 +44,27 @@ def parents(env: Any, matches: int) -> jax.Array | None:
     return jnp.where(seat == env.planner, -1, first + env.planner).reshape(-1)
 
 
+def sides(env: Any, env_params: Any, state: Any) -> jax.Array | None:
+    """Which of the game's sides each seat of the states [B, ...] is on, i32[B, A], or None."""
+    if not env.sides:
+        return None
+    return jax.vmap(env.side_of, in_axes=(0, None))(state, env_params)
+
+
+def check_side(env: Any, side: str, opponent: str) -> None:
+    """ValueError unless the game has that side, and somebody has the others."""
+    if side == "none":
+        return
+    known = env.sides if isinstance(env, Game) else ()
+    if side not in known:
+        raise ValueError(
+            f"side={side!r} with {env.name}, whose sides are {', '.join(known) or 'none'}: "
+            "choose one of them, or 'none'"
+        )
+    if opponent == "self":
+        raise ValueError(f"side={side!r} with opponent='self', who has all seats: use 'none'")
+
+
 def looked_at(env: Any, *, all_look: bool) -> int:
     """S. all_look: agents follow the turns of others too."""
     return agents(env) if all_look or not isinstance(env, TurnGame) else 1

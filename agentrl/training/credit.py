@@ -96,6 +96,13 @@ def hae(
     return jnp.where(acts, given.action, planned)
 
 
+def speaking(
+    reward: jax.Array, mask: jax.Array, persuasion: jax.Array, *, weight: float = 1.0
+) -> jax.Array:
+    """`rewards.speaking_reward` of messages, on the turns of who sent them: f32[N, T]."""
+    return reward + weight * jnp.where(mask, persuasion, 0.0)
+
+
 # Those with a parameter `baseline` carry it from update to update, and return it besides.
 ESTIMATORS: dict[str, Callable] = {
     function.__name__: function
@@ -125,7 +132,11 @@ PENALTIES: dict[str, Callable] = {
         rewards.length_penalty,
     )
 }
-REWARD_TERMS: dict[str, Callable] = {**PENALTIES, "step_penalty": rewards.step_penalty}
+REWARD_TERMS: dict[str, Callable] = {
+    **PENALTIES,
+    "step_penalty": rewards.step_penalty,
+    "speaking": speaking,
+}
 
 FILTERS: dict[str, Callable] = {
     function.__name__: function
@@ -178,9 +189,9 @@ def make_credit(
 ) -> Callable[..., Credit]:
     """The credit function of a config: (streams, baseline or None) -> Credit.
 
-    Order: step penalty into the reward; the estimator, which takes the sum of the penalties on each
-    turn's own score (an estimator without such an argument gets them in the reward); the filter on
-    the environment's own returns.
+    Order: step penalty and messages into the reward; the estimator, which takes the sum of the
+    penalties on each turn's own score (an estimator without such an argument gets them in the
+    reward); the filter on the environment's own returns.
 
     filter_section: names one of `FILTERS`, or "none". mask_truncated: streams that a limit cut are
       compared with the others, but not learnt from (Mini-o3's over-turn masking: Lai et al. 2025,
@@ -198,10 +209,19 @@ def make_credit(
     for name in terms:
         for field in configs.inputs_of(REWARD_TERMS[name]):
             if field not in provides:
+                remedy = {
+                    "persuasion": "set config.rollout.listeners, in matches of a game that asks "
+                    "about beliefs, such as SocialDeduction-v1",
+                }.get(field, "it is for conversations (config.rollout.name='conversation')")
                 raise ValueError(
                     f"config.reward.{name} needs {field!r}, which rollout {rollout_name!r} does "
-                    "not give; it is for conversations (config.rollout.name='conversation')"
+                    f"not give; {remedy}"
                 )
+    if "persuasion" in provides and "speaking" not in terms:
+        raise ValueError(
+            "config.rollout.listeners is used by nothing: set config.reward.speaking="
+            "{'weight': 1.0}, or leave it out"
+        )
     for name in configs.inputs_of(function):
         if name not in provides | {"baseline"}:
             critic = "give the policy a critic (config.policy.critic)"
@@ -241,6 +261,8 @@ def make_credit(
         reward = streams.reward
         if "step_penalty" in terms:
             reward = rewards.step_penalty(reward, streams.mask, **terms["step_penalty"])
+        if "speaking" in terms:
+            reward = speaking(reward, streams.mask, streams.persuasion, **terms["speaking"])
         penalty = None
         for name in sorted(PENALTIES.keys() & terms.keys()):
             arrays = {f: getattr(streams, f) for f in configs.inputs_of(PENALTIES[name])}

@@ -12,7 +12,8 @@ from agentrl import advantages, losses, policies
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
 from agentrl.rollout import ROLLOUTS, Rollout, several
-from agentrl.rollout.players import policy_player
+from agentrl.rollout.players import Player, opponent_named, policy_player
+from agentrl.rollout.seats import check_side
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
 from agentrl.training.credit import ESTIMATORS, Credit, carries_baseline, make_credit
@@ -132,6 +133,9 @@ def base_config() -> ml_collections.ConfigDict:
     pool: frozen opponents for rollout.opponent="pool", see `agentrl.training.pool`.
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
+    evaluation.opponent: who has the other seats in games of policies over arrays, one of
+      `agentrl.rollout.players.scripted`; evaluation.side: the side that the policy has all seats
+      of, in games with `sides`, instead of one seat after the other.
     """
     config = ml_collections.ConfigDict()
     config.seed = 0
@@ -156,7 +160,9 @@ def base_config() -> ml_collections.ConfigDict:
     config.loss = configs.section(losses.clipped_surrogate)
     config.learner = configs.section(make_update, named=False)
     config.optimizer = configs.section(optimizer, named=False)
-    config.evaluation = ml_collections.ConfigDict({"every": 0, "episodes": 256, "greedy": False})
+    config.evaluation = ml_collections.ConfigDict(
+        {"every": 0, "episodes": 256, "greedy": False, "opponent": "random", "side": "none"}
+    )
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     return config
 
@@ -235,6 +241,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     shape = configs.bind("optimizer", optimizer, config.optimizer)
     transform = optimizer((config.updates - warm_options["updates"]) * steps, **shape)
     update = make_update(policy, transform, config.loss, rollout.roles, **update_options)
+    if isinstance(policy, Policy) and policy.num_answers:
+        _check_answers(config, policy)
     refers = update_options["kl_coefficient"] > 0
     if config.reference_every < 0 or (config.reference_every and not refers):
         raise ValueError(
@@ -276,6 +284,19 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         across_seeds=one_by_one if rollout.on_host else sequentially if speaks else jax.vmap,
         jit=as_it_is if rollout.on_host else jax.jit,
     )
+
+
+def _check_answers(config: ml_collections.ConfigDict, policy: Policy) -> None:
+    if config.rollout.name != "matches":
+        raise ValueError(
+            f"config.policy.answers={policy.num_answers} with config.rollout.name="
+            f"{config.rollout.name!r}, which asks nothing: use 'matches', or answers=0"
+        )
+    if not config.learner.listening_coefficient:
+        raise ValueError(
+            f"config.policy.answers={policy.num_answers} is trained by nothing: set "
+            "config.learner.listening_coefficient above 0, or answers=0"
+        )
 
 
 def make_task(
@@ -355,13 +376,38 @@ def _make_policy(
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
+def evaluation_of(
+    config: ml_collections.ConfigDict, env: Any, env_params: Any, rollout: Rollout
+) -> tuple[Player | None, str | None]:
+    """Whom the policy meets when it is measured, and the side that it has then.
+
+    Raises:
+      ValueError: where it meets nobody, or its conversations' own opponent, and config.evaluation
+        says otherwise.
+    """
+    name, side = config.evaluation.opponent, config.evaluation.side
+    opponent = play.opponent_of(env)
+    if rollout.play is not None or opponent is None:
+        for key, value, default in (("opponent", name, "random"), ("side", side, "none")):
+            if value != default:
+                raise ValueError(
+                    f"config.evaluation.{key}={value!r} is used by nothing: it is for policies "
+                    "over arrays in games against each other; leave it out"
+                )
+        return opponent, None
+    check_side(env, side, name)
+    return opponent_named(name, env, env_params), None if side == "none" else side
+
+
 def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
+    opponent, side = evaluation_of(config, env, env_params, rollout)
+
     def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
         if rollout.play is not None:
             streams, _ = rollout.play(params, keys, key, greedy)
             return play.of_streams(streams, rollout.roles)
         mask = config.rollout.mask_illegal
         player = policy_player(policy, params, greedy=greedy, mask_illegal=mask)
-        return play.play(player, env, env_params, keys, key, play.opponent_of(env))
+        return play.play(player, env, env_params, keys, key, opponent, side)
 
     return evaluate

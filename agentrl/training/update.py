@@ -32,7 +32,8 @@ class Example(NamedTuple):
 
     old_logp: what the ratios of the loss are to. importance: weight of the learner before the
     update over the sampler. weight, value_weight: of each position in its minibatch's aggregated
-    losses. tokens: f32[R], trained positions of the minibatch, the same in all rows.
+    losses, asked_weight in the mean over its questions. tokens: f32[R], trained positions of the
+    minibatch, the same in all rows.
     """
 
     rows: Rows
@@ -44,6 +45,7 @@ class Example(NamedTuple):
     importance: jax.Array | None  # f32[R, L]
     weight: jax.Array | None = None  # f32[R, L]
     value_weight: jax.Array | None = None  # f32[R, L]
+    asked_weight: jax.Array | None = None  # f32[R, L]
     tokens: jax.Array | None = None  # f32[R]
 
     def head(self, length: int) -> "Example":
@@ -102,13 +104,15 @@ def make_update(
     train_on_observations: bool = False,
     importance_cap: float | None = None,
     importance_level: str = "token",
+    listening_coefficient: float = 0.0,
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
     """The update of a config: (params, opt_state, streams, rows, credit, key, reference, progress)
     -> (params, opt_state, metrics, finite).
 
     Loss of a minibatch: policy loss + value_coefficient * value loss
     + kl_coefficient * KL(pi || reference) - entropy_coefficient * entropy, each aggregated over the
-    minibatch's trained positions (the value loss over the first position of each turn).
+    minibatch's trained positions (the value loss over the first position of each turn),
+    + listening_coefficient * the mean of `losses.listening_loss` over its questions.
 
     Args:
       epochs, minibatches: passes over the rows, and steps in each; rows are shuffled before each
@@ -135,6 +139,8 @@ def make_update(
         (config.staleness, other kernels or weights), multiply the policy loss by
         `losses.truncated_importance_weight` of the second over the first, and take the loss's
         ratios to the second, which costs a pass over the rows. None: ratios to the sampler.
+      listening_coefficient: of learning what is true, where the rows are `asked`; policies over
+        arrays with answers.
 
     Metric kl/rollout_train is the KL of the learner before the update from the sampler, on the rows
     trained first, or on all of them with importance_cap, which adds importance_weight (mean) and
@@ -185,6 +191,14 @@ def make_update(
             f"config.learner.final_entropy_coefficient={final} with entropy_coefficient="
             f"{entropy_coefficient}: it goes there by a factor, so both are above 0; or set None"
         )
+    answers = policy.num_answers if isinstance(policy, Policy) else 0
+    if listening_coefficient < 0 or (listening_coefficient > 0 and not answers):
+        raise ValueError(
+            f"config.learner.listening_coefficient={listening_coefficient} with "
+            f"{answers} answers of the policy: expected at least 0, and above it only with a "
+            "policy over arrays that can be asked (config.policy.answers), as in SocialDeduction-v1"
+        )
+    listens = listening_coefficient > 0
     if value_clip is not None and not policy.has_critic:
         raise ValueError("config.learner.value_clip is unused: the policy has no critic; set None")
     if train_on_observations and (policy.has_critic or not isinstance(policy, LanguagePolicy)):
@@ -205,6 +219,7 @@ def make_update(
             weight=weights(mask),
             # One value a turn: at its first position.
             value_weight=weights(turn_starts(rows)) if policy.has_critic else None,
+            asked_weight=losses.aggregation_weights(rows.asked, "token_mean") if listens else None,
             tokens=jnp.broadcast_to(tokens, mask.shape[:1]),
         )
 
@@ -274,6 +289,14 @@ def make_update(
             value_loss = aggregate(error, example.value_weight)
             total = total + value_coefficient * value_loss
             metrics["loss/value"] = share(value_loss)
+        if listens:
+            logits = policy.answers(params, rows)
+            error = losses.listening_loss(logits, rows.answer, rows.asked)
+            total = total + listening_coefficient * aggregate(error, example.asked_weight)
+            right = rows.asked & (jnp.argmax(logits, axis=-1) == rows.answer)
+            asked = jnp.sum(rows.asked, dtype=jnp.float32)
+            metrics["loss/listening"] = jnp.stack([jnp.sum(error), asked])
+            metrics["belief_accuracy"] = jnp.stack([jnp.sum(right), asked])
         return total, metrics
 
     def step(frozen, bonus, carry, example: Example):
@@ -341,7 +364,7 @@ def make_update(
                 order = jax.random.permutation(key, count)
                 if microbatch is not None:
                     # Deal the trained rows out evenly, so that each minibatch leaves out as many.
-                    empty = ~jnp.any(rows.loss_mask, axis=1)
+                    empty = trained_length(rows) == 0
                     order = order[jnp.argsort(empty[order], stable=True)]
                     order = order.reshape(-1, minibatches).T
                 order = order.reshape(minibatches, -1)

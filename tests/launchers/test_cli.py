@@ -122,6 +122,17 @@ def test_unreadable_checkpoint(run, tmp_path, damage):
     refused(call("evaluate", f"--workdir={copy}", "--episodes=4"), "checkpoint")
 
 
+def test_evaluate_under_other_options(run):
+    refused(
+        call("evaluate", f"--workdir={run}", "--options=slipery=true"), "did you mean 'slippery'"
+    )
+    changed = "--options=max_steps_in_episode=1"
+    done = call("evaluate", f"--workdir={run}", "--episodes=8", "--noexpert", changed)
+    assert done.returncode == 0, done.stderr
+    (path,) = (run / "eval" / "FrozenLake-v1,max_steps_in_episode=1").iterdir()
+    assert set(json.loads(path.read_text())["per_seed"]["0"]["length"]) == {1}
+
+
 def test_evaluate(run, tmp_path):
     refused(call("evaluate", f"--workdir={tmp_path / 'nothing'}"), "holds no run")
     refused(call("evaluate", f"--workdir={run}", "--update=77"), "no checkpoint of update 77")
