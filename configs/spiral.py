@@ -53,7 +53,7 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         )
         config.lexicon = HELD_OUT
     else:
-        config.env = env_section(game, **ILLEGAL)
+        config.env = env_section(game, **ILLEGAL, **THREE.get(game, {}))
     config.policy = language.policy()
     config.rollout = section(
         rollout.conversation, num_groups=128, group_size=1, context="window", history=0
