@@ -7,6 +7,25 @@ players of levels 1 to 3 have each a reward of their own. The other cells:
 
     --config.advantage.rows=all            one mean and deviation for all agents
     --config.advantage.normalize=mean      no division
+
+    python -m launchers.train --config=configs/dr_mas.py:kuhn --workdir=runs/dr_mas_agent \\
+        --config.updates=300
+    python -m launchers.gradient_noise --workdir=runs/dr_mas_agent --turns=3
+
+Kuhn's, five seeds, 60 to 80 s on one core that other jobs used too; means over seeds, differences
+paired with Student's 95 % interval:
+
+    300 updates                          rows=agent   rows=all   all - agent
+    norm of the gradient, mean           0.129        0.139      +0.010 [-0.001, 0.021]
+      99th percentile                    0.618        0.535      -0.083 [-0.199, 0.033]
+      largest                            0.715        0.614      -0.101 [-0.191, -0.010]
+    exploitability, mean of the run      0.357        0.277      -0.080 [-0.103, -0.057]
+      of the last tenth                  0.417        0.296      -0.121 [-0.188, -0.054]
+
+Own statistics have no smaller spikes here, and play that can be exploited more: where the deal
+decides a hand, the eight returns of a seat hardly differ, and what they differ by is divided by a
+small deviation. Both go to play without chance, one faster (see configs/poker.py for what stops
+that). What the seats' different expectations add under one baseline has mean 0.
 """
 
 import ml_collections

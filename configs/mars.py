@@ -6,6 +6,25 @@ less the mean over the turns of the same game and role ("task_role"). The other 
     --config.advantage.group=task          one mean for both seats
     --config.reward.at_end.share=1.0       all reward at the last turn: every turn of an episode has
                                            the same return, the episode's
+
+    python -m launchers.train --config=configs/mars.py:foraging --workdir=runs/mars \
+        --config.updates=160
+
+Five seeds, 40 to 80 s to compile and 45 s to learn on one core that other jobs used too; mean
+[Student's 95 % interval] of a player's return over all updates, pairs being seeds.
+
+                           foraging, 160 updates              hanabi, 400 updates
+    by turns, task_role    0.396 [0.391, 0.400]               1.915 [1.909, 1.920]
+    by turns, task         -0.001 [-0.005, 0.004]             +0.001 [-0.008, 0.009]   (differences
+    at the end, task_role  -0.013 [-0.019, -0.007]            -0.001 [-0.004, 0.002]    from the
+    at the end, task       -0.013 [-0.018, -0.008]            +0.001 [-0.004, 0.006]    first line)
+
+Credit by turns learns foraging faster (success over all updates 0.722 against 0.685, difference
+0.037 [0.021, 0.053]; over the last two lines 0.886 against 0.862). Own means do nothing there: the
+seats are alike. In mini Hanabi all four learn the same: to play blind, so that the game is over
+after four turns at 1.92 points (the expert, who hints, has 3.1); what to compare with is not what
+keeps them from hinting. Where all reward comes at the end, as in tic-tac-toe and in MARSHAL's games
+but for its shaping, the two ways of credit are the same to the last digit.
 """
 
 import ml_collections
