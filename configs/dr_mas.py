@@ -22,10 +22,21 @@ paired with Student's 95 % interval:
     exploitability, mean of the run      0.357        0.277      -0.080 [-0.103, -0.057]
       of the last tenth                  0.417        0.296      -0.121 [-0.188, -0.054]
 
-Own statistics have no smaller spikes here, and play that can be exploited more: where the deal
-decides a hand, the eight returns of a seat hardly differ, and what they differ by is divided by a
-small deviation. Both go to play without chance, one faster (see configs/poker.py for what stops
-that). What the seats' different expectations add under one baseline has mean 0.
+Own statistics have no smaller spikes here, and play that can be exploited more. Why, after 20
+updates with rows=all, over the five seeds (launchers.gradient_noise):
+
+                                       seat 0, agent   all         seat 1, agent   all
+    mean square of the advantages      0.84            0.83        0.82            1.07
+    second moment of the gradient      9.9             4.4         9.6             4.1
+    episodes for a gradient as long
+      as its error                     72 to 101       31 to 41    68 to 113       15 to 16
+
+The advantages' squares, by which the paper predicts the gradient's (factors 1.0 and 1.3 for the
+seats), say the opposite of what is measured (0.44 and 0.42): the prediction takes scores and
+advantages to be independent. Of eight hands with the same cards the seat that did something rare
+has both the long score and, divided by a deviation that is small since the others did alike, the
+large advantage. Divided by that of all, which holds the seats' difference, it is moderate; and what
+the difference adds has mean 0.
 """
 
 import ml_collections
