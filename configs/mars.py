@@ -23,10 +23,11 @@ Credit by turns learns foraging faster (success over all updates 0.722 against 0
 0.037 [0.021, 0.053]; over the last two lines 0.886 against 0.862). Own means do nothing there: the
 seats are alike. In mini Hanabi all four learn the same: to play blind, so that the game is over
 after four turns at 1.92 points (the expert, who hints, has 3.1); what to compare with is not what
-keeps them from hinting. In tic-tac-toe, whose seats differ, 160 updates give a return against random
-play of 0.247 with own means and 0.303 without (difference 0.056 [-0.156, 0.268]): nothing that five
-seeds could show (--config.evaluation.every=160 --config.evaluation.episodes=2048). Where all reward comes at the end, as in tic-tac-toe and in MARSHAL's games
-but for its shaping, the two ways of credit are the same to the last digit.
+keeps them from hinting. In tic-tac-toe, whose seats differ, 160 updates give a return against
+random play of 0.247 with own means and 0.303 without (difference 0.056 [-0.156, 0.268];
+--config.evaluation.every=160 --config.evaluation.episodes=2048): nothing that five seeds could
+show. Where all reward comes at the end, as there and in MARSHAL's games but for its shaping, the
+two ways of credit are the same to the last digit.
 """
 
 import ml_collections
