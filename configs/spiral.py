@@ -16,6 +16,21 @@ has learnt for them is measured by
 
     python -m launchers.evaluate --workdir=runs/spiral_three --env=Nim-v1
 
+Tic-tac-toe with and without the baselines, three seeds, 80 updates of 64 matches, held to legal
+commands (two minutes each on one core that other jobs used too):
+
+    python -m launchers.train --config=configs/spiral.py:TicTacToe-v1 --workdir=runs/spiral \\
+        --config.policy.constrained=True --config.rollout.num_groups=64 \\
+        --config.learner.microbatch=32 --config.num_seeds=3 --config.updates=80 \\
+        --config.log_every=10 --config.evaluation.every=0
+
+The baseline of seat 0 goes to 0.35, for who begins wins twice as often; without it the gradient's
+norm is 0.0214 instead of 0.0208 (difference 0.0006 [-0.0002, 0.0014]), the spread of advantages
+0.048 [0.019, 0.077] larger, and nothing else differs that three seeds could show. Not held to legal
+commands, for 60 updates all matches end by an illegal reply; there the norm is 0.018 with baselines
+and 0.0245 without (difference 0.006 [0.003, 0.010]), for nearly every outcome is the same -1.5. A
+reply is a word and its end, two tokens: how replies shrink is not to be seen here.
+
 Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool.capacity=16
 """
 
@@ -53,7 +68,7 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         )
         config.lexicon = HELD_OUT
     else:
-        config.env = env_section(game, **ILLEGAL)
+        config.env = env_section(game, **ILLEGAL, **THREE.get(game, {}))
     config.policy = language.policy()
     config.rollout = section(
         rollout.conversation, num_groups=128, group_size=1, context="window", history=0

@@ -2,8 +2,8 @@
 
     python -m launchers.gradient_noise --workdir=runs/key_door_hae --update=20 --turns=8
 
-Prints for each seed noise and signal as `agentrl.training.gradient_noise` says, under HAE and under
-GAE, and their ratio: so many episodes are needed for a gradient as long as its error.
+Prints for each seed and way noise, signal and A^2 as `agentrl.training.gradient_noise` says, and the
+ratio of the first two: so many episodes are needed for a gradient as long as its error.
 """
 
 import pathlib
@@ -25,25 +25,25 @@ def main(argv: list[str]) -> None:
     cli.use_compilation_cache()
     from agentrl.policies import Policy
     from agentrl.training import checkpoint, restored
-    from agentrl.training.gradient_noise import measure
+    from agentrl.training.gradient_noise import measure, ways
 
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    fits = isinstance(run.experiment.policy, Policy) and "parent" in run.experiment.rollout.provides
+    fits = isinstance(run.experiment.policy, Policy) and ways(run)
     if not fits or run.experiment.policy.memory(1) is not None:
         cli.fail(
-            f"{_WORKDIR.value}: measured are policies over arrays without memory and with a "
-            "critic, of a planner and an executor, such as configs/key_door.py's"
+            f"{_WORKDIR.value}: measured are policies over arrays without memory, of a planner and "
+            "an executor with a critic, such as configs/key_door.py's, or of configs/dr_mas.py"
         )
     found = measure(run, _TURNS.value, _BATCHES.value)
     print(f"{run.config.env.name}, update {run.update}, turns before {_TURNS.value}")
     for seed in range(run.config.num_seeds):
         line = []
-        for name, (noise, signal) in found.items():
-            n, s = float(noise[seed]), float(signal[seed])
-            line.append(f"{name}: noise {n:.4g} signal {s:.4g} ratio {n / s:.4g}")
+        for name, values in found.items():
+            n, s, square = (float(x[seed]) for x in values)
+            line.append(f"{name}: noise {n:.4g} signal {s:.4g} ratio {n / s:.4g} A^2 {square:.4g}")
         print(f"seed {run.config.seed + seed}   " + "   ".join(line))
 
 

@@ -34,7 +34,9 @@ def dr_mas(
     over all rows of group g and agent (role) k: an agent that was called three times in an episode
     counts three times. With one mean for all agents, the second moment of agent k's gradient is
     larger by (std_k^2 + (mean_k - mean)^2) / std^2; agents differ in mean where some are called
-    only in some episodes.
+    only in some episodes, or where each has a reward of its own. Over all rows of a group the
+    factor's mean is 1: what one agent's gradient gains another's loses. Without the division it is
+    1 + (mean_k - mean)^2 / std_k^2, and never below 1.
 
     Args:
       reward: f32[N, T]; mask: bool[N, T]; group, role: i32[N], any ids.
@@ -42,7 +44,8 @@ def dr_mas(
         where all rows of an episode get the mean of their scores and it counts once (what the same
         code base calls GRPO). "first": one baseline for all agents, over the scores of each
         episode's first row, earliest turn, then lowest stream (its RLOO, REINFORCE++ and GiGPO);
-        each row keeps its own score. The last two need `episode`.
+        each row keeps its own score. These two need `episode`. "all": one baseline for all agents,
+        over all their rows (that of the factor above; not in its code).
       normalize: "std", or "mean" for no division.
       leave_one_out: times n / (n - 1), n rows or episodes; with normalize="mean" this is RLOO.
       whitened: whiten the result over the batch, by tokens where `cost` is given, else by turns;
@@ -62,8 +65,8 @@ def dr_mas(
       ("agent") and False. It pads its batch with duplicates of random rows before this, which then
       count; nothing is padded so here.
     """
-    choice("rows", rows, ("agent", "mean", "first"))
-    if rows != "agent" and episode is None:
+    choice("rows", rows, ("agent", "mean", "first", "all"))
+    if rows in ("mean", "first") and episode is None:
         raise ValueError(
             f"dr_mas rows={rows!r} compares episodes; give episode=, the episode of each stream, "
             "or use rows='agent'"
@@ -84,6 +87,8 @@ def dr_mas(
     of, weight = score, None
     if rows == "agent":
         owner = joint_owner(acted, each_row(group), each_row(role))
+    elif rows == "all":
+        owner = group_owner(each_row(group), acted)
     else:
         owner = group_owner(each_row(group), acted)
         played = joint_owner(acted, each_row(group), each_row(episode))

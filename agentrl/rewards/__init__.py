@@ -4,6 +4,7 @@ Every function returns 0 where the mask is False and never reads a value there.
 """
 
 from agentrl.rewards.returns import discounted_return as discounted_return
+from agentrl.rewards.shaping import at_end as at_end
 from agentrl.rewards.shaping import format_penalty as format_penalty
 from agentrl.rewards.shaping import invalid_action_penalty as invalid_action_penalty
 from agentrl.rewards.shaping import length_penalty as length_penalty

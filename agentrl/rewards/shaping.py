@@ -85,6 +85,32 @@ def step_penalty(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Ar
     return jnp.where(mask, jnp.asarray(reward, jnp.float32) - amount, 0.0)
 
 
+def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Array:
+    """Moves a share of every reward to the stream's last acted turn; the stream's sum stays.
+
+    (1 - share) r_t, and share * sum_k r_k more at the last acted turn. With share=1 and no discount
+    every turn has the return of the whole episode to go: credit by episodes, from an estimator that
+    gives credit by turns.
+
+    Args:
+      reward: f32[N, T], a stream being one episode.
+      mask: bool[N, T], the agent acted.
+      share: in [0, 1]; 0 changes nothing.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"at_end share={share}: expected 0 (rewards stay) to 1 (all move)")
+    chex.assert_rank([reward, mask], 2)
+    chex.assert_equal_shape([reward, mask])
+    chex.assert_type(mask, bool)
+    reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
+    total = jnp.sum(reward, axis=1, keepdims=True)
+    return (1 - share) * reward + jnp.where(last, share * total, 0.0)
+
+
 def potential_shaping(
     reward: jax.Array,
     mask: jax.Array,

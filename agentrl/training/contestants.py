@@ -8,9 +8,10 @@ from typing import Any
 
 import jax
 
-from agentrl.policies import LanguagePolicy
+from agentrl.policies import LanguagePolicy, Policy
 from agentrl.rollout.players import SCRIPTED, Player, language_player, policy_player, scripted
 from agentrl.training import restored
+from agentrl.training.experiment import Experiment
 
 _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
 
@@ -24,7 +25,8 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
     greedy: checkpoints take their most likely actions instead of sampling as in training.
 
     Raises:
-      ValueError: no such player, the same one twice, or a policy of another environment.
+      ValueError: no such player, the same one twice, or a policy of other games or without the
+        words.
       RunError, CheckpointError: a run that cannot be read.
     """
     found: dict[str, Player] = {}
@@ -61,10 +63,8 @@ def _named(name: str, env: Any, env_params: Any, greedy: bool) -> dict[str, Play
 
 
 def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Player:
-    trained = run.experiment.env
-    _check_same_game(name, trained, env)
+    trained, policy = _as_trained(name, run.experiment, env)
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
-    policy = run.experiment.policy
     if isinstance(policy, LanguagePolicy):
         # Text is a view: it reads the wording that it was trained on.
         tokens = run.config.rollout.max_new_tokens
@@ -75,12 +75,27 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     return policy_player(policy, params, greedy=greedy, mask_illegal=mask)
 
 
-def _check_same_game(name: str, trained: Any, env: Any) -> None:
-    """ValueError unless the two are the same game, wordings apart."""
-    if type(trained) is not type(env):
-        raise ValueError(f"player {name!r} plays {trained.name}, not {env.name}")
+def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Policy | LanguagePolicy]:
+    """The game as one of the run's tasks, and the policy as it meets it.
+
+    A language policy may play what it was not trained on, if it has the words.
+
+    ValueError: another game, or the same with other rules; wordings may differ.
+    """
+    tasks = experiment.tasks.values()
+    task = next((task for task in tasks if type(task.env) is type(env)), None)
+    if task is None and isinstance(experiment.policy, LanguagePolicy):
+        try:
+            return env, experiment.policy.on(env.view)
+        except ValueError as error:
+            raise ValueError(f"player {name!r} in {env.name}: {error}") from None
+    if task is None:
+        played = ", ".join(task.env.name for task in tasks)
+        raise ValueError(f"player {name!r} plays {played}, not {env.name}")
+    trained = task.env
     fields = [field.name for field in dataclasses.fields(env) if field.name != "wording"]
     other = {f: getattr(trained, f) for f in fields if getattr(trained, f) != getattr(env, f)}
     if other:
         shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
         raise ValueError(f"player {name!r} was trained with {shown}; say so in --options")
+    return trained, task.policy

@@ -36,6 +36,47 @@ def rae(
     return advantages.spread(above, mask, gamma=gamma), baseline
 
 
+def dr_mas(
+    reward: jax.Array,
+    mask: jax.Array,
+    group: jax.Array,
+    role: jax.Array,
+    *,
+    rows: str = "agent",
+    normalize: str = "std",
+    leave_one_out: bool = False,
+    whitened: bool = False,
+    singleton: str = "zero",
+    penalty: jax.Array | None = None,
+    episode: jax.Array | None = None,
+    cost: jax.Array | None = None,
+    epsilon: float = 1e-6,
+) -> jax.Array:
+    """`advantages.dr_mas` where a rollout numbers groups by seat, so that seats are not compared.
+
+    All streams of an episode are in one group here, that of its first stream: only then is there a
+    baseline for all agents.
+    """
+    if episode is not None:
+        of_episode = jax.ops.segment_min(group, episode, num_segments=group.shape[0])
+        group = of_episode[episode]
+    return advantages.dr_mas(
+        reward,
+        mask,
+        group,
+        role,
+        rows=rows,
+        normalize=normalize,
+        leave_one_out=leave_one_out,
+        whitened=whitened,
+        singleton=singleton,
+        penalty=penalty,
+        episode=episode,
+        cost=cost,
+        epsilon=epsilon,
+    )
+
+
 def hae(
     reward: jax.Array,
     value: jax.Array,
@@ -109,7 +150,7 @@ ESTIMATORS: dict[str, Callable] = {
     for function in (
         rae,
         hae,
-        advantages.dr_mas,
+        dr_mas,
         advantages.gae,
         advantages.gigpo,
         advantages.grpo,
@@ -132,11 +173,11 @@ PENALTIES: dict[str, Callable] = {
         rewards.length_penalty,
     )
 }
-REWARD_TERMS: dict[str, Callable] = {
-    **PENALTIES,
-    "step_penalty": rewards.step_penalty,
-    "speaking": speaking,
+# Terms that give another reward, in their order; what they read is among the streams' fields.
+CHANGES: dict[str, Callable] = {
+    function.__name__: function for function in (rewards.step_penalty, speaking, rewards.at_end)
 }
+REWARD_TERMS: dict[str, Callable] = {**PENALTIES, **CHANGES}
 
 FILTERS: dict[str, Callable] = {
     function.__name__: function
@@ -189,9 +230,9 @@ def make_credit(
 ) -> Callable[..., Credit]:
     """The credit function of a config: (streams, baseline or None) -> Credit.
 
-    Order: step penalty and messages into the reward; the estimator, which takes the sum of the
-    penalties on each turn's own score (an estimator without such an argument gets them in the
-    reward); the filter on the environment's own returns.
+    Order: step penalty and messages into the reward, and what moves to the end; the estimator,
+    which takes the sum of the penalties on each turn's own score (an estimator without such an
+    argument gets them in the reward); the filter on the environment's own returns.
 
     filter_section: names one of `FILTERS`, or "none". mask_truncated: streams that a limit cut are
       compared with the others, but not learnt from (Mini-o3's over-turn masking: Lai et al. 2025,
@@ -259,10 +300,10 @@ def make_credit(
 
     def credit(streams: Streams, baseline: jax.Array | None = None) -> Credit:
         reward = streams.reward
-        if "step_penalty" in terms:
-            reward = rewards.step_penalty(reward, streams.mask, **terms["step_penalty"])
-        if "speaking" in terms:
-            reward = speaking(reward, streams.mask, streams.persuasion, **terms["speaking"])
+        for name in (name for name in CHANGES if name in terms):
+            of_streams = (n for n in configs.inputs_of(CHANGES[name]) if n != "reward")
+            arrays = {n: getattr(streams, n) for n in of_streams}
+            reward = CHANGES[name](reward, **arrays, **terms[name])
         penalty = None
         for name in sorted(PENALTIES.keys() & terms.keys()):
             arrays = {f: getattr(streams, f) for f in configs.inputs_of(PENALTIES[name])}

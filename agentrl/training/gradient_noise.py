@@ -1,15 +1,19 @@
 """How noisy the policy gradient of early turns is, under one way of credit and another.
 
-Episodes of a run's checkpoint, each with the gradient g of sum A log pi over what its executor did
-in the first turns; A by HAE and by GAE, from the same streams and the same critic. Of policies over
-arrays without memory, in a game with a planner.
+Episodes of a run's checkpoint, each with the gradient g of sum A log pi over what one agent did in
+the first turns; policies over arrays without memory. The ways, from the same streams: in a game
+with a planner, A by HAE and by GAE of the same critic, of the executor; in a run of Dr. MAS, of
+each role by its own statistics ("agent") and by those of all ("all").
 
   noise    trace of the covariance of g, (sum |g_i - mean g|^2) / (n - 1)
   signal   |mean g|^2 - noise / n, the squared length of the true mean without bias
+  A^2      mean square of the advantages, which Dr. MAS predicts the second moment of g by
 
-The scale of advantages moves both; their ratio does not depend on it.
+The scale of advantages moves all of them; noise / signal does not depend on it. The second moment
+of g is noise + signal.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import chex
@@ -17,15 +21,19 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.policies import Policy
-from agentrl.streams import Rows
+from agentrl.streams import Rows, Streams
 from agentrl.training.credit import ESTIMATORS, estimate
 
 
-def noise_and_signal(gradients: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Noise and signal, f32[] each, of gradients f32[n, D] of n independent episodes."""
-    count = gradients.shape[0]
-    mean = jnp.mean(gradients, axis=0)
-    noise = jnp.sum(jnp.square(gradients - mean)) / (count - 1)
+def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Noise and signal, f32[] each, of gradients f32[n, D] of independent episodes.
+
+    include: bool[n], those that count; the others are not read.
+    """
+    include = include[:, None]
+    count = jnp.sum(include)
+    mean = jnp.sum(jnp.where(include, gradients, 0.0), axis=0) / count
+    noise = jnp.sum(jnp.where(include, jnp.square(gradients - mean), 0.0)) / (count - 1)
     return noise, jnp.sum(jnp.square(mean)) - noise / count
 
 
@@ -53,30 +61,59 @@ def episode_gradients(
     return jax.vmap(one)(by_episode, weight.T)
 
 
-def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, jax.Array]]:
-    """{way of credit: (noise, signal)}, f32[seeds] each, of a run that was read back."""
+def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]]:
+    """{way of credit: (streams) -> (advantage f32[N, T], streams that are looked at bool[N])}."""
+    chosen = run.config.advantage
+    if "parent" in run.experiment.rollout.provides and "gamma" in chosen:
+        options = {"gamma": chosen.gamma, "lam": chosen.lam}
+        of_both = {"subgoal_lam": chosen.get("subgoal_lam", chosen.lam)}
+        return {
+            name: lambda s, name=name, more=more: (
+                estimate(ESTIMATORS[name], options | more, s),
+                s.parent >= 0,
+            )
+            for name, more in (("hae", of_both), ("gae", {}))
+        }
+    if chosen.name == "dr_mas":
+        options = {key: value for key, value in chosen.items() if key not in ("name", "rows")}
+        return {
+            f"{rows} {role}": lambda s, rows=rows, role=role: (
+                estimate(ESTIMATORS["dr_mas"], options | {"rows": rows}, s),
+                s.role == role,
+            )
+            for role in range(run.experiment.rollout.roles)
+            for rows in ("agent", "all")
+        }
+    return {}
+
+
+def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ...]]:
+    """{way of credit: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
     policy, rollout = run.experiment.policy, run.experiment.rollout
-    rates = run.config.advantage
-    options = {"gamma": rates.gamma, "lam": rates.lam}
-    ways = {
-        "hae": options | {"subgoal_lam": rates.get("subgoal_lam", rates.lam)},
-        "gae": options,
-    }
 
     def collect(params, key):
         _, streams, rows, _ = rollout.collect(params, None, key)
         stream, turn = rows.stream, rows.turn[:, 0]
-        early = rows.loss_mask[:, 0] & (turn < turns) & (streams.parent[stream] >= 0)
         found = {}
-        for name, chosen in ways.items():
-            advantage = estimate(ESTIMATORS[name], chosen, streams)[stream, turn]
-            weight = jnp.where(early, advantage, 0.0).reshape(rollout.turns, -1)
-            found[name] = episode_gradients(policy, params, rows, weight)
+        for name, way in ways(run).items():
+            advantage, of = way(streams)
+            early = rows.loss_mask[:, 0] & (turn < turns) & of[stream]
+            weight = jnp.where(early, advantage[stream, turn], 0.0).reshape(rollout.turns, -1)
+            # In a game without turns an agent's rows are a column of their own.
+            mine = jnp.any(early.reshape(weight.shape), axis=0)
+            square = jnp.sum(jnp.square(weight)) / jnp.maximum(jnp.sum(early), 1)
+            found[name] = (episode_gradients(policy, params, rows, weight), mine, square)
         return found
 
     def of_seed(params):
         keys = jax.random.split(jax.random.key(0), batches)
         found = jax.lax.map(lambda key: collect(params, key), keys)
-        return {name: noise_and_signal(x.reshape(-1, x.shape[-1])) for name, x in found.items()}
+        return {
+            name: (
+                *noise_and_signal(g.reshape(-1, g.shape[-1]), mine.reshape(-1)),
+                jnp.mean(square),
+            )
+            for name, (g, mine, square) in found.items()
+        }
 
     return jax.jit(lambda params: jax.lax.map(of_seed, params))(run.state.params)

@@ -178,7 +178,7 @@ def test_relations(batch, seed):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"rows": "all"}, "rows='all': expected one of 'agent', 'mean', 'first'"),
+        ({"rows": "team"}, "rows='team': expected one of 'agent', 'mean', 'first', 'all'"),
         ({"rows": "mean"}, "give episode=, the episode of each stream, or use rows='agent'"),
         ({"singleton": "drop"}, "singleton='drop': expected one of 'zero', 'raw'"),
     ],
@@ -187,3 +187,20 @@ def test_errors(options, message):
     none = np.zeros(1, int)
     with pytest.raises(ValueError, match=message):
         library.dr_mas(np.zeros((1, 1)), np.ones((1, 1), bool), none, none, **options)
+
+
+def test_one_baseline_for_all_agents_has_the_second_moments_it_predicts():
+    rng = np.random.default_rng(3)
+    n = 600
+    role = np.arange(n) % 2
+    # Two agents of one group: means 0 and 2, deviations 0.5 and 1.5, one row each.
+    reward = np.where(role == 0, rng.normal(0, 0.5, n), rng.normal(2, 1.5, n))[:, None]
+    arrays = (np.float32(reward), np.ones((n, 1), bool), np.zeros(n, int), role)
+    each = [reward[role == k] for k in (0, 1)]
+    predicted = [(r.var() + (r.mean() - reward.mean()) ** 2) / reward.var() for r in each]
+    given = np.asarray(dr_mas(*arrays, rows="all"))
+    measured = [np.mean(given[role == k] ** 2) for k in (0, 1)]
+    np.testing.assert_allclose(measured, predicted, rtol=0.01)
+    assert measured[0] < 1 < measured[1] and np.mean(measured) == pytest.approx(1, rel=0.01)
+    own = np.asarray(dr_mas(*arrays))
+    np.testing.assert_allclose([np.mean(own[role == k] ** 2) for k in (0, 1)], 1, rtol=0.01)

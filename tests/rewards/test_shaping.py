@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from agentrl import rewards
-from agentrl.rewards import invalid_action_penalty, step_penalty
+from agentrl.rewards import at_end, invalid_action_penalty, step_penalty
 
 shaping = jax.jit(rewards.potential_shaping)
 discounted_return = jax.jit(rewards.discounted_return)
@@ -38,6 +38,25 @@ def test_step_penalty():
     np.testing.assert_array_equal(shaped, [[0.75, -0.25, 0]])
     # two turns of it: the return falls by the amount times the number of turns
     assert float(discounted_return(shaped, mask, gamma=1.0)[0, 0]) == 1 - 2 * 0.25
+
+
+def test_at_end_by_hand():
+    # 1 + 2 + 4 = 7, the gap and what follows the last turn count for nothing.
+    reward = np.float32([[1.0, 2.0, np.nan, 4.0, 9.0], [5.0, 0.0, 0.0, 0.0, 0.0]])
+    mask = np.array([[True, True, False, True, False], [False] * 5])
+    np.testing.assert_array_equal(at_end(reward, mask), [[0, 0, 0, 7, 0], [0] * 5])
+    half = at_end(reward, mask, share=0.5)
+    np.testing.assert_array_equal(half, [[0.5, 1, 0, 2 + 3.5, 0], [0] * 5])
+    np.testing.assert_array_equal(at_end(reward, mask, share=0.0), [[1, 2, 0, 4, 0], [0] * 5])
+    with pytest.raises(ValueError, match="share=2"):
+        at_end(reward, mask, share=2)
+
+
+def test_at_end_gives_every_turn_the_whole_return():
+    reward, mask, *_ = streams()
+    whole = np.where(mask, reward, 0).sum(axis=1, keepdims=True) * mask
+    moved = discounted_return(at_end(reward, mask), mask, gamma=1.0)
+    np.testing.assert_allclose(moved, whole, atol=1e-5)
 
 
 def test_worked_numbers_of_shaping():

@@ -60,6 +60,16 @@ def test_step_penalty_is_part_of_the_reward():
     )
 
 
+def test_rewards_move_to_the_end_after_the_step_penalty():
+    s = streams().replace(role=jnp.arange(8) % 2, task=jnp.zeros(8, jnp.int32))
+    reward = {"at_end": {"share": 1.0}, "step_penalty": {"amount": 0.05}}
+    ours = make(advantages.mars, reward, PROVIDES | {"role", "task"})(s).advantage
+    total = jnp.sum(s.reward - 0.05 * s.mask, axis=1, keepdims=True)
+    last = jnp.arange(5) == jnp.sum(s.mask, axis=1, keepdims=True) - 1
+    plain = advantages.mars(total * last, s.mask, s.task, s.role)
+    np.testing.assert_allclose(ours, plain, atol=1e-5)
+
+
 def test_dynamic_sampling_keeps_groups_with_a_signal():
     s = streams()
     s = s.replace(reward=s.reward.at[:4].set(0.0))
@@ -87,6 +97,21 @@ def test_anchor_sizes_by_hand():
     assert out["anchor_size/1"] == pytest.approx(2 / 5)
     assert out["anchor_size/2_3"] == pytest.approx(3 / 5)
     assert sum(v for k, v in out.items() if k.startswith("anchor_size/")) == pytest.approx(1)
+
+
+def test_seats_of_an_episode_share_the_group_of_dr_mas():
+    # As rollouts number them: two tasks, two episodes each, two seats; groups 0 1 0 1 2 3 2 3.
+    s = streams().replace(
+        group=jnp.array([0, 1, 0, 1, 2, 3, 2, 3]),
+        role=jnp.arange(8) % 2,
+        episode=jnp.arange(8) // 2,
+    )
+    for rows in ("agent", "all", "mean", "first"):
+        ours = make(advantages.dr_mas, provides=PROVIDES | {"role"}, rows=rows)(s).advantage
+        plain = advantages.dr_mas(
+            s.reward, s.mask, jnp.arange(8) // 4, s.role, rows=rows, episode=s.episode
+        )
+        np.testing.assert_allclose(ours, plain, atol=1e-6)
 
 
 def test_each_position_gets_the_advantage_of_its_turn():

@@ -12,8 +12,12 @@ from agentrl.training import gradient_noise
 def test_noise_and_signal_by_hand():
     # Mean (2, 0); squared distances 1, 1, 4, 4: noise 10 / 3, signal 4 - 10 / 12.
     gradients = jnp.array([[1.0, 0], [3, 0], [2, 2], [2, -2]])
-    noise, signal = gradient_noise.noise_and_signal(gradients)
+    noise, signal = gradient_noise.noise_and_signal(gradients, jnp.ones(4, bool))
     np.testing.assert_allclose([noise, signal], [10 / 3, 4 - 10 / 12], rtol=1e-6)
+    # What is left out may be anything.
+    more = jnp.concatenate([gradients, jnp.full((3, 2), jnp.nan)])
+    again = gradient_noise.noise_and_signal(more, jnp.arange(7) < 4)
+    np.testing.assert_allclose(again, [noise, signal], rtol=1e-6)
 
 
 def test_each_episode_has_its_own_gradient():

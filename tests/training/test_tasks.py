@@ -9,8 +9,9 @@ import jax
 import numpy as np
 import pytest
 
+import envs
 from agentrl import policies, rollout
-from agentrl.training import credit, loop, restored
+from agentrl.training import contestants, credit, loop, restored
 from agentrl.training import metrics as lines
 from agentrl.training.config import env_section, env_sections, section
 from agentrl.training.experiment import build
@@ -123,3 +124,13 @@ def test_spirals_three_games_make_one_experiment():
     assert experiment.rollout.num_rows == sum(
         task.rollout.num_rows for task in experiment.tasks.values()
     )
+    # In the arena each game finds its own task; one that was held out, the policy with its words.
+    for task in experiment.tasks.values():
+        assert contestants._as_trained("a run", experiment, task.env) == (task.env, task.policy)
+    nim, _ = envs.make("Nim-v1")
+    env, policy = contestants._as_trained("a run", experiment, nim)
+    assert env is nim and policy.codec.token_bytes.shape == pieces[0].shape
+    with pytest.raises(ValueError, match="'a run' was trained with rounds=5"):
+        contestants._as_trained("a run", experiment, envs.make("KuhnPoker-v1")[0])
+    with pytest.raises(ValueError, match="'a run' in Hanabi: codec 'word' has no token"):
+        contestants._as_trained("a run", experiment, envs.make("Hanabi-v1")[0])
