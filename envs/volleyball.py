@@ -171,6 +171,24 @@ class _Volleyball(SimultaneousGame):
         self, match: Match, choice: jax.Array, params: VolleyballParams, controller: Controller
     ) -> Match:
         """The match when somebody is to decide again. Of a batch, those that are there wait."""
+        step, start = self._stepping(match, choice, params, controller)
+        return jax.lax.while_loop(lambda carry: jnp.any(carry[1]), step, start)[0]
+
+    def flight(self, state: VolleyballState, action: jax.Array, params: VolleyballParams) -> Match:
+        """What a step by decisions passes through, for drawings: the match after each control step,
+        leaves [longest_decision, ...]; from the event on it stands still.
+        """
+        choice, controller = self.choices(action), self.controller(params)
+        step, start = self._stepping(state.match, choice, params, controller)
+
+        def following(carry, _):
+            carry = step(carry)
+            return carry, carry[0]
+
+        return jax.lax.scan(following, start, length=int(params.longest_decision))[1]
+
+    def _stepping(self, match, choice, params, controller):
+        """A control step of (match, whether it goes on), and what to begin with."""
         last = jnp.minimum(match.ticks + params.longest_decision, _ticks(params.max_seconds))
 
         def step(carry):
@@ -181,8 +199,7 @@ class _Volleyball(SimultaneousGame):
             return match, running & ~match.event & ~match.over & (match.ticks < last)
 
         start = match._replace(hit=jnp.zeros_like(match.hit), crossed=jnp.zeros_like(match.crossed))
-        running = ~match.over & (match.ticks < last)
-        return jax.lax.while_loop(lambda carry: jnp.any(carry[1]), step, (start, running))[0]
+        return step, (start, ~match.over & (match.ticks < last))
 
     def reward(self, before: Match, after: Match, params: VolleyballParams) -> jax.Array:
         """Of each agent, f32[A, ...]: 1 and -1 for winning and losing, and for touches."""

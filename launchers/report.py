@@ -20,6 +20,7 @@ _CREDIT = flags.DEFINE_bool("credit", True, "Play a batch with each run's policy
 
 # Batches played in search of a group whose returns differ.
 _BATCHES = 16
+_VOLLEYBALL = ("Volleyball-v1", "PlanarVolleyball-v1")
 _LABELS = {"gae": "GAE", "gigpo": "GiGPO", "grpo": "GRPO", "rloo": "RLOO"}
 
 
@@ -41,7 +42,8 @@ def main(argv: list[str]) -> None:
     try:
         loaded = runs.load(workdirs)
         credit = {run.name: _credit(run) for run in loaded} if _CREDIT.value else {}
-        text = report.report(loaded, credit=credit, metrics=_METRICS.value or None)
+        flown = {run.name: _flown(run) for run in loaded if run.env in _VOLLEYBALL}
+        text = report.report(loaded, credit=credit, matches=flown, metrics=_METRICS.value or None)
         out.parent.mkdir(parents=True, exist_ok=True)
         temporary = out.with_suffix(".tmp")
         temporary.write_text(text, encoding="utf-8")
@@ -72,6 +74,33 @@ def _credit(run):
         return report.Credit(section)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         return report.Credit(section, str(error))
+
+
+def _flown(run):
+    """Matches of the run's newest checkpoint and first seed against the scripted planner."""
+    import jax
+
+    from agentrl.evaluation import flights
+    from agentrl.evaluation.markup import tag
+    from agentrl.rollout.players import policy_player, scripted
+    from agentrl.training import checkpoint, restored
+
+    try:
+        loaded = restored.load(run.launches[0].path)
+        env, env_params = loaded.experiment.env, loaded.experiment.env_params
+        params = jax.tree.map(lambda x: x[0], loaded.state.params)
+        mask = loaded.config.rollout.mask_illegal
+        own = policy_player(loaded.experiment.policy, params, greedy=True, mask_illegal=mask)
+        planner = scripted("expert", env, env_params)
+        # A stream of keys of its own, as for the credit's batches.
+        stream, shown = jax.random.fold_in(jax.random.key(loaded.config.seed), 0xF11647), []
+        for team, players in enumerate(((own, planner), (planner, own))):
+            key = jax.random.fold_in(stream, team)
+            title = f"The policy is team {team}, the scripted planner team {1 - team}"
+            shown.append((title, flights.record(players, env, env_params, key)))
+        return flights.section(shown)
+    except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
+        return tag("p", f"Not shown: {error}", class_="note")
 
 
 def _section(run):

@@ -79,6 +79,8 @@ figcaption { display: flex; flex-wrap: wrap; gap: 0 10px; align-items: baseline;
 .tick { fill: var(--soft); font-size: 11px; }
 .value { fill: var(--ink); font-size: 13px; }
 .map { max-width: 720px; }
+.mark { fill: #fff; font-size: 11px; font-weight: 600; }
+.flight svg + svg { border-top: 1px solid var(--rule); margin-top: 6px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; }
 .grid { stroke: var(--rule); stroke-width: 1; }
 .axis { stroke: var(--soft); stroke-width: 1; }

@@ -25,13 +25,14 @@ def report(
     runs: Sequence[Run],
     *,
     credit: Mapping[str, Credit] | None = None,
+    matches: Mapping[str, Markup] | None = None,
     metrics: Sequence[str] | None = None,
     samples: int = 1000,
 ) -> str:
     """The report as an HTML document.
 
-    credit: by name of the run. metrics: names of the metrics in the grid of small charts, all by
-    default. samples: of each bootstrap.
+    credit, and matches as they were flown: by name of the run. metrics: names of the metrics in
+    the grid of small charts, all by default. samples: of each bootstrap.
 
     Raises:
       ValueError: a metric in `metrics` that no run has.
@@ -52,6 +53,7 @@ def report(
         ),
         ("evaluation", "Evaluation on fixed tasks", results.evaluation(runs, samples)),
         ("arena", "Arena", _arenas(runs)),
+        ("matches", "Matches", _matches(runs, matches or {})),
         ("credit", "Credit, turn by turn", _credit(runs, credit or {})),
         ("anchors", "Anchor groups", curves.anchor_groups(runs)),
         ("metrics", "Other metrics", curves.others(runs, environments, metrics, samples)),
@@ -79,6 +81,14 @@ def _arenas(runs: Sequence[Run]) -> Markup:
         for arena, about in run.arenas:
             parts.append(tag("h3", figures.key(i), run.name))
             parts.append(standings.section(arena, about))
+    return join(*parts)
+
+
+def _matches(runs: Sequence[Run], matches: Mapping[str, Markup]) -> Markup:
+    parts = []
+    for i, run in enumerate(runs):
+        if run.name in matches:
+            parts += [tag("h3", figures.key(i), run.name), matches[run.name]]
     return join(*parts)
 
 

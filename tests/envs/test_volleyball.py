@@ -244,10 +244,10 @@ def test_scripted_players_keep_the_ball_up():
 
 
 def test_scripted_planner_beats_who_stays_at_home():
-    """It wins all its serves, and fails at about a quarter of the short ones that it receives."""
+    """It wins nearly all its serves, and four in five of those that it receives."""
     _, reward = rallies("home")
     won = np.asarray(reward[:, 0] > 0)
-    assert won.mean() > 0.75
+    assert won.mean() > 0.8
 
 
 def test_a_match_hands_over_to_a_skill():
