@@ -2,7 +2,7 @@
 
     python -m launchers.gradient_noise --workdir=runs/key_door_hae --update=20 --turns=8
 
-Prints for each seed and way noise, signal and A^2 as `agentrl.training.gradient_noise` says, and the
+Prints for each seed and way noise, signal and A^2 (see `agentrl.training.gradient_noise`), and the
 ratio of the first two: so many episodes are needed for a gradient as long as its error.
 """
 
