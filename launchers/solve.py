@@ -11,7 +11,6 @@ import os
 import pathlib
 from typing import Any
 
-import ml_collections
 import numpy as np
 from absl import flags
 from ml_collections import config_flags
@@ -24,31 +23,6 @@ _CONFIG = config_flags.DEFINE_config_file(
 _OUT = flags.DEFINE_string("out", None, "JSON file to write.")
 # Lines of the printed table, at most; the file holds all iterations.
 _SHOWN = 12
-KEYS = ("game", "iterations", "method")
-
-
-def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """The fields of `selfplay.psro.Result`, `infostates`, and `nash_conv` of the last policy.
-
-    Raises:
-      ValueError: a key that nothing uses, a game that is not tabular, a method that is none.
-    """
-    from agentrl import selfplay
-    from agentrl.selfplay import psro
-    from agentrl.training import config as configs
-
-    configs.check_keys("config", config, dict.fromkeys(KEYS))
-    known = {function.__name__: function for function in (psro.psro, psro.jpsro)}
-    function = configs.lookup("method", config.method.name, known)
-    options = configs.bind("method", function, config.method)
-    game = {key: value for key, value in config.game.items() if key != "name"}
-    if config.iterations < 1:
-        raise ValueError(f"config.iterations={config.iterations}: expected at least 1")
-    result = function(config.game.name, config.iterations, **options, **game)
-    return result._asdict() | {
-        "infostates": selfplay.infostates(config.game.name, **game),
-        "nash_conv": selfplay.nash_conv(config.game.name, result.policy, **game),
-    }
 
 
 def report(solution: dict[str, Any]) -> str:
@@ -90,6 +64,8 @@ def main(argv: list[str]) -> None:
     try:
         config = _CONFIG.value.copy_and_resolve_references()
         cli.use_compilation_cache()
+        from agentrl.training.solving import solve
+
         solution = solve(config)
     except (OSError, ValueError) as error:
         cli.fail(error)

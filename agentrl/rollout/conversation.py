@@ -97,7 +97,6 @@ def conversation(
             f"rollout opponent={opponent!r}, members={members} with {env.name}, which has one "
             "agent: leave them out"
         )
-    called_by = parents(env, num_groups * group_size)
     slots = make_slots(opponent, members, num_groups, group_size, talk.seats)
     player = None
     if opponent not in ("self", "pool"):
@@ -156,7 +155,8 @@ def conversation(
             others=by_player(player) if slots is None else by_members(opponents),
         )
         group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
-        collected = streams_of(turns, group, bootstrap).replace(parent=called_by)
+        collected = streams_of(turns, group, bootstrap)
+        collected = collected.replace(parent=parents(env, num_groups * group_size))
         metrics = metrics_of(collected, turns, env.has_success, opponent)
         return state + 1, collected, rows(transcript, turns), metrics
 

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
+import envs
 from agentrl.policies import LanguagePolicy
 from agentrl.training import checkpoint
-from agentrl.training.experiment import Experiment, TrainState, build
+from agentrl.training import config as configs
+from agentrl.training.experiment import Experiment, Task, TrainState, build, make_task
 from agentrl.training.programs import compile_programs
 
 
@@ -95,3 +97,52 @@ def _vocabulary(experiment: Experiment) -> bytes | None:
     """What the tokens of a language policy stand for."""
     codec = getattr(experiment.policy, "codec", None)
     return None if codec is None else np.asarray(codec.token_bytes).tobytes()
+
+
+def elsewhere(run: Run, name: str) -> dict[str, Task]:
+    """A run's policy in an environment of that name, by its name.
+
+    Raises:
+      ValueError: no such environment, or one that the policy does not know how to play.
+    """
+    if name in run.experiment.tasks:
+        return {name: run.experiment.tasks[name]}
+    policy = run.experiment.policy
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError(
+            f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
+        )
+    config = run.config.copy_and_resolve_references()
+    if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
+        config.rollout.update(opponent="self", members=None)
+    return {name: make_task(config, policy, name, *envs.make(name))}
+
+
+def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
+    """A run's policy in its own environment with other options, KEY=VALUE each.
+
+    Raises:
+      ValueError: no such option, or a value that is none of its.
+    """
+    config = run.config.copy_and_resolve_references()
+    if not isinstance(config.env.name, str):
+        raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
+    known = [key for key in config.env if key != "name"]
+    for option in options:
+        key, _, text = option.partition("=")
+        if key not in known:
+            raise ValueError(
+                f"--options={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
+                f"{', '.join(known)}"
+            )
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        try:
+            config.env[key] = value
+        except TypeError as error:
+            raise ValueError(f"--options={option}: {error}") from None
+    (made,) = configs.environments(config.env).values()
+    label = f"{config.env.name},{','.join(options)}"
+    return {label: make_task(config, run.experiment.policy, label, *made)}

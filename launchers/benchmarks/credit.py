@@ -29,6 +29,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "rloo": {},
     "gigpo": {"gamma": 0.95},
     "gae": {"gamma": 0.99, "lam": 0.95},
+    "hae": {},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
     "dr_mas": {},

@@ -15,7 +15,6 @@ from agentrl.training import metrics as lines
 from agentrl.training.config import env_section, env_sections, section
 from agentrl.training.experiment import build
 from configs import spiral
-from launchers import evaluate
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import tiny  # noqa: E402
@@ -68,14 +67,14 @@ def test_baselines_metrics_and_evaluations_are_of_each_task(run):
 
 def test_a_policy_plays_elsewhere_if_it_knows_the_words(run):
     _, found = run
-    (task,) = evaluate._elsewhere(found, "Nim-v1").values()
+    (task,) = restored.elsewhere(found, "Nim-v1").values()
     params = jax.tree.map(lambda x: x[0], found.state.params)
     keys = jax.random.split(jax.random.key(0), 4)
     outcomes = jax.eval_shape(lambda p: task.evaluate(p, keys, jax.random.key(1), False), params)
     assert outcomes.episode_return.shape == (4,)
-    assert evaluate._elsewhere(found, "KuhnPoker-v1").keys() == {"KuhnPoker-v1"}
+    assert restored.elsewhere(found, "KuhnPoker-v1").keys() == {"KuhnPoker-v1"}
     with pytest.raises(ValueError, match="Maze-v1: codec 'word' has no token for .*config.lexicon"):
-        evaluate._elsewhere(found, "Maze-v1")
+        restored.elsewhere(found, "Maze-v1")
 
 
 def test_demonstrations_are_of_all_tasks():

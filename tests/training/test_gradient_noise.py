@@ -6,7 +6,7 @@ import numpy as np
 
 from agentrl.policies import Policy
 from agentrl.streams import Rows
-from launchers import gradient_noise
+from agentrl.training import gradient_noise
 
 
 def test_noise_and_signal_by_hand():
