@@ -45,40 +45,11 @@ def main(argv: list[str]) -> None:
             raise ValueError("--options are of the run's own environment: leave --env out")
         tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
         if _OPTIONS.value:
-            tasks = _otherwise(run, _OPTIONS.value)
+            tasks = restored.otherwise(run, _OPTIONS.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     for name, task in tasks.items():
         _evaluate(workdir, run, name, task)
-
-
-def _otherwise(run: Any, options: list[str]) -> dict[str, Any]:
-    """The run's policy in its environment with other options."""
-    from agentrl.training import config as configs
-    from agentrl.training.experiment import make_task
-
-    config = run.config.copy_and_resolve_references()
-    if not isinstance(config.env.name, str):
-        raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
-    known = [key for key in config.env if key != "name"]
-    for option in options:
-        key, _, text = option.partition("=")
-        if key not in known:
-            raise ValueError(
-                f"--options={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
-                f"{', '.join(known)}"
-            )
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError:
-            value = text
-        try:
-            config.env[key] = value
-        except TypeError as error:
-            raise ValueError(f"--options={option}: {error}") from None
-    (made,) = configs.environments(config.env).values()
-    label = f"{config.env.name},{','.join(options)}"
-    return {label: make_task(config, run.experiment.policy, label, *made)}
 
 
 def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:

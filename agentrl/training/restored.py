@@ -14,6 +14,7 @@ import envs
 from agentrl.policies import LanguagePolicy
 from agentrl.policies.placement import parameter_sharding
 from agentrl.training import checkpoint, mesh
+from agentrl.training import config as configs
 from agentrl.training.experiment import Experiment, Task, TrainState, build, make_task
 from agentrl.training.programs import compile_programs
 
@@ -130,3 +131,33 @@ def elsewhere(run: Run, name: str) -> dict[str, Task]:
     if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
         config.rollout.update(opponent="self", members=None)
     return {name: make_task(config, policy, name, *envs.make(name))}
+
+
+def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
+    """A run's policy in its own environment with other options, KEY=VALUE each.
+
+    Raises:
+      ValueError: no such option, or a value that is none of its.
+    """
+    config = run.config.copy_and_resolve_references()
+    if not isinstance(config.env.name, str):
+        raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
+    known = [key for key in config.env if key != "name"]
+    for option in options:
+        key, _, text = option.partition("=")
+        if key not in known:
+            raise ValueError(
+                f"--options={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
+                f"{', '.join(known)}"
+            )
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        try:
+            config.env[key] = value
+        except TypeError as error:
+            raise ValueError(f"--options={option}: {error}") from None
+    (made,) = configs.environments(config.env).values()
+    label = f"{config.env.name},{','.join(options)}"
+    return {label: make_task(config, run.experiment.policy, label, *made)}
