@@ -14,10 +14,6 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
-from absl import flags  # noqa: E402
-
-# Launchers are programs of their own, each with its --workdir; the tests import several at once.
-flags.Flag.allow_override = property(lambda flag: True, lambda flag, given: None)
 
 jax.config.update("jax_num_cpu_devices", 8)
 

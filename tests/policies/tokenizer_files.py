@@ -15,9 +15,9 @@ def views():
     """The text view of every environment that has one, by name."""
     out = {}
     for name in registered():
-        view = getattr(envs.make(name)[0], "view", None)
-        if view is not None:
-            out[name] = view
+        env = envs.make(name)[0]
+        if env.wordings is not None:
+            out[name] = env.view
     return out
 
 
