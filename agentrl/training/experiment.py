@@ -316,13 +316,24 @@ def make_task(
             policy = policy.on(env.view)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    speaks = isinstance(policy, LanguagePolicy)
+    _check_fit(config, name, env)
+    make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
+    rollout = make_rollout(
+        policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
+    )
+    evaluate = _make_evaluate(policy, rollout, env, env_params, config)
+    return Task(env, env_params, policy, rollout, evaluate)
+
+
+def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
+    """ValueError unless policy and rollout of a config are for this kind of environment."""
     if isinstance(env, Hosted) != (config.rollout.name == "host"):
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} with {name}: rollout 'host' is for "
             "environments in Python (textarena:ID, gymnasium:ID, module:factory), the others for "
             "those in JAX"
         )
+    speaks = config.policy.name in LANGUAGE_POLICIES
     if speaks != (config.rollout.name in ("conversation", "host")):
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} with config.policy.name="
@@ -339,12 +350,6 @@ def make_task(
             f"config.rollout.name={config.rollout.name!r} with {name}, which has "
             f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
         )
-    make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
-    rollout = make_rollout(
-        policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
-    )
-    evaluate = _make_evaluate(policy, rollout, env, env_params, config)
-    return Task(env, env_params, policy, rollout, evaluate)
 
 
 def _cooperative(env: Any) -> bool:
@@ -373,6 +378,8 @@ def _make_policy(
             f"config.policy.name={config.policy.name!r}: a policy over arrays plays one "
             f"environment; use a language policy ({', '.join(LANGUAGE_POLICIES)})"
         )
+    # Before it is asked for what environments of another kind do not have.
+    _check_fit(config, *made, env)
     return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
