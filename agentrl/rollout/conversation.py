@@ -160,8 +160,10 @@ def conversation(
         metrics = metrics_of(collected, turns, env.has_success, opponent)
         return state + 1, collected, rows(transcript, turns), metrics
 
-    def demonstrate(task_keys, key):
-        transcript, turns, _ = talk.run(None, along_data(starts(task_keys)), key, expert=True)
+    def demonstrate(task_keys, key, thoughts=False):
+        transcript, turns, _ = talk.run(
+            None, along_data(starts(task_keys)), key, expert=True, thoughts=thoughts
+        )
         return rows(transcript, turns)
 
     def play(params, task_keys, key, greedy):

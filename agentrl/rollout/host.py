@@ -162,7 +162,10 @@ def host(
     def outcome(show: "_Show", group):
         transcript = Transcript(show.tokens, show.lengths)
         bootstrap = show.bootstrap if policy.has_critic else None
-        return settle(transcript, Turns(**show.turns), group, bootstrap)
+        turns = Turns(**show.turns)
+        if policy.grammar.think == "none":
+            turns = turns.replace(thinks=None)
+        return settle(transcript, turns, group, bootstrap)
 
     def collect(params, state, key):
         task_key, act_key = jax.random.split(key)
@@ -223,7 +226,7 @@ class _Show:
         def zeros(dtype, *shape):
             return np.zeros((length, batch, *shape), dtype)
 
-        flags = ("running", "ended", "cut", "well_formed", "known", "valid")
+        flags = ("running", "ended", "cut", "well_formed", "known", "valid", "thinks")
         self.turns = {name: zeros(bool) for name in (*flags, "terminated", "truncated")}
         self.turns |= {"seat": zeros(np.int32), "length": zeros(np.int32)}
         self.turns |= {"logp": zeros(np.float32, size), "entropy": zeros(np.float32, size)}
@@ -344,6 +347,7 @@ class _Show:
             turns[name][here] = getattr(reply, name)[worker]
         # An action that was cut is one all the same if the environment says so.
         turns["valid"][here] = reply.well_formed[worker]
+        turns["thinks"][here] = reply.thinks[worker]
         turns["well_formed"][here] = reply.well_formed[worker] & reply.ended[worker]
         if reply.kept is not None:
             turns["kept"][here] = reply.kept[worker]

@@ -1,6 +1,7 @@
 """One conversation after the other: B episodes take their turns together, in one loop."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import chex
@@ -71,11 +72,12 @@ class Talk:
             )
         state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
         width = jax.eval_shape(env.commands, state, env_params).shape[-1]
-        shortest = codecs.reply_tokens(codec, policy.grammar, view, width)
-        self.reply_tokens = shortest if max_new_tokens is None else max_new_tokens
+        self._expert_tokens = functools.partial(
+            codecs.reply_tokens, codec, policy.grammar, view, width
+        )
+        self.reply_tokens = self._expert_tokens() if max_new_tokens is None else max_new_tokens
         if self.reply_tokens < 1:
             raise ValueError(f"rollout max_new_tokens={max_new_tokens}: expected at least 1")
-        self.demonstration_tokens = max(shortest, self.reply_tokens)
         self.observation_tokens = codec.observation_tokens(view)
         self.layout = Layout(
             context,
@@ -105,6 +107,7 @@ class Talk:
         *,
         horizon: jax.Array | int | None = None,
         expert: bool = False,
+        thoughts: bool = False,
         greedy: bool = False,
         others: stepping.Act | None = None,
     ) -> tuple[Transcript, Turns, jax.Array | None]:
@@ -112,7 +115,8 @@ class Talk:
 
         bootstrap: f32[B], the critic's value of what followed an episode's last turn; None without
         a critic. horizon: turns that an episode may take. expert: replies say the command of the
-        environment's expert; params are not read. greedy: the most likely token each time.
+        environment's expert, with `thoughts` in their thoughts, too; params are not read. greedy:
+        the most likely token each time.
         others: how others move in a game, (state, moving bool[B], key) -> commands i32[B, n]; then
         the policy has seat b % A of match b only. They move as soon as it is their turn, in between
         two turns of the policy, so a turn is the policy's own and what it brings holds all that
@@ -144,7 +148,7 @@ class Talk:
             transcript = self.layout.observed(transcript, t, observation.tokens, observation.length)
             value = jnp.zeros(batch)
             if expert:
-                said = self._say_expert(state)
+                said = self._say_expert(state, thoughts)
             else:
                 size = self.context_tokens - self.reply_tokens
                 last, cache, fits = self._read(
@@ -186,6 +190,7 @@ class Talk:
                 well_formed=well_formed,
                 known=running & parsed.known,
                 valid=valid,
+                thinks=None if self.policy.grammar.think == "none" else parsed.thinks,
                 **outcome,
             )
             running = running & ~out.terminated & ~out.truncated
@@ -298,15 +303,20 @@ class Talk:
             keep=policy.cuts,
         )
 
-    def _say_expert(self, state) -> Generated:
+    def _say_expert(self, state, thoughts: bool) -> Generated:
         env, policy = self.env, self.policy
+        size = self._expert_tokens(thoughts=thoughts)
+        if thoughts and size > self.reply_tokens:
+            raise ValueError(
+                f"rollout max_new_tokens={self.reply_tokens}: the expert's replies with thoughts "
+                f"(config.warm_start.thoughts) take up to {size} in {env.name}"
+            )
+        size = max(size, self.reply_tokens)
 
         def one(state):
             action = env.expert(state, self.env_params)
             fragments = env.commands(state, self.env_params)[action]
-            return codecs.replies(
-                policy.codec, policy.grammar, fragments, self.demonstration_tokens
-            )
+            return codecs.replies(policy.codec, policy.grammar, fragments, size, thoughts=thoughts)
 
         said = jax.vmap(one)(state)
         tokens = said.tokens[:, : self.reply_tokens]

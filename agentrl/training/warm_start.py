@@ -22,6 +22,7 @@ def warm_start(
     demonstrations: int = 0,
     episodes: int = 64,
     learning_rate: float = 1e-3,
+    thoughts: bool = False,
 ) -> None:
     """Options of the warm start.
 
@@ -32,6 +33,8 @@ def warm_start(
         played again in the graph whenever they are read, so nothing is stored.
       episodes: read in an update; the loss is measured on as many more, of tasks that training
         never meets, whenever metrics are written.
+      thoughts: the expert's replies name the command in their thoughts, too, which are empty
+        otherwise; for grammars that have thoughts.
       learning_rate: of these updates; everything else of the optimizer is `config.optimizer`'s.
     """
 
@@ -48,6 +51,7 @@ def make_warm_start(
     demonstrations: int,
     episodes: int,
     learning_rate: float,
+    thoughts: bool,
 ) -> Callable[[Any], tuple[Any, dict[str, jax.Array]]] | None:
     """The supervised program: (TrainState) -> (TrainState, metrics), `log_every` updates.
 
@@ -71,6 +75,10 @@ def make_warm_start(
             f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
             "to 0 or use a language policy"
         )
+    if thoughts:
+        # Whether they fit is found before anything compiles.
+        key = jax.random.key(0)
+        jax.eval_shape(lambda keys: rollout.demonstrate(keys, key, True), task_keys(0, episodes))
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 
     def loss_of(params, rows):
@@ -104,7 +112,7 @@ def make_warm_start(
         keys, chance_key = jax.tree.map(
             lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
         )
-        rows = rollout.demonstrate(keys, chance_key)
+        rows = rollout.demonstrate(keys, chance_key, thoughts)
         before, frozen = split(state.params, policy.frozen)
         loss, _, grads = gradients(
             lambda trained, rows: loss_of(join(trained, frozen), rows),
