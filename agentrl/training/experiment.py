@@ -248,10 +248,10 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
             f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
             f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
-    if isinstance(env, Environment) and env.continuous:
+    if speaks and isinstance(env, Environment) and env.continuous:
         raise ValueError(
-            f"{name} with these options has continuous actions, and policies choose among numbered "
-            "ones: for (Planar)Volleyball use config.env.actions='skills'"
+            f"{name} with these options has continuous actions, which have no words: use one of "
+            f"{', '.join(POLICIES)}"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(
@@ -288,7 +288,9 @@ def _make_policy(
         )
     # Before it is asked for what environments of another kind do not have.
     _check_fit(config, *made, env)
-    return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
+    return make_policy(
+        env.observation_shape, env.num_codes, env.num_actions, env.continuous, **options
+    )
 
 
 def evaluation_of(
