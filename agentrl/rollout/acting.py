@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import envs
 from agentrl.losses import categorical_log_prob
 from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.opponents import Slots
 from agentrl.streams import Rows, Streams
 
@@ -53,6 +54,15 @@ class Rollout(NamedTuple):
     slots: Slots | None = None
     on_host: bool = False
     close: Callable[[], None] = lambda: None
+
+
+def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
 
 
 class Acted(NamedTuple):
