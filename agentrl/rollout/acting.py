@@ -32,7 +32,7 @@ class Rollout(NamedTuple):
       rollout is a conversation; else None.
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where matches are played against members of a pool, which match meets which; collect then
-      takes their parameters [members, ...] as a fourth argument. Else None.
+      takes their parameters [members, ...] as a fourth argument, those that are trained. Else None.
     on_host: collect and play are Python that runs programs, not programs themselves. close: ends
       what they hold open.
 

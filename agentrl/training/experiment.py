@@ -264,6 +264,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             rollout,
             credit,
             update,
+            frozen=policy.frozen,
             rules=rules,
             log_every=config.log_every,
             between=(warm_options["updates"], config.updates),

@@ -43,18 +43,27 @@ def of_adapters(base):
     config.init_from = str(base)
     # Without a success there is no advantage: something to learn all the same.
     config.learner.update(entropy_coefficient=0.01, kl_coefficient=0.01)
+    config.optimizer.learning_rate = 0.1
     return config
 
 
 def test_planner_and_executor_learn_adapters_of_their_own(base, tmp_path):
-    config = of_adapters(base)
-    assert loop.run(config, tmp_path / "run", command="test")
-    (record,) = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
-    assert record["grad_norm"] > 0 and record["rejected_updates"] == 0
-    # The learner's log-probabilities are the sampler's, and the reference is where it starts.
-    assert abs(record["kl/rollout_train"]) < 1e-6 and abs(record["kl_ref"]) < 1e-6
+    config, workdir = of_adapters(base), tmp_path / "run"
+    assert loop.run(config, workdir, command="test")
+    config.updates = 2
+    assert loop.run(config, workdir, command="test")
+    first, second = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
+    for record in (first, second):
+        assert record["grad_norm"] > 0 and record["rejected_updates"] == 0
+        # The learner's log-probabilities are the sampler's.
+        assert abs(record["kl/rollout_train"]) < 1e-6
+    # The reference is where the run began, after resuming too, and no second copy of the weights.
+    assert abs(first["kl_ref"]) < 1e-6 < second["kl_ref"]
     before = restored.load(base).state.params
-    after = restored.load(tmp_path / "run").state.params
+    state = restored.load(workdir).state
+    after = state.params
+    assert list(state.reference) == ["lora"]
+    assert not any(x.any() for x in jax.tree.leaves(state.reference["lora"]) if x.shape[-1] != 2)
     jax.tree.map(np.testing.assert_array_equal, {k: after[k] for k in before}, before)
     b = np.asarray(after["lora"]["0"]["self_attn"]["q_proj"]["b"])
     assert b.shape == (1, 2, 2, 16) and (np.abs(b).max(axis=(0, 2, 3)) > 0).all()
