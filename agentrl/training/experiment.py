@@ -123,6 +123,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     rollout = next(iter(tasks.values())).rollout
     if not isinstance(config.env.name, str):
         rollout = several({name: task.rollout for name, task in tasks.items()})
+    if speaks:
+        _check_adapters(config, policy, rollout)
     credit = make_credit(
         config.reward,
         config.advantage,
@@ -170,6 +172,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             rollout,
             credit,
             update,
+            frozen=policy.frozen,
             rules=rules,
             log_every=config.log_every,
             between=(warm_options["updates"], config.updates),
@@ -204,6 +207,22 @@ def _check_answers(config: ml_collections.ConfigDict, policy: Policy) -> None:
         raise ValueError(
             f"config.policy.answers={policy.num_answers} is trained by nothing: set "
             "config.learner.listening_coefficient above 0, or answers=0"
+        )
+
+
+def _check_adapters(
+    config: ml_collections.ConfigDict, policy: LanguagePolicy, rollout: Rollout
+) -> None:
+    roles = policy.config.lora_roles
+    if roles > 1 and roles != rollout.roles:
+        raise ValueError(
+            f"config.policy.lora_roles={roles}, and this rollout has {rollout.roles} role(s): set "
+            f"it to {rollout.roles}, or to 1 for one adapter whatever the role"
+        )
+    if policy.frozen and config.policy.name == "transformer" and not config.init_from:
+        raise ValueError(
+            f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
+            "on random weights that stay; name the run whose parameters they are for, or set 0"
         )
 
 
