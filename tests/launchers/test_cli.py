@@ -43,7 +43,14 @@ BAD_FLAGS = {
         [f"--config={CONFIGS / 'coin.py'}:gigp", "--workdir=x"],
         ["gigp", "expected one of gigpo"],
     ),
-    "unknown key": ([LAKE, "--config.advantage.gama=1.0", "--workdir=x"], ["gamma"]),
+    "unknown key": (
+        [LAKE, "--config.advantage.gama=1.0", "--workdir=x"],
+        ["--config.advantage.gama: this config has no 'gama'. Did you mean \"gamma\""],
+    ),
+    "key of another function": (
+        [LAKE, "--config.filter.name=top_variance", "--config.filter.fraction=0.5", "--workdir=x"],
+        ["--config.filter.fraction: this config has no 'fraction'", "--config.filter=\"{'name'"],
+    ),
     "wrong type": ([LAKE, "--config.updates=many", "--workdir=x"], ["updates", "many"]),
     "unknown flag": ([LAKE, "--workdr=x"], ["workdr", "workdir"]),
     "stray word": ([LAKE, "--workdir=x", "gigpo"], ["'gigpo' is no flag"]),

@@ -56,7 +56,7 @@ def test_words_meet_arrays_and_search_at_one_table():
 
 def test_a_reply_that_is_no_command_is_an_illegal_action():
     env, params = envs.make("TicTacToe-v1")
-    played = met([speaker(env, params, constrained=False), random_player()], env, params)
+    played = met([speaker(env, params, constrained=False), random_player(env)], env, params)
     assert played.illegal[:, 0].sum() > COUNT and not played.illegal[:, 1].any()
     lost = played.offender == 0
     assert lost.sum() > COUNT // 2
