@@ -105,9 +105,9 @@ def thoughts() -> ml_collections.ConfigDict:
     config = get_config("TicTacToe-v1")
     config.policy.grammar = "action"
     config.rollout.update(num_groups=64, max_new_tokens=16)
-    config.learner.microbatch = 32
-    config.warm_start.update(updates=200, episodes=32, learning_rate=3e-3, thoughts=True)
-    config.updates = 600
+    config.learner.update(microbatch=32, entropy_coefficient=0.01)
+    config.warm_start.update(updates=60, episodes=32, learning_rate=3e-3, thoughts=True)
+    config.updates = 460
     config.log_every = 20
     config.optimizer.learning_rate = 3e-4
     config.evaluation.every = 0
