@@ -15,6 +15,7 @@ from launchers import cli
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
 _LABELS = flags.DEFINE_list("labels", [], "Names of the runs; their directories' by default.")
 _METRIC = flags.DEFINE_string("metric", "success_rate", "Metric to draw.")
+_LOG = flags.DEFINE_bool("log", False, "Whether the metric's axis is logarithmic.")
 _OUT = flags.DEFINE_string("out", None, "File to write; its ending says the format.")
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -57,6 +58,8 @@ def main(argv: list[str]) -> None:
     for axis, panel in zip(axes[0], panels, strict=True):
         axis.set(title=panel, xlabel="environment steps", ylabel=_METRIC.value.replace("_", " "))
         axis.grid(alpha=0.3)
+        if _LOG.value:
+            axis.set_yscale("log")
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize="small")
     metadata = {"Date": None} if _OUT.value.endswith(".svg") else None
