@@ -171,6 +171,9 @@ def test_sweep_runs_what_it_prints(tmp_path):
 
 def test_figure(run, tmp_path):
     refused(call("figure", "--workdirs=nowhere", f"--out={tmp_path / 'x.svg'}"), "nowhere")
-    done = call("figure", f"--workdirs={run}", f"--out={tmp_path / 'x.svg'}")
+    metrics = "--metrics=success_rate,entropy"
+    done = call("figure", f"--workdirs={run}", metrics, f"--out={tmp_path / 'x.svg'}")
     assert done.returncode == 0, done.stderr
-    assert "FrozenLake-v1" in (tmp_path / "x.svg").read_text()
+    drawn = (tmp_path / "x.svg").read_text()
+    assert drawn.count(">FrozenLake-v1<") == 2
+    assert ">success rate<" in drawn and ">entropy<" in drawn
