@@ -73,12 +73,18 @@ def beginning(
     def for_seeds(x):
         return jnp.repeat(x[None], config.num_seeds, axis=0)
 
-    shapes = jax.eval_shape(lambda: jax.tree.map(for_seeds, weights))
+    shapes = jax.eval_shape(lambda tree: jax.tree.map(for_seeds, tree), weights)
     placed = mesh.parameter_shardings(device_mesh, shapes)
     program = jax.jit(for_seeds)
-    if placed is None:
-        return jax.tree.map(program, weights)
-    return jax.tree.map(lambda x, at: jax.device_put(program(x), at), weights, placed)
+    leaves, tree = jax.tree.flatten(weights)
+    where = [None] * len(leaves) if placed is None else jax.tree.leaves(placed)
+    del weights
+    # Each goes when it has its place: the devices hold one array twice, not the model.
+    out = []
+    for at in where:
+        one = program(leaves.pop(0))
+        out.append(one if at is None else jax.device_put(one, at))
+    return tree.unflatten(out)
 
 
 def parameters(
