@@ -37,7 +37,7 @@ negotiation, where 0.94 of the games end without a winner. In tic-tac-toe it win
 random play, as does the policy above (0.265), in Nim, which it never met, nothing (-0.015, 400
 matches): launchers.arena plays a run's every game, and those whose words it has.
 
-"thoughts" is tic-tac-toe with replies of a thought and a move: taught first to name the move in
+"thoughts" is Kuhn's poker with replies of a thought and a move: taught first to name the move in
 both, then trained by who wins; the thought may shrink (empty_thought_rate, response_length).
 
     python -m launchers.train --config=configs/spiral.py:thoughts --workdir=runs/spiral_thoughts
@@ -102,12 +102,12 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
 
 
 def thoughts() -> ml_collections.ConfigDict:
-    config = get_config("TicTacToe-v1")
+    config = get_config("KuhnPoker-v1")
     config.policy.grammar = "action"
     config.rollout.update(num_groups=64, max_new_tokens=16)
-    config.learner.update(microbatch=32, entropy_coefficient=0.01)
+    config.learner.update(microbatch=32, entropy_coefficient=0.0)
     config.warm_start.update(updates=60, episodes=32, learning_rate=3e-3, thoughts=True)
-    config.updates = 460
+    config.updates = 360
     config.log_every = 20
     config.optimizer.learning_rate = 3e-4
     config.evaluation.every = 0
