@@ -15,21 +15,23 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     if game not in GAMES:
         raise ValueError(f"configs/volleyball_levels.py:{game}: expected one of {', '.join(GAMES)}")
     config = base_config()
-    config.num_seeds = 1
+    config.num_seeds = 3
     config.updates = 60
-    config.log_every = 5
+    config.log_every = 10
     config.checkpoint.update(every=20, keep=10)
-    config.env = env_section("PlannedVolleyball-v1", teams=game, residual=0.3, touch_reward=0.0)
+    config.env = env_section(
+        "PlannedVolleyball-v1", teams=game, residual=0.3, max_seconds=8.0, max_steps_in_episode=440
+    )
     layout = envs.make("PlannedVolleyball-v1", teams=game)[0].layout
     config.policy = section(
-        policies.hierarchy, **layout, train=("planner", "hit"), hidden=(32, 32), log_std=-1.0
+        policies.hierarchy, **layout, train=("planner", "hit"), hidden=(32, 32), log_std=-2.0
     )
     config.rollout = section(rollout.matches, num_groups=32, mask_illegal=False)
     config.advantage = section(credit.hae, gamma=0.998, lam=0.95)
     config.learner.update(
         epochs=2,
         minibatches=4,
-        microbatch=1640,
+        microbatch=1760,
         normalize_advantage="role",
         entropy_coefficient=0.002,
         kl_coefficient=0.01,
