@@ -80,6 +80,7 @@ class Rows:
     start: bool[R, L], a new episode begins here: memory is cleared before this position.
     memory: [R, ...], a recurrent policy's memory before the first position.
     asked: bool[R, L], the policy is asked here what it believes; answer: i32[R, L], the truth.
+    role: i32[R], the role of the row's stream, for what a language policy has of each.
     """
 
     tokens: jax.Array
@@ -95,12 +96,13 @@ class Rows:
     memory: chex.ArrayTree | None = None
     asked: jax.Array | None = None
     answer: jax.Array | None = None
+    role: jax.Array | None = None
 
     def head(self, length: int) -> "Rows":
         """The first `length` positions of each row."""
-        whole = self.replace(stream=None, memory=None)
+        whole = self.replace(stream=None, memory=None, role=None)
         cut = jax.tree.map(lambda x: x[:, :length], whole)
-        return cut.replace(stream=self.stream, memory=self.memory)
+        return cut.replace(stream=self.stream, memory=self.memory, role=self.role)
 
 
 def trained_length(rows: Rows) -> jax.Array:

@@ -5,8 +5,8 @@ import ml_collections
 import envs
 from agentrl import policies, rollout
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 GAMES = ("plane", "1v1", "3v3")
 

@@ -3,8 +3,8 @@
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 GAMES, SKILLS = ("plane", "1v1", "3v3"), ("goto", "hit")
 

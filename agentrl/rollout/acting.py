@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 import envs
 from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.opponents import Slots
 from agentrl.streams import Rows, Streams
 
@@ -30,7 +31,7 @@ class Rollout(NamedTuple):
       rollout is a conversation; else None.
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where matches are played against members of a pool, which match meets which; collect then
-      takes their parameters [members, ...] as a fourth argument. Else None.
+      takes their parameters [members, ...] as a fourth argument, those that are trained. Else None.
     on_host: collect and play are Python that runs programs, not programs themselves. close: ends
       what they hold open.
 
@@ -52,6 +53,15 @@ class Rollout(NamedTuple):
     slots: Slots | None = None
     on_host: bool = False
     close: Callable[[], None] = lambda: None
+
+
+def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
 
 
 class Acted(NamedTuple):

@@ -104,11 +104,6 @@ def language_player(
     Raises:
       ValueError: no game in turns, or a grammar with several commands a reply, which are no move.
     """
-    if policy.grammar.max_actions > 1:
-        raise ValueError(
-            f"grammar with max_actions={policy.grammar.max_actions} in {env.name}: a move is one "
-            "command; use max_actions=1"
-        )
     talk = Talk(
         policy,
         env,

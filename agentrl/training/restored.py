@@ -75,12 +75,18 @@ def beginning(
     def for_seeds(x):
         return jnp.repeat(x[None], config.num_seeds, axis=0)
 
-    shapes = jax.eval_shape(lambda: jax.tree.map(for_seeds, weights))
+    shapes = jax.eval_shape(lambda tree: jax.tree.map(for_seeds, tree), weights)
     placed = mesh.parameter_shardings(device_mesh, shapes)
     program = jax.jit(for_seeds)
-    if placed is None:
-        return jax.tree.map(program, weights)
-    return jax.tree.map(lambda x, at: jax.device_put(program(x), at), weights, placed)
+    leaves, tree = jax.tree.flatten(weights)
+    where = [None] * len(leaves) if placed is None else jax.tree.leaves(placed)
+    del weights
+    # Each goes when it has its place: the devices hold one array twice, not the model.
+    out = []
+    for at in where:
+        one = program(leaves.pop(0))
+        out.append(one if at is None else jax.device_put(one, at))
+    return tree.unflatten(out)
 
 
 def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.ArrayTree:
@@ -140,7 +146,11 @@ def parameters(
     where = f"config.init_from={str(workdir)!r}"
     params = _of_seeds(run, config, where)
     wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
-    if _shapes(params) != wanted:
+    found = _shapes(params)
+    if "lora" not in found:
+        # Adapters begin as they are drawn, on what that run has learnt.
+        wanted = {name: shapes for name, shapes in wanted.items() if name != "lora"}
+    if found != wanted:
         raise RunError(f"{where} holds another policy; use its config.policy, its critic included")
     if _vocabulary(run.experiment) != _vocabulary(experiment):
         raise RunError(f"{where} reads other words; use its codec, environment and wording")

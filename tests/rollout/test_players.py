@@ -96,7 +96,7 @@ def test_what_is_no_player_of_a_game_is_said():
     policy = policies.transformer(
         env.view, grammar="answer", width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
-    with pytest.raises(ValueError, match="a move is one command; use max_actions=1"):
+    with pytest.raises(ValueError, match="a reply is one seat's one move; set it to 1"):
         language_player(policy, None, env, params, greedy=False)
     with pytest.raises(ValueError, match="player 'expert': .*no expert"):
         scripted("expert", *envs.make("CartPole-v1"))

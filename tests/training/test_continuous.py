@@ -12,8 +12,9 @@ import envs
 from agentrl import advantages, policies, rollout
 from agentrl.evaluation import play
 from agentrl.rollout import players
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 from configs import pendulum_ppo
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
