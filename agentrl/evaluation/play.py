@@ -42,7 +42,7 @@ def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
 
 def opponent_of(env: Any) -> Player | None:
     """Whom a player is measured against: random legal play, or nobody where all play together."""
-    return random_player() if agents(env) > 1 and not env.cooperative else None
+    return random_player(env) if agents(env) > 1 and not env.cooperative else None
 
 
 def play(

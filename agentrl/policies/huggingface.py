@@ -164,6 +164,7 @@ def save(
     dtype: str | None = None,
     shard_bytes: int = 5 * 10**9,
     overwrite: bool = False,
+    role: int | None = None,
 ) -> None:
     """Writes a model as transformers and what serves its models read it: the way back of `load`.
 
@@ -178,6 +179,7 @@ def save(
       shard_bytes: no file is larger, unless one tensor is. The host holds one file at a time.
       overwrite: replace a directory that holds a model. (Between two renamings there is a moment in
         which it has no name but .NAME.PID.old.)
+      role: whose adapters are merged, where each has its own.
 
     Raises:
       ValueError: parameters that are not the config's, or a config that no family has.
@@ -186,7 +188,7 @@ def save(
     directory = pathlib.Path(directory)
     if dtype is not None and dtype not in PARAM_DTYPES:
         raise ValueError(f"dtype={dtype!r}: expected one of {', '.join(PARAM_DTYPES)}")
-    config, params = lora.merge(params, config)
+    config, params = lora.merge(params, config, role)
     content = _config_fields(config, source) | dict(fields or {})
     leaves = {}
     for path, shape in _leaves(config):

@@ -23,6 +23,7 @@ from agentrl.rollout.seats import (
     looked_at,
     parents,
     sides,
+    where,
 )
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
@@ -114,16 +115,16 @@ def matches(
             sample_key, other_key, step_key = jax.random.split(key, 3)
             seen = look(env, env_params, state, observation, all_look=remembers)
             watched, legal = flat((seen.observation, seen.legal))
-            legal = legal if mask_illegal else None
+            legal = legal if mask_illegal and policy.head.numbered else None
             before = memory
             choice, memory = choose(policy, params, memory, watched, legal, sample_key)
-            action = choice.action.reshape(count, looked)
+            action = choice.action.reshape(count, looked, *choice.action.shape[1:])
             mine = jnp.ones(seen.seat.shape, bool)
             if other is not None:
                 mine = jnp.take_along_axis(own, seen.seat, axis=1)
                 asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
                 others, other_memory = theirs(opponents, other_memory, state, asked, other_key)
-                action = jnp.where(mine, action, others)
+                action = where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
             survey = None
             if policy.num_answers:

@@ -11,6 +11,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from envs.environment import Environment
 from envs.game import Game, TurnGame
 
 
@@ -30,6 +31,11 @@ class Seen(NamedTuple):
 def agents(env: Any) -> int:
     """A."""
     return env.num_agents if isinstance(env, Game) else 1
+
+
+def takes_vectors(env: Any) -> bool:
+    """Whether actions are continuous, f32[*env.action_shape] each."""
+    return isinstance(env, Environment) and env.continuous
 
 
 def parents(env: Any, matches: int) -> jax.Array | None:
@@ -102,8 +108,13 @@ def by_agent(env: Any, seat: jax.Array, values: jax.Array) -> jax.Array:
     return jnp.any(chosen, axis=1) if values.dtype == bool else jnp.sum(chosen, axis=1)
 
 
+def where(flags: jax.Array, values: jax.Array, others: jax.Array) -> jax.Array:
+    """`jnp.where` of flags [B, S] beside values [B, S, ...]."""
+    return jnp.where(flags.reshape(*flags.shape, *[1] * (values.ndim - 2)), values, others)
+
+
 def joint(env: Any, seat: jax.Array, action: jax.Array) -> jax.Array:
-    """Actions i32[B, S] as the environment takes them: i32[B], or i32[B, A] of games."""
+    """Actions [B, S, ...] as the environment takes them: [B, ...], or [B, A, ...] of games."""
     return by_agent(env, seat, action) if isinstance(env, Game) else action[:, 0]
 
 
@@ -113,8 +124,9 @@ def random_play(seen: Seen, key: jax.Array) -> jax.Array:
 
 
 def expert_play(env: Any, env_params: Any, state: Any, seen: Seen) -> jax.Array:
-    """What the environment's expert does for everyone looked at, i32[B, S]."""
+    """What the environment's expert does for everyone looked at, [B, S, ...]."""
     best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
-    if best.ndim == 1:
-        return jnp.broadcast_to(best[:, None], seen.seat.shape)
-    return jnp.take_along_axis(best, seen.seat, axis=1)
+    if not isinstance(env, Game) or best.ndim == 1:  # of one agent, or of whose turn it is
+        return jnp.broadcast_to(best[:, None], (*seen.seat.shape, *best.shape[1:]))
+    seat = seen.seat.reshape(*seen.seat.shape, *[1] * (best.ndim - 2))
+    return jnp.take_along_axis(best, seat, axis=1)

@@ -101,6 +101,9 @@ def parameters(
     wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
     params = jax.tree.map(lambda x: x[ours[0] - theirs[0] :][: len(ours)], run.state.params)
     found = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
+    if "lora" not in found:
+        # Adapters begin as they are drawn, on what that run has learnt.
+        wanted = {name: shapes for name, shapes in wanted.items() if name != "lora"}
     if found != wanted:
         raise RunError(f"{where} holds another policy; use its config.policy, its critic included")
     if _vocabulary(run.experiment) != _vocabulary(experiment):

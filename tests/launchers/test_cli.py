@@ -1,10 +1,8 @@
 """Command lines: bad input gives one clear line, a non-zero exit, and loses nothing."""
 
 import json
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -12,21 +10,12 @@ import pytest
 import configs
 from launchers import sweep
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from commands import call  # noqa: E402
+
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
 SMALL = ["--config.updates=2", "--config.log_every=2", "--config.mesh.data=1"]
-
-
-def call(module, *arguments, cwd=None):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    return subprocess.run(
-        [sys.executable, "-m", f"launchers.{module}", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-        cwd=cwd,
-    )
 
 
 def refused(done, *words):
@@ -182,7 +171,7 @@ def test_sweep_runs_what_it_prints(tmp_path):
 
 def test_figure(run, tmp_path):
     refused(call("figure", "--workdirs=nowhere", f"--out={tmp_path / 'x.svg'}"), "nowhere")
-    metrics = "--metrics=success_rate,entropy"
+    metrics = "--metric=success_rate,entropy"
     done = call("figure", f"--workdirs={run}", metrics, f"--out={tmp_path / 'x.svg'}")
     assert done.returncode == 0, done.stderr
     drawn = (tmp_path / "x.svg").read_text()
