@@ -64,10 +64,11 @@ class Rows:
     """Sequences that go through the policy in the learner's forward pass.
 
     A language policy's row is text: what it read and what it wrote, of one turn or of many.
-    A policy over arrays is the simplest case: `tokens` are its actions, `observation` and `legal`
-    what it acted from; one row a turn if it has no memory, one row a stream if it has.
+    A policy over arrays is the simplest case: `tokens` (or `action`) are its actions, `observation`
+    and `legal` what it acted from; one row a turn if it has no memory, one row a stream if it has.
 
-    tokens: i32[R, L], tokens, or actions of an array policy.
+    tokens: i32[R, L], tokens, or actions of an array policy; zeros where these are continuous.
+    action: f32[R, L, K], continuous actions of an array policy.
     loss_mask: bool[R, L], positions that the policy itself produced and is trained on.
     stream: i32[R], the stream that the row belongs to.
     turn: i32[R, L], the turn that the position belongs to; -1 for none.
@@ -87,6 +88,7 @@ class Rows:
     stream: jax.Array
     turn: jax.Array
     behaviour_logp: jax.Array
+    action: jax.Array | None = None
     span: jax.Array | None = None
     observation: chex.ArrayTree | None = None
     legal: jax.Array | None = None

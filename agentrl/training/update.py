@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -17,6 +17,7 @@ from agentrl.rollout.contexts import OBSERVED
 from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit
+from agentrl.training.example import Example
 from agentrl.training.gradients import gradients
 
 LOSSES: dict[str, Callable] = {
@@ -24,63 +25,8 @@ LOSSES: dict[str, Callable] = {
     for function in (losses.cispo, losses.clipped_surrogate, losses.gspo, losses.reinforce)
 }
 
+KL_ESTIMATORS = (*losses.KL_ESTIMATORS, "exact")
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
-
-
-class Example(NamedTuple):
-    """What the learner reads for each row: everything has a leading axis R.
-
-    old_logp: what the ratios of the loss are to. importance: weight of the learner before the
-    update over the sampler. weight, value_weight: of each position in its minibatch's aggregated
-    losses, asked_weight in the mean over its questions. tokens: f32[R], trained positions of the
-    minibatch, the same in all rows.
-    """
-
-    rows: Rows
-    advantage: jax.Array  # f32[R, L]
-    target: jax.Array | None  # f32[R, L]
-    old_value: jax.Array | None  # f32[R, L]
-    reference_logp: jax.Array | None  # f32[R, L]
-    old_logp: jax.Array  # f32[R, L]
-    importance: jax.Array | None  # f32[R, L]
-    weight: jax.Array | None = None  # f32[R, L]
-    value_weight: jax.Array | None = None  # f32[R, L]
-    asked_weight: jax.Array | None = None  # f32[R, L]
-    tokens: jax.Array | None = None  # f32[R]
-
-    def head(self, length: int) -> "Example":
-        """The first `length` positions of each row."""
-        whole = self._replace(rows=None, tokens=None)
-        cut = jax.tree.map(lambda x: x[:, :length], whole)
-        return cut._replace(rows=self.rows.head(length), tokens=self.tokens)
-
-
-def optimizer(
-    total_steps: int,
-    *,
-    learning_rate: float = 2.5e-4,
-    schedule: str = "constant",
-    max_grad_norm: float = 0.5,
-    b1: float = 0.9,
-    b2: float = 0.999,
-    eps: float = 1e-5,
-    weight_decay: float = 0.0,
-) -> optax.GradientTransformation:
-    """AdamW on gradients clipped to a global norm.
-
-    schedule: "constant", or "linear" to 0 over `total_steps` gradient steps.
-    """
-    if schedule not in ("constant", "linear"):
-        raise ValueError(
-            f"config.optimizer.schedule={schedule!r}: expected one of 'constant', 'linear'"
-        )
-    rate = learning_rate
-    if schedule == "linear":
-        rate = optax.linear_schedule(learning_rate, 0.0, total_steps)
-    return optax.chain(
-        optax.clip_by_global_norm(max_grad_norm),
-        optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
-    )
 
 
 def make_update(
@@ -132,7 +78,8 @@ def make_update(
         is the share of the updates that are done. None: it stays.
       value_clip: clip the value's move as PPO's code does, or None.
       kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
-        estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
+        estimator is one of `losses.KL_ESTIMATORS`, or for policies over arrays "exact", the KL in
+        closed form. With 0 no reference is read.
       train_on_observations: an ablation: what a language policy read is trained as if it had
         written it, at ratios to the parameters before the update.
       importance_cap, importance_level: where the sampler is not the learner before the update
@@ -154,7 +101,7 @@ def make_update(
     for name, value, known in (
         ("aggregation", aggregation, losses.AGGREGATIONS),
         ("normalize_advantage", normalize_advantage, NORMALIZATIONS),
-        ("kl_estimator", kl_estimator, losses.KL_ESTIMATORS),
+        ("kl_estimator", kl_estimator, KL_ESTIMATORS),
     ):
         if value not in known:
             raise ValueError(
@@ -191,6 +138,12 @@ def make_update(
             f"config.learner.final_entropy_coefficient={final} with entropy_coefficient="
             f"{entropy_coefficient}: it goes there by a factor, so both are above 0; or set None"
         )
+    if kl_estimator == "exact" and not isinstance(policy, Policy):
+        raise ValueError(
+            "config.learner.kl_estimator='exact' is for policies over arrays; with language "
+            f"policies use one of {', '.join(losses.KL_ESTIMATORS)}"
+        )
+    exact = kl_coefficient > 0 and kl_estimator == "exact"
     answers = policy.num_answers if isinstance(policy, Policy) else 0
     if listening_coefficient < 0 or (listening_coefficient > 0 and not answers):
         raise ValueError(
@@ -237,7 +190,10 @@ def make_update(
         return entropy_coefficient * (final / entropy_coefficient) ** progress
 
     def loss_of(
-        params: chex.ArrayTree, example: Example, entropy_coefficient: jax.Array | float
+        params: chex.ArrayTree,
+        example: Example,
+        entropy_coefficient: jax.Array | float,
+        reference: chex.ArrayTree | None,
     ) -> tuple[jax.Array, dict]:
         rows, mask = example.rows, example.rows.loss_mask
         logp, entropy, value = policy.score(params, rows)
@@ -274,7 +230,10 @@ def make_update(
             clipped = losses.clip_fraction(logp, old, example.advantage, mask, **options)
             metrics["clip_fraction"] = weighted(clipped)
         if kl_coefficient > 0:
-            divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
+            if exact:
+                divergence = policy.divergence(params, reference, rows)
+            else:
+                divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
             kl_ref = aggregate(divergence)
             total = total + kl_coefficient * kl_ref
             metrics["kl_ref"] = share(kl_ref)
@@ -299,11 +258,11 @@ def make_update(
             metrics["belief_accuracy"] = jnp.stack([jnp.sum(right), asked])
         return total, metrics
 
-    def step(frozen, bonus, carry, example: Example):
+    def step(frozen, reference, bonus, carry, example: Example):
         params, opt_state, finite = carry
         example = weighted_by_minibatch(example)
         loss, metrics, grads = gradients(
-            lambda trained, example: loss_of(join(trained, frozen), example, bonus),
+            lambda trained, example: loss_of(join(trained, frozen), example, bonus, reference),
             params,
             example,
             trained_length(example.rows),
@@ -349,7 +308,9 @@ def make_update(
         target = old_value = None
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
-        reference_logp = log_probs(reference, rows) if kl_coefficient > 0 else None
+        reference_logp = None
+        if kl_coefficient > 0 and not exact:
+            reference_logp = log_probs(reference, rows)
         old, importance, bridge = rows.behaviour_logp, None, {}
         if importance_cap is not None:
             old = log_probs(params, rows)
@@ -370,7 +331,7 @@ def make_update(
                 order = order.reshape(minibatches, -1)
                 batches = jax.tree.map(lambda x: x[order], examples)
                 batches = along_data(batches, 1)
-            return jax.lax.scan(functools.partial(step, frozen, bonus), carry, batches)
+            return jax.lax.scan(functools.partial(step, frozen, reference, bonus), carry, batches)
 
         params, frozen = split(params, policy.frozen)
         carry = (params, opt_state, jnp.ones((), bool))

@@ -15,8 +15,9 @@ from agentrl.evaluation import play
 from agentrl.rollout import players
 from agentrl.rollout.seats import by_agent, joint, look
 from agentrl.streams import to_last_turn
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 
 GROUPS, MEMBERS = 6, 2
 COUNT = GROUPS * MEMBERS
@@ -163,7 +164,7 @@ def test_evaluation_takes_every_seat_against_random_play():
         return play.play(player, env, params, keys, jax.random.key(1), play.opponent_of(env))
 
     expert = jax.jit(lambda: outcomes(players.expert_player(env, params)))()
-    at_random = jax.jit(lambda: outcomes(players.random_player()))()
+    at_random = jax.jit(lambda: outcomes(players.random_player(env)))()
     assert (expert.episode_return >= 0).all() and expert.success.mean() > 0.7
     np.testing.assert_array_equal(expert.success, expert.episode_return > 0)
     # The first to move wins more.

@@ -8,8 +8,9 @@ import pytest
 
 from agentrl import policies, rollout
 from agentrl.training import credit, loop, restored
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 
 ADAPTERS = {"lora_rank": 2, "lora_targets": ("q_proj", "up_proj"), "lora_roles": 2}
 
