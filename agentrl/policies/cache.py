@@ -47,13 +47,15 @@ def empty_cache(
     """A cache with room for `size` tokens in each of `batch` rows.
 
     segment: slots that are read together or, while no row needs them, not at all. By default an
-    eighth of the size, at least 32, on a CPU, where branches are free; elsewhere everything.
+    eighth of the size, or 64 of less than 256, on a CPU, where branches are free; elsewhere
+    everything.
     """
     if batch < 1 or size < 1:
         raise ValueError(f"empty_cache batch={batch}, size={size}: expected at least 1 of each")
     if segment is None:
         on_cpu = jax.default_backend() == "cpu"
-        segment = max(32, 16 * math.ceil(size / 128)) if on_cpu else size
+        eighth = 16 * math.ceil(size / 128) if size >= 256 else 64
+        segment = eighth if on_cpu else size
     sizes = [min(segment, size - start) for start in range(0, size, segment)]
     lead, last = (batch, config.kv_heads), config.head_dim
 
