@@ -9,8 +9,8 @@ https://arxiv.org/abs/1903.03176.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -8,8 +8,8 @@ Schulman et al. (2017), https://arxiv.org/abs/1707.06347, with the settings of P
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config() -> ml_collections.ConfigDict:

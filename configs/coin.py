@@ -8,8 +8,8 @@ Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/25
 import ml_collections
 
 from agentrl import policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 from configs import methods
 
 # (learning rate, entropy coefficient) of each method: the best of the same six for all, by the mean

@@ -15,8 +15,8 @@ trained honest wins 0.283 and 0.189 of 512: its partner in self-play was a weak 
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 METHODS = ("precommit", "open")
 

@@ -44,10 +44,9 @@ scores are short.
 
 import ml_collections
 
-from agentrl import policies, rollout
-from agentrl.training import credit
+from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 GAMES = {
     "kuhn": ("KuhnPoker-v1", {"max_steps_in_episode": 3}),
@@ -70,7 +69,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.env = env_section(name, **options)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.matches, num_groups=16, group_size=8)
-    config.advantage = section(credit.dr_mas, rows="agent", normalize="std")
+    config.advantage = section(advantages.dr_mas, rows="agent", normalize="std")
     config.learner.update(entropy_coefficient=0.02)
     config.optimizer.learning_rate = 1e-3
     return config

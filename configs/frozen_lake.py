@@ -8,8 +8,8 @@ Wang et al. (2025), RAGEN, https://arxiv.org/abs/2504.20073 (the environment's r
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -9,8 +9,8 @@ from there. The policy reads the last two turns and the new observation.
 import ml_collections
 
 from agentrl import advantages, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 from configs import language
 
 

@@ -13,8 +13,8 @@ import ml_collections
 
 from agentrl import advantages, policies, rollout
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 METHODS = ("hae", "flat")
 

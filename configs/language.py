@@ -3,8 +3,8 @@
 import ml_collections
 
 from agentrl import policies
+from agentrl.training.base_config import base_config
 from agentrl.training.config import section
-from agentrl.training.experiment import base_config
 from configs import methods
 
 METHODS = (*methods.METHODS, "sft")

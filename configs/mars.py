@@ -33,8 +33,8 @@ two ways of credit are the same to the last digit.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 # Illegal actions are masked, so that half of the default limits is enough.
 GAMES = {

@@ -21,8 +21,8 @@ import ml_collections
 
 from agentrl import policies, rollout
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:

@@ -18,8 +18,8 @@ on a small machine, with a random model of the family in place of the weights, a
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config(directory: str = "") -> ml_collections.ConfigDict:

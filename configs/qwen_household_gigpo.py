@@ -39,8 +39,8 @@ iterations. Not trained here.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config(directory: str = "") -> ml_collections.ConfigDict:

@@ -27,8 +27,8 @@ steps (--config.learner.minibatches=1) no seed of the filter loses its replies, 
 import ml_collections
 
 from agentrl import advantages, losses, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 from configs import language
 
 NAMES = ("starpo", "starpo_filter", "starpo_s")

@@ -44,8 +44,8 @@ import ml_collections
 
 from agentrl import rollout
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, env_sections, section
-from agentrl.training.experiment import base_config
 from configs import language
 
 # Its games by its rules, with room for the longest without illegal moves; some that are held out.

@@ -17,8 +17,8 @@ asked, 0.709 [0.680, 0.736] with easy ones, 0.581 [0.551, 0.611] with hard ones,
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 # Of each: the user, and its persona in training.
 METHODS = {

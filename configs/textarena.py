@@ -19,8 +19,8 @@ import ml_collections
 
 from agentrl import policies, rollout
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 # Bytes of the longest observation, and turns of the longest game with an illegal one before each.
 SIZES = {"TicTacToe-v0-train": (640, 18), "KuhnPoker-v0-train": (1152, 18)}

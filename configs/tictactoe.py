@@ -18,8 +18,8 @@ line of 565 beats one of the five.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -23,8 +23,8 @@ not beaten; a quarter of its matches against itself last 15 s, none of theirs do
 import ml_collections
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 GAMES = {
     "plane": ("PlanarVolleyball-v1", {}),

@@ -12,6 +12,7 @@ from flax import struct
 from envs.game import GameParams, GameState, TurnGame, opening
 from envs.rules import telecom as rules
 from envs.rules.telecom import USER_TOOLS, World
+from envs.rules.telecom_manual import advise
 
 TRANSFER, CLOSE, NOTHING = (len(rules.TOOLS) + i for i in range(3))
 OPEN, CLOSED, TRANSFERRED = range(3)
@@ -208,7 +209,7 @@ class Telecom(TurnGame):
 
     def expert(self, state: TelecomState, params: TelecomParams) -> jax.Array:
         """The manual; the user does as asked."""
-        desk = rules.advise(state.told, state.kind, state.world.abroad, state.time, TRANSFER, CLOSE)
+        desk = advise(state.told, state.kind, state.world.abroad, state.time, TRANSFER, CLOSE)
         return jnp.where(state.pending, state.asked - 1, desk).astype(jnp.int32)
 
     def render(self, state: TelecomState, params: TelecomParams) -> str:

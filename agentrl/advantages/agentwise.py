@@ -53,7 +53,9 @@ def dr_mas(
       singleton: a group of one row (episode) gives "zero", or its "raw" score as the reference.
       penalty: f32[N, T], subtracted from the row's own score (the reference, for malformed output:
         0.1 in mathematics, 0.01 in search).
-      episode: i32[N], streams of one episode. cost: f32[N, T], tokens of each turn.
+      episode: i32[N], any ids; streams of one episode are in one group, the lowest that any of
+        them names: rollouts number groups by seat, and seats are compared here. None: as named.
+      cost: f32[N, T], tokens of each turn.
       epsilon: added to the standard deviation (ddof 1), outside the root.
 
     Returns:
@@ -74,6 +76,11 @@ def dr_mas(
     chex.assert_rank([reward, mask], 2)
     chex.assert_equal_shape([reward, mask])
     shape, count = mask.shape, mask.size
+    if episode is not None:
+        streams = mask.shape[0]
+        together = group_owner(jnp.asarray(episode), jnp.any(mask, axis=1))
+        lowest = jax.ops.segment_min(jnp.asarray(group), together, num_segments=streams)
+        group = lowest[jnp.minimum(together, streams - 1)]
 
     def each_row(stream):
         return jnp.broadcast_to(jnp.asarray(stream)[:, None], shape).reshape(-1)

@@ -36,47 +36,6 @@ def rae(
     return advantages.spread(above, mask, gamma=gamma), baseline
 
 
-def dr_mas(
-    reward: jax.Array,
-    mask: jax.Array,
-    group: jax.Array,
-    role: jax.Array,
-    *,
-    rows: str = "agent",
-    normalize: str = "std",
-    leave_one_out: bool = False,
-    whitened: bool = False,
-    singleton: str = "zero",
-    penalty: jax.Array | None = None,
-    episode: jax.Array | None = None,
-    cost: jax.Array | None = None,
-    epsilon: float = 1e-6,
-) -> jax.Array:
-    """`advantages.dr_mas` where a rollout numbers groups by seat, so that seats are not compared.
-
-    All streams of an episode are in one group here, that of its first stream: only then is there a
-    baseline for all agents.
-    """
-    if episode is not None:
-        of_episode = jax.ops.segment_min(group, episode, num_segments=group.shape[0])
-        group = of_episode[episode]
-    return advantages.dr_mas(
-        reward,
-        mask,
-        group,
-        role,
-        rows=rows,
-        normalize=normalize,
-        leave_one_out=leave_one_out,
-        whitened=whitened,
-        singleton=singleton,
-        penalty=penalty,
-        episode=episode,
-        cost=cost,
-        epsilon=epsilon,
-    )
-
-
 def hae(
     reward: jax.Array,
     value: jax.Array,
@@ -150,7 +109,7 @@ ESTIMATORS: dict[str, Callable] = {
     for function in (
         rae,
         hae,
-        dr_mas,
+        advantages.dr_mas,
         advantages.gae,
         advantages.gigpo,
         advantages.grpo,

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -17,6 +17,7 @@ from agentrl.rollout.contexts import OBSERVED
 from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit
+from agentrl.training.example import Example
 from agentrl.training.gradients import gradients
 
 LOSSES: dict[str, Callable] = {
@@ -25,62 +26,6 @@ LOSSES: dict[str, Callable] = {
 }
 
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
-
-
-class Example(NamedTuple):
-    """What the learner reads for each row: everything has a leading axis R.
-
-    old_logp: what the ratios of the loss are to. importance: weight of the learner before the
-    update over the sampler. weight, value_weight: of each position in its minibatch's aggregated
-    losses, asked_weight in the mean over its questions. tokens: f32[R], trained positions of the
-    minibatch, the same in all rows.
-    """
-
-    rows: Rows
-    advantage: jax.Array  # f32[R, L]
-    target: jax.Array | None  # f32[R, L]
-    old_value: jax.Array | None  # f32[R, L]
-    reference_logp: jax.Array | None  # f32[R, L]
-    old_logp: jax.Array  # f32[R, L]
-    importance: jax.Array | None  # f32[R, L]
-    weight: jax.Array | None = None  # f32[R, L]
-    value_weight: jax.Array | None = None  # f32[R, L]
-    asked_weight: jax.Array | None = None  # f32[R, L]
-    tokens: jax.Array | None = None  # f32[R]
-
-    def head(self, length: int) -> "Example":
-        """The first `length` positions of each row."""
-        whole = self._replace(rows=None, tokens=None)
-        cut = jax.tree.map(lambda x: x[:, :length], whole)
-        return cut._replace(rows=self.rows.head(length), tokens=self.tokens)
-
-
-def optimizer(
-    total_steps: int,
-    *,
-    learning_rate: float = 2.5e-4,
-    schedule: str = "constant",
-    max_grad_norm: float = 0.5,
-    b1: float = 0.9,
-    b2: float = 0.999,
-    eps: float = 1e-5,
-    weight_decay: float = 0.0,
-) -> optax.GradientTransformation:
-    """AdamW on gradients clipped to a global norm.
-
-    schedule: "constant", or "linear" to 0 over `total_steps` gradient steps.
-    """
-    if schedule not in ("constant", "linear"):
-        raise ValueError(
-            f"config.optimizer.schedule={schedule!r}: expected one of 'constant', 'linear'"
-        )
-    rate = learning_rate
-    if schedule == "linear":
-        rate = optax.linear_schedule(learning_rate, 0.0, total_steps)
-    return optax.chain(
-        optax.clip_by_global_norm(max_grad_norm),
-        optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
-    )
 
 
 def make_update(

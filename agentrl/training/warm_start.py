@@ -13,7 +13,7 @@ from agentrl.policies.scoring import join, split
 from agentrl.rollout import Rollout
 from agentrl.streams import Rows, trained_length
 from agentrl.training.gradients import gradients
-from agentrl.training.update import optimizer
+from agentrl.training.optimizer import optimizer
 
 
 def warm_start(

@@ -18,9 +18,10 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.credit import make_credit
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 from launchers.benchmarks import environments, text, torch_loop
 from launchers.benchmarks.peers import MissingError
 from launchers.benchmarks.tables import spread, table

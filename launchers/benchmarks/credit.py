@@ -18,7 +18,8 @@ from agentrl.advantages.grouping import first_occurrence
 from agentrl.streams import Rows, Streams
 from agentrl.training import config as configs
 from agentrl.training import credit
-from agentrl.training.update import make_update, optimizer
+from agentrl.training.optimizer import optimizer
+from agentrl.training.update import make_update
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 

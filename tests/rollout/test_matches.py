@@ -15,8 +15,9 @@ from agentrl.evaluation import play
 from agentrl.rollout import players
 from agentrl.rollout.seats import by_agent, joint, look
 from agentrl.streams import to_last_turn
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 
 GROUPS, MEMBERS = 6, 2
 COUNT = GROUPS * MEMBERS

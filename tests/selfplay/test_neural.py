@@ -9,8 +9,9 @@ import envs
 from agentrl import policies, rollout, selfplay
 from agentrl.selfplay.neural import make_exploitability, make_table
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 
 
 def policy_of(name, **options):

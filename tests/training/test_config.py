@@ -9,7 +9,8 @@ import pytest
 
 from agentrl import advantages, policies, rollout
 from agentrl.training import config as configs
-from agentrl.training.experiment import base_config, build
+from agentrl.training.base_config import base_config
+from agentrl.training.experiment import build
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import tiny  # noqa: E402

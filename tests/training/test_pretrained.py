@@ -16,8 +16,9 @@ from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.rollout.contexts import OBSERVED, REPLIED
 from agentrl.training import loop, restored
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config, build
+from agentrl.training.experiment import build
 from configs import pretrained as config_file
 from configs import qwen_household_gigpo
 

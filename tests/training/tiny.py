@@ -4,8 +4,8 @@ import pathlib
 
 from agentrl import advantages, policies, rollout
 from agentrl.training import credit
+from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
-from agentrl.training.experiment import base_config
 
 TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
 
