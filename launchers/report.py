@@ -116,11 +116,12 @@ def _section(run):
     # A stream of keys of its own: a batch that training has not seen, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
-    pool = jax.tree.map(lambda x: x[0], run.state.pool)
+    carried = {"pool": run.state.pool, "member": run.state.member}
+    carried = jax.tree.map(lambda x: x[0], carried)
     batch = experiment.jit(experiment.batch)
     for attempt in range(_BATCHES):
         key = jax.random.fold_in(stream, attempt)
-        streams, rows, credit = batch(*first, key, pool=pool)
+        streams, rows, credit = batch(*first, key, **carried)
         differs = credit_view.choose_group(streams)[1] > 0
         if differs:
             break

@@ -218,7 +218,7 @@ def make_update(
         if function is losses.clipped_surrogate:
             clipped = losses.clip_fraction(logp, old, example.advantage, mask, **options)
             metrics["clip_fraction"] = weighted(clipped)
-        if kl_coefficient > 0:
+        if example.reference_logp is not None:
             divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
             kl_ref = aggregate(divergence)
             total = total + kl_coefficient * kl_ref
@@ -294,7 +294,7 @@ def make_update(
         target = old_value = None
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
-        reference_logp = log_probs(reference, rows) if kl_coefficient > 0 else None
+        reference_logp = None if reference is None else log_probs(reference, rows)
         old, importance, bridge = rows.behaviour_logp, None, {}
         if importance_cap is not None:
             old = log_probs(params, rows)
