@@ -7,7 +7,7 @@
 
 --players names who has each seat, as for launchers.arena: human, or random, expert, minimax,
 mcts:100, or a run (runs/a, runs/a@200, runs/a#3). --run shows a conversation of a language policy
-with what it was trained on.
+with each environment that it was trained on.
 
 A person types commands, ? for all that are legal, nothing more (control-D) to leave. What is not
 understood is an illegal action, as it is for a policy.
@@ -63,7 +63,7 @@ def _play_run(workdir: pathlib.Path, key: Any) -> None:
 
     try:
         run = restored.load(workdir)
-        if _first(run).rollout.play is None:
+        if any(task.rollout.play is None for task in run.experiment.tasks.values()):
             raise ValueError(
                 f"{workdir} holds a policy over arrays, which writes nothing; name it as a player "
                 f"(--env=... --players={workdir}), or see its episodes in the report "
@@ -71,15 +71,17 @@ def _play_run(workdir: pathlib.Path, key: Any) -> None:
             )
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    show_conversation(run, key)
+    names = list(run.experiment.tasks)
+    for name in names:
+        if len(names) > 1:
+            print(f"\n== {name}")
+        show_conversation(run, name, key)
 
 
-def _first(run: Any) -> Any:
-    return next(iter(run.experiment.tasks.values()))
-
-
-def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print) -> float:
-    """Shows one conversation of a run's first seed with its first environment; returns its return.
+def show_conversation(
+    run: Any, name: str, key: Any, *, tell: Callable[[str], None] = print
+) -> float:
+    """Shows one conversation of a run's first seed with that environment; returns its return.
 
     key: of the task and of all chance.
     """
@@ -91,7 +93,8 @@ def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print
 
     task_key, chance_key = jax.random.split(key)
     params = jax.tree.map(lambda x: x[0], run.state.params)
-    play_ = run.experiment.jit(_first(run).rollout.play, static_argnums=3)
+    task = run.experiment.tasks[name]
+    play_ = run.experiment.jit(task.rollout.play, static_argnums=3)
     streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
     codec, total = run.experiment.policy.codec, 0.0
     for t in np.flatnonzero(streams.mask[0]):
@@ -103,8 +106,9 @@ def show_conversation(run: Any, key: Any, *, tell: Callable[[str], None] = print
         reply = decode(codec, rows.tokens[row, written])
         tell(f"> {reply}   (p {chance:.2f}, reward {reward:g}{invalid})")
         total += reward
-    won = bool(streams.success.any())
-    tell(f"\n{'success' if won else 'no success'} after {int(streams.mask.sum())} turns")
+    # In games the policy has seat 0 of the first match, or all: the first stream is seat 0's.
+    won = bool(streams.success[0].any())
+    tell(f"\n{'success' if won else 'no success'} after {int(streams.mask[0].sum())} turns")
     return total
 
 

@@ -56,8 +56,8 @@ def main(argv: list[str]) -> None:
 def _credit(run):
     """The credit section of the run's first seed, or why there is none.
 
-    Of the newest checkpoint where some group's returns differ; a policy that always succeeds has
-    none, then of the one before, as long as the directory keeps any.
+    Of the newest checkpoint where some group's returns differ, of each environment; a policy that
+    always succeeds has none, then of the one before, as long as the directory keeps any.
     """
     from agentrl.evaluation import report
     from agentrl.training import checkpoint, restored
@@ -104,7 +104,7 @@ def _flown(run):
 
 
 def _section(run):
-    """(section, whether the shown group's returns differ)."""
+    """(section, whether the shown groups' returns differ)."""
     import jax
     import numpy as np
 
@@ -118,11 +118,12 @@ def _section(run):
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
     carried = {"pool": run.state.pool, "member": run.state.member}
     carried = jax.tree.map(lambda x: x[0], carried)
-    batch = experiment.jit(experiment.batch)
+    batch, tasks = experiment.jit(experiment.batch), tuple(experiment.tasks)
     for attempt in range(_BATCHES):
         key = jax.random.fold_in(stream, attempt)
         streams, rows, credit = batch(*first, key, **carried)
-        differs = credit_view.choose_group(streams)[1] > 0
+        numbers = range(len(tasks)) if len(tasks) > 1 else [None]
+        differs = all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
     if config.rollout.name in ("conversation", "host"):
@@ -132,6 +133,7 @@ def _section(run):
             rows,
             np.asarray(credit.advantage),
             update=run.update,
+            tasks=tasks,
         )
         return section, differs
     view = credit_view.view(

@@ -135,7 +135,7 @@ def test_a_run_plays_its_own_game(tmp_path):
     lake = run.experiment.env, run.experiment.env_params
     with pytest.raises(ValueError, match="reads whole conversations, not turns by themselves"):
         contestants.seated([str(tmp_path / "run")], *lake, greedy=False)
-    total = play.show_conversation(run, jax.random.key(0), tell=told.append)
+    total = play.show_conversation(run, "FrozenLake-v1", jax.random.key(0), tell=told.append)
     assert total == ("\nsuccess" in told[-1])
     boards, replies = told[:-1:2], told[1:-1:2]
     assert len(boards) == len(replies) and f"after {len(boards)} turns" in told[-1]
