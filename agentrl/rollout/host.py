@@ -233,7 +233,9 @@ class _Show:
         self.turns["kept"] = None
         if policy.cuts:
             self.turns["kept"] = zeros(bool, size, policy.config.vocab_size) | True
-        self.bootstrap = np.zeros(batch, np.float32)
+        # In games only the next seat to move is told anything: a match that a limit cuts is worth 0
+        # to all from there.
+        self.bootstrap = np.zeros((batch, *by_seat), np.float32)
         self.at = np.zeros(batch, np.int32)
         self.lost = np.zeros(batch, np.int32)
         self.failure = ""
@@ -355,7 +357,8 @@ class _Show:
     def _finish(self, params, memory, worker: int) -> None:
         episode = self.playing[worker]
         last = self.at[episode] - 1
-        if self.replies.policy.has_critic and self.turns["truncated"][last, episode]:
+        cut = self.turns["truncated"][last, episode]
+        if self.replies.policy.has_critic and self.seats == 1 and cut:
             value = self.replies.value(params, memory, self._asked({worker}))
             self.bootstrap[episode] = value[worker]
         del self.playing[worker]
