@@ -64,10 +64,11 @@ class Rows:
     """Sequences that go through the policy in the learner's forward pass.
 
     A language policy's row is text: what it read and what it wrote, of one turn or of many.
-    A policy over arrays is the simplest case: `tokens` are its actions, `observation` and `legal`
-    what it acted from; one row a turn if it has no memory, one row a stream if it has.
+    A policy over arrays is the simplest case: `tokens` (or `action`) are its actions, `observation`
+    and `legal` what it acted from; one row a turn if it has no memory, one row a stream if it has.
 
-    tokens: i32[R, L], tokens, or actions of an array policy.
+    tokens: i32[R, L], tokens, or actions of an array policy; zeros where these are continuous.
+    action: f32[R, L, K], continuous actions of an array policy.
     loss_mask: bool[R, L], positions that the policy itself produced and is trained on.
     stream: i32[R], the stream that the row belongs to.
     turn: i32[R, L], the turn that the position belongs to; -1 for none.
@@ -79,6 +80,7 @@ class Rows:
     start: bool[R, L], a new episode begins here: memory is cleared before this position.
     memory: [R, ...], a recurrent policy's memory before the first position.
     asked: bool[R, L], the policy is asked here what it believes; answer: i32[R, L], the truth.
+    role: i32[R], the role of the row's stream, for what a language policy has of each.
     """
 
     tokens: jax.Array
@@ -86,6 +88,7 @@ class Rows:
     stream: jax.Array
     turn: jax.Array
     behaviour_logp: jax.Array
+    action: jax.Array | None = None
     span: jax.Array | None = None
     observation: chex.ArrayTree | None = None
     legal: jax.Array | None = None
@@ -93,12 +96,13 @@ class Rows:
     memory: chex.ArrayTree | None = None
     asked: jax.Array | None = None
     answer: jax.Array | None = None
+    role: jax.Array | None = None
 
     def head(self, length: int) -> "Rows":
         """The first `length` positions of each row."""
-        whole = self.replace(stream=None, memory=None)
+        whole = self.replace(stream=None, memory=None, role=None)
         cut = jax.tree.map(lambda x: x[:, :length], whole)
-        return cut.replace(stream=self.stream, memory=self.memory)
+        return cut.replace(stream=self.stream, memory=self.memory, role=self.role)
 
 
 def trained_length(rows: Rows) -> jax.Array:

@@ -7,8 +7,10 @@ reached, and one small policy, taught by the expert's episodes, plays both.
     python -m launchers.train --config=configs/household_planned.py:hae --workdir=runs/planned_hae
 
 "sft" ends with the warm start; the others go on from it with --config.init_from of its directory
-and --config.warm_start.updates=0. A match that the limit cuts is worth 0 from there (games in words
-have no value of what follows), so a late solution counts as none.
+and --config.warm_start.updates=0; with --config.policy.lora_rank=8 --config.policy.lora_roles=2
+besides, its weights stay and planner and executor learn an adapter each. A match that the limit
+cuts is worth 0 from there (games in words have no value of what follows), so a late solution counts
+as none.
 """
 
 import ml_collections

@@ -1,7 +1,7 @@
 """Population-based training: eight seeds that copy each other and tune what they learn with.
 
-Jaderberg et al. (2017), https://arxiv.org/abs/1711.09846; selection as in Sample Factory, Petrenko et
-al. (2020), https://arxiv.org/abs/2006.11751.
+Jaderberg et al. (2017), https://arxiv.org/abs/1711.09846; selection as in Sample Factory, Petrenko
+et al. (2020), https://arxiv.org/abs/2006.11751.
 """
 
 import ml_collections

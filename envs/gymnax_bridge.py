@@ -6,16 +6,19 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envs.environment import Environment
 
 
 @dataclasses.dataclass(frozen=True)
 class GymnaxEnvironment(Environment):
-    """A gymnax environment with discrete actions, as `envs.make("CartPole-v1")` gives it.
+    """A gymnax environment, as `envs.make("CartPole-v1")` gives it.
 
     Rules, parameters and observations are gymnax's; finished episodes absorb as everywhere here.
-    Observations are cast to float32. There is no expert and no success.
+    Observations are cast to float32. Continuous actions are in [-1, 1], as everywhere here, and
+    stand for what lies between the bounds of gymnax's space (Pendulum-v1: -2 and 2). There is no
+    expert and no success.
     """
 
     identifier: str
@@ -35,9 +38,20 @@ class GymnaxEnvironment(Environment):
         return self.env.default_params
 
     @property
+    def _actions(self) -> Any:
+        """gymnax's space of actions."""
+        return self.env.action_space(self.default_params)
+
+    @property
+    def continuous(self) -> bool:
+        """By gymnax's space."""
+        return not hasattr(self._actions, "n")
+
+    @property
     def action_names(self) -> tuple[str, ...]:
         """Numbers: gymnax does not name its actions."""
-        return tuple(map(str, range(self.env.num_actions)))
+        count = int(np.prod(self._actions.shape)) if self.continuous else self._actions.n
+        return tuple(map(str, range(count)))
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
@@ -54,6 +68,10 @@ class GymnaxEnvironment(Environment):
     ) -> tuple[jax.Array, Any, jax.Array, jax.Array, dict[str, jax.Array]]:
         """gymnax's step, absorbing at the end."""
         ended = self.is_terminated(state, params) | self.is_truncated(state, params)
+        valid = jnp.ones((), bool)
+        if self.continuous:
+            valid = jnp.all(jnp.isfinite(action))
+            action = self._between(jnp.where(valid, action, 0.0))
         observation, following, reward, terminated, _ = self.env.step_env(
             key, state, action, params
         )
@@ -61,11 +79,17 @@ class GymnaxEnvironment(Environment):
         reward = jnp.where(ended, 0.0, reward).astype(jnp.float32)
         terminated = jnp.where(ended, self.is_terminated(state, params), terminated)
         info = {
-            "valid": jnp.ones((), bool),
+            "valid": valid,
             "success": jnp.zeros((), bool),
             "discount": jnp.where(terminated, 0.0, 1.0),
         }
         return observation.astype(jnp.float32), following, reward, terminated, info
+
+    def _between(self, action: jax.Array) -> jax.Array:
+        """What an action in [-1, 1] stands for in gymnax's space."""
+        space = self._actions
+        share = (jnp.clip(action, -1.0, 1.0).reshape(space.shape) + 1) / 2
+        return space.low + share * (space.high - space.low)
 
     def is_terminated(self, state: Any, params: Any) -> jax.Array:
         """gymnax's natural end."""
@@ -76,8 +100,8 @@ class GymnaxEnvironment(Environment):
         return jnp.asarray(self.env.is_truncated(state, params))
 
     def action_space(self, params: Any = None) -> Any:
-        """gymnax's."""
-        return self.env.action_space(params)
+        """gymnax's; `Box` of [-1, 1] where actions are continuous."""
+        return super().action_space(params) if self.continuous else self.env.action_space(params)
 
     def observation_space(self, params: Any = None) -> Any:
         """gymnax's."""
@@ -91,9 +115,11 @@ def load(name: str) -> GymnaxEnvironment:
     from gymnax.environments import spaces
 
     env, params = gymnax.make(name)
-    if not isinstance(env.action_space(params), spaces.Discrete):
+    space = env.action_space(params)
+    bounded = isinstance(space, spaces.Box) and np.all(np.isfinite([space.low, space.high]))
+    if not isinstance(space, spaces.Discrete) and not bounded:
         raise ValueError(
-            f"environment {name!r} has continuous actions; policies here choose among discrete "
-            f"ones: take an environment with a Discrete action space"
+            f"environment {name!r} has actions of {type(space).__name__}: taken are environments "
+            "whose actions are Discrete, or a Box with finite bounds"
         )
     return GymnaxEnvironment(name, env)

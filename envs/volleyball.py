@@ -85,6 +85,11 @@ class _Volleyball(SimultaneousGame):
         return 2 * self.players if self.continuous else 2
 
     @property
+    def sides_of_seats(self) -> tuple[int, ...]:
+        """The team of each agent."""
+        return tuple(np.repeat((0, 1), self.num_agents // 2).tolist())
+
+    @property
     def default_params(self) -> VolleyballParams:
         """64 decisions, or 750 control steps."""
         return VolleyballParams(max_steps_in_episode=750 if self.continuous else 64)

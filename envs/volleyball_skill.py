@@ -65,7 +65,8 @@ class VolleyballSkill(Environment):
     tilts and spins of a drone on its way. `handed_over` makes a start of a match.
 
     Observation: `volleyball_flight.features`, f32[37], or f32[19] in the plane. Actions: f32[4] or
-    f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each.
+    f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each. With `residual` > 0
+    they are added, times this, to the scripted controllers' command: 0 is the scripted skill.
     Reward, goto: each step -0.02 e / (1 + e) with e = (1.2 error)^2, 1 for holding, -1 for falling
     below 0.3 m or straying 4 m. hit: 0.01 / (1 + (distance of ball and drone)^2) each step; when it
     is hit, which ends the episode, 0.5 + 1 / (1 + miss^2); -1 when drone or ball come down. Limit 4
@@ -78,6 +79,7 @@ class VolleyballSkill(Environment):
     teams: str = "1v1"
     actions: str = "rates"
     only: str = ""
+    residual: float = 0.0
 
     continuous: ClassVar[bool] = True
     costly_reset: ClassVar[bool] = False
@@ -90,6 +92,11 @@ class VolleyballSkill(Environment):
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected {', '.join(known)}")
+        if self.residual < 0 or (self.residual and self.actions != "rates"):
+            raise ValueError(
+                f"residual={self.residual} with actions={self.actions!r}: expected at least 0, and "
+                "more than 0 with actions='rates' only, which the scripted controllers command"
+            )
         if not self._known:
             names = [s.name for s in dataclasses.replace(self, only="")._known]
             raise ValueError(f"only={self.only!r}: expected '' or one of {', '.join(names)}")
@@ -182,6 +189,8 @@ class VolleyballSkill(Environment):
         """One control step."""
         body, court, order = self.body, skills.GAMES[self.teams].court, state.order
         drone, ball = state.sight.drone, state.sight.ball
+        if self.residual:
+            action = self.scripted(state) + self.residual * jnp.clip(action, -1.0, 1.0)
         command = tuple(jnp.moveaxis(action, -1, 0))
         dt = rules.STEP_SECONDS / rules.SUBSTEPS
         struck = state.struck
@@ -236,12 +245,17 @@ class VolleyballSkill(Environment):
             return state.struck & (state.miss < params.within)
         return (state.held >= params.hold) & ~state.fallen
 
-    def expert(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """The scripted controllers' command."""
+    def scripted(self, state: SkillState) -> jax.Array:
+        """The scripted controllers' command, f32[commands]."""
         command = flight.scripted(self.body, state.sight, state.order)
         if self.actions == "rotors":
             command = self.body.rotors_of(state.sight.drone, command)
         return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
+
+    def expert(self, state: SkillState, params: SkillParams) -> jax.Array:
+        """The scripted controllers' command, to which a residual adds nothing."""
+        command = self.scripted(state)
+        return jnp.zeros_like(command) if self.residual else command
 
     def render(self, state: SkillState, params: SkillParams) -> str:
         """Numbers: places of drone, ball and target, m."""

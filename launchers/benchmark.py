@@ -2,7 +2,8 @@
 
 envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
 of the decoder. llm: of its reading, writing and learning at small and published sizes, beside what
-the machine can do. conversation: turns/s collected and learnt from, and where the time goes.
+the machine can do, and what the host holds while a model is loaded. conversation: turns/s collected
+and learnt from, and where the time goes.
 learning: PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the
 estimators. volleyball: control steps/s of drones by layout, and what the scripted players achieve.
 Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
@@ -84,6 +85,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         generation,
         learning,
         llm,
+        loading,
         startup,
         text,
         timing,
@@ -103,7 +105,8 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)
         return result, generation.report(result)
     if suite == "llm":
-        result = llm.run(plan, with_peers=with_peers)
+        small = {"loaded": (llm.SHAPES["tiny"], loading.CASES[:2])} if quick else {}
+        result = llm.run(plan, with_peers=with_peers, **small)
         return result, llm.report(result)
     if suite == "conversation":
         size = {"groups": 2, "members": 2, "sizes": conversation.SMALL} if quick else {}

@@ -20,11 +20,30 @@ def fail(message: object) -> NoReturn:
     sys.exit(2)
 
 
+def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
+    """What is wrong with a key: the exception has its name, and perhaps another that is near."""
+    key, _, similar = str(error.args[0] if error.args else "").partition("\n")
+    key = key.strip("'\"")
+    for argument in arguments:
+        path = argument.partition("=")[0].lstrip("-")
+        if path.startswith("config.") and key in path.split(".") and similar:
+            return f"--{path}: this config has no {key!r}. {similar}"
+        if path.startswith("config.") and key in path.split("."):
+            section = path.partition(f".{key}")[0]
+            return (
+                f"--{path}: this config has no {key!r}; a section that names another function is "
+                f"given as a whole, --{section}=\"{{'name': ..., '{key}': ...}}\""
+            )
+    return str(error)
+
+
 def _parse(arguments: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(arguments, known_only=False)
     except (AttributeError, KeyError, TypeError, ValueError, OSError, flags.Error) as error:
-        fail(error)
+        # ml_collections wraps what it raises for a key in an AttributeError.
+        inner = next((e for e in (error, *error.args) if isinstance(e, KeyError)), None)
+        fail(error if inner is None else _of_key(inner, arguments))
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:

@@ -88,7 +88,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     # Of an environment in Python nothing is known but what it says: games are against itself.
     hosted = run.experiment.rollout.on_host
     if not hosted:
-        rows.append(("random", outcomes(players.random_player())))
+        rows.append(("random", outcomes(players.random_player(env))))
     if _EXPERT.value and not hosted:
         try:
             expert = outcomes(players.expert_player(env, env_params))

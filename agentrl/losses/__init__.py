@@ -15,11 +15,15 @@ neither the loss nor the gradient.
 from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
 from agentrl.losses.aggregation import aggregate as aggregate
 from agentrl.losses.aggregation import aggregation_weights as aggregation_weights
+from agentrl.losses.categorical import categorical_kl as categorical_kl
 from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
 from agentrl.losses.categorical import entropy as entropy
 from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
 from agentrl.losses.divergence import approx_kl as approx_kl
 from agentrl.losses.divergence import kl as kl
+from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
+from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
+from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
 from agentrl.losses.importance import LEVELS as LEVELS
 from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
 from agentrl.losses.listening import listening_loss as listening_loss

@@ -39,6 +39,24 @@ def categorical_log_prob(logits: jax.Array, action: jax.Array) -> jax.Array:
     return jnp.where(possible, chosen - log_sum, -jnp.inf)
 
 
+def categorical_kl(logits: jax.Array, ref_logits: jax.Array) -> jax.Array:
+    """KL(pi || ref) of softmax(logits) from softmax(ref_logits), sum_a p_a log(p_a / q_a).
+
+    Args:
+      logits: [..., A]; -inf where an action is illegal, which leaves it out.
+      ref_logits: [..., A], with the same illegal actions; no gradient.
+
+    Returns:
+      f32[...], at least 0 but for rounding; 0 where no action is legal.
+    """
+    chex.assert_equal_shape([logits, ref_logits])
+    shifted, legal, log_sum = _normalized(logits)
+    reference, _, reference_sum = jax.lax.stop_gradient(_normalized(ref_logits))
+    log_p = shifted - log_sum[..., None]
+    log_q = reference - reference_sum[..., None]
+    return jnp.sum(jnp.where(legal, jnp.exp(log_p) * (log_p - log_q), 0.0), axis=-1)
+
+
 def _normalized(logits: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(logits less their maximum, 0 if illegal; legal; log of the sum of exponentials).
 

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.policies.scoring import Scored, score_logits
+from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, Normal
+from agentrl.policies.scoring import Scored
 from agentrl.streams import Rows
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -24,10 +25,11 @@ class Policy(NamedTuple):
 
     init: (key) -> params.
     memory: (B) -> memory before an episode's first turn, or None if the policy has none.
-    step: (params, memory, observation [B, ...]) -> (logits f32[B, A], value f32[B], memory).
+    step: (params, memory, observation [B, ...]) -> (outputs [B, ...], value f32[B], memory).
     unroll: (params, memory, observation [R, L, ...], start bool[R, L]) ->
-      (logits f32[R, L, A], value f32[R, L]); memory is cleared before each position with `start`.
+      (outputs [R, L, ...], value f32[R, L]); memory is cleared before each position with `start`.
     has_critic: whether `value` is learnt (it is 0 otherwise).
+    head: what outputs say about actions; of numbered ones they are logits f32[..., A].
     frozen: the entries of params that are not trained.
     num_answers: how many answers it chooses among when asked what it believes; 0: it cannot be
       asked. answer: as unroll, to logits f32[R, L, num_answers]; None if there are no answers.
@@ -35,17 +37,32 @@ class Policy(NamedTuple):
 
     init: Callable[[jax.Array], chex.ArrayTree]
     memory: Callable[[int], chex.ArrayTree | None]
-    step: Callable[..., tuple[jax.Array, jax.Array, chex.ArrayTree | None]]
-    unroll: Callable[..., tuple[jax.Array, jax.Array]]
+    step: Callable[..., tuple[chex.ArrayTree, jax.Array, chex.ArrayTree | None]]
+    unroll: Callable[..., tuple[chex.ArrayTree, jax.Array]]
     has_critic: bool
+    head: Head = CATEGORICAL
     frozen: tuple[str, ...] = ()
     num_answers: int = 0
     answer: Callable[..., jax.Array] | None = None
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
         """Scores of the rows' actions, among the legal ones where the rows say which these were."""
-        logits, value = self.unroll(params, rows.memory, rows.observation, _starts(rows))
-        return score_logits(mask_logits(logits, rows.legal), rows.tokens, value)
+        outputs, value = self.unroll(params, rows.memory, rows.observation, _starts(rows))
+        action = rows.tokens if self.head.numbered else rows.action
+        return Scored(
+            self.head.log_prob(outputs, rows.legal, action),
+            self.head.entropy(outputs, rows.legal),
+            value,
+        )
+
+    def divergence(
+        self, params: chex.ArrayTree, reference: chex.ArrayTree, rows: Rows
+    ) -> jax.Array:
+        """Exact KL of the policy from other parameters of it, f32[R, L], no gradient to those."""
+        start = _starts(rows)
+        own, _ = self.unroll(params, rows.memory, rows.observation, start)
+        other, _ = self.unroll(reference, rows.memory, rows.observation, start)
+        return self.head.kl(own, other, rows.legal)
 
     def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""
@@ -129,23 +146,37 @@ def _answers(number: int, actor: jax.Array) -> jax.Array | None:
     return head(actor)
 
 
+def _outputs(
+    module: nn.Module, num_actions: int, log_std: float | None, actor: jax.Array
+) -> jax.Array | Normal:
+    """The head for actions: logits, at first almost level, or with log_std a `Normal` about almost
+    0, whose deviations are parameters that no observation changes.
+    """
+    out = _dense(num_actions, 0.01)(actor)
+    if log_std is None:
+        return out
+    spread = module.param("log_std", nn.initializers.constant(log_std), (num_actions,))
+    return Normal(out, jnp.broadcast_to(spread, out.shape))
+
+
 class _Heads(nn.Module):
     """Torso(s) and heads of a memoryless actor-critic."""
 
     torso: Callable[[], nn.Module]
     num_actions: int
+    log_std: float | None
     critic: str
     answers: int
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    def __call__(self, x: jax.Array) -> tuple[chex.ArrayTree, jax.Array, jax.Array | None]:
         actor = self.torso()(x)
-        logits = _dense(self.num_actions, 0.01)(actor)
+        outputs = _outputs(self, self.num_actions, self.log_std, actor)
         believed = _answers(self.answers, actor)
         if self.critic == "none":
-            return logits, jnp.zeros(logits.shape[:-1]), believed
+            return outputs, jnp.zeros(actor.shape[:-1]), believed
         critic = actor if self.critic == "shared" else self.torso()(x)
-        return logits, _dense(1, 1.0)(critic)[..., 0], believed
+        return outputs, _dense(1, 1.0)(critic)[..., 0], believed
 
 
 class _Recurrent(nn.Module):
@@ -155,14 +186,15 @@ class _Recurrent(nn.Module):
     memory_size: int
     activation: str
     num_actions: int
+    log_std: float | None
     critic: str
     answers: int
 
     @nn.compact
     def __call__(
         self, memory: jax.Array, x: jax.Array, start: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array | None]:
-        """x f32[R, L, F], start bool[R, L] -> (memory, logits, value, logits of answers)."""
+    ) -> tuple[jax.Array, chex.ArrayTree, jax.Array, jax.Array | None]:
+        """x f32[R, L, F], start bool[R, L] -> (memory, outputs, value, logits of answers)."""
         x = _Mlp(self.hidden, self.activation)(x)
 
         def cell(gru, memory, inputs):
@@ -174,11 +206,11 @@ class _Recurrent(nn.Module):
         )
         gru = nn.GRUCell(self.memory_size, recurrent_kernel_init=orthogonal(1.0))
         memory, out = unroll(gru, memory, (x, start))
-        logits = _dense(self.num_actions, 0.01)(out)
+        outputs = _outputs(self, self.num_actions, self.log_std, out)
         believed = _answers(self.answers, out)
         if self.critic == "none":
-            return memory, logits, jnp.zeros(logits.shape[:-1]), believed
-        return memory, logits, _dense(1, 1.0)(out)[..., 0], believed
+            return memory, outputs, jnp.zeros(out.shape[:-1]), believed
+        return memory, outputs, _dense(1, 1.0)(out)[..., 0], believed
 
 
 def _memoryless(
@@ -188,8 +220,8 @@ def _memoryless(
         return network.init(key, prepare(example[None], 1))["params"]
 
     def step(params, memory, observation):
-        logits, value, _ = network.apply({"params": params}, prepare(observation, 1))
-        return logits, value, memory
+        outputs, value, _ = network.apply({"params": params}, prepare(observation, 1))
+        return outputs, value, memory
 
     def unroll(params, memory, observation, start):
         del memory, start
@@ -209,12 +241,21 @@ def _policy(network: nn.Module, init, memory, step, unroll, answer) -> Policy:
         step,
         unroll,
         network.critic != "none",
+        CATEGORICAL if network.log_std is None else GAUSSIAN,
         num_answers=network.answers,
         answer=answer if network.answers else None,
     )
 
 
-def _check(critic: str, activation: str, answers: int) -> None:
+def _check(
+    critic: str, activation: str, answers: int, continuous: bool, log_std: float
+) -> float | None:
+    """The deviations to begin with, None of numbered actions. ValueError for wrong options."""
+    if log_std and not continuous:
+        raise ValueError(
+            f"policy option log_std={log_std} is used by nothing: the environment's actions are "
+            "numbered; leave it at 0"
+        )
     if answers < 0:
         raise ValueError(f"policy option answers={answers}: expected at least 0")
     for name, value, known in (
@@ -223,33 +264,38 @@ def _check(critic: str, activation: str, answers: int) -> None:
     ):
         if value not in known:
             raise ValueError(f"policy option {name}={value!r}: expected one of {', '.join(known)}")
+    return log_std if continuous else None
 
 
 def mlp(
     observation_shape: tuple[int, ...],
     num_codes: int | None,
     num_actions: int,
+    continuous: bool = False,
     *,
     hidden: tuple[int, ...] = (64, 64),
     activation: str = "tanh",
     critic: str = "separate",
     answers: int = 0,
+    log_std: float = 0.0,
 ) -> Policy:
     """Dense layers on the flattened observation (codes one-hot).
 
     hidden: widths. critic: "separate" towers (the usual of control), "shared" torso, or "none".
     answers: of a head for beliefs on the actor's torso, as many as the environment's question has
       (`Game.num_answers`), trained by config.learner.listening_coefficient; 0: no head.
-    Initialisation is orthogonal: gain sqrt(2), 0.01 for logits, 1 for the value.
+    log_std: where actions are continuous, the logarithm of their standard deviations at first,
+      the same in all observations; they are learnt.
+    Initialisation is orthogonal: gain sqrt(2), 0.01 for logits and means, 1 for the value.
     """
-    _check(critic, activation, answers)
+    spread = _check(critic, activation, answers, continuous, log_std)
     hidden = tuple(hidden)
 
     def prepare(observation: jax.Array, batch_dims: int) -> jax.Array:
         x = _features(observation, num_codes)
         return x.reshape(*x.shape[:batch_dims], -1)
 
-    network = _Heads(lambda: _Mlp(hidden, activation), num_actions, critic, answers)
+    network = _Heads(lambda: _Mlp(hidden, activation), num_actions, spread, critic, answers)
     return _memoryless(network, prepare, _example(observation_shape, num_codes))
 
 
@@ -257,18 +303,20 @@ def cnn(
     observation_shape: tuple[int, ...],
     num_codes: int | None,
     num_actions: int,
+    continuous: bool = False,
     *,
     channels: tuple[int, ...] = (16, 32),
     hidden: tuple[int, ...] = (128,),
     activation: str = "relu",
     critic: str = "shared",
     answers: int = 0,
+    log_std: float = 0.0,
 ) -> Policy:
     """3x3 convolutions over a grid [H, W] of codes or [H, W, C] of numbers, then dense layers.
 
     Options as for `mlp`; ValueError for observations that are no grid.
     """
-    _check(critic, activation, answers)
+    spread = _check(critic, activation, answers, continuous, log_std)
     grid_rank = 3 if num_codes is None else 2
     if len(observation_shape) != grid_rank:
         raise ValueError(
@@ -276,7 +324,9 @@ def cnn(
             f"shape {observation_shape}; use policy 'mlp'"
         )
     channels, hidden = tuple(channels), tuple(hidden)
-    network = _Heads(lambda: _Cnn(channels, hidden, activation), num_actions, critic, answers)
+    network = _Heads(
+        lambda: _Cnn(channels, hidden, activation), num_actions, spread, critic, answers
+    )
     return _memoryless(
         network,
         lambda observation, batch_dims: _features(observation, num_codes),
@@ -288,22 +338,26 @@ def gru(
     observation_shape: tuple[int, ...],
     num_codes: int | None,
     num_actions: int,
+    continuous: bool = False,
     *,
     hidden: tuple[int, ...] = (64,),
     memory_size: int = 64,
     activation: str = "tanh",
     critic: str = "shared",
     answers: int = 0,
+    log_std: float = 0.0,
 ) -> Policy:
     """An MLP encoder and a gated recurrent unit: remembers within an episode.
 
     Options as for `mlp`; memory_size is the width of the unit. The critic reads the same memory,
     so "separate" is not possible.
     """
-    _check(critic, activation, answers)
+    spread = _check(critic, activation, answers, continuous, log_std)
     if critic == "separate":
         raise ValueError("policy 'gru' has one memory: use critic='shared' or critic='none'")
-    network = _Recurrent(tuple(hidden), memory_size, activation, num_actions, critic, answers)
+    network = _Recurrent(
+        tuple(hidden), memory_size, activation, num_actions, spread, critic, answers
+    )
     example = _example(observation_shape, num_codes)
 
     def prepare(observation: jax.Array) -> jax.Array:
@@ -320,13 +374,13 @@ def gru(
     def step(params, memory, observation):
         start = jnp.zeros((observation.shape[0], 1), bool)
         x = prepare(observation[:, None])
-        memory, logits, value, _ = network.apply({"params": params}, memory, x, start)
-        return logits[:, 0], value[:, 0], memory
+        memory, outputs, value, _ = network.apply({"params": params}, memory, x, start)
+        return jax.tree.map(lambda y: y[:, 0], outputs), value[:, 0], memory
 
     def unroll(params, memory, observation, start):
         x = prepare(observation)
-        _, logits, value, _ = network.apply({"params": params}, memory, x, start)
-        return logits, value
+        _, outputs, value, _ = network.apply({"params": params}, memory, x, start)
+        return outputs, value
 
     def answer(params, memory, observation, start):
         return network.apply({"params": params}, memory, prepare(observation), start)[3]
@@ -338,12 +392,7 @@ def _example(observation_shape: tuple[int, ...], num_codes: int | None) -> np.nd
     return np.zeros(observation_shape, np.float32 if num_codes is None else np.uint8)
 
 
-POLICIES: dict[str, Callable[..., Policy]] = {"mlp": mlp, "cnn": cnn, "gru": gru}
-
-
-def mask_logits(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
-    """Logits with minus infinity at illegal actions; untouched if `legal` is None."""
-    return logits if legal is None else jnp.where(legal, logits, -jnp.inf)
+ACTOR_CRITICS: dict[str, Callable[..., Policy]] = {"mlp": mlp, "cnn": cnn, "gru": gru}
 
 
 def parameter_count(params: Any) -> int:

@@ -2,6 +2,9 @@
 
 Letters: B rows, L positions of whole sequences, P positions that are appended, S slots of a cache,
 D width, H query heads, K key-value heads, hd numbers a head, V tokens.
+
+`role`, i32[B]: of each row, where adapters are of a role each (`lora_roles` above 1; ValueError if
+it is missing there); not read otherwise.
 """
 
 import functools
@@ -92,10 +95,10 @@ def init(key: jax.Array, config: DecoderConfig) -> Params:
     return params
 
 
-def _layer(params: Params, config: DecoderConfig, i: int) -> Params:
+def _layer(params: Params, config: DecoderConfig, i: int, role: jax.Array | None) -> Params:
     """A layer's parameters, its adapters beside the matrices that they belong to."""
     layer = params["layers"][str(i)]
-    return lora.attach(layer, params["lora"][str(i)], config) if config.lora_rank else layer
+    return lora.attach(layer, params["lora"][str(i)], config, role) if config.lora_rank else layer
 
 
 def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
@@ -121,7 +124,12 @@ def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
     flat = x.reshape(-1, x.shape[-1])
     out = flat @ module["kernel"].astype(x.dtype)
     if "lora_a" in module:
-        out = out + (flat @ module["lora_a"].astype(x.dtype)) @ module["lora_b"].astype(x.dtype)
+        small = flat @ module["lora_a"].astype(x.dtype)
+        if "lora_kept" in module:
+            kept = module["lora_kept"]
+            by_row = small.reshape(kept.shape[0], -1, kept.shape[1])
+            small = jnp.where(kept[:, None], by_row, 0).reshape(small.shape)
+        out = out + small @ module["lora_b"].astype(x.dtype)
     out = out.reshape(*x.shape[:-1], -1)
     return out + module["bias"].astype(x.dtype) if "bias" in module else out
 
@@ -179,7 +187,11 @@ def _rest(layer: Params, config: DecoderConfig, x: jax.Array, attended: jax.Arra
 
 
 def hidden(
-    params: Params, config: DecoderConfig, tokens: jax.Array, positions: jax.Array | None = None
+    params: Params,
+    config: DecoderConfig,
+    tokens: jax.Array,
+    positions: jax.Array | None = None,
+    role: jax.Array | None = None,
 ) -> jax.Array:
     """Hidden states of whole sequences after the last norm: i32[B, L] -> f32[B, L, D].
 
@@ -201,7 +213,7 @@ def hidden(
 
     for i in range(config.layers):
         run = functools.partial(block, i)
-        x = (jax.checkpoint(run) if config.remat else run)(_layer(params, config, i), x)
+        x = (jax.checkpoint(run) if config.remat else run)(_layer(params, config, i, role), x)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
 
@@ -229,13 +241,20 @@ def values(params: Params, config: DecoderConfig, hidden: jax.Array) -> jax.Arra
     return _dense(hidden.astype(jnp.float32), params["value_head"])
 
 
-def logits(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
+def logits(
+    params: Params, config: DecoderConfig, tokens: jax.Array, role: jax.Array | None = None
+) -> jax.Array:
     """Logits of the next token at every position of whole sequences: i32[B, L] -> f32[B, L, V]."""
-    return unembed(params, config, hidden(params, config, tokens))
+    return unembed(params, config, hidden(params, config, tokens, role=role))
 
 
 def extend(
-    params: Params, config: DecoderConfig, cache: Cache, tokens: jax.Array, count: jax.Array
+    params: Params,
+    config: DecoderConfig,
+    cache: Cache,
+    tokens: jax.Array,
+    count: jax.Array,
+    role: jax.Array | None = None,
 ) -> tuple[jax.Array, Cache]:
     """Appends tokens [B, P] to the rows: row b takes its first count[b] ones, i32[B].
 
@@ -250,7 +269,7 @@ def extend(
     x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
     keys, vals = [], []
     for i in range(config.layers):
-        layer, window = _layer(params, config, i), config.window(i)
+        layer, window = _layer(params, config, i, role), config.window(i)
         q, k, v = _qkv(layer, config, x, turns[i])
         held_k, held_v = write(cache.k[i], cache.v[i], k, v, cache.length, count)
         attended = attend(
@@ -269,8 +288,14 @@ def extend(
 
 
 def step(
-    params: Params, config: DecoderConfig, cache: Cache, token: jax.Array, active: jax.Array
+    params: Params,
+    config: DecoderConfig,
+    cache: Cache,
+    token: jax.Array,
+    active: jax.Array,
+    role: jax.Array | None = None,
 ) -> tuple[jax.Array, Cache]:
     """Appends a token i32[B] to the rows that are active, bool[B]: (hidden f32[B, D], cache)."""
-    out, cache = extend(params, config, cache, token[:, None], active.astype(jnp.int32))
+    count = active.astype(jnp.int32)
+    out, cache = extend(params, config, cache, token[:, None], count, role)
     return out[:, 0], cache

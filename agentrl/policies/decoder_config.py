@@ -33,7 +33,8 @@ class DecoderConfig:
     attention_soft_cap, logit_soft_cap: c tanh(x / c) of attention scores and of logits.
     tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
     value_heads: outputs of `values`.
-    lora_rank, lora_alpha, lora_targets: see `agentrl.policies.lora`; rank 0 for none.
+    lora_rank, lora_alpha, lora_targets, lora_roles: see `agentrl.policies.lora`; rank 0 for none,
+      lora_roles=1 for one adapter whatever the role.
     remat: `hidden` keeps only what stands between layers for the backward pass, and computes the
       rest again there: memory of one layer's activations instead of all layers', for one more
       forward pass.
@@ -69,6 +70,7 @@ class DecoderConfig:
     lora_rank: int = 0
     lora_alpha: float = 16.0
     lora_targets: tuple[str, ...] = PROJECTIONS
+    lora_roles: int = 1
     remat: bool = False
     dtype: str = "float32"
 
@@ -98,6 +100,11 @@ class DecoderConfig:
             raise ValueError(
                 f"decoder lora_rank={self.lora_rank}, lora_targets={self.lora_targets}: expected a "
                 f"rank of 0 or more, and some of {', '.join(PROJECTIONS)}"
+            )
+        if self.lora_roles < 1 or (self.lora_roles > 1 and not self.lora_rank):
+            raise ValueError(
+                f"decoder lora_roles={self.lora_roles} with lora_rank={self.lora_rank}: expected 1 "
+                "(one adapter for all), or more with a rank above 0"
             )
         positive = (
             "lora_alpha",

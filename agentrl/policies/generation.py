@@ -68,6 +68,7 @@ def generate(
     active: jax.Array,
     constraint: Constraint | tuple | None = None,
     keep: bool = False,
+    role: jax.Array | None = None,
 ) -> Generated:
     """Lets the active rows write until each has written `end_token` or `max_new_tokens` tokens.
 
@@ -78,6 +79,7 @@ def generate(
         is active.
       constraint: a `Constraint`, or its three parts.
       keep: record which tokens could be drawn.
+      role: i32[B], see `agentrl.policies.decoder`.
     """
     batch = hidden.shape[0]
     grammar = None if constraint is None else Constraint(*constraint)
@@ -119,7 +121,7 @@ def generate(
             kept = jnp.ones(scores.shape, bool) if kept is None else kept
             new["kept"] = kept | ~live[:, None]
         record = jax.tree.map(lambda r, n: r.at[t].set(n), record, new)
-        read, cache = decoder.step(params, config, cache, token, live)
+        read, cache = decoder.step(params, config, cache, token, live, role)
         hidden = _rows(live, read, hidden)
         if grammar is not None:
             state = _rows(live, grammar.advance(state, token), state)

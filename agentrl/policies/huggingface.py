@@ -5,6 +5,7 @@ safetensors of them, and nothing in them is run.
 """
 
 import fnmatch
+import math
 import os
 import pathlib
 import re
@@ -37,8 +38,8 @@ _COMPANIONS = (
 )
 # Buffers that old files hold: they follow from config.json.
 _DERIVED = re.compile(r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq")
-# Rows of a matrix that are compared at a time.
-_BLOCK = 4096
+# Bytes of a file that are read at a time, to be compared or converted.
+_BLOCK = 2**24
 
 Sharding = Callable[[str, tuple[int, ...]], jax.sharding.Sharding]
 
@@ -89,8 +90,8 @@ def load(
 ) -> tuple[DecoderConfig, Params]:
     """Reads (config, params) of a model in a directory: config.json and safetensors.
 
-    Tensors are read one at a time, each device's part by itself, so that the host holds little more
-    than one tensor beside what the devices hold.
+    Tensors are read one at a time, each device's part by itself and in blocks, so that the host
+    holds one tensor and a block beside what the devices hold.
 
     Args:
       dtype: of activations, "float32" or "bfloat16". param_dtype: of parameters, whatever the file
@@ -130,8 +131,15 @@ def _read(tensors, path, shape, dtype, where) -> jax.Array:
     name, transposed = _name(path), _is_transposed(path)
 
     def part(index: tuple[slice, ...]) -> np.ndarray:
-        value = tensors.read(name, index[::-1] if transposed else index)
-        return np.ascontiguousarray(value.T if transposed else value, dtype=dtype)
+        bounds = [range(*cut.indices(size)) for cut, size in zip(index, shape, strict=True)]
+        out = np.empty([len(bound) for bound in bounds], dtype)
+        there, bounds = (out.T, bounds[::-1]) if transposed else (out, bounds)
+        rows, *others = (slice(bound.start, bound.stop) for bound in bounds)
+        # As float32, which no file exceeds.
+        for at in _blocks(rows.stop - rows.start, 4 * math.prod(there.shape[1:])):
+            cut = slice(rows.start + at.start, rows.start + at.stop)
+            there[at] = tensors.read(name, (cut, *others))
+        return out
 
     if where is None:
         where = jax.sharding.SingleDeviceSharding(jax.devices()[0])
@@ -139,10 +147,17 @@ def _read(tensors, path, shape, dtype, where) -> jax.Array:
     return jax.block_until_ready(jax.make_array_from_callback(shape, where, part, dtype=dtype))
 
 
+def _blocks(rows: int, row_bytes: int) -> Iterator[slice]:
+    """Rows, so many at a time as have _BLOCK bytes, and at least one."""
+    size = max(1, _BLOCK // row_bytes)
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
 def _check_tied(tensors, directory, config) -> None:
     """A head beside a tied embedding must be the same matrix: which one is meant otherwise?"""
-    for start in range(0, config.vocab_size, _BLOCK):
-        rows = (slice(start, min(start + _BLOCK, config.vocab_size)), slice(0, config.width))
+    for at in _blocks(config.vocab_size, 4 * config.width):
+        rows = (at, slice(0, config.width))
         head, table = (
             tensors.read(name, rows) for name in ("lm_head.weight", "model.embed_tokens.weight")
         )
@@ -164,6 +179,7 @@ def save(
     dtype: str | None = None,
     shard_bytes: int = 5 * 10**9,
     overwrite: bool = False,
+    role: int | None = None,
 ) -> None:
     """Writes a model as transformers and what serves its models read it: the way back of `load`.
 
@@ -178,6 +194,7 @@ def save(
       shard_bytes: no file is larger, unless one tensor is. The host holds one file at a time.
       overwrite: replace a directory that holds a model. (Between two renamings there is a moment in
         which it has no name but .NAME.PID.old.)
+      role: whose adapters are merged, where each has its own.
 
     Raises:
       ValueError: parameters that are not the config's, or a config that no family has.
@@ -186,7 +203,7 @@ def save(
     directory = pathlib.Path(directory)
     if dtype is not None and dtype not in PARAM_DTYPES:
         raise ValueError(f"dtype={dtype!r}: expected one of {', '.join(PARAM_DTYPES)}")
-    config, params = lora.merge(params, config)
+    config, params = lora.merge(params, config, role)
     content = _config_fields(config, source) | dict(fields or {})
     leaves = {}
     for path, shape in _leaves(config):

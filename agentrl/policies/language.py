@@ -11,11 +11,15 @@ import jax.numpy as jnp
 from agentrl.policies import decoder
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
+from agentrl.policies.decoder_config import PROJECTIONS
 from agentrl.policies.placement import gathered
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.scoring import Scored, in_chunks, score_logits
 from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
+
+# Parameters that stay when adapters are trained.
+WEIGHTS = ("embed_tokens", "layers", "norm", "lm_head")
 
 
 class LanguagePolicy(NamedTuple):
@@ -62,7 +66,7 @@ class LanguagePolicy(NamedTuple):
         all at once, see `agentrl.policies.scoring.in_chunks`.
         """
         config = self.config
-        hidden = decoder.hidden(params, config, rows.tokens[:, :-1])
+        hidden = decoder.hidden(params, config, rows.tokens[:, :-1], role=rows.role)
         value = jnp.zeros(hidden.shape[:2])
         if self.has_critic:
             value = decoder.values(params, config, hidden)[..., 0]
@@ -110,6 +114,10 @@ def transformer(
     min_p: float = 0.0,
     constrained: bool = False,
     remat: bool = False,
+    lora_rank: int = 0,
+    lora_alpha: float = 16.0,
+    lora_targets: tuple[str, ...] = PROJECTIONS,
+    lora_roles: int = 1,
 ) -> LanguagePolicy:
     """A decoder trained from scratch on an environment's text.
 
@@ -125,6 +133,8 @@ def transformer(
       constrained: draw only tokens that continue a legal command (grammars without required
         thought).
       remat: see `agentrl.policies.decoder_config.DecoderConfig`.
+      lora_rank, lora_alpha, lora_targets, lora_roles: adapters on the parameters of another run
+        (config.init_from), which stay, as `agentrl.policies.pretrained`.
 
     Raises:
       ValueError: options that do not fit.
@@ -148,6 +158,10 @@ def transformer(
         head_dim=width // heads,
         hidden=hidden,
         value_heads=0 if critic == "none" else 1,
+        lora_rank=lora_rank,
+        lora_alpha=lora_alpha,
+        lora_targets=tuple(lora_targets),
+        lora_roles=lora_roles,
         remat=remat,
     )
     return LanguagePolicy(
@@ -159,4 +173,5 @@ def transformer(
         constrained=constrained,
         has_critic=critic != "none",
         bind=bind,
+        frozen=WEIGHTS if lora_rank else (),
     )

@@ -10,12 +10,10 @@ import jax
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.chat import instructions
 from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
-from agentrl.policies.language import LanguagePolicy, check_speech
+from agentrl.policies.language import WEIGHTS, LanguagePolicy, check_speech
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.subwords import huggingface as bind_tokenizer
 from envs.text import View, make_grammar
-
-_WEIGHTS = ("embed_tokens", "layers", "norm", "lm_head")
 
 
 def pretrained(
@@ -38,6 +36,7 @@ def pretrained(
     lora_rank: int = 0,
     lora_alpha: float = 16.0,
     lora_targets: tuple[str, ...] = PROJECTIONS,
+    lora_roles: int = 1,
     rehearsal: bool = False,
 ) -> LanguagePolicy:
     """A published model: config.json, safetensors and tokenizer.json in a directory.
@@ -58,6 +57,8 @@ def pretrained(
       remat: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets: train adapters (and a critic) and nothing else, see
         `agentrl.policies.lora`; rank 0: train everything.
+      lora_roles: an adapter for each of so many roles (seats of a game, planner and executor),
+        which share the weights; 1: one for all.
       rehearsal: a random model of the same family, with two layers of width 64 and all of the
         vocabulary, instead of the weights: to try a config on a small machine. Only config.json and
         tokenizer.json are read.
@@ -81,6 +82,7 @@ def pretrained(
         lora_rank=lora_rank,
         lora_alpha=lora_alpha,
         lora_targets=tuple(lora_targets),
+        lora_roles=lora_roles,
         remat=remat,
     )
     bind = functools.partial(
@@ -112,7 +114,7 @@ def pretrained(
         has_critic=critic != "none",
         bind=bind,
         load=None if rehearsal else load,
-        frozen=_WEIGHTS if lora_rank else (),
+        frozen=WEIGHTS if lora_rank else (),
     )
 
 

@@ -89,6 +89,9 @@ class Tensors:
     """The tensors of a directory, read by name and by part.
 
     where: file of each tensor. Files stay open (mapped, not read) until the context ends.
+
+    Parts are read through a mapping of their own, which ends with them: pages that a mapping has
+    touched belong to the process for as long as it lasts, in the end all of the file.
     """
 
     def __init__(self, directory: pathlib.Path):
@@ -165,8 +168,23 @@ class Tensors:
                 )
 
     def read(self, tensor: str, index: tuple[slice, ...]) -> np.ndarray:
-        """A part of a tensor, in the file's dtype; only that part is read."""
-        return self._slice(tensor)[index]
+        """A part of a tensor, in the file's dtype; only that part is read.
+
+        Raises:
+          WeightsError: the file is not any more what it was when it was opened.
+        """
+        path, known = self.directory / self.where[tensor], self._slice(tensor)
+        try:
+            with safe_open(path, framework="np") as file:
+                part = file.get_slice(tensor)
+                same = part.get_shape() == known.get_shape() and part.get_dtype() == (
+                    known.get_dtype()
+                )
+                if same:
+                    return part[index]
+        except (SafetensorError, OSError) as error:
+            raise WeightsError(f"{path} changed while it was read ({error})") from None
+        raise WeightsError(f"{path} changed while it was read: tensor {tensor!r} is another one")
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 import envs
-from agentrl.losses import categorical_log_prob
-from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.opponents import Slots
 from agentrl.streams import Rows, Streams
 
@@ -31,7 +31,7 @@ class Rollout(NamedTuple):
       rollout is a conversation; else None.
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where matches are played against members of a pool, which match meets which; collect then
-      takes their parameters [members, ...] as a fourth argument. Else None.
+      takes their parameters [members, ...] as a fourth argument, those that are trained. Else None.
     on_host: collect and play are Python that runs programs, not programs themselves. close: ends
       what they hold open.
 
@@ -55,12 +55,21 @@ class Rollout(NamedTuple):
     close: Callable[[], None] = lambda: None
 
 
+def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
+
+
 class Acted(NamedTuple):
     """One turn of B episodes: what was seen, done and thought of it."""
 
     observation: jax.Array  # [B, ...]
     legal: jax.Array | None  # bool[B, A]
-    action: jax.Array  # i32[B]
+    action: jax.Array  # i32[B], or f32[B, K] where continuous
     logp: jax.Array  # f32[B]
     value: jax.Array  # f32[B]
     anchor: jax.Array  # u32[B, 2]
@@ -69,7 +78,8 @@ class Acted(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Actions i32[n] drawn from a policy, with log-probability and value, f32[n]."""
+    """Actions i32[n] (continuous: f32[n, K]) drawn from a policy, with their log-probability and
+    the value, f32[n]."""
 
     action: jax.Array
     logp: jax.Array
@@ -90,11 +100,10 @@ def choose(
 
     key draws the actions (unused if greedy).
     """
-    logits, value, memory = policy.step(params, memory, observation)
-    logits = mask_logits(logits, legal)
-    drawn = jnp.argmax(logits, axis=-1) if greedy else jax.random.categorical(key, logits)
-    action = drawn.astype(jnp.int32)
-    return Choice(action, categorical_log_prob(logits, action), value), memory
+    outputs, value, memory = policy.step(params, memory, observation)
+    head = policy.head
+    action = head.best(outputs, legal) if greedy else head.draw(outputs, legal, key)
+    return Choice(action, head.log_prob(outputs, legal, action), value), memory
 
 
 def act(
@@ -109,7 +118,7 @@ def act(
 
     def turn(params, memory, observation, state, key):
         legal = None
-        if mask_illegal:
+        if mask_illegal and policy.head.numbered:
             legal = jax.vmap(env.legal_actions, in_axes=(0, None))(state, env_params)[:, 0]
         choice, memory = choose(policy, params, memory, observation, legal, key)
         if anchor == "state":
@@ -144,8 +153,10 @@ def rows_of(acted: Acted, mask: jax.Array, start: jax.Array, memory: chex.ArrayT
 
         stream = jnp.arange(streams, dtype=jnp.int32)
         turn = jnp.tile(jnp.arange(turns, dtype=jnp.int32), (streams, 1))
+    numbered = acted.action.ndim == 2
     return Rows(
-        tokens=layout(acted.action),
+        tokens=layout(acted.action if numbered else jnp.zeros(mask.shape, jnp.int32)),
+        action=None if numbered else layout(acted.action),
         loss_mask=layout(mask),
         stream=stream,
         turn=turn,

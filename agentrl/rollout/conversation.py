@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import envs.vector
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.placement import along_data
+from agentrl.policies.scoring import join, split
 from agentrl.rollout.acting import Rollout, check_anchor, check_groups
 from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.players import Player, opponent_named, random_player
@@ -121,12 +122,13 @@ def conversation(
 
         return act
 
-    def by_members(members: chex.ArrayTree) -> Act:
-        """The moves of a pool's members, whose parameters are [members, ...]."""
+    def by_members(members: chex.ArrayTree, params: chex.ArrayTree) -> Act:
+        """The moves of a pool's members, [members, ...] what is trained of their parameters."""
+        _, frozen = split(params, policy.frozen)
 
         def one(slot):
-            params, state, moving, key = slot
-            return talk.reply(params, state, key, moving, greedy=False)
+            own, state, moving, key = slot
+            return talk.reply(join(own, frozen), state, key, moving, greedy=False)
 
         def act(state, moving, key):
             # One slot after the other: each stops writing when its own replies have ended.
@@ -158,7 +160,7 @@ def conversation(
             matches,
             act_key,
             horizon=horizon_of(state[0]),
-            others=by_player(player) if slots is None else by_members(opponents),
+            others=by_player(player) if slots is None else by_members(opponents, params),
         )
         group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
         collected = streams_of(turns, group, bootstrap)

@@ -12,7 +12,7 @@ import numpy as np
 
 from agentrl.policies import codec as codecs
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.acting import Rollout, check_groups
+from agentrl.rollout.acting import Rollout, check_groups, check_roles
 from agentrl.rollout.contexts import OBSERVED, REPLIED, Layout, Transcript
 from agentrl.rollout.replies import Asked, Replies, Reply
 from agentrl.rollout.turns import Turns, metrics_of, rows_of, streams_of
@@ -88,6 +88,7 @@ def host(
     if timeout_s <= 0:
         raise ValueError(f"rollout timeout_s={timeout_s}: expected more than 0 seconds")
     codec, seats = policy.codec, env.num_agents
+    check_roles(policy, env, seats)
     if codec.encode is None:
         raise ValueError(
             f"policy codec={codec.name!r} with {env.name}, whose text may be anything: use 'byte'"
@@ -381,4 +382,5 @@ class _Show:
         waits = np.array([row in workers for row in rows])
         turn = self.at[episodes]
         transcript = Transcript(self.tokens[episodes], self.lengths[episodes])
-        return Asked(transcript, turn, waits & (turn == 0), waits, episodes)
+        seat = self.turns["seat"][np.minimum(turn, len(self.turns["seat"]) - 1), episodes]
+        return Asked(transcript, turn, waits & (turn == 0), waits, episodes, seat)

@@ -23,6 +23,8 @@ from agentrl.rollout.seats import (
     looked_at,
     parents,
     sides,
+    teams,
+    where,
 )
 from agentrl.streams import Streams, to_last_turn
 from envs.game import Game
@@ -52,8 +54,8 @@ def matches(
       opponent: "self": the policy plays all seats and learns from all. "random" (legal play),
         "expert" (the environment's) or another of `agentrl.rollout.players.scripted`, for example
         "mcts:100", or "pool" (frozen parameters of this policy, which `collect` is given): the
-        policy has seat i % A of match i, and learns from that. Acting against a pool costs twice as
-        much: policy and members are both asked at each step.
+        policy has seat i % A of match i (of teams: all seats of team i % 2), and learns from that.
+        Acting against a pool costs twice as much: policy and members are both asked at each step.
       members: how many of the pool are met in a collection, see `agentrl.rollout.opponents`.
       side: the policy has all seats of this one of the environment's `sides` instead, or "none".
       listeners: whose beliefs count in `Streams.persuasion`, "all" of the policy's that are asked
@@ -73,7 +75,8 @@ def matches(
     remembers = policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
     count = num_groups * group_size
-    slots = make_slots(opponent, members, num_groups, group_size, seats)
+    team = teams(env)
+    slots = make_slots(opponent, members, num_groups, group_size, int(team.max()) + 1)
     check_side(env, side, opponent)
     check_beliefs(policy, env, listeners)
     other = None
@@ -104,8 +107,7 @@ def matches(
             each = policy.memory(count * looked // slots.members)
             other_memory = jax.tree.map(lambda x: jnp.stack([x] * slots.members), each)
         side_of = sides(env, env_params, first.state)
-        own = jnp.arange(count, dtype=jnp.int32)[:, None] % seats
-        own = own == jnp.arange(seats)
+        own = jnp.arange(count, dtype=jnp.int32)[:, None] % (team.max() + 1) == team
         if side != "none":
             own = side_of == env.sides.index(side)
 
@@ -114,16 +116,16 @@ def matches(
             sample_key, other_key, step_key = jax.random.split(key, 3)
             seen = look(env, env_params, state, observation, all_look=remembers)
             watched, legal = flat((seen.observation, seen.legal))
-            legal = legal if mask_illegal else None
+            legal = legal if mask_illegal and policy.head.numbered else None
             before = memory
             choice, memory = choose(policy, params, memory, watched, legal, sample_key)
-            action = choice.action.reshape(count, looked)
+            action = choice.action.reshape(count, looked, *choice.action.shape[1:])
             mine = jnp.ones(seen.seat.shape, bool)
             if other is not None:
                 mine = jnp.take_along_axis(own, seen.seat, axis=1)
                 asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
                 others, other_memory = theirs(opponents, other_memory, state, asked, other_key)
-                action = jnp.where(mine, action, others)
+                action = where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
             survey = None
             if policy.num_answers:
@@ -226,7 +228,7 @@ def matches(
     provides |= {"terminated", "truncated", "valid", "success"}
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
-    if env.planner is not None:
+    if env.callers is not None:
         provides |= {"parent"}
     if listeners != "none":
         provides |= {"persuasion"}

@@ -9,7 +9,15 @@ import jax.numpy as jnp
 import envs
 import envs.vector
 from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, by_agent, joint, look, looked_at
+from agentrl.rollout.seats import (
+    by_agent,
+    joint,
+    look,
+    looked_at,
+    takes_vectors,
+    teams,
+    where,
+)
 
 
 class Met(NamedTuple):
@@ -61,7 +69,11 @@ def meet(
         key, act_key, step_key = jax.random.split(key, 3)
         seen = look(env, env_params, state, observation, all_look=remembers)
         owner = jnp.take_along_axis(seating, seen.seat, axis=1)
-        action, following = jnp.zeros(seen.seat.shape, jnp.int32), []
+        nobody = jnp.zeros(
+            (*seen.seat.shape, *(env.action_shape if takes_vectors(env) else ())),
+            jnp.float32 if takes_vectors(env) else jnp.int32,
+        )
+        action, following = nobody, []
         for k, (player, memory) in enumerate(zip(players, memories, strict=True)):
             mine = owner == k
             asked = seen._replace(acting=seen.acting & mine & running[:, None])
@@ -71,11 +83,11 @@ def meet(
                 return player.act(player.params, memory, asked, state, chance)
 
             def rest(memory):
-                return jnp.zeros(seen.seat.shape, jnp.int32), memory
+                return nobody, memory
 
             needed = jnp.any(seating == k) if player.remembers else jnp.any(asked.acting)
             chosen, memory = jax.lax.cond(needed, act, rest, memory)
-            action = jnp.where(mine, chosen, action)
+            action = where(mine, chosen, action)
             following.append(memory)
         moved = by_agent(env, seen.seat, seen.acting) & running[:, None]
         observation, state, reward, terminated, truncated, info = envs.vector.step(
@@ -110,5 +122,5 @@ def meet(
 
 
 def seated(env: Any, own: jax.Array, player: int, others: int) -> jax.Array:
-    """Seating i32[B, A] with a player in seat own i32[B] of each match, `others` in the rest."""
-    return jnp.where(jnp.arange(agents(env)) == own[:, None], player, others).astype(jnp.int32)
+    """Seating i32[B, A] with a player as team own i32[B] of each match, `others` as the rest."""
+    return jnp.where(teams(env) == own[:, None], player, others).astype(jnp.int32)

@@ -16,16 +16,17 @@ from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout import minimax, search
 from agentrl.rollout.acting import choose
-from agentrl.rollout.seats import expert_play, random_play
+from agentrl.rollout.seats import expert_play, random_play, takes_vectors
 from agentrl.rollout.talk import Talk
 
 
 class Player(NamedTuple):
     """A way of acting, as pure functions.
 
-    act: (params, memory, seen, state, key) -> (action i32[B, S], memory), for what
-      `rollout.seats.look` shows of states [B, ...]. Where `seen.acting` is False the action is not
-      read, and need not be thought about. An action that is no legal one is played as such.
+    act: (params, memory, seen, state, key) -> (action i32[B, S], or f32[B, S, K] of continuous
+      ones, memory), for what `rollout.seats.look` shows of states [B, ...]. Where `seen.acting` is
+      False the action is not read, and need not be thought about. An action that is no legal one is
+      played as such.
     memory: (n) -> memory of n agents before an episode's first turn, or None.
     params: what `act` is called with. Programs are compiled for `act`, whatever the params.
     remembers: it has to see the turns of others too (S = A). draws: the same state may bring
@@ -43,9 +44,16 @@ def _random(params, memory, seen, state, key):
     return random_play(seen, key), memory
 
 
-def random_player() -> Player:
-    """Any legal action, all alike."""
-    return Player(_random)
+def random_player(env: Any) -> Player:
+    """Any legal action, all alike; of continuous ones uniform in [-1, 1]."""
+    if not takes_vectors(env):
+        return Player(_random)
+
+    def act(params, memory, seen, state, key):
+        shape = (*seen.seat.shape, *env.action_shape)
+        return jax.random.uniform(key, shape, minval=-1.0), memory
+
+    return Player(act)
 
 
 def expert_player(env: Any, env_params: Any) -> Player:
@@ -70,9 +78,9 @@ def policy_player(
         observation, legal = jax.tree.map(
             lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), (seen.observation, seen.legal)
         )
-        legal = legal if mask_illegal else None
+        legal = legal if mask_illegal and policy.head.numbered else None
         choice, memory = choose(policy, params, memory, observation, legal, key, greedy=greedy)
-        return choice.action.reshape(shape), memory
+        return choice.action.reshape(*shape, *choice.action.shape[1:]), memory
 
     remembers = policy.memory(1) is not None
     return Player(act, policy.memory, params, remembers, draws=not greedy)
@@ -96,11 +104,6 @@ def language_player(
     Raises:
       ValueError: no game in turns, or a grammar with several commands a reply, which are no move.
     """
-    if policy.grammar.max_actions > 1:
-        raise ValueError(
-            f"grammar with max_actions={policy.grammar.max_actions} in {env.name}: a move is one "
-            "command; use max_actions=1"
-        )
     talk = Talk(
         policy,
         env,
@@ -150,7 +153,7 @@ def scripted(name: str, env: Any, env_params: Any) -> Player:
     kind, colon, text = name.partition(":")
     number = int(text) if text.isdecimal() and int(text) > 0 else None
     if kind == "random" and not colon:
-        return random_player()
+        return random_player(env)
     if kind == "expert" and not colon:
         _check_expert(env, env_params)
         return expert_player(env, env_params)

@@ -20,11 +20,13 @@ def read(
     length: jax.Array,
     reading: jax.Array,
     size: int,
+    role: jax.Array,
 ) -> tuple[jax.Array, decoder.Cache, jax.Array]:
     """Reads what stands before the replies of a turn, i32[] or i32[B], in at most `size` tokens.
 
     tokens, length: the turn's observations [B, O], i32[B], which the transcript holds too. cache:
-    with what was read before, where the layout's context is "whole"; else it is not used.
+    with what was read before, where the layout's context is "whole"; else it is not used. role:
+    i32[B], whose turn it is.
 
     Returns (hidden state at the last token [B, D], cache, whether it was read: rows that are
     `reading` and have room).
@@ -46,6 +48,6 @@ def read(
         fits = reading & ~prompt.cut
         cache = decoder.empty_cache(config, batch, size + layout.reply_tokens)
     count = jnp.where(fits, length, 0)
-    hidden, cache = decoder.extend(params, config, cache, tokens, count)
+    hidden, cache = decoder.extend(params, config, cache, tokens, count, role)
     last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
     return last[:, 0], cache, fits

@@ -21,7 +21,7 @@ class Asked(NamedTuple):
     """What stands in the rows, [W] each: their transcripts, and who waits for a reply.
 
     turn: i32, the turn to reply in. begins: bool, it is the row's first. waits: bool; of other rows
-    nothing is read. episode: i32, whose key to draw by.
+    nothing is read. episode: i32, whose key to draw by. seat: i32, whose turn it is.
     """
 
     transcript: Transcript
@@ -29,6 +29,7 @@ class Asked(NamedTuple):
     begins: Any
     waits: Any
     episode: Any
+    seat: Any
 
 
 class Reply(NamedTuple):
@@ -116,6 +117,7 @@ class Replies:
             transcript.lengths[here, turn, OBSERVED],
             asked.waits,
             size,
+            asked.seat,
         )
 
     def _value_of(self, params, cache, asked):
@@ -147,6 +149,7 @@ class Replies:
             end_token=codec.end,
             active=fits,
             keep=policy.cuts,
+            role=asked.seat,
         )
         text, length = jax.vmap(functools.partial(codecs.to_bytes, codec))(said.tokens, said.length)
         start, end, well_formed = jax.vmap(functools.partial(span, policy.grammar))(

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from envs.environment import Environment
 from envs.game import Game, TurnGame
 
 
@@ -32,16 +34,33 @@ def agents(env: Any) -> int:
     return env.num_agents if isinstance(env, Game) else 1
 
 
-def parents(env: Any, matches: int) -> jax.Array | None:
-    """Of stream b * A + seat, the stream of the match's planner, i32[matches * A].
+def takes_vectors(env: Any) -> bool:
+    """Whether actions are continuous, f32[*env.action_shape] each."""
+    return isinstance(env, Environment) and env.continuous
 
-    -1 for planners themselves; None in a game without one.
+
+def parents(env: Any, matches: int) -> jax.Array | None:
+    """Of stream b * A + seat, the stream of the agent that it acts for, i32[matches * A].
+
+    -1 for who acts for itself; None in a game where all do.
     """
-    if not isinstance(env, Game) or env.planner is None:
+    if not isinstance(env, Game) or env.callers is None:
         return None
-    seat = jnp.arange(env.num_agents, dtype=jnp.int32)
-    first = env.num_agents * jnp.arange(matches, dtype=jnp.int32)[:, None]
-    return jnp.where(seat == env.planner, -1, first + env.planner).reshape(-1)
+    caller = np.array(env.callers, np.int32)
+    first = env.num_agents * np.arange(matches, dtype=np.int32)[:, None]
+    return jnp.asarray(np.where(caller < 0, -1, first + caller).reshape(-1))
+
+
+def teams(env: Any) -> np.ndarray:
+    """The team of each agent, i32[A], numbered from 0: who plays together (`sides_of_seats`)."""
+    if not isinstance(env, Game):
+        return np.zeros(1, np.int32)
+    return np.array(env.sides_of_seats, np.int32)
+
+
+def first_of_teams(env: Any) -> np.ndarray:
+    """The first agent of each team, i32[teams]: what its results are read off."""
+    return np.unique(teams(env), return_index=True)[1].astype(np.int32)
 
 
 def sides(env: Any, env_params: Any, state: Any) -> jax.Array | None:
@@ -102,8 +121,13 @@ def by_agent(env: Any, seat: jax.Array, values: jax.Array) -> jax.Array:
     return jnp.any(chosen, axis=1) if values.dtype == bool else jnp.sum(chosen, axis=1)
 
 
+def where(flags: jax.Array, values: jax.Array, others: jax.Array) -> jax.Array:
+    """`jnp.where` of flags [B, S] beside values [B, S, ...]."""
+    return jnp.where(flags.reshape(*flags.shape, *[1] * (values.ndim - 2)), values, others)
+
+
 def joint(env: Any, seat: jax.Array, action: jax.Array) -> jax.Array:
-    """Actions i32[B, S] as the environment takes them: i32[B], or i32[B, A] of games."""
+    """Actions [B, S, ...] as the environment takes them: [B, ...], or [B, A, ...] of games."""
     return by_agent(env, seat, action) if isinstance(env, Game) else action[:, 0]
 
 
@@ -113,8 +137,9 @@ def random_play(seen: Seen, key: jax.Array) -> jax.Array:
 
 
 def expert_play(env: Any, env_params: Any, state: Any, seen: Seen) -> jax.Array:
-    """What the environment's expert does for everyone looked at, i32[B, S]."""
+    """What the environment's expert does for everyone looked at, [B, S, ...]."""
     best = jax.vmap(env.expert, in_axes=(0, None))(state, env_params)
-    if best.ndim == 1:
-        return jnp.broadcast_to(best[:, None], seen.seat.shape)
-    return jnp.take_along_axis(best, seen.seat, axis=1)
+    if not isinstance(env, Game) or best.ndim == 1:  # of one agent, or of whose turn it is
+        return jnp.broadcast_to(best[:, None], (*seen.seat.shape, *best.shape[1:]))
+    seat = seen.seat.reshape(*seen.seat.shape, *[1] * (best.ndim - 2))
+    return jnp.take_along_axis(best, seat, axis=1)

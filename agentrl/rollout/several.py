@@ -137,12 +137,14 @@ def rows_together(parts: Sequence[Rows], streams: Sequence[Streams] | None = Non
     length = max(part.tokens.shape[1] for part in parts)
     first, numbered = 0, []
     for i, part in enumerate(parts):
-        longer = jax.tree.map(lambda x: _longer(x, length), part.replace(stream=None))
+        by_position = part.replace(stream=None, role=None)
+        longer = jax.tree.map(lambda x: _longer(x, length), by_position)
         fill = {"turn": -1, "span": -1}
         # Nothing is cut where nothing was drawn, so that logits stay finite.
         fill |= {} if part.legal is None else {"legal": True}
         longer = longer.replace(
             stream=part.stream + first,
+            role=part.role,
             **{name: _longer(getattr(part, name), length, value) for name, value in fill.items()},
         )
         numbered.append(longer)

@@ -14,6 +14,7 @@ from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.placement import along_data
 from agentrl.rollout import stepping
+from agentrl.rollout.acting import check_roles
 from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
 from agentrl.rollout.reading import read
@@ -50,6 +51,7 @@ class Talk:
         env = of_one_agent(env)
         self.policy, self.env, self.env_params = policy, env, env_params
         self.seats = seats(env)
+        check_roles(policy, env, self.seats)
         if self.seats > 1 and (context != "window" or history != 0):
             raise ValueError(
                 f"rollout context={context!r}, history={history} with {env.name}: of games each "
@@ -143,23 +145,22 @@ class Talk:
             reply_key, step_key = jax.random.split(jax.random.fold_in(key, t))
             text, observation = self._observe(state)
             transcript = self.layout.observed(transcript, t, observation.tokens, observation.length)
-            value = jnp.zeros(batch)
+            value, seat = jnp.zeros(batch), self._seat(state)
             if expert:
                 said = self._say_expert(state)
             else:
                 size = self.context_tokens - self.reply_tokens
                 last, cache, fits = self._read(
-                    params, cache, transcript, t, observation, running, size
+                    params, cache, transcript, t, observation, running, size, seat
                 )
                 running = running & fits
                 if criticised:
                     value = decoder.values(params, self.policy.config, last)[..., 0]
-                said = self._say(params, state, last, cache, reply_key, running, greedy)
+                said = self._say(params, state, last, cache, reply_key, running, greedy, seat)
             transcript = self.layout.replied(
                 transcript, t, said.tokens, jnp.where(running, said.length, 0)
             )
             anchor = self._anchor(state, text)
-            seat = jax.vmap(seat_of, in_axes=(None, 0, None))(self.env, state, self.env_params)
             parsed = self._parse(state, said)
             well_formed = running & parsed.valid_format & said.ended
             state, outcome = stepping.take(
@@ -230,7 +231,9 @@ class Talk:
             # It may be longer than what any turn is read from.
             size = self.context_tokens + self.observation_tokens
             everyone = jnp.ones(batch, bool)
-            last, _, _ = self._read(params, cache, transcript_after, acted, after, everyone, size)
+            last, _, _ = self._read(
+                params, cache, transcript_after, acted, after, everyone, size, self._seat(state)
+            )
             bootstrap = decoder.values(params, self.policy.config, last)[..., 0]
         return transcript, turns, bootstrap
 
@@ -246,8 +249,14 @@ class Talk:
             return cache
         one = jax.tree.map(lambda x: x[:1], cache)
         tokens, count = jnp.asarray(opening, jnp.int32)[None], jnp.full(1, len(opening), jnp.int32)
-        _, one = decoder.extend(params, self.policy.config, one, tokens, count)
+        # Where a cache lives, there is one agent, and so one role.
+        role = jnp.zeros(1, jnp.int32)
+        _, one = decoder.extend(params, self.policy.config, one, tokens, count, role)
         return along_data(jax.tree.map(lambda x: jnp.repeat(x, batch, axis=0), one))
+
+    def _seat(self, state):
+        """Whose turn it is, i32[B]."""
+        return jax.vmap(seat_of, in_axes=(None, 0, None))(self.env, state, self.env_params)
 
     def _observe(self, state):
         def one(state):
@@ -287,7 +296,7 @@ class Talk:
             )
         return jax.vmap(envs.fingerprint)(text.fragments)
 
-    def _read(self, params, cache, transcript, turn, observation, reading, size):
+    def _read(self, params, cache, transcript, turn, observation, reading, size, role):
         """As `reading.read`."""
         tokens, length = observation.tokens, observation.length
         return read(
@@ -301,9 +310,10 @@ class Talk:
             length,
             reading,
             size,
+            role,
         )
 
-    def _say(self, params, state, last, cache, key, running, greedy) -> Generated:
+    def _say(self, params, state, last, cache, key, running, greedy, role) -> Generated:
         policy = self.policy
         sampling = dataclasses.replace(policy.sampling, greedy=True) if greedy else policy.sampling
         constraint = None
@@ -323,6 +333,7 @@ class Talk:
             active=running,
             constraint=constraint,
             keep=policy.cuts,
+            role=role,
         )
 
     def _say_expert(self, state) -> Generated:
@@ -364,11 +375,11 @@ class Talk:
         _, observation = self._observe(state)
         transcript = self.layout.empty(asked.shape[0])
         transcript = self.layout.observed(transcript, 0, observation.tokens, observation.length)
-        size = self.context_tokens - self.reply_tokens
+        size, role = self.context_tokens - self.reply_tokens, self._seat(state)
         last, cache, fits = self._read(
-            params, None, transcript, jnp.int32(0), observation, asked, size
+            params, None, transcript, jnp.int32(0), observation, asked, size, role
         )
-        said = self._say(params, state, last, cache, key, fits, greedy)
+        said = self._say(params, state, last, cache, key, fits, greedy, role)
         return self._parse(state, said).actions
 
     def _parse(self, state, said: Generated) -> Parsed:

@@ -155,9 +155,10 @@ def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> 
     if turns.kept is not None:
         # Positions that were not drawn have nothing cut: their logits stay finite.
         kept = at_replies(turns.kept) | ~written[..., None]
-    owner = stream
+    owner, role = stream, jnp.zeros_like(stream)
     if turns.reward.ndim == 3:
-        owner = stream * turns.reward.shape[2] + turns.seat[own, stream]
+        role = turns.seat[own, stream]
+        owner = stream * turns.reward.shape[2] + role
     return Rows(
         tokens=composed.tokens,
         loss_mask=written,
@@ -166,6 +167,7 @@ def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> 
         behaviour_logp=jnp.where(written, at_replies(turns.logp), 0.0),
         span=composed.kind,
         legal=kept,
+        role=role,
     )
 
 

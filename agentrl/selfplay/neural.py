@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.policies.actor_critic import Policy, mask_logits
+from agentrl.policies.actor_critic import Policy
+from agentrl.policies.heads import mask_logits
 from agentrl.selfplay import sequence_form as sf
 from agentrl.selfplay.games import sequence_form
 from agentrl.selfplay.sequence_form import SequenceForm

@@ -127,6 +127,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     rollout = next(iter(tasks.values())).rollout
     if not isinstance(config.env.name, str):
         rollout = several({name: task.rollout for name, task in tasks.items()})
+    if speaks:
+        _check_adapters(config, policy, rollout)
     update_options = configs.bind("learner", make_update, config.learner)
     if rollout.num_rows % update_options["minibatches"]:
         raise ValueError(
@@ -184,6 +186,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     train = make_train(
         rollout,
         learner,
+        frozen=policy.frozen,
         rules=rules,
         log_every=config.log_every,
         between=(warm_options["updates"], config.updates),
@@ -224,6 +227,22 @@ def _check_answers(config: ml_collections.ConfigDict, policy: Policy) -> None:
         raise ValueError(
             f"config.policy.answers={policy.num_answers} is trained by nothing: set "
             "config.learner.listening_coefficient above 0, or answers=0"
+        )
+
+
+def _check_adapters(
+    config: ml_collections.ConfigDict, policy: LanguagePolicy, rollout: Rollout
+) -> None:
+    roles = policy.config.lora_roles
+    if roles > 1 and roles != rollout.roles:
+        raise ValueError(
+            f"config.policy.lora_roles={roles}, and this rollout has {rollout.roles} role(s): set "
+            f"it to {rollout.roles}, or to 1 for one adapter whatever the role"
+        )
+    if policy.frozen and config.policy.name == "transformer" and not config.init_from:
+        raise ValueError(
+            f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
+            "on random weights that stay; name the run whose parameters they are for, or set 0"
         )
 
 
@@ -268,10 +287,10 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
             f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
             f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
         )
-    if isinstance(env, Environment) and env.continuous:
+    if speaks and isinstance(env, Environment) and env.continuous:
         raise ValueError(
-            f"{name} with these options has continuous actions, and policies choose among numbered "
-            "ones: for (Planar)Volleyball use config.env.actions='skills'"
+            f"{name} with these options has continuous actions, which have no words: use one of "
+            f"{', '.join(POLICIES)}"
         )
     if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
         raise ValueError(
@@ -308,7 +327,9 @@ def _make_policy(
         )
     # Before it is asked for what environments of another kind do not have.
     _check_fit(config, *made, env)
-    return make_policy(env.observation_shape, env.num_codes, env.num_actions, **options)
+    return make_policy(
+        env.observation_shape, env.num_codes, env.num_actions, env.continuous, **options
+    )
 
 
 def evaluation_of(

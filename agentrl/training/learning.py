@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.policies.scoring import join, split
 from agentrl.rollout import Rollout
 from agentrl.training.credit import Credit, group_metrics
 from agentrl.training.pool import Rules
@@ -50,6 +52,7 @@ def make_train(
     rollout: Rollout,
     learner: Callable[[dict[str, jax.Array]], tuple[Callable[..., Credit], Callable]],
     *,
+    frozen: tuple[str, ...],
     rules: Rules | None,
     log_every: int,
     between: tuple[int, int],
@@ -60,11 +63,19 @@ def make_train(
     """(state) -> (state, metrics): `log_every` updates.
 
     learner: (options by path, in the place of the config's) -> (credit, update).
+    frozen: entries of the parameters that are not trained.
     between: the first update and the one after the last, for what changes on the way. For a rollout
     on the host it is a function in Python that runs programs, else one to be compiled as a whole.
     """
     collect = _make_collect(rollout, rules)
     first, end = between
+
+    def learnt(params: chex.ArrayTree) -> chex.ArrayTree:
+        return split(params, frozen)[0]
+
+    def whole(part: chex.ArrayTree | None, params: chex.ArrayTree) -> chex.ArrayTree | None:
+        """Earlier parameters, of which the state keeps what is trained."""
+        return None if part is None else join(part, split(params, frozen)[1])
 
     def learn(state: TrainState, collected):
         """One update from what was collected with the state's second key."""
@@ -79,7 +90,7 @@ def make_train(
             rows,
             given,
             update_key,
-            state.reference,
+            whole(state.reference, state.params),
             (state.update - first) / max(end - first, 1),
         )
         metrics = metrics | learning
@@ -95,7 +106,7 @@ def make_train(
                 )
         pool = state.pool
         if pool is not None:
-            pool, of_pool = rules.after(pool, params, drawn, streams, state.update, finite)
+            pool, of_pool = rules.after(pool, learnt(params), drawn, streams, state.update, finite)
             metrics |= of_pool
         metrics["rejected_updates"] = jnp.stack([rejected * 1.0, jnp.ones(())])
         guard = Guard(
@@ -112,7 +123,9 @@ def make_train(
         reference = state.reference
         if reference_every:
             moves = (state.update + 1) % reference_every == 0
-            reference = jax.tree.map(lambda new, old: jnp.where(moves, new, old), params, reference)
+            reference = jax.tree.map(
+                lambda new, old: jnp.where(moves, new, old), learnt(params), reference
+            )
         state = state.replace(
             params=params,
             opt_state=opt_state,
@@ -124,17 +137,17 @@ def make_train(
             guard=guard,
             baseline=baseline,
             pool=pool,
-            sampler=(*state.sampler[1:], state.params) if staleness else None,
+            sampler=(*state.sampler[1:], learnt(state.params)) if staleness else None,
         )
         return state, metrics
 
     def one_update(state: TrainState, _):
         collect_key = jax.random.split(state.key, 3)[1]
-        sampler = state.sampler[0] if staleness else state.params
+        sampler = whole(state.sampler[0], state.params) if staleness else state.params
         return learn(state, collect(sampler, state.rollout, collect_key, state.pool))
 
     if rollout.on_host:
-        return _train_on_host(collect, learn, log_every, staleness)
+        return _train_on_host(collect, learn, learnt, whole, log_every, staleness)
 
     def train(state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         state, metrics = jax.lax.scan(one_update, state, length=log_every)
@@ -146,7 +159,14 @@ def make_train(
     return train
 
 
-def _train_on_host(collect: Callable, learn: Callable, log_every: int, staleness: int) -> Callable:
+def _train_on_host(
+    collect: Callable,
+    learn: Callable,
+    learnt: Callable,
+    whole: Callable,
+    log_every: int,
+    staleness: int,
+) -> Callable:
     """`log_every` updates, collecting in Python and learning in a program.
 
     A program is started and not waited for; where the sampler lags behind, its parameters are known
@@ -160,10 +180,10 @@ def _train_on_host(collect: Callable, learn: Callable, log_every: int, staleness
         sampler, key, totals = state.sampler, jnp.copy(state.key), None
         for _ in range(log_every):
             key, collect_key = split(key)
-            params = sampler[0] if staleness else state.params
+            params = whole(sampler[0], state.params) if staleness else state.params
             collected = collect(params, state.rollout, collect_key, None)
             if staleness:
-                sampler = (*sampler[1:], state.params)
+                sampler = (*sampler[1:], learnt(state.params))
             state, metrics = program(state, collected)
             totals = metrics if totals is None else jax.tree.map(jnp.add, totals, metrics)
         return state, totals

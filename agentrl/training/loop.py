@@ -1,16 +1,12 @@
 """The training loop: runs a config in a directory, resumes there, and stops cleanly."""
 
-import contextlib
 import dataclasses
-import fcntl
 import functools
-import json
-import os
 import pathlib
 import signal
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import ml_collections
@@ -20,10 +16,11 @@ from agentrl.evaluation import play
 from agentrl.policies import parameter_count
 from agentrl.training import checkpoint, mesh, metrics, processes, restored
 from agentrl.training.experiment import Experiment, TrainState, build
-from agentrl.training.programs import compile_programs
+from agentrl.training.programs import Programs, compile_programs
 from agentrl.training.progress import Progress
 from agentrl.training.provenance import provenance
 from agentrl.training.restored import RunError
+from agentrl.training.workdir import claimed, write_json
 
 
 class NonFiniteError(RunError):
@@ -48,88 +45,6 @@ class Stop:
 
     def _set(self, number: int, frame: Any) -> None:
         self.requested = True
-
-
-def _write_json(path: pathlib.Path, content: Any) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-    os.replace(temporary, path)
-
-
-@contextlib.contextmanager
-def _alone(workdir: pathlib.Path) -> Iterator[None]:
-    """Makes the directory, and holds it while no other process does. RunError if one does.
-
-    The kernel lets go when the process ends, however it ends.
-    """
-    workdir.mkdir(parents=True, exist_ok=True)
-    directory = os.open(workdir, os.O_RDONLY)
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(directory)
-        raise RunError(
-            f"another process is training in {workdir}; wait for it, or use another --workdir"
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(directory)
-
-
-def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
-    """Checks that the directory is empty or holds a run of this config.
-
-    `updates` may grow, and a run may go on upon another mesh.
-    """
-    path = workdir / "config.json"
-    content = json.loads(json.dumps(config.to_dict()))
-    if path.exists():
-        try:
-            before = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
-            raise RunError(
-                f"{path} is not readable JSON ({error}); use another --workdir"
-            ) from None
-        ours, theirs = dict(_flat(content)), dict(_flat(before))
-        changed = [
-            f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
-            for key in sorted(ours.keys() | theirs.keys())
-            if ours.get(key) != theirs.get(key)
-            and not (key == "updates" or key.startswith("mesh."))
-        ]
-        if changed:
-            raise RunError(
-                f"{workdir} holds a run of another config ({'; '.join(changed[:3])}); use another "
-                f"--workdir, or the same config to resume"
-            )
-    elif any(workdir.iterdir()):
-        raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
-    _write_json(path, content)
-
-
-@contextlib.contextmanager
-def _claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterator[None]:
-    """`_alone` and `_claim` by the first process, for all of them."""
-    with contextlib.ExitStack() as held:
-        refusal = None
-        if processes.is_first():
-            try:
-                held.enter_context(_alone(workdir))
-                _claim(workdir, config)
-            except RunError as error:
-                refusal = error
-        if processes.any_of(refusal is not None):
-            raise refusal or RunError("the first process has refused to start; see what it says")
-        yield
-
-
-def _flat(tree: dict, prefix: str = ""):
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def env_steps(state: TrainState) -> np.ndarray:
@@ -189,7 +104,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     directory, params = workdir / "checkpoints", None
     if not checkpoint.steps(directory):
         params = restored.beginning(config, experiment, device_mesh)
-    with _claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:
+    with claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:
         programs = compile_programs(experiment, config, device_mesh)
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
@@ -204,7 +119,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         writer = None
         if processes.is_first():
             metrics.rewind(workdir / "metrics.jsonl", update)
-            _write_json(workdir / "provenance.json", provenance(command))
+            write_json(workdir / "provenance.json", provenance(command))
             writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
         progress = Progress(
             total=config.updates,
@@ -216,42 +131,32 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         )
         try:
             with progress:
-                return _loop(
-                    config,
-                    workdir,
-                    device_mesh,
-                    programs,
-                    experiment,
-                    state,
-                    update,
-                    writer,
-                    progress,
-                    stop,
-                    started,
+                parts = _Parts(
+                    config, workdir, device_mesh, programs, experiment, writer, progress, stop
                 )
+                return _loop(parts, state, update, started)
         finally:
             if writer is not None:
                 writer.close()
             experiment.rollout.close()
 
 
-def _loop(
-    config,
-    workdir,
-    device_mesh,
-    programs,
-    experiment,
-    state,
-    update,
-    writer,
-    progress,
-    stop,
-    started,
-) -> bool:
-    """Runs programs until done or stopped. The state is donated at each step: rebind it.
+class _Parts(NamedTuple):
+    """What a run consists of. writer: None in all processes but the first."""
 
-    writer: None in all processes but the first.
-    """
+    config: ml_collections.ConfigDict
+    workdir: pathlib.Path
+    device_mesh: jax.sharding.Mesh | None
+    programs: Programs
+    experiment: Experiment
+    writer: metrics.Writer | None
+    progress: Progress
+    stop: Stop
+
+
+def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool:
+    """Runs programs until done or stopped. The state is donated at each step: rebind it."""
+    config, workdir, device_mesh, programs, experiment, writer, progress, stop = parts
     per_update = config.learner.epochs * config.learner.minibatches
     saved, compile_time, steps_before = update, None, env_steps(state)
     timings: dict[str, float] = {}
@@ -279,7 +184,7 @@ def _loop(
             record = _evaluation_record(played, config, update)
             path = evaluation_path(workdir, config, name, update)
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_json(path, record)
+            write_json(path, record)
         return outcomes
 
     stopping = processes.any_of(stop.requested)

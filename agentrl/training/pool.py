@@ -20,9 +20,9 @@ DRAWS = ("latest", "uniform", "prioritised")
 class Pool:
     """Members and how they have fared; C places.
 
-    members: parameters, [C, ...] each: the memory of C policies. since: i32[C], the update at which
-    each was added, -1 for an empty place. record: of the policy in training against each, [1, C];
-    as averages they follow it as it changes.
+    members: parameters that are trained, [C, ...] each: the memory of C policies. since: i32[C],
+    the update at which each was added, -1 for an empty place. record: of the policy in training
+    against each, [1, C]; as averages they follow it as it changes.
     """
 
     members: chex.ArrayTree
@@ -42,7 +42,7 @@ def pool(
     Args:
       capacity: members at most; the first are the parameters that training starts from (after a
         warm start), and once the pool is full the oldest goes. 0: no pool. They lie in memory and
-        in checkpoints beside the parameters, each as large as those.
+        in checkpoints beside the parameters, each as large as those; of adapters, as these.
       every: updates between two new members.
       draw: who is met: "latest", the newest member; "uniform", any (fictitious self-play: Heinrich
         et al. 2015, https://proceedings.mlr.press/v37/heinrich15.html); "prioritised", more often
@@ -134,7 +134,9 @@ def make_rules(
 
     def after(pool, params, drawn, streams: Streams, update, finite):
         match = jnp.arange(streams.mask.shape[0] // seats)
-        own = match * seats + match % seats
+        # All seats that the policy has in a match have the same result: the first of them.
+        played = jnp.any(streams.mask, axis=1).reshape(-1, seats)
+        own = match * seats + jnp.argmax(played, axis=1)
         mask = streams.mask[own]
         reached = jnp.any(mask & streams.success[own], axis=1)
         total = jnp.sum(jnp.where(mask, streams.reward[own], 0.0), axis=1)

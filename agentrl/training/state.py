@@ -42,6 +42,9 @@ class TrainState:
     sampler: parameters of the last `config.staleness` updates, oldest first: the next batch is
       sampled by the oldest. None where the sampler is the learner.
     member: of a population, `agentrl.training.population.Member`; None without.
+
+    Of the parameters of reference, pool and sampler only those that are trained are kept: where
+    adapters are, they are all that differs, and the weights that stay are there once.
     """
 
     params: chex.ArrayTree
@@ -81,20 +84,21 @@ def make_init(
     def init(seed: jax.Array) -> TrainState:
         param_key, rollout_key, guard_key, key = jax.random.split(jax.random.key(seed), 4)
         params = policy.init(param_key)
+        learnt, _ = split(params, policy.frozen)
         rollout_state = rollout.init(rollout_key)
         zero = jnp.zeros((), jnp.int32)
         return TrainState(
             params=params,
-            opt_state=transform.init(split(params, policy.frozen)[0]),
+            opt_state=transform.init(learnt),
             rollout=rollout_state,
             key=key,
             update=zero,
             env_steps=jnp.zeros(2, jnp.uint32),
             guard=Guard(zero, zero, rollout_state, guard_key),
-            reference=jax.tree.map(jnp.copy, params) if refers else None,
+            reference=jax.tree.map(jnp.copy, learnt) if refers else None,
             baseline=jnp.zeros((len(rollout.tasks), rollout.roles)) if carries else None,
-            pool=rules and rules.start(params, zero),
-            sampler=_copies(params, staleness),
+            pool=rules and rules.start(learnt, zero),
+            sampler=_copies(learnt, staleness),
         )
 
     return init
@@ -112,12 +116,13 @@ def make_begin(
 
     def begin(state: TrainState) -> TrainState:
         """After the warm start: a fresh optimizer, the reference, and the pool's first member."""
+        learnt, _ = split(state.params, policy.frozen)
         return state.replace(
-            opt_state=transform.init(split(state.params, policy.frozen)[0]),
+            opt_state=transform.init(learnt),
             guard=state.guard.replace(in_a_row=jnp.zeros_like(state.guard.in_a_row)),
-            reference=jax.tree.map(jnp.copy, state.params) if refers else None,
-            pool=rules and rules.start(state.params, state.update),
-            sampler=_copies(state.params, staleness),
+            reference=jax.tree.map(jnp.copy, learnt) if refers else None,
+            pool=rules and rules.start(learnt, state.update),
+            sampler=_copies(learnt, staleness),
         )
 
     return begin

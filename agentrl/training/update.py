@@ -25,6 +25,7 @@ LOSSES: dict[str, Callable] = {
     for function in (losses.cispo, losses.clipped_surrogate, losses.gspo, losses.reinforce)
 }
 
+KL_ESTIMATORS = (*losses.KL_ESTIMATORS, "exact")
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
@@ -77,7 +78,8 @@ def make_update(
         is the share of the updates that are done. None: it stays.
       value_clip: clip the value's move as PPO's code does, or None.
       kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
-        estimator is one of `losses.KL_ESTIMATORS`. With 0 no reference is read.
+        estimator is one of `losses.KL_ESTIMATORS`, or for policies over arrays "exact", the KL in
+        closed form. With 0 there is no reference, None.
       train_on_observations: an ablation: what a language policy read is trained as if it had
         written it, at ratios to the parameters before the update.
       importance_cap, importance_level: where the sampler is not the learner before the update
@@ -99,7 +101,7 @@ def make_update(
     for name, value, known in (
         ("aggregation", aggregation, losses.AGGREGATIONS),
         ("normalize_advantage", normalize_advantage, NORMALIZATIONS),
-        ("kl_estimator", kl_estimator, losses.KL_ESTIMATORS),
+        ("kl_estimator", kl_estimator, KL_ESTIMATORS),
     ):
         if value not in known:
             raise ValueError(
@@ -136,6 +138,12 @@ def make_update(
             f"config.learner.final_entropy_coefficient={final} with entropy_coefficient="
             f"{entropy_coefficient}: it goes there by a factor, so both are above 0; or set None"
         )
+    if kl_estimator == "exact" and not isinstance(policy, Policy):
+        raise ValueError(
+            "config.learner.kl_estimator='exact' is for policies over arrays; with language "
+            f"policies use one of {', '.join(losses.KL_ESTIMATORS)}"
+        )
+    exact = kl_estimator == "exact"
     answers = policy.num_answers if isinstance(policy, Policy) else 0
     if listening_coefficient < 0 or (listening_coefficient > 0 and not answers):
         raise ValueError(
@@ -182,7 +190,10 @@ def make_update(
         return entropy_coefficient * (final / entropy_coefficient) ** progress
 
     def loss_of(
-        params: chex.ArrayTree, example: Example, entropy_coefficient: jax.Array | float
+        params: chex.ArrayTree,
+        example: Example,
+        entropy_coefficient: jax.Array | float,
+        reference: chex.ArrayTree | None,
     ) -> tuple[jax.Array, dict]:
         rows, mask = example.rows, example.rows.loss_mask
         logp, entropy, value = policy.score(params, rows)
@@ -218,8 +229,11 @@ def make_update(
         if function is losses.clipped_surrogate:
             clipped = losses.clip_fraction(logp, old, example.advantage, mask, **options)
             metrics["clip_fraction"] = weighted(clipped)
-        if example.reference_logp is not None:
-            divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
+        if reference is not None:
+            if exact:
+                divergence = policy.divergence(params, reference, rows)
+            else:
+                divergence = losses.kl(logp, example.reference_logp, mask, estimator=kl_estimator)
             kl_ref = aggregate(divergence)
             total = total + kl_coefficient * kl_ref
             metrics["kl_ref"] = share(kl_ref)
@@ -244,11 +258,11 @@ def make_update(
             metrics["belief_accuracy"] = jnp.stack([jnp.sum(right), asked])
         return total, metrics
 
-    def step(frozen, bonus, carry, example: Example):
+    def step(frozen, reference, bonus, carry, example: Example):
         params, opt_state, finite = carry
         example = weighted_by_minibatch(example)
         loss, metrics, grads = gradients(
-            lambda trained, example: loss_of(join(trained, frozen), example, bonus),
+            lambda trained, example: loss_of(join(trained, frozen), example, bonus, reference),
             params,
             example,
             trained_length(example.rows),
@@ -294,7 +308,9 @@ def make_update(
         target = old_value = None
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
-        reference_logp = None if reference is None else log_probs(reference, rows)
+        reference_logp = None
+        if reference is not None and not exact:
+            reference_logp = log_probs(reference, rows)
         old, importance, bridge = rows.behaviour_logp, None, {}
         if importance_cap is not None:
             old = log_probs(params, rows)
@@ -315,7 +331,7 @@ def make_update(
                 order = order.reshape(minibatches, -1)
                 batches = jax.tree.map(lambda x: x[order], examples)
                 batches = along_data(batches, 1)
-            return jax.lax.scan(functools.partial(step, frozen, bonus), carry, batches)
+            return jax.lax.scan(functools.partial(step, frozen, reference, bonus), carry, batches)
 
         params, frozen = split(params, policy.frozen)
         carry = (params, opt_state, jnp.ones((), bool))

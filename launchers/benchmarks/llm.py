@@ -14,6 +14,8 @@ counted. bandwidth: of writing, share of the rate at which a large array is summ
 weights and of what the cache holds on average; not for "tiny", which caches hold. memory: of the
 compiled program, arguments included. transformers in PyTorch runs beside, in the same process,
 without adapters.
+
+A second table: loading of published files, see `launchers.benchmarks.loading`.
 """
 
 import dataclasses
@@ -29,6 +31,7 @@ from agentrl.policies import decoder, generation, scoring
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.scoring import join, split
+from launchers.benchmarks import loading
 from launchers.benchmarks.generation import weights_per_token
 from launchers.benchmarks.llama import llama
 from launchers.benchmarks.peers import MissingError
@@ -47,6 +50,10 @@ SHAPES: Mapping[str, DecoderConfig] = {
         QWEN, width=1536, layers=28, heads=12, head_dim=128, hidden=8960
     ),
 }
+
+
+# 149 million parameters, of which the embedding has 29.
+LOADED = dataclasses.replace(QWEN, vocab_size=32768, layers=8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,8 +253,17 @@ def _row(task: str, timing: Any, config: DecoderConfig, sizes: Sizes, limits: di
     return row
 
 
-def run(plan: Plan, *, with_peers: bool, shapes: Sequence[str] | None = None) -> dict[str, Any]:
-    """Measures. {"rows", "skipped", "limits" of the machine}. shapes: default by the backend."""
+def run(
+    plan: Plan,
+    *,
+    with_peers: bool,
+    shapes: Sequence[str] | None = None,
+    loaded: tuple[DecoderConfig, Sequence[loading.Case]] = (LOADED, loading.CASES),
+) -> dict[str, Any]:
+    """Measures. {"rows", "loads", "skipped", "limits" of the machine}.
+
+    shapes: default by the backend. loaded: what is loaded, and how.
+    """
     accelerated = jax.default_backend() != "cpu"
     if shapes is None:
         shapes = tuple(SHAPES) if accelerated else ("tiny",)
@@ -280,7 +296,8 @@ def run(plan: Plan, *, with_peers: bool, shapes: Sequence[str] | None = None) ->
             if timing.name == OURS and task in peer:
                 row["ratio_to_peer"] = timing.rate / peer[task]
             out.append(row)
-    return {"rows": out, "skipped": skipped, "limits": limits}
+    loads = loading.run(*loaded)
+    return {"rows": out, "loads": loads, "skipped": skipped, "limits": limits}
 
 
 def _ours(config: DecoderConfig, sizes: Sizes, learning: Sizes) -> dict[str, Ready]:
@@ -305,6 +322,16 @@ COLUMNS = (
 )
 
 
+LOAD_COLUMNS = (
+    ("name", ""),
+    ("seconds", ".2f"),
+    ("files_mib", ",.0f"),
+    ("arrays_mib", ",.0f"),
+    ("largest_mib", ",.0f"),
+    ("above_mib", ",.0f"),
+)
+
+
 def report(result: dict[str, Any]) -> str:
     """The table."""
     limits = result["limits"]
@@ -312,4 +339,5 @@ def report(result: dict[str, Any]) -> str:
         f"Decoders (rate: tokens/s; this machine: {limits['product'] / 1e9:,.0f} gigaflops, "
         f"{limits['sum'] / 1e9:,.1f} GB/s)"
     )
-    return table(title, COLUMNS, result["rows"])
+    loads = table("Loading as float32", LOAD_COLUMNS, result["loads"])
+    return f"{table(title, COLUMNS, result['rows'])}\n\n{loads}"

@@ -71,8 +71,6 @@ def test_wrong_names_and_options_say_what_is_near():
         envs.make("FrozenLake-v1", slipery=True)
     with pytest.raises(ValueError, match=r"no option 'max_steps' .*'max_steps_in_episode'"):
         envs.make("CartPole-v1", max_steps=3)
-    with pytest.raises(ValueError, match="continuous actions"):
-        envs.make("Pendulum-v1")
 
 
 def test_options_reach_fields_and_params():

@@ -1,9 +1,7 @@
 """The arena's command line, with checkpoints of runs that were really trained."""
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import jax
@@ -13,19 +11,10 @@ import envs
 from agentrl.evaluation import report, runs, terminal
 from agentrl.training import contestants, loop
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "training"))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
 import tiny  # noqa: E402
-
-
-def call(*arguments):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    return subprocess.run(
-        [sys.executable, "-m", "launchers.arena", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
+from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +27,9 @@ def run(tmp_path_factory):
 
 def test_runs_meet_scripted_players_and_the_report_shows_it(run):
     players = f"random,expert,{run}#6,{run}@2"
-    done = call("--game=KuhnPoker-v1", f"--players={players}", "--matches=64", f"--out={run}")
+    done = call(
+        "arena", "--game=KuhnPoker-v1", f"--players={players}", "--matches=64", f"--out={run}"
+    )
     assert done.returncode == 0, done.stderr
     assert "64 matches of each pair, 32 on each seat, seed 0" in done.stdout
     record = json.loads((run / "arena.json").read_text())
@@ -84,7 +75,7 @@ def test_a_run_meets_a_person(run):
 
 
 def test_every_line_of_play():
-    done = call("--game=TicTacToe-v1", "--players=expert", "--exhaustive")
+    done = call("arena", "--game=TicTacToe-v1", "--players=expert", "--exhaustive")
     assert done.returncode == 0, done.stderr
     first, *seats = done.stdout.splitlines()
     assert "all lines of play" in first and len(seats) == 2
@@ -100,5 +91,5 @@ def test_every_line_of_play():
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments, message):
-    done = call(*arguments)
+    done = call("arena", *arguments)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr

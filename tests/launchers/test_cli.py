@@ -1,10 +1,8 @@
 """Command lines: bad input gives one clear line, a non-zero exit, and loses nothing."""
 
 import json
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -12,21 +10,12 @@ import pytest
 import configs
 from launchers import sweep
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from commands import call  # noqa: E402
+
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
 SMALL = ["--config.updates=2", "--config.log_every=2", "--config.mesh.data=1"]
-
-
-def call(module, *arguments, cwd=None):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    return subprocess.run(
-        [sys.executable, "-m", f"launchers.{module}", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-        cwd=cwd,
-    )
 
 
 def refused(done, *words):
@@ -54,7 +43,14 @@ BAD_FLAGS = {
         [f"--config={CONFIGS / 'coin.py'}:gigp", "--workdir=x"],
         ["gigp", "expected one of gigpo"],
     ),
-    "unknown key": ([LAKE, "--config.advantage.gama=1.0", "--workdir=x"], ["gamma"]),
+    "unknown key": (
+        [LAKE, "--config.advantage.gama=1.0", "--workdir=x"],
+        ["--config.advantage.gama: this config has no 'gama'. Did you mean \"gamma\""],
+    ),
+    "key of another function": (
+        [LAKE, "--config.filter.name=top_variance", "--config.filter.fraction=0.5", "--workdir=x"],
+        ["--config.filter.fraction: this config has no 'fraction'", "--config.filter=\"{'name'"],
+    ),
     "wrong type": ([LAKE, "--config.updates=many", "--workdir=x"], ["updates", "many"]),
     "unknown flag": ([LAKE, "--workdr=x"], ["workdr", "workdir"]),
     "stray word": ([LAKE, "--workdir=x", "gigpo"], ["'gigpo' is no flag"]),
@@ -175,6 +171,9 @@ def test_sweep_runs_what_it_prints(tmp_path):
 
 def test_figure(run, tmp_path):
     refused(call("figure", "--workdirs=nowhere", f"--out={tmp_path / 'x.svg'}"), "nowhere")
-    done = call("figure", f"--workdirs={run}", f"--out={tmp_path / 'x.svg'}")
+    metrics = "--metric=success_rate,entropy"
+    done = call("figure", f"--workdirs={run}", metrics, f"--out={tmp_path / 'x.svg'}")
     assert done.returncode == 0, done.stderr
-    assert "FrozenLake-v1" in (tmp_path / "x.svg").read_text()
+    drawn = (tmp_path / "x.svg").read_text()
+    assert drawn.count(">FrozenLake-v1<") == 2
+    assert ">success rate<" in drawn and ">entropy<" in drawn

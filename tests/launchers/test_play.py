@@ -1,8 +1,6 @@
 """Playing in the terminal: what is told to whom, what replies come to, and bad flags."""
 
-import os
 import pathlib
-import subprocess
 import sys
 
 import jax
@@ -13,8 +11,10 @@ from agentrl.evaluation import terminal
 from agentrl.training import contestants, loop, restored
 from launchers import cli, play
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "training"))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
 import tiny  # noqa: E402
+from commands import call  # noqa: E402
 
 
 def played(who, replies=(), seed=0, name="Coin-v1", **options):
@@ -85,20 +85,8 @@ def test_options_are_written_as_arguments():
             cli.parse_options(wrong)
 
 
-def call(*arguments, text=""):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    return subprocess.run(
-        [sys.executable, "-m", "launchers.play", *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
-
-
 def test_the_command_line():
-    done = call("--env=NumberLine-v1", "--options=length=1", text="+\n-\n")
+    done = call("play", "--env=NumberLine-v1", "--options=length=1", text="+\n-\n")
     assert done.returncode == 0, done.stderr
     assert "success after" in done.stdout and "[-, +]" in done.stdout
 
@@ -120,7 +108,7 @@ def test_a_person_meets_a_player_on_the_command_line():
     ],
 )
 def test_one_line_says_what_is_wrong(arguments, word):
-    done = call(*arguments)
+    done = call("play", *arguments)
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert done.returncode == 2 and len(lines) == 1 and word in lines[0], done.stderr
     assert "Traceback" not in done.stderr

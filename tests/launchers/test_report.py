@@ -1,27 +1,16 @@
 """The report's command line, on a run that was really trained."""
 
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
 from agentrl.training import loop
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "training"))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
 import tiny  # noqa: E402
-
-
-def call(*arguments):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    return subprocess.run(
-        [sys.executable, "-m", "launchers.report", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
+from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +22,7 @@ def run(tmp_path_factory):
 
 
 def test_report_of_a_trained_run(run):
-    done = call(f"--workdirs={run}")
+    done = call("report", f"--workdirs={run}")
     assert done.returncode == 0, done.stderr
     text = (run / "report.html").read_text()
     assert "python -m launchers.train --config=lake.py" in text
@@ -50,7 +39,7 @@ def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
     for name in ("config.json", "metrics.jsonl"):
         (copy / name).write_bytes((run / name).read_bytes())
     out = tmp_path / "pages" / "a.html"
-    done = call(f"--workdirs={copy}", f"--out={out}")
+    done = call("report", f"--workdirs={copy}", f"--out={out}")
     assert done.returncode == 0, done.stderr
     assert "Not shown: no checkpoint" in out.read_text()
     assert not (copy / "report.html").exists()
@@ -67,7 +56,7 @@ def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
     ],
 )
 def test_one_line_says_what_is_wrong(run, arguments, word):
-    done = call(*(a.format(run=run) for a in arguments))
+    done = call("report", *(a.format(run=run) for a in arguments))
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(lines) == 1 and word in lines[0], done.stderr

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from agentrl import policies
-from agentrl.policies.actor_critic import mask_logits, orthogonal
+from agentrl.policies.actor_critic import orthogonal
+from agentrl.policies.heads import mask_logits
 
 KINDS = {
     "mlp on codes": (policies.mlp, (4, 4), 6),

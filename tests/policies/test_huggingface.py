@@ -24,7 +24,7 @@ from safetensors.numpy import load_file, save_file
 from agentrl.policies import decoder, families, huggingface
 from agentrl.policies.attention import RopeScaling
 from agentrl.policies.decoder import DecoderConfig
-from agentrl.policies.tensor_files import WeightsError
+from agentrl.policies.tensor_files import Tensors, WeightsError
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
@@ -321,6 +321,20 @@ INDEXES = {
     "not listed": (lambda table, _: table.pop(NORM), "is in 'no file'"),
     "not there": (lambda table, _: table.update(more=table[NORM]), "'more' is not in"),
 }
+
+
+@pytest.mark.parametrize(
+    "change", [{NORM: np.ones(9, np.float32)}, {NORM: np.ones(8, np.float16)}, {}, None]
+)
+def test_a_file_that_changes_while_it_is_read_is_noticed(change, saved):
+    path, norm = saved / "model.safetensors", (slice(None),)
+    with Tensors(saved) as tensors:
+        assert tensors.read(NORM, norm).shape == (8,)
+        path.unlink()
+        if change is not None:
+            save_file(change | {"other": np.ones(1, np.float32)}, path)
+        with pytest.raises(WeightsError, match="model.safetensors changed while it was read"):
+            tensors.read(NORM, norm)
 
 
 @pytest.mark.parametrize("name", INDEXES)

@@ -68,3 +68,76 @@ def test_what_is_frozen_is_split_off_and_joined():
 def test_adapters_that_there_are_not(options):
     with pytest.raises(ValueError, match="some of q_proj"):
         dataclasses.replace(CONFIG, **options)
+
+
+ROLES = dataclasses.replace(CONFIG, lora_roles=2)
+ROLE = jnp.array([1, 0])
+
+
+def of_roles():
+    """Two roles with adapters of their own, B away from 0, biases too."""
+    return moved(decoder.init(jax.random.key(0), ROLES))
+
+
+def read(params, config, role):
+    """Hidden states by the cache, in two pieces, as generation reads."""
+    cache = decoder.empty_cache(config, 2, 9)
+    first, cache = decoder.extend(params, config, cache, TOKENS[:, :8], jnp.full(2, 8), role)
+    last, _ = decoder.step(params, config, cache, TOKENS[:, 8], jnp.ones(2, bool), role)
+    return jnp.concatenate([first, last[:, None]], axis=1)
+
+
+def test_a_row_is_computed_by_the_adapter_of_its_role():
+    params = of_roles()
+    out = decoder.hidden(params, ROLES, TOKENS, role=ROLE)
+    for row, role in enumerate([1, 0]):
+        config, alone = lora.of_role(params, ROLES, role)
+        assert config == CONFIG
+        np.testing.assert_allclose(out[row], decoder.hidden(alone, config, TOKENS)[row], atol=1e-5)
+        plain, merged = lora.merge(params, ROLES, role)
+        expected = decoder.hidden(merged, plain, TOKENS)[row]
+        np.testing.assert_allclose(out[row], expected, atol=2e-4)
+    np.testing.assert_allclose(read(params, ROLES, ROLE), out, atol=1e-5)
+
+
+def test_equal_adapters_of_two_roles_are_one():
+    shared = moved(decoder.init(jax.random.key(0), CONFIG))
+    twice = shared | {"lora": jax.tree.map(lambda x: jnp.stack([x, x]), shared["lora"])}
+    for function in (lambda p, c, r: decoder.hidden(p, c, TOKENS, role=r), read):
+        np.testing.assert_allclose(
+            function(twice, ROLES, ROLE), function(shared, CONFIG, None), atol=1e-5
+        )
+
+
+def test_a_row_has_no_gradient_on_the_other_roles_adapter():
+    params = of_roles()
+
+    def total(adapters):
+        hidden = decoder.hidden(params | {"lora": adapters}, ROLES, TOKENS, role=jnp.array([1, 1]))
+        return jnp.sum(hidden**2)
+
+    grads = jax.jit(jax.grad(total))(params["lora"])
+    for leaf in jax.tree.leaves(grads):
+        assert (leaf[0] == 0).all() and (leaf[1] != 0).any()
+
+
+def test_roles_begin_apart_and_as_the_function_itself():
+    params = decoder.init(jax.random.key(0), ROLES)
+    a = params["lora"]["0"]["mlp"]["up_proj"]["a"]
+    assert a.shape == (2, 16, 3) and (a[0] != a[1]).all()
+    np.testing.assert_array_equal(
+        decoder.logits(params, ROLES, TOKENS, ROLE), decoder.logits(params, PLAIN, TOKENS)
+    )
+
+
+def test_roles_that_there_are_not():
+    params = decoder.init(jax.random.key(0), ROLES)
+    with pytest.raises(ValueError, match="say which role each row has, 0 to 1"):
+        decoder.logits(params, ROLES, TOKENS)
+    with pytest.raises(ValueError, match="say which role each row has"):
+        lora.merge(params, ROLES)
+    with pytest.raises(ValueError, match="role=2: expected 0 to 1"):
+        lora.merge(params, ROLES, 2)
+    for options in ({"lora_roles": 0}, {"lora_rank": 0, "lora_roles": 2}):
+        with pytest.raises(ValueError, match="one adapter for all"):
+            dataclasses.replace(CONFIG, **options)

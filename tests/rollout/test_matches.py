@@ -164,7 +164,7 @@ def test_evaluation_takes_every_seat_against_random_play():
         return play.play(player, env, params, keys, jax.random.key(1), play.opponent_of(env))
 
     expert = jax.jit(lambda: outcomes(players.expert_player(env, params)))()
-    at_random = jax.jit(lambda: outcomes(players.random_player()))()
+    at_random = jax.jit(lambda: outcomes(players.random_player(env)))()
     assert (expert.episode_return >= 0).all() and expert.success.mean() > 0.7
     np.testing.assert_array_equal(expert.success, expert.episode_return > 0)
     # The first to move wins more.

@@ -122,6 +122,33 @@ def test_each_slot_meets_its_member_in_both_seats(words):
     assert metrics["invalid_end_rate"][0] == metrics["draw_rate"][0] == 0
 
 
+def test_members_are_what_is_trained_on_weights_that_are_there_once():
+    """Adapters on the policy's own weights play as the whole parameters do."""
+    env, params = envs.make("KuhnPoker-v1", max_steps_in_episode=3)
+    policy = policies.transformer(
+        env.view, width=8, layers=1, heads=1, kv_heads=1, hidden=8, lora_rank=1, constrained=True
+    )
+
+    def play(policy, weights, members):
+        made = rollout.conversation(
+            policy, env, params, num_groups=4, opponent="pool", members=2, context="window",
+            history=0, group_size=1,
+        )  # fmt: skip
+        return jax.jit(made.collect)(weights, made.init(None), jax.random.key(1), members)[1:]
+
+    weights = policy.init(jax.random.key(0))
+    keys = iter(jax.random.split(jax.random.key(3), 99))
+    members = jax.tree.map(
+        lambda x: 9 * jax.random.normal(next(keys), (2, *x.shape)), {"lora": weights["lora"]}
+    )
+    ours = play(policy, weights, members)
+    wholes = jax.tree.map(
+        lambda x: jnp.stack([x, x]), {n: x for n, x in weights.items() if n != "lora"}
+    )
+    theirs = play(policy._replace(frozen=()), weights, wholes | members)
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
 @pytest.mark.parametrize("words", [False, True])
 def test_a_member_matters_to_its_own_slot_alone(words):
     policy, made = bound(words)

@@ -56,7 +56,7 @@ def test_words_meet_arrays_and_search_at_one_table():
 
 def test_a_reply_that_is_no_command_is_an_illegal_action():
     env, params = envs.make("TicTacToe-v1")
-    played = met([speaker(env, params, constrained=False), random_player()], env, params)
+    played = met([speaker(env, params, constrained=False), random_player(env)], env, params)
     assert played.illegal[:, 0].sum() > COUNT and not played.illegal[:, 1].any()
     lost = played.offender == 0
     assert lost.sum() > COUNT // 2
@@ -96,7 +96,7 @@ def test_what_is_no_player_of_a_game_is_said():
     policy = policies.transformer(
         env.view, grammar="answer", width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
-    with pytest.raises(ValueError, match="a move is one command; use max_actions=1"):
+    with pytest.raises(ValueError, match="a reply is one seat's one move; set it to 1"):
         language_player(policy, None, env, params, greedy=False)
     with pytest.raises(ValueError, match="player 'expert': .*no expert"):
         scripted("expert", *envs.make("CartPole-v1"))

@@ -8,7 +8,7 @@ import pytest
 
 import envs
 from agentrl import losses, policies, rollout
-from agentrl.policies.actor_critic import mask_logits
+from agentrl.policies.heads import mask_logits
 
 
 def make_policy(name, env, critic):

@@ -10,6 +10,7 @@ import pytest
 import envs
 from agentrl import policies, rollout
 from agentrl.evaluation import play
+from agentrl.rollout.acting import check_roles
 from envs.mover import Mover, of_one_agent
 from envs.text import join
 
@@ -64,6 +65,35 @@ def test_the_learner_scores_what_was_sampled():
     scored = jax.jit(policy.score)(weights, rows)
     mask = rows.loss_mask
     np.testing.assert_allclose(scored.logp[mask], rows.behaviour_logp[mask], atol=1e-5)
+
+
+def test_each_seat_is_played_and_learnt_by_its_own_adapter():
+    """As one policy whose rows are of their stream's role; one that took the other's shows."""
+    env, params, plain, *_ = bound()
+    size = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
+    policy = policies.transformer(env.view, **size, constrained=True, lora_rank=2, lora_roles=2)
+    made = rollout.conversation(
+        policy, env, params, num_groups=4, group_size=1, context="window", history=0
+    )
+    weights = policy.init(jax.random.key(1))
+    assert policy.frozen and jax.tree.structure(plain.init(jax.random.key(1))) == (
+        jax.tree.structure({name: x for name, x in weights.items() if name != "lora"})
+    )
+    keys = iter(jax.random.split(jax.random.key(3), 99))
+    drawn = jax.tree.map(lambda x: jax.random.normal(next(keys), x.shape), weights["lora"])
+    weights = weights | {"lora": drawn}
+    collect = jax.jit(lambda w: made.collect(w, made.init(jax.random.key(0)), jax.random.key(2)))
+    _, streams, rows, _ = collect(weights)
+    np.testing.assert_array_equal(rows.role, streams.role[rows.stream])
+    mask = np.asarray(rows.loss_mask)
+    assert set(np.asarray(rows.role)[mask.any(axis=1)]) == {0, 1}
+    score = jax.jit(policy.score)
+    said = np.asarray(rows.behaviour_logp)[mask]
+    np.testing.assert_allclose(np.asarray(score(weights, rows).logp)[mask], said, atol=1e-4)
+    swapped = score(weights, rows.replace(role=1 - rows.role)).logp
+    assert np.abs(np.asarray(swapped)[mask] - said).max() > 0.1
+    with pytest.raises(ValueError, match="lora_roles=2 with .*, which has 3 roles"):
+        check_roles(policy, env, 3)
 
 
 def test_replies_that_are_no_commands_are_forgiven_once_and_then_lose():

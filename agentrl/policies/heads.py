@@ -1,0 +1,78 @@
+"""Heads: what the outputs of a policy over arrays say about its actions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import losses
+
+
+class Normal(NamedTuple):
+    """A Gaussian of K independent components, both [..., K]."""
+
+    mean: jax.Array
+    log_std: jax.Array
+
+
+class Head(NamedTuple):
+    """A family of distributions over actions; `outputs` [..., ...] are its parameters.
+
+    numbered: actions are numbers, i32[...], else vectors, f32[..., K].
+    draw: (outputs, legal, key) -> actions. best: (outputs, legal) -> the likeliest.
+    log_prob: (outputs, legal, action) -> f32[...]. entropy: (outputs, legal) -> f32[...], nats.
+    kl: (outputs, those of a reference, legal) -> KL(pi || reference), f32[...], without a gradient
+      to the reference.
+    legal: bool[..., A] where some numbers cannot be drawn, else None.
+    """
+
+    numbered: bool
+    draw: Callable[..., jax.Array]
+    best: Callable[..., jax.Array]
+    log_prob: Callable[..., jax.Array]
+    entropy: Callable[..., jax.Array]
+    kl: Callable[..., jax.Array]
+
+
+def mask_logits(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
+    """Logits with minus infinity at illegal actions; untouched if `legal` is None."""
+    return logits if legal is None else jnp.where(legal, logits, -jnp.inf)
+
+
+def _draw_number(logits: jax.Array, legal: jax.Array | None, key: jax.Array) -> jax.Array:
+    return jax.random.categorical(key, mask_logits(logits, legal)).astype(jnp.int32)
+
+
+def _best_number(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
+    return jnp.argmax(mask_logits(logits, legal), axis=-1).astype(jnp.int32)
+
+
+CATEGORICAL = Head(
+    numbered=True,
+    draw=_draw_number,
+    best=_best_number,
+    log_prob=lambda logits, legal, action: losses.categorical_log_prob(
+        mask_logits(logits, legal), action
+    ),
+    entropy=lambda logits, legal: losses.entropy(mask_logits(logits, legal)),
+    kl=lambda logits, reference, legal: losses.categorical_kl(
+        mask_logits(logits, legal), mask_logits(reference, legal)
+    ),
+)
+
+
+def _draw_vector(normal: Normal, legal: Any, key: jax.Array) -> jax.Array:
+    noise = jax.random.normal(key, normal.mean.shape)
+    return normal.mean + jnp.exp(normal.log_std) * noise
+
+
+# Not squashed and not clipped: see `losses.gaussian_log_prob` for the reason.
+GAUSSIAN = Head(
+    numbered=False,
+    draw=_draw_vector,
+    best=lambda normal, legal: normal.mean,
+    log_prob=lambda normal, legal, action: losses.gaussian_log_prob(*normal, action),
+    entropy=lambda normal, legal: losses.gaussian_entropy(normal.log_std),
+    kl=lambda normal, reference, legal: losses.gaussian_kl(*normal, *reference),
+)

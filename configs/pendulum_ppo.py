@@ -1,0 +1,29 @@
+"""PPO on Pendulum: the sanity check of continuous actions.
+
+Schulman et al. (2017), https://arxiv.org/abs/1707.06347. Commands of [-1, 1] stand for the torques
+of gymnax's Pendulum-v1.
+
+    python -m launchers.train --config=configs/pendulum_ppo.py --workdir=runs/pendulum
+    python -m launchers.evaluate --workdir=runs/pendulum --greedy --episodes=256
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
+from agentrl.training.config import env_section, section
+
+
+def get_config() -> ml_collections.ConfigDict:
+    config = base_config()
+    config.num_seeds = 4
+    config.updates = 100
+    config.log_every = 20
+    config.env = env_section("Pendulum-v1")
+    config.policy = section(policies.mlp)
+    config.rollout = section(rollout.segments, num_envs=16, length=200)
+    config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
+    config.learner.update(epochs=10, minibatches=25, normalize_advantage="minibatch")
+    config.optimizer.update(learning_rate=1e-3, schedule="linear")
+    config.evaluation.greedy = True
+    return config
