@@ -21,6 +21,12 @@ bytes from the end as that wording has at most. "lake" is Gymnasium's FrozenLake
     python -m launchers.train --config=configs/textarena.py:sft --workdir=runs/textarena_sft
     python -m launchers.train --config=configs/textarena.py:taught --workdir=runs/textarena_taught \
         --config.init_from=runs/textarena_sft
+
+Taught (200 updates; the expert plays one line, which is known by heart by then), 59 % of the first
+replies are legal where random bytes make 6 %, and what is off that line is not: all matches still
+end by an illegal move. Self-play did not mend it, in 18 updates nor, from 60 supervised ones with
+--config.advantage.gamma=0.5 and a rate of 1e-3, in 40 (0.55 legal before and after): between two
+who err alike, who loses says little about what was illegal.
 """
 
 import ml_collections
