@@ -46,6 +46,10 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     # Some decisions more than a rally of 15 s has between scripted planners.
     config.env = env_section(name, **options, max_steps_in_episode=32)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
+    if game == "3v3":
+        # A choice for each drone, as HCSP's: 13 outputs for 72 joint actions.
+        config.policy = section(policies.factored, choices=(6, 3, 4), hidden=(64, 64))
+        config.warm_start.update(updates=60, episodes=128, learning_rate=2e-3)
     config.rollout = section(rollout.matches, num_groups=256)
     config.advantage = section(advantages.gae, gamma=0.995, lam=0.95)
     # Rows are most of them empty, of matches that are over: they are left out by the microbatch.

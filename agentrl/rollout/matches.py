@@ -12,6 +12,7 @@ from agentrl.policies.actor_critic import Policy
 from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.beliefs import Survey, believe, check_beliefs, persuasion
+from agentrl.rollout.demonstrated import make_demonstrate
 from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.players import opponent_named, policy_player
 from agentrl.rollout.seats import (
@@ -242,6 +243,7 @@ def matches(
         num_rows=count * looked * (1 if remembers else turns),
         roles=seats,
         slots=slots,
+        demonstrate=make_demonstrate(policy, env, env_params, mask_illegal=mask_illegal),
     )
 
 
