@@ -16,7 +16,8 @@ games. Games with longer actions need a policy that was taught to write.
 
 "sft" teaches one to write, by the expert's episodes in our own TicTacToe-v1, whose faithful wording
 ends as TextArena's observations do; "taught" goes on in TextArena's game, of which it reads as many
-bytes from the end as that wording has at most. "lake" is Gymnasium's FrozenLake-v1 by GRPO.
+bytes from the end as that wording has at most. "lake" is Gymnasium's FrozenLake-v1 by GRPO: replies
+that name no action fall from 0.97 to 0.77 in 30 updates (no success yet).
 
     python -m launchers.train --config=configs/textarena.py:sft --workdir=runs/textarena_sft
     python -m launchers.train --config=configs/textarena.py:taught --workdir=runs/textarena_taught \
