@@ -46,6 +46,21 @@ class GameParams(EnvParams):
     illegal_allowance: int = 1
 
 
+def number_of(component: jax.Array, count: int) -> jax.Array:
+    """The number in [0, count) that a component in [-1, 1] of a continuous action stands for.
+
+    The interval is cut into `count` equal parts, so that what is uniform is uniform. For games of
+    continuous actions in which some agents choose among numbered ones.
+    """
+    share = (jnp.clip(component, -1.0, 1.0) + 1) / 2
+    return jnp.minimum(jnp.floor(share * count), count - 1).astype(jnp.int32)
+
+
+def number_to(number: jax.Array, count: int) -> jax.Array:
+    """The middle of the part of [-1, 1] that stands for a number: the inverse of `number_of`."""
+    return (2 * number + 1) / count - 1.0
+
+
 def opening() -> dict[str, jax.Array]:
     """The fields of `GameState` at the start of a game."""
     return {
@@ -83,6 +98,21 @@ class Game(Environment):
     sides: ClassVar[tuple[str, ...]] = ()
     # How many answers the question about beliefs has; 0: none is asked.
     num_answers: ClassVar[int] = 0
+
+    @property
+    def callers(self) -> tuple[int, ...] | None:
+        """The agent that each one acts for, -1 for who acts for itself; None where all do."""
+        if self.planner is None:
+            return None
+        return tuple(-1 if a == self.planner else self.planner for a in range(self.num_agents))
+
+    @property
+    def sides_of_seats(self) -> tuple[int, ...]:
+        """Which agents play together against the others, by number; by default everyone alone.
+
+        Of sides that are fixed to seats; those that a task deals are `sides`.
+        """
+        return tuple(range(self.num_agents))
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""

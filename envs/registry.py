@@ -32,6 +32,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "PlanarVolleyball-v1": ("envs.volleyball", "PlanarVolleyball"),
     "PlannedHousehold-v1": ("envs.planned", "PlannedHousehold"),
     "PlannedKeyDoor-v1": ("envs.planned", "PlannedKeyDoor"),
+    "PlannedVolleyball-v1": ("envs.volleyball_levels", "PlannedVolleyball"),
     "Points24-v1": ("envs.points", "Points24"),
     "Screens-v1": ("envs.screens", "Screens"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),

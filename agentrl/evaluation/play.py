@@ -9,7 +9,7 @@ import envs
 import envs.vector
 from agentrl.rollout.meeting import meet, seated
 from agentrl.rollout.players import Player, random_player
-from agentrl.rollout.seats import agents, sides
+from agentrl.rollout.seats import agents, first_of_teams, sides
 from agentrl.streams import Streams
 
 
@@ -57,14 +57,16 @@ def play(
     """Plays one episode a task key, to its end or the environment's limit, without resets.
 
     keys: [E], what tasks to play; key: chance of actions and environment. In a game the player
-    takes seat i % A of episode i, and outcomes are that seat's; the other seats are the opponent's,
-    or the player's too if there is none.
+    takes seat i % A of episode i (of teams: all seats of team i % 2), and outcomes are those of its
+    first seat; the other seats are the opponent's, or the player's too if there is none.
     side: the player takes all seats of this one of the environment's `sides` instead; outcomes are
     those of the first of them.
     """
-    own = jnp.arange(keys.shape[0], dtype=jnp.int32) % agents(env)
+    firsts = first_of_teams(env)
+    turn = jnp.arange(keys.shape[0], dtype=jnp.int32) % len(firsts)
+    own = jnp.asarray(firsts)[turn]
     players = (player,) if opponent is None else (player, opponent)
-    seating = seated(env, own, 0, len(players) - 1)
+    seating = seated(env, turn, 0, len(players) - 1)
     if side is not None:
         state = envs.vector.draw(env, env_params, keys).state
         ours = sides(env, env_params, state) == env.sides.index(side)

@@ -392,7 +392,7 @@ def _example(observation_shape: tuple[int, ...], num_codes: int | None) -> np.nd
     return np.zeros(observation_shape, np.float32 if num_codes is None else np.uint8)
 
 
-POLICIES: dict[str, Callable[..., Policy]] = {"mlp": mlp, "cnn": cnn, "gru": gru}
+ACTOR_CRITICS: dict[str, Callable[..., Policy]] = {"mlp": mlp, "cnn": cnn, "gru": gru}
 
 
 def parameter_count(params: Any) -> int:

@@ -26,8 +26,8 @@ class Rollout(NamedTuple):
       groups, which stay whole), and the config key that says how many.
     provides: fields of `Streams` that it fills, for checking what an estimator asks for.
     num_rows: R of the rows.
-    demonstrate: (task keys [B], key, thoughts=False) -> Rows of the environment's expert, who names
-      the command in its thoughts, too, or leaves them empty; or None.
+    demonstrate: (task keys [B], key, thoughts=False, noise=0.0) -> Rows of the environment's
+      expert, as `agentrl.training.warm_start` says; or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
     roles: how many there are in the streams. tasks: names of the tasks that they are of.

@@ -10,8 +10,10 @@ import envs
 import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.placement import along_data
+from agentrl.policies.scoring import join, split
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.beliefs import Survey, believe, check_beliefs, persuasion
+from agentrl.rollout.demonstrated import make_demonstrate
 from agentrl.rollout.opponents import make_slots
 from agentrl.rollout.players import opponent_named, policy_player
 from agentrl.rollout.seats import (
@@ -23,6 +25,7 @@ from agentrl.rollout.seats import (
     looked_at,
     parents,
     sides,
+    teams,
     where,
 )
 from agentrl.streams import Streams, to_last_turn
@@ -53,8 +56,8 @@ def matches(
       opponent: "self": the policy plays all seats and learns from all. "random" (legal play),
         "expert" (the environment's) or another of `agentrl.rollout.players.scripted`, for example
         "mcts:100", or "pool" (frozen parameters of this policy, which `collect` is given): the
-        policy has seat i % A of match i, and learns from that. Acting against a pool costs twice as
-        much: policy and members are both asked at each step.
+        policy has seat i % A of match i (of teams: all seats of team i % 2), and learns from that.
+        Acting against a pool costs twice as much: policy and members are both asked at each step.
       members: how many of the pool are met in a collection, see `agentrl.rollout.opponents`.
       side: the policy has all seats of this one of the environment's `sides` instead, or "none".
       listeners: whose beliefs count in `Streams.persuasion`, "all" of the policy's that are asked
@@ -74,7 +77,8 @@ def matches(
     remembers = policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
     count = num_groups * group_size
-    slots = make_slots(opponent, members, num_groups, group_size, seats)
+    team = teams(env)
+    slots = make_slots(opponent, members, num_groups, group_size, int(team.max()) + 1)
     check_side(env, side, opponent)
     check_beliefs(policy, env, listeners)
     other = None
@@ -83,13 +87,21 @@ def matches(
     elif opponent != "self":
         other = opponent_named(opponent, env, env_params)
 
-    def theirs(opponents, memory, state, asked, key):
-        """The opponents' actions i32[B, S], and their memory [members, B / members * S, ...]."""
+    def theirs(params, opponents, memory, state, asked, key):
+        """The opponents' actions i32[B, S], and their memory [members, B / members * S, ...].
+
+        opponents: of members what is trained; what is not they have from the policy's params.
+        """
         if slots is None:
             return other.act(other.params, memory, asked, state, key)
         keys = jax.random.split(key, slots.members)
-        acts = jax.vmap(other.act)
-        action, memory = acts(opponents, memory, slots.cut(asked), slots.cut(state), keys)
+        _, frozen = split(params, policy.frozen)
+
+        def act(member, *rest):
+            return other.act(join(member, frozen), *rest)
+
+        cut = (slots.cut(asked), slots.cut(state), keys)
+        action, memory = jax.vmap(act)(opponents, memory, *cut)
         return slots.join(action), memory
 
     def flat(tree):
@@ -105,8 +117,7 @@ def matches(
             each = policy.memory(count * looked // slots.members)
             other_memory = jax.tree.map(lambda x: jnp.stack([x] * slots.members), each)
         side_of = sides(env, env_params, first.state)
-        own = jnp.arange(count, dtype=jnp.int32)[:, None] % seats
-        own = own == jnp.arange(seats)
+        own = jnp.arange(count, dtype=jnp.int32)[:, None] % (team.max() + 1) == team
         if side != "none":
             own = side_of == env.sides.index(side)
 
@@ -123,7 +134,9 @@ def matches(
             if other is not None:
                 mine = jnp.take_along_axis(own, seen.seat, axis=1)
                 asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
-                others, other_memory = theirs(opponents, other_memory, state, asked, other_key)
+                others, other_memory = theirs(
+                    params, opponents, other_memory, state, asked, other_key
+                )
                 action = where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
             survey = None
@@ -227,7 +240,7 @@ def matches(
     provides |= {"terminated", "truncated", "valid", "success"}
     if policy.has_critic:
         provides |= {"value", "bootstrap"}
-    if env.planner is not None:
+    if env.callers is not None:
         provides |= {"parent"}
     if listeners != "none":
         provides |= {"persuasion"}
@@ -241,6 +254,7 @@ def matches(
         num_rows=count * looked * (1 if remembers else turns),
         roles=seats,
         slots=slots,
+        demonstrate=make_demonstrate(policy, env, env_params, mask_illegal=mask_illegal),
     )
 
 

@@ -10,12 +10,12 @@ import envs
 import envs.vector
 from agentrl.rollout.players import Player
 from agentrl.rollout.seats import (
-    agents,
     by_agent,
     joint,
     look,
     looked_at,
     takes_vectors,
+    teams,
     where,
 )
 
@@ -122,5 +122,5 @@ def meet(
 
 
 def seated(env: Any, own: jax.Array, player: int, others: int) -> jax.Array:
-    """Seating i32[B, A] with a player in seat own i32[B] of each match, `others` in the rest."""
-    return jnp.where(jnp.arange(agents(env)) == own[:, None], player, others).astype(jnp.int32)
+    """Seating i32[B, A] with a player as team own i32[B] of each match, `others` as the rest."""
+    return jnp.where(teams(env) == own[:, None], player, others).astype(jnp.int32)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from envs.environment import Environment
 from envs.game import Game, TurnGame
@@ -39,15 +40,27 @@ def takes_vectors(env: Any) -> bool:
 
 
 def parents(env: Any, matches: int) -> jax.Array | None:
-    """Of stream b * A + seat, the stream of the match's planner, i32[matches * A].
+    """Of stream b * A + seat, the stream of the agent that it acts for, i32[matches * A].
 
-    -1 for planners themselves; None in a game without one.
+    -1 for who acts for itself; None in a game where all do.
     """
-    if not isinstance(env, Game) or env.planner is None:
+    if not isinstance(env, Game) or env.callers is None:
         return None
-    seat = jnp.arange(env.num_agents, dtype=jnp.int32)
-    first = env.num_agents * jnp.arange(matches, dtype=jnp.int32)[:, None]
-    return jnp.where(seat == env.planner, -1, first + env.planner).reshape(-1)
+    caller = np.array(env.callers, np.int32)
+    first = env.num_agents * np.arange(matches, dtype=np.int32)[:, None]
+    return jnp.asarray(np.where(caller < 0, -1, first + caller).reshape(-1))
+
+
+def teams(env: Any) -> np.ndarray:
+    """The team of each agent, i32[A], numbered from 0: who plays together (`sides_of_seats`)."""
+    if not isinstance(env, Game):
+        return np.zeros(1, np.int32)
+    return np.array(env.sides_of_seats, np.int32)
+
+
+def first_of_teams(env: Any) -> np.ndarray:
+    """The first agent of each team, i32[teams]: what its results are read off."""
+    return np.unique(teams(env), return_index=True)[1].astype(np.int32)
 
 
 def sides(env: Any, env_params: Any, state: Any) -> jax.Array | None:

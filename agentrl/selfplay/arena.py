@@ -1,6 +1,7 @@
 """The arena: every pair of players meets on all seats, and what comes of it.
 
-Cell (i, j, s) of K players in a game of A seats: player i in seat s, player j in all others. With
+Cell (i, j, s) of K players in a game of A seats: player i in seat s, player j in all others. Where
+seats play in teams, what is said here of a seat holds of a team, by the results of its first. With
 two seats the cells (i, j, 0) and (j, i, 1) are the same matches, seen from either side. All pairs
 play the same tasks. Each match ends, for player i, in one of six ways (`ENDS`): it won by the
 rules, nobody did, somebody else did, its own illegal action ended the game, another's did, or a
@@ -20,7 +21,7 @@ import numpy as np
 
 from agentrl.rollout.meeting import Met, meet
 from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents
+from agentrl.rollout.seats import agents, first_of_teams, teams
 
 ENDS = ("won", "drawn", "lost", "own_illegal", "other_illegal", "cut")
 # What each end is worth where it is scored: a game that was cut counts as a draw.
@@ -94,9 +95,10 @@ def play_all(
     Raises:
       ValueError: an environment of one agent, or matches that the seats do not divide.
     """
-    seats, names = agents(env), tuple(players)
-    if seats < 2:
+    if agents(env) < 2:
         raise ValueError(f"{env.name} has one agent; an arena needs a game")
+    firsts, names = first_of_teams(env), tuple(players)
+    seats = len(firsts)
     if matches < 2 * seats or matches % seats:
         raise ValueError(
             f"matches={matches}: expected a multiple of the {seats} seats, two or more"
@@ -109,7 +111,7 @@ def play_all(
     @jax.jit
     def table(params: Sequence[Any], lineup: jax.Array, key: jax.Array) -> Met:
         sat = [p._replace(params=q) for p, q in zip(players.values(), params, strict=True)]
-        seating = jnp.broadcast_to(lineup, (count, seats))
+        seating = jnp.broadcast_to(lineup[teams(env)], (count, agents(env)))
         return meet(sat, env, env_params, seating, tasks, key)
 
     params = [player.params for player in players.values()]
@@ -125,9 +127,10 @@ def play_all(
             met = table(params, jnp.asarray(lineup, jnp.int32), key)
             played[lineup] = jax.tree.map(np.asarray, met)
         met, cell = played[lineup], (i, j, seat)
-        ends[cell] = _ends(met, seat)
-        returns[cell] = met.episode_return[:, seat]
-        illegal[cell] = met.illegal[:, seat].sum() / max(met.moves[:, seat].sum(), 1)
+        first = firsts[seat]
+        ends[cell] = _ends(met, first)
+        returns[cell] = met.episode_return[:, first]
+        illegal[cell] = met.illegal[:, first].sum() / max(met.moves[:, first].sum(), 1)
         courses[cell] = len(np.unique(met.course, axis=0))
     return Arena(
         players=names,

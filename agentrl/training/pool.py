@@ -134,7 +134,9 @@ def make_rules(
 
     def after(pool, params, drawn, streams: Streams, update, finite):
         match = jnp.arange(streams.mask.shape[0] // seats)
-        own = match * seats + match % seats
+        # All seats that the policy has in a match have the same result: the first of them.
+        played = jnp.any(streams.mask, axis=1).reshape(-1, seats)
+        own = match * seats + jnp.argmax(played, axis=1)
         mask = streams.mask[own]
         reached = jnp.any(mask & streams.success[own], axis=1)
         total = jnp.sum(jnp.where(mask, streams.reward[own], 0.0), axis=1)

@@ -63,6 +63,8 @@ def beginning(
     Raises:
       As `parameters`; ValueError: weights that cannot be read.
     """
+    if "=" in config.init_from:
+        return parts(config, experiment)
     if config.init_from:
         return parameters(pathlib.Path(config.init_from), config, experiment)
     policy = experiment.policy
@@ -87,6 +89,51 @@ def beginning(
     return tree.unflatten(out)
 
 
+def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.ArrayTree:
+    """A run's parameters of this config's seeds. RunError if it has not all of them."""
+    theirs = range(run.config.seed, run.config.seed + run.config.num_seeds)
+    ours = range(config.seed, config.seed + config.num_seeds)
+    if ours[0] not in theirs or ours[-1] not in theirs:
+        raise RunError(
+            f"{where} has seeds {theirs[0]} to {theirs[-1]}, this config {ours[0]} to {ours[-1]}; "
+            "each starts from the parameters of its own seed: change config.seed or num_seeds"
+        )
+    return jax.tree.map(lambda x: x[ours[0] - theirs[0] :][: len(ours)], run.state.params)
+
+
+def _shapes(params: chex.ArrayTree) -> chex.ArrayTree:
+    """Of one seed."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
+
+
+def parts(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.ArrayTree:
+    """Entries of the parameters from runs of their own, by config.init_from="NAME=DIR,...".
+
+    A run's policy may have more than the entry needs, such as a critic, which is left behind.
+
+    Raises:
+      RunError: an entry that the policy has not, or a run whose policy does not hold it. As `load`
+        besides.
+    """
+    wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
+    taken = {}
+    for item in config.init_from.split(","):
+        name, _, directory = item.partition("=")
+        where = f"config.init_from: {item!r}"
+        if name not in wanted:
+            raise RunError(
+                f"{where}: the policy has no {name!r}{configs.nearest(name, wanted)}; expected "
+                f"NAME=DIR, ... of {', '.join(wanted)}"
+            )
+        params = _of_seeds(load(pathlib.Path(directory)), config, where)
+        params = params.get(name, params)
+        params = {key: params[key] for key in wanted[name] if key in params}
+        if _shapes(params) != wanted[name]:
+            raise RunError(f"{where} holds another policy; use its config.policy")
+        taken[name] = params
+    return taken
+
+
 def parameters(
     workdir: pathlib.Path, config: ml_collections.ConfigDict, experiment: Experiment
 ) -> chex.ArrayTree:
@@ -96,17 +143,10 @@ def parameters(
       RunError: that run has not all of this config's seeds, or another policy. As `load` besides.
     """
     run = load(workdir)
-    theirs = range(run.config.seed, run.config.seed + run.config.num_seeds)
-    ours = range(config.seed, config.seed + config.num_seeds)
     where = f"config.init_from={str(workdir)!r}"
-    if ours[0] not in theirs or ours[-1] not in theirs:
-        raise RunError(
-            f"{where} has seeds {theirs[0]} to {theirs[-1]}, this config {ours[0]} to {ours[-1]}; "
-            "each starts from the parameters of its own seed: change config.seed or num_seeds"
-        )
+    params = _of_seeds(run, config, where)
     wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
-    params = jax.tree.map(lambda x: x[ours[0] - theirs[0] :][: len(ours)], run.state.params)
-    found = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
+    found = _shapes(params)
     if "lora" not in found:
         # Adapters begin as they are drawn, on what that run has learnt.
         wanted = {name: shapes for name, shapes in wanted.items() if name != "lora"}

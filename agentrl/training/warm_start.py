@@ -23,6 +23,7 @@ def warm_start(
     episodes: int = 64,
     learning_rate: float = 1e-3,
     thoughts: bool = False,
+    noise: float = 0.0,
 ) -> None:
     """Options of the warm start.
 
@@ -35,6 +36,9 @@ def warm_start(
         never meets, whenever metrics are written.
       thoughts: the expert's replies name the command in their thoughts, too, which are empty
         otherwise; for grammars that have thoughts.
+      noise: chance that a turn ends otherwise than the expert says, by a random legal action: then
+        it shows what to do elsewhere, too, than on its own way (Laskey et al. 2017, DART,
+        https://arxiv.org/abs/1703.09327, written from the abstract; there the noise is fitted).
       learning_rate: of these updates; everything else of the optimizer is `config.optimizer`'s.
     """
 
@@ -52,6 +56,7 @@ def make_warm_start(
     episodes: int,
     learning_rate: float,
     thoughts: bool,
+    noise: float,
 ) -> Callable[[Any], tuple[Any, dict[str, jax.Array]]] | None:
     """The supervised program: (TrainState) -> (TrainState, metrics), `log_every` updates.
 
@@ -68,17 +73,21 @@ def make_warm_start(
         raise ValueError(f"config.warm_start.episodes={episodes}: expected at least 1")
     if demonstrations < 0:
         raise ValueError(f"config.warm_start.demonstrations={demonstrations}: expected 0 or more")
+    if not 0 <= noise < 1:
+        raise ValueError(f"config.warm_start.noise={noise}: expected at least 0, and less than 1")
     if updates == 0:
         return None
     if rollout.demonstrate is None:
         raise ValueError(
             f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
-            "to 0 or use a language policy"
+            "to 0, or use a language policy, or rollout 'matches' in a game that has an expert"
         )
     if thoughts:
         # Whether they fit is found before anything compiles.
         key = jax.random.key(0)
-        jax.eval_shape(lambda keys: rollout.demonstrate(keys, key, True), task_keys(0, episodes))
+        jax.eval_shape(
+            lambda keys: rollout.demonstrate(keys, key, thoughts=True), task_keys(0, episodes)
+        )
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 
     def loss_of(params, rows):
@@ -112,7 +121,7 @@ def make_warm_start(
         keys, chance_key = jax.tree.map(
             lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
         )
-        rows = rollout.demonstrate(keys, chance_key, thoughts)
+        rows = rollout.demonstrate(keys, chance_key, thoughts=thoughts, noise=noise)
         before, frozen = split(state.params, policy.frozen)
         loss, _, grads = gradients(
             lambda trained, rows: loss_of(join(trained, frozen), rows),

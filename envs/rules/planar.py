@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.rules.quadrotor import GRAVITY, MASS
-from envs.rules.vectors import Vector, along, dot, turned
+from envs.rules.vectors import Vector, along, dot, scale, turned
 
 INERTIA = 0.0459
 ARM = 0.17
@@ -48,6 +48,11 @@ def tilted(drone: Drone, normal: Vector) -> Drone:
 def up(drone: Drone) -> Vector:
     """The racket's normal and the direction of thrust."""
     return (jnp.sin(drone.attitude[0]), jnp.cos(drone.attitude[0]))
+
+
+def swing(drone: Drone) -> Vector:
+    """How fast the racket's normal turns, 1/s."""
+    return scale(_front(drone), drone.spin[0])
 
 
 def _front(drone: Drone) -> Vector:

@@ -85,6 +85,12 @@ def up(drone: Drone) -> Vector:
     return (2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y))
 
 
+def swing(drone: Drone) -> Vector:
+    """How fast the racket's normal turns, 1/s."""
+    roll, pitch, _ = drone.spin
+    return along(scale(heading(drone), pitch), _left(drone), -roll)
+
+
 def heading(drone: Drone) -> Vector:
     """The body's x-axis in the world."""
     w, x, y, z = drone.attitude

@@ -18,8 +18,10 @@ from envs.rules.vectors import Vector, along, dot, norm, scale, select, sub
 # Of going to a place: 1/s^2, 1/s, and the greatest distance and accelerations asked for.
 PLACE_GAIN, SPEED_GAIN, FARTHEST, AROUND, UPWARDS, DOWNWARDS = 4.0, 3.2, 2.0, 7.0, 5.0, 6.0
 TILT_GAIN = 4.5  # 1/s
-# So long before a hit its place is let go, and only the normal or the speed is aimed at.
-AIM_SECONDS, PUSH_SECONDS = 0.5, 0.05
+# Of a hit: what may be missed against how smooth the way is (`swinging`, `pushing`).
+PLACE, SPEED, TILT, HEIGHT, RISE = 3e-5, 5e-3, 1e-3, 3e-3, 1e-3
+# From a command by rates to the turning, by the rotors' and the rate loop's lag, s.
+DELAY = 0.055
 # The least time in which a hit is planned: closer to it the plan is not sharpened any more.
 LEAST_SECONDS = 0.03
 # Below this height of its normal a drone rights itself first.
@@ -87,33 +89,60 @@ def going(drone: Any, place: Vector) -> Vector:
     return (*flat, jnp.clip(wanted[-1], -DOWNWARDS, UPWARDS))
 
 
-def swinging(body: ModuleType, drone: Any, hit: Strike) -> Vector:
-    """How fast the racket's normal is to turn on the way to a hit, 1/s.
+def swinging(body: ModuleType, drone: Any, hit: Strike) -> tuple[Vector, Vector]:
+    """How fast the racket's normal is to turn now on the way to a hit, 1/s, and the sideways speed
+    that the drone will then have, m/s.
 
-    The jerk now of the path of fifth degree from the drone's place, velocity and acceleration to
-    those of the hit, where a drone tilted along the normal keeps its height; divided by the thrust,
-    for it is the normal's turning that changes the acceleration. Shortly before the hit the normal
-    is turned to that of the hit and the place let go.
+    Sideways a drone that keeps its height is a chain of integrators: place x, speed v, acceleration
+    a = L n with L = g / n_z of the hit, and u = a' is what the normal's turning brings. Over the
+    time T to the hit the path minimises
+
+        int u^2 dt + e_x^2 / PLACE + e_v^2 / SPEED + e_a^2 / TILT,
+
+    e the misses at its end of the hit's place, of rest, and of the hit's normal. With e0 the misses
+    without any turning and W = int (s^2/2, s, 1)^T (s^2/2, s, 1) ds,
+
+        u(0) = (T^2/2, T, 1) y,   (W + diag(PLACE, SPEED, TILT)) y = e0,   e_v = SPEED y_v.
+
+    That a command takes `DELAY` to turn the drone is foreseen.
     """
-    time = jnp.maximum(hit.seconds, AIM_SECONDS)
-    force = body.lift(drone)
-    pull = (*(jnp.zeros_like(time) for _ in hit.normal[1:]), GRAVITY)
-    now = sub(scale(body.up(drone), force), pull)
-    then = sub(scale(hit.normal, GRAVITY / jnp.clip(hit.normal[-1], 0.65, 1.0)), pull)
-
-    def jerk(place, velocity, end, here, speed, start):
-        farther = place - here - (speed + start * time / 2) * time
-        faster = velocity - speed - start * time
-        return (60 * farther / time - 24 * faster) / time**2 + 3 * (end - start) / time
-
-    path = tuple(
-        jerk(*x)
-        for x in zip(
-            hit.place, hit.velocity, then, drone.position, drone.velocity, now, strict=True
-        )
+    up = body.up(drone)
+    soon = along(up, body.swing(drone), DELAY)
+    time = jnp.maximum(hit.seconds - DELAY, LEAST_SECONDS)
+    square, cube = time * time, time**3
+    lift = GRAVITY / jnp.clip(hit.normal[-1], 0.65, 1.0)
+    matrix = (
+        (cube * square / 20 + PLACE, square * square / 8, cube / 6),
+        (cube / 3 + SPEED, square / 2),
+        (time + TILT,),
     )
-    turn = scale(path, 1 / jnp.maximum(force, GRAVITY / 2))
-    return select(hit.seconds > AIM_SECONDS, turn, turning(body, drone, hit.normal))
+    turns, speeds = [], []
+    for axis in range(len(up) - 1):
+        then = lift * soon[axis]
+        speed = drone.velocity[axis] + lift * (up[axis] + soon[axis]) / 2 * DELAY
+        place = drone.position[axis] + drone.velocity[axis] * DELAY
+        miss = (
+            hit.place[axis] - place - speed * time - then * square / 2,
+            -speed - then * time,
+            lift * hit.normal[axis] - then,
+        )
+        y = _solved(matrix, miss)
+        turns.append((y[0] * square / 2 + y[1] * time + y[2]) / lift)
+        speeds.append(-SPEED * y[1])
+    # Along the sphere of directions.
+    upward = -dot(turns, up[:-1]) / jnp.maximum(up[-1], 0.3)
+    return (*turns, upward), tuple(speeds)
+
+
+def _solved(matrix: tuple[Vector, Vector, Vector], right: Vector) -> Vector:
+    """x with M x = r, for the upper triangle of a symmetric matrix of three by three."""
+    (a, b, c), (d, e), (f,) = matrix
+    adjugate = ((d * f - e * e, c * e - b * f, b * e - c * d), (a * f - c * c, b * c - a * e))
+    (p, q, r), (s, t) = adjugate
+    last = a * d - b * b
+    whole = a * p + b * q + c * r
+    rows = ((p, q, r), (q, s, t), (r, t, last))
+    return tuple(dot(row, right) / whole for row in rows)
 
 
 def turning(body: ModuleType, drone: Any, aim: Vector) -> Vector:
@@ -121,17 +150,20 @@ def turning(body: ModuleType, drone: Any, aim: Vector) -> Vector:
     return scale(sub(aim, body.up(drone)), TILT_GAIN)
 
 
-def pushing(drone: Any, hit: Strike) -> jax.Array:
-    """Upward acceleration now of the path to a hit, linear in time.
+def pushing(drone: Any, hit: Strike, sideways: Vector) -> jax.Array:
+    """Upward acceleration now of the path to a hit.
 
-    Shortly before the hit the speed alone counts: being early or late by a centimetre does not
-    matter at the speed of the ball.
+    As `swinging`, of two integrators: int a^2 dt + e_z^2 / HEIGHT + e_v^2 / RISE. The speed matters
+    more than the place: being early or late by centimetres does little at the speed of the ball.
+    It is the speed along the normal that a hit needs, so what the drone has `sideways` is left out
+    of what it has to bring upwards.
     """
     time = jnp.maximum(hit.seconds, LEAST_SECONDS)
-    late = jnp.clip((time - PUSH_SECONDS) / PUSH_SECONDS, 0.0, 1.0)
-    farther, now, then = hit.place[-1] - drone.position[-1], drone.velocity[-1], hit.velocity[-1]
-    whole = (6 * farther / time - 4 * now - 2 * then) / time
-    return late * whole + (1 - late) * (then - now) / time
+    speed = dot(hit.velocity, hit.normal) - dot(sideways, hit.normal[:-1])
+    rise = jnp.clip(speed / hit.normal[-1], -3.0, 4.0) - drone.velocity[-1]
+    miss = hit.place[-1] - drone.position[-1] - drone.velocity[-1] * time
+    a, b, d = time**3 / 3 + HEIGHT, time * time / 2, time + RISE
+    return ((d * miss - b * rise) * time + a * rise - b * miss) / (a * d - b * b)
 
 
 def scripted(body: ModuleType, sight: Sight, order: Order) -> Vector:
@@ -142,15 +174,24 @@ def scripted(body: ModuleType, sight: Sight, order: Order) -> Vector:
     """
     drone, ball = sight.drone, sight.ball
     hit = strike(ball, order)
+    swing, sideways = swinging(body, drone, hit)
     ready = order.hit & sight.free & (hit.place[0] > 0.25)
     rest = going(drone, order.place)
     rest = (*rest[:-1], rest[-1] + GRAVITY)
     aim = scale(rest, 1 / norm(rest))
-    turn = select(ready, swinging(body, drone, hit), turning(body, drone, aim))
+    turn = select(ready, swing, turning(body, drone, aim))
     level = (*(jnp.zeros_like(lift) for lift in rest[1:]), jnp.ones_like(rest[-1]))
     turn = select(body.up(drone)[-1] > STEEPEST, turn, turning(body, drone, level))
-    lift = jnp.where(ready, pushing(drone, hit) + GRAVITY, rest[-1])
+    lift = jnp.where(ready, pushing(drone, hit, sideways) + GRAVITY, rest[-1])
     return body.command_for(drone, turn, lift / jnp.maximum(body.up(drone)[-1], 0.5))
+
+
+def in_use(sight: Sight, order: Order) -> jax.Array:
+    """The skill that a drone is at, i32: 1, hitting, if it is told to, free to, and the ball comes
+    down on its side; else 0, going to the place.
+    """
+    coming = strike(sight.ball, order).place[0] > 0.25
+    return (order.hit & sight.free & coming).astype(jnp.int32)
 
 
 def features(body: ModuleType, sight: Sight, order: Order) -> list[jax.Array]:

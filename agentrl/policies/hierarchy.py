@@ -1,0 +1,164 @@
+"""A planner that chooses among numbers and skills that command, as one policy of all agents."""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies.actor_critic import Policy, mlp
+from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, Normal
+from envs.game import number_of, number_to
+
+
+class Levels(NamedTuple):
+    """Outputs: plans bool[...], logits [..., choices] of planners, and of skills a `Normal`."""
+
+    plans: jax.Array
+    logits: jax.Array
+    command: Normal
+
+
+def two_levels(choices: int, *, tied: bool) -> Head:
+    """Actions f32[..., K]: of planners a number as first component, of the others a command.
+
+    choices: numbers of planners. tied: whether `kl` counts planners; else it is 0 for them.
+    """
+
+    def draw(outputs: Levels, legal, key):
+        plan_key, key = jax.random.split(key)
+        number = CATEGORICAL.draw(outputs.logits, None, plan_key)
+        return _joined(outputs, number, GAUSSIAN.draw(outputs.command, None, key))
+
+    def best(outputs: Levels, legal):
+        number = CATEGORICAL.best(outputs.logits, None)
+        return _joined(outputs, number, outputs.command.mean)
+
+    def _joined(outputs, number, command):
+        plan = jnp.zeros_like(command).at[..., 0].set(number_to(number, choices))
+        return jnp.where(outputs.plans[..., None], plan, command)
+
+    def log_prob(outputs: Levels, legal, action):
+        number = number_of(action[..., 0], choices)
+        return jnp.where(
+            outputs.plans,
+            CATEGORICAL.log_prob(outputs.logits, None, number),
+            GAUSSIAN.log_prob(outputs.command, None, action),
+        )
+
+    def entropy(outputs: Levels, legal):
+        plans = CATEGORICAL.entropy(outputs.logits, None)
+        return jnp.where(outputs.plans, plans, GAUSSIAN.entropy(outputs.command, None))
+
+    def kl(outputs: Levels, reference: Levels, legal):
+        plans = jnp.zeros(outputs.plans.shape)
+        if tied:
+            plans = CATEGORICAL.kl(outputs.logits, reference.logits, None)
+        return jnp.where(
+            outputs.plans, plans, GAUSSIAN.kl(outputs.command, reference.command, None)
+        )
+
+    return Head(False, draw, best, log_prob, entropy, kl)
+
+
+def hierarchy(
+    observation_shape: tuple[int, ...],
+    num_codes: int | None,
+    num_actions: int,
+    continuous: bool = False,
+    *,
+    skills: tuple[str, ...],
+    choices: int,
+    planner_features: int,
+    skill_features: int,
+    train: tuple[str, ...],
+    tied: tuple[str, ...] = (),
+    planner_hidden: tuple[int, ...] = (64, 64),
+    hidden: tuple[int, ...] = (64, 64),
+    activation: str = "tanh",
+    log_std: float = -1.0,
+) -> Policy:
+    """A planner's MLP, an MLP for each skill, and a critic for each level.
+
+    Observations are f32[1 + S + F]: 1 for planners; which of the S skills is in use, one-hot; then
+    `planner_features` numbers or `skill_features`, zeros behind. What is not in use has no part in
+    an action, its probability or its gradient. The environment says its layout: `env.layout`.
+
+    Args:
+      skills: their names, in order. choices: what a planner chooses among.
+      train: what is trained, of "planner" and the skills; the rest stays as it is, but for the
+        critics.
+      tied: what learner.kl_coefficient with kl_estimator "exact" ties to the reference: "planner",
+        or nothing more than the skills.
+      planner_hidden, hidden: widths of the planner, and of each skill, and of their critics.
+      log_std: of all skills' commands at first.
+
+    Params: "planner" and each skill, as the actors of `mlp` with these widths (so that
+    config.init_from can take them from runs of those), "planner critic", "critic".
+    Deviations are parameters of each skill. The last layers begin small (0.01), so that untrained
+    skills command nearly 0.
+    """
+    parts = ("planner", *skills)
+    width = 1 + len(skills) + max(planner_features, skill_features)
+    if not continuous or num_codes is not None or tuple(observation_shape) != (width,):
+        raise ValueError(
+            f"policy 'hierarchy' reads observations of {width} numbers and has continuous actions, "
+            f"the environment's have shape {tuple(observation_shape)}: use one on two levels, such "
+            "as PlannedVolleyball-v1, and its env.layout"
+        )
+    for name, given, known in (("train", train, parts), ("tied", tied, ("planner",))):
+        for part in given:
+            if part not in known:
+                raise ValueError(
+                    f"policy option {name}={tuple(given)}: {part!r} is none of {', '.join(known)}"
+                )
+    options = {"activation": activation, "critic": "none"}
+    start, seen = len(skills) + 1, len(skills) + skill_features
+    planner = mlp((planner_features,), None, choices, hidden=planner_hidden, **options)
+    skill = mlp(
+        (skill_features,), None, num_actions, True, hidden=hidden, log_std=log_std, **options
+    )
+    networks = {"planner": planner} | dict.fromkeys(skills, skill)
+    networks["planner critic"] = mlp((planner_features,), None, 1, hidden=planner_hidden, **options)
+    # What is to come depends on the skill in use.
+    networks["critic"] = mlp((seen,), None, 1, hidden=hidden, **options)
+
+    def init(key: jax.Array) -> chex.ArrayTree:
+        keys = jax.random.split(key, len(networks))
+        return {name: net.init(k) for (name, net), k in zip(networks.items(), keys, strict=True)}
+
+    def unroll(params, memory, observation, begins):
+        del memory, begins
+
+        def says(name, x):
+            return networks[name].unroll(params[name], None, x, None)[0]
+
+        plans = observation[..., 0] > 0.5
+        team = observation[..., start : start + planner_features]
+        own = observation[..., start : start + skill_features]
+        command = says(skills[0], own)
+        for i, name in enumerate(skills[1:], 2):
+            used = observation[..., i, None] > 0.5
+            command = jax.tree.map(
+                lambda new, old, used=used: jnp.where(used, new, old), says(name, own), command
+            )
+        value = jnp.where(
+            plans,
+            says("planner critic", team)[..., 0],
+            says("critic", observation[..., 1 : 1 + seen])[..., 0],
+        )
+        return Levels(plans, says("planner", team), command), value
+
+    def step(params, memory, observation):
+        out = unroll(params, None, observation[:, None], None)
+        return *jax.tree.map(lambda x: x[:, 0], out), memory
+
+    return Policy(
+        init,
+        lambda batch: None,
+        step,
+        unroll,
+        True,
+        two_levels(choices, tied="planner" in tied),
+        frozen=tuple(name for name in parts if name not in train),
+    )

@@ -1,0 +1,224 @@
+"""PlannedVolleyball-v1: planners choose skills at events, drones fly them; all may learn."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from envs.game import GameParams, GameState, SimultaneousGame, number_of, number_to, opening
+from envs.rules import volleyball_flight as flight
+from envs.rules import volleyball_skills as skills
+from envs.rules.volleyball import Match
+from envs.volleyball import PlanarVolleyball, Volleyball, VolleyballParams
+
+SKILLS = ("goto", "hit")
+
+
+@struct.dataclass
+class LevelsState(GameState):
+    """match: `envs.rules.volleyball.Match`. choice: i32[D], the skills in force.
+
+    planning: bool[], it is the planners' turn. since: i32[], ticks of the match at the last one.
+    """
+
+    match: Match
+    choice: jax.Array
+    planning: jax.Array
+    since: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedVolleyball(SimultaneousGame):
+    """`Volleyball-v1` (or `PlanarVolleyball-v1`) of `teams` "plane", "1v1" or "3v3" on two levels.
+
+    Agents, team after team: the team's planner, then its drones. Planners have their turn, all at
+    once and in no time, where teams decide in those games: at the start, at touches, when the ball
+    crosses the net, and after `longest_decision` control steps without. The other turns are the
+    drones', of one control step each. So with commands of the scripted controllers a match goes
+    exactly as it goes there.
+
+    Actions: f32[commands] in [-1, 1]. A planner's first component is the number of its team's joint
+    choice (`envs.game.number_of`), the others are not read. A drone's is a command by rates; with
+    `residual` > 0 what is added, times this, to the scripted controllers' command, so that 0 is
+    the scripted skill.
+
+    Observation: 1 for planners; the skill in use, one-hot of "goto" and "hit" (0 for planners);
+    then what the team sees in those games, or the drone's `volleyball_flight.features`, with zeros
+    behind. A drone that is told to hit hits while it is free to and the ball comes down on its
+    side; else it goes to the order's place.
+
+    Reward of all agents of a team, end, success and limits: those of the teams there; the limit of
+    steps counts the planners' turns too. Expert: the scripted planner and controllers.
+    Source: thu-uav/HCSP's third stage (read), where planner and skills learn together.
+    """
+
+    teams: str = "plane"
+    residual: float = 0.0
+
+    continuous: ClassVar[bool] = True
+
+    def __post_init__(self):
+        if self.teams not in skills.GAMES:
+            raise ValueError(f"teams={self.teams!r}: expected {', '.join(skills.GAMES)}")
+        if self.residual < 0:
+            raise ValueError(f"residual={self.residual}: expected at least 0")
+
+    @property
+    def base(self) -> Volleyball | PlanarVolleyball:
+        """The game by decisions."""
+        return PlanarVolleyball() if self.teams == "plane" else Volleyball(teams=self.teams)
+
+    @property
+    def players(self) -> int:
+        """Drones of a team."""
+        return self.base.players
+
+    @property
+    def num_agents(self) -> int:
+        """Two planners and all drones."""
+        return 2 * (1 + self.players)
+
+    @property
+    def sides_of_seats(self) -> tuple[int, ...]:
+        """The team of each agent."""
+        return (0,) * (1 + self.players) + (1,) * (1 + self.players)
+
+    @property
+    def callers(self) -> tuple[int, ...]:
+        """Drones act for their team's planner."""
+        each = 1 + self.players
+        return tuple(-1 if a % each == 0 else a - a % each for a in range(self.num_agents))
+
+    @property
+    def layout(self) -> dict[str, object]:
+        """How observations and actions are put together, as `agentrl.policies.hierarchy` asks."""
+        dims = len(self.base.game.server)
+        return {
+            "skills": SKILLS,
+            "choices": self.base.num_actions,
+            "planner_features": self.base.observation_shape[0],
+            "skill_features": 19 if dims == 2 else 37,
+        }
+
+    @property
+    def default_params(self) -> VolleyballParams:
+        """15 s of control steps, and planners' turns."""
+        return VolleyballParams(max_steps_in_episode=820)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Parts of a command."""
+        return self.base.body.COMMANDS
+
+    @property
+    def observation_shape(self) -> tuple[int]:
+        """See the class."""
+        layout = self.layout
+        return (1 + len(SKILLS) + max(layout["planner_features"], layout["skill_features"]),)
+
+    def initial(self, key: jax.Array, params: VolleyballParams) -> LevelsState:
+        """The match's start, at the planners' turn."""
+        state = self.base.initial(key, params)
+        return LevelsState(
+            **opening(),
+            match=state.match,
+            choice=jnp.zeros(2 * self.players, jnp.int32),
+            planning=jnp.ones((), bool),
+            since=jnp.zeros((), jnp.int32),
+        )
+
+    def acting(self, state: LevelsState, params: GameParams) -> jax.Array:
+        """Planners or drones."""
+        planner = np.array(self.callers) < 0
+        return jnp.where(state.planning, planner, ~planner) & self.is_running(state, params)
+
+    def legal_actions(self, state: LevelsState, params: GameParams) -> jax.Array:
+        """Everything."""
+        return jnp.ones((self.num_agents, self.num_actions), bool)
+
+    def transition(
+        self, key: jax.Array, state: LevelsState, action: jax.Array, params: VolleyballParams
+    ) -> tuple[LevelsState, jax.Array]:
+        """The planners' choices, or one control step."""
+        base, before = self.base, state.match
+        by_team = action.reshape(2, 1 + self.players, -1)
+        number = number_of(by_team[:, 0, 0], base.num_actions)
+        planned = state.replace(
+            choice=base.choices(number), planning=jnp.zeros((), bool), since=before.ticks
+        )
+        command = by_team[:, 1:].reshape(2 * self.players, -1)
+        if self.residual:
+            command = self.scripted(state) + self.residual * jnp.clip(command, -1.0, 1.0)
+        match = base.tick(before, tuple(command.T))
+        late = match.ticks - state.since >= params.longest_decision
+        flown = state.replace(match=match, planning=match.event | late)
+        following = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), planned, flown)
+        reward = jnp.where(state.planning, 0.0, base.reward(before, match, params))
+        return following, jnp.repeat(reward, 1 + self.players)
+
+    def scripted(self, state: LevelsState) -> jax.Array:
+        """The scripted controllers' commands, f32[D, commands]."""
+        base = self.base
+        command = flight.scripted(
+            base.body, base.sight(state.match), base.orders(state.match, state.choice)
+        )
+        return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
+
+    def observe(self, state: LevelsState, params: GameParams) -> jax.Array:
+        """What every agent sees, f32[A, F]."""
+        base, width = self.base, self.observation_shape[0]
+        sight, order = base.sight(state.match), base.orders(state.match, state.choice)
+        team = jnp.moveaxis(base.features(state.match), 0, -1)
+        team = jnp.concatenate([jnp.ones((2, 1)), jnp.zeros((2, len(SKILLS))), team], axis=-1)
+        own = jnp.stack(flight.features(base.body, sight, order), axis=-1)
+        skill = jax.nn.one_hot(flight.in_use(sight, order), len(SKILLS))
+        own = jnp.concatenate([jnp.zeros((own.shape[0], 1)), skill, own], axis=-1)
+
+        def padded(x):
+            return jnp.pad(x, ((0, 0), (0, width - x.shape[1])))
+
+        own = padded(own).reshape(2, self.players, width)
+        return jnp.concatenate([padded(team)[:, None], own], axis=1).reshape(-1, width)
+
+    def observe_as(self, state: LevelsState, agent: jax.Array, params: GameParams) -> jax.Array:
+        """What one agent sees."""
+        return self.observe(state, params)[agent]
+
+    def is_truncated(self, state: LevelsState, params: VolleyballParams) -> jax.Array:
+        """At the limit of steps or of seconds."""
+        return super().is_truncated(state, params) | self.base.is_truncated(
+            state.replace(time=jnp.zeros((), jnp.int32)), params
+        )
+
+    def is_over(self, state: LevelsState, params: GameParams) -> jax.Array:
+        """A team has lost."""
+        return state.match.over
+
+    def won(self, state: LevelsState, params: GameParams) -> jax.Array:
+        """All agents of the team whose opponents alone have lost."""
+        return jnp.repeat(self.base.won(state, params), 1 + self.players)
+
+    def expert(self, state: LevelsState, params: GameParams) -> jax.Array:
+        """The scripted planner's choices, and the scripted commands."""
+        number = self.base.expert(state, params)
+        plan = (
+            jnp.zeros((2, 1, self.num_actions))
+            .at[:, 0, 0]
+            .set(number_to(number, self.base.num_actions))
+        )
+        command = jnp.zeros((2 * self.players, self.num_actions))
+        if not self.residual:
+            command = self.scripted(state)
+        command = command.reshape(2, self.players, -1)
+        return jnp.concatenate([plan, command], axis=1).reshape(self.num_agents, -1)
+
+    def render(self, state: LevelsState, params: GameParams) -> str:
+        """From the side, and the skills in force."""
+        roles = self.base.game.roles
+        chosen = [
+            roles[i % self.players][int(choice)].name for i, choice in enumerate(state.choice)
+        ]
+        return f"{self.base.render(state, params)}\n{' / '.join(chosen)}"

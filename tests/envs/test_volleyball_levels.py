@@ -1,0 +1,137 @@
+"""Volleyball on two levels: with scripted skills it is the game by decisions."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from envs.game import number_of, number_to
+from envs.rules import volleyball as rules
+
+MATCHES, SECONDS = 16, 3.0
+
+
+def played(env, params, length):
+    """(match, returns) of the expert after `length` steps, and what was seen on the way."""
+
+    def play(key):
+        def step(state, _):
+            seen = env.observe(state, params)
+            acting = env.acting(state, params)
+            _, state, reward, _, _ = env.step_env(key, state, env.expert(state, params), params)
+            return state, (seen, acting, reward)
+
+        state, told = jax.lax.scan(step, env.initial(key, params), length=length)
+        return state.match, told
+
+    keys = jax.random.split(jax.random.key(0), MATCHES)
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(keys))
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Of the game by decisions, and on two levels with commands and with residuals."""
+    base, params = envs.make("PlanarVolleyball-v1", max_seconds=SECONDS)
+    made = [(base, params, 10)]
+    for residual in (0.0, 0.3):
+        env, params = envs.make("PlannedVolleyball-v1", residual=residual, max_seconds=SECONDS)
+        made.append((env, params, 165))
+    return [played(*one) for one in made]
+
+
+def test_scripted_levels_play_the_game_by_decisions(both):
+    (match, (seen, acting, reward)), *levels = both
+    assert len(np.unique(match.hits)) > 1 and match.ticks.max() == SECONDS / rules.STEP_SECONDS
+    for other, (views, turns, paid) in levels:
+        for field in ("ticks", "hits", "lost", "touched", "served"):
+            np.testing.assert_array_equal(getattr(match, field), getattr(other, field))
+        np.testing.assert_allclose(other.ball.position, match.ball.position, atol=1e-3)
+        # Team by team: a planner and its drone are paid alike, and as there.
+        np.testing.assert_array_equal(paid.sum(axis=1)[:, ::2], reward.sum(axis=1))
+        np.testing.assert_array_equal(paid[..., ::2], paid[..., 1::2])
+        # Planners decide as often, at what is seen there; drones act at every control step.
+        np.testing.assert_array_equal(turns[..., 0].sum(axis=1), acting[..., 0].sum(axis=1))
+        np.testing.assert_array_equal(turns[..., 1].sum(axis=1), match.ticks)
+        assert not (turns[..., 0] & turns[..., 1]).any()
+        np.testing.assert_array_equal(turns[..., ::2], turns[..., :1].repeat(2, axis=-1))
+        for i in range(MATCHES):
+            here, there = views[i, turns[i, :, 0]], seen[i, acting[i, :, 0]]
+            np.testing.assert_allclose(here[:, ::2, 3:], there, atol=1e-3)
+
+
+def test_observations_say_who_and_which_skill(both):
+    views = both[1][1][0]
+    planners, drones = views[..., ::2, :], views[..., 1::2, :]
+    assert (planners[..., 0] == 1).all() and not planners[..., 1:3].any()
+    assert not drones[..., 0].any() and (drones[..., 1:3].sum(axis=-1) == 1).all()
+    # Both skills are used, and never both teams' hits at once: the ball comes down on one side.
+    hits = drones[..., 2] == 1
+    assert hits.any() and (~hits).any() and not hits.all(axis=-1).any()
+    assert not drones[..., 3 + 19 :].any()
+
+
+def test_numbers_are_parts_of_the_interval():
+    for count in (1, 4, 72):
+        numbers = jnp.arange(count)
+        np.testing.assert_array_equal(number_of(number_to(numbers, count), count), numbers)
+    np.testing.assert_array_equal(
+        number_of(np.float32([-9, -1, -0.51, 0, 1, 9]), 4), [0, 0, 0, 2, 3, 3]
+    )
+    even = number_of(np.linspace(-1, 1, 40, endpoint=False, dtype=np.float32) + 1e-3, 4)
+    np.testing.assert_array_equal(np.bincount(even), 10)
+
+
+@pytest.mark.parametrize(
+    "teams, agents, features", [("plane", 4, 29), ("1v1", 4, 43), ("3v3", 8, 103)]
+)
+def test_agents_and_their_levels(teams, agents, features):
+    env, _ = envs.make("PlannedVolleyball-v1", teams=teams)
+    each = agents // 2
+    assert (env.num_agents, env.observation_shape) == (agents, (features,))
+    assert env.callers == (-1, *[0] * (each - 1), -1, *[each] * (each - 1))
+    assert env.sides_of_seats == (0,) * each + (1,) * each
+    assert env.layout["choices"] == {"plane": 4, "1v1": 4, "3v3": 72}[teams]
+
+
+def test_sides_are_alike():
+    """The same match from the other side brings the other team's observations and rewards."""
+    env, params = envs.make("PlannedVolleyball-v1")
+    state = env.initial(jax.random.key(3), params)
+    state = state.replace(planning=jnp.zeros((), bool), choice=jnp.int32([1, 3]))
+    other = state.replace(match=rules.swapped(state.match), choice=state.choice[::-1])
+    action = jax.random.uniform(jax.random.key(1), (4, 2), minval=-1.0)
+    step = jax.jit(env.step_env)
+    one = step(jax.random.key(0), state, action, params)
+    two = step(jax.random.key(0), other, jnp.roll(action, 2, axis=0), params)
+    np.testing.assert_allclose(np.roll(one[0], 2, axis=0), two[0], atol=1e-5)
+    np.testing.assert_array_equal(np.roll(one[2], 2), two[2])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"teams": "2v2"}, "teams='2v2': expected plane"),
+        ({"residual": -1.0}, "residual=-1.0: expected at least 0"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        envs.make("PlannedVolleyball-v1", **options)
+
+
+def test_a_residual_of_0_is_the_scripted_skill():
+    env, params = envs.make("VolleyballSkill-v1", teams="plane", residual=0.2)
+    plain = dataclasses.replace(env, residual=0.0)
+    _, state = env.reset(jax.random.key(0), params)
+    key = jax.random.key(1)
+    command = plain.expert(state, params)
+    assert not env.expert(state, params).any()
+    added = np.float32([0.5, -3.0])  # clipped before it is added
+    ours = jax.jit(env.step_env)(key, state, added, params)
+    theirs = jax.jit(plain.step_env)(key, state, command + 0.2 * np.clip(added, -1, 1), params)
+    np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
+    with pytest.raises(ValueError, match="more than 0 with actions='rates' only"):
+        dataclasses.replace(env, actions="rotors")

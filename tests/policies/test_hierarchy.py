@@ -1,0 +1,146 @@
+"""A policy on two levels: who acts, what it says, and which part learns from it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import losses, policies
+from agentrl.streams import Rows
+from envs.game import number_of
+
+SIZES = {"skills": ("goto", "hit"), "choices": 3, "planner_features": 5, "skill_features": 4}
+make = functools.partial(policies.hierarchy, (8,), None, 2, True, hidden=(8,), planner_hidden=(8,))
+KINDS = ("planner", "goto", "hit")
+
+
+def seen(kind, count, key=0):
+    """Observations of a planner, or of a drone at a skill."""
+    number = KINDS.index(kind)
+    flags = jnp.broadcast_to(jax.nn.one_hot(number, 3), (count, 3))
+    features = jax.random.normal(jax.random.key(key), (count, 5))
+    if kind != "planner":
+        features = features.at[:, 4].set(0.0)
+    return jnp.concatenate([flags, features], axis=1)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return make(**SIZES, train=("planner", "hit"))
+
+
+@pytest.fixture(scope="module")
+def params(policy):
+    """Not the small first ones, so that distributions differ."""
+    drawn = policy.init(jax.random.key(0))
+    return jax.tree.map(lambda x: x + 0.3 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), drawn)
+
+
+@pytest.fixture(scope="module")
+def acted(policy, params):
+    """Rows [4000, 1] of each kind with actions drawn, and their log-probabilities."""
+
+    @jax.jit
+    def act(observation):
+        outputs, _, _ = policy.step(params, None, observation)
+        action = policy.head.draw(outputs, None, jax.random.key(1))
+        best = policy.head.best(outputs, None)
+        return outputs, action, policy.head.log_prob(outputs, None, action), best
+
+    return {kind: act(jnp.repeat(seen(kind, 1), 4000, axis=0)) for kind in KINDS}
+
+
+def test_planners_choose_numbers(acted):
+    outputs, action, logp, best = acted["planner"]
+    number = np.asarray(number_of(action[:, 0], 3))
+    chance = jax.nn.softmax(outputs.logits[0])
+    shares = np.bincount(number, minlength=3) / 4000
+    np.testing.assert_allclose(shares, chance, atol=4 / np.sqrt(4000))
+    np.testing.assert_allclose(np.exp(logp), chance[number], rtol=1e-4)
+    assert not action[:, 1:].any() and set(np.asarray(best[:, 0])) == {
+        float(action[:, 0][number == np.argmax(chance)][0])
+    }
+
+
+@pytest.mark.parametrize("kind", ["goto", "hit"])
+def test_skills_command(acted, kind):
+    outputs, action, logp, best = acted[kind]
+    mean, log_std = (np.asarray(x[0]) for x in outputs.command)
+    np.testing.assert_array_equal(best[0], mean)
+    error = 4 / np.sqrt(4000)
+    np.testing.assert_allclose(action.mean(axis=0), mean, atol=error)
+    np.testing.assert_allclose(action.std(axis=0), np.exp(log_std), rtol=error)
+    ours = losses.gaussian_log_prob(*outputs.command, action)
+    np.testing.assert_allclose(logp, ours, rtol=1e-6)
+    assert not np.allclose(mean, np.asarray(acted["goto" if kind == "hit" else "hit"][3][0]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_what_is_in_use_learns(policy, params, kind):
+    """From a probability its own part, from a value the critic of its level; no other."""
+    observation = seen(kind, 6)[:, None]
+
+    def of(params):
+        rows = Rows(
+            tokens=jnp.zeros((6, 1), jnp.int32),
+            action=jnp.full((6, 1, 2), 0.1),
+            loss_mask=jnp.ones((6, 1), bool),
+            stream=jnp.arange(6),
+            turn=jnp.zeros((6, 1), jnp.int32),
+            behaviour_logp=jnp.zeros((6, 1)),
+            observation=observation,
+        )
+        scored = policy.score(params, rows)
+        return jnp.sum(scored.logp), jnp.sum(scored.value)
+
+    actor, critic = jax.jit(jax.jacrev(of))(params)
+
+    def touched(grads):
+        size = {
+            name: max(float(jnp.abs(x).max()) for x in jax.tree.leaves(part))
+            for name, part in grads.items()
+        }
+        return {name for name, most in size.items() if most > 0}
+
+    assert touched(actor) == {kind}
+    assert touched(critic) == {"planner critic" if kind == "planner" else "critic"}
+
+
+def test_what_is_trained_and_tied(policy, params):
+    assert policy.frozen == ("goto",)
+    assert make(**SIZES, train=("planner", *SIZES["skills"])).frozen == ()
+    other = policy.init(jax.random.key(5))
+    both = make(**SIZES, train=("planner",), tied=("planner",))
+    for kind in KINDS:
+        observation = seen(kind, 3)
+        one, two = (policy.step(p, None, observation)[0] for p in (params, other))
+        loose, tied = (p.head.kl(one, two, None) for p in (policy, both))
+        assert (tied > 0).all()
+        np.testing.assert_array_equal(loose, 0 * tied if kind == "planner" else tied)
+
+
+def test_parts_are_policies_of_their_own(policy, params):
+    """An MLP's parameters, but for its critic, are those of a part."""
+    alone = policies.mlp((4,), None, 2, True, hidden=(8,), log_std=-2.0)
+    theirs = alone.init(jax.random.key(3))
+    taken = params | {"hit": {name: theirs[name] for name in params["hit"]}}
+    observation = seen("hit", 3)
+    ours, _, _ = policy.step(taken, None, observation)
+    outputs, _, _ = alone.step(theirs, None, observation[:, 3:7])
+    for one, other in zip(ours.command, outputs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"train": ("fly",)}, r"train=\('fly',\): 'fly' is none of planner, goto, hit"),
+        ({"train": (), "tied": ("hit",)}, "'hit' is none of planner"),
+        ({"train": (), "skill_features": 9}, "reads observations of 12 numbers"),
+    ],
+)
+def test_wrong_options(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(**SIZES | changes)
