@@ -1,5 +1,6 @@
 """Warm start: supervised updates on the expert's episodes, before reinforcement learning."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,10 +85,8 @@ def make_warm_start(
         )
     if thoughts:
         # Whether they fit is found before anything compiles.
-        key = jax.random.key(0)
-        jax.eval_shape(
-            lambda keys: rollout.demonstrate(keys, key, thoughts=True), task_keys(0, episodes)
-        )
+        say = functools.partial(rollout.demonstrate, thoughts=True)
+        jax.eval_shape(say, task_keys(0, episodes), jax.random.key(0))
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 
     def loss_of(params, rows):
