@@ -6,10 +6,11 @@ from agentrl.policies.actor_critic import cnn as cnn
 from agentrl.policies.actor_critic import gru as gru
 from agentrl.policies.actor_critic import mlp as mlp
 from agentrl.policies.actor_critic import parameter_count as parameter_count
+from agentrl.policies.factored import factored as factored
 from agentrl.policies.hierarchy import hierarchy as hierarchy
 from agentrl.policies.language import LanguagePolicy as LanguagePolicy
 from agentrl.policies.language import transformer as transformer
 from agentrl.policies.pretrained import pretrained as pretrained
 
-POLICIES = {**ACTOR_CRITICS, "hierarchy": hierarchy}
+POLICIES = {**ACTOR_CRITICS, "factored": factored, "hierarchy": hierarchy}
 LANGUAGE_POLICIES = {"transformer": transformer, "pretrained": pretrained}

@@ -69,7 +69,7 @@ def make_warm_start(
     if rollout.demonstrate is None:
         raise ValueError(
             f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
-            "to 0 or use a language policy"
+            "to 0, or use a language policy, or rollout 'matches' in a game that has an expert"
         )
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 

@@ -54,15 +54,15 @@ class Game(NamedTuple):
 
 
 def _single(name: str, target: tuple[float, ...], place: tuple[float, ...]) -> Skill:
-    return Skill(name, place, target, apex=3.8, height=1.7, within=0.75)
+    return Skill(name, place, target, apex=3.3, height=1.7, within=0.75)
 
 
 _HOME = (1.8, 0.0, 1.1)
 _ONE = (
     Skill("home", _HOME),
-    _single("hit left", (-1.9, 0.5, 0.3), _HOME),
-    _single("hit right", (-1.9, -0.5, 0.3), _HOME),
-    _single("hit short", (-1.3, 0.0, 0.3), _HOME),
+    _single("hit left", (-2.4, 1.1, 0.3), _HOME),
+    _single("hit right", (-2.4, -1.1, 0.3), _HOME),
+    _single("hit short", (-0.9, 0.0, 0.3), _HOME),
 )
 
 _PLANE_HOME = (1.6, 0.8)
@@ -90,8 +90,8 @@ _SECOND = (
 )
 _ATTACKER = (
     Skill("goto", (2.0, 1.5, 2.5)),
-    Skill("attack left", (2.0, 1.5, 2.5), (-4.5, -1.8, 0.3), 4.2, 3.4),
-    Skill("attack right", (2.0, 1.5, 2.5), (-4.5, 1.8, 0.3), 4.2, 3.4),
+    Skill("attack left", (2.0, 1.5, 2.5), (-5.0, -2.0, 0.3), 3.9, 3.4),
+    Skill("attack right", (2.0, 1.5, 2.5), (-5.0, 2.0, 0.3), 3.9, 3.4),
     Skill("hover", (2.0, 0.0, 2.5)),
 )
 _SERVES = tuple(

@@ -1,0 +1,55 @@
+"""Matches of the expert: rows that replay to the same match."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import envs
+from agentrl import policies, rollout
+from agentrl.rollout.demonstrated import make_demonstrate
+
+
+def demonstrated(name, seats, policy, **options):
+    env, params = envs.make(name, **options)
+    made = getattr(policies, policy)(
+        env.observation_shape, env.num_codes, env.num_actions, hidden=(8,)
+    )
+    demonstrate = make_demonstrate(made, env, params, mask_illegal=True)
+    rows = jax.jit(demonstrate)(jax.random.split(jax.random.key(0), 4), jax.random.key(1))
+    assert env.num_agents == seats
+    return env, params, jax.tree.map(np.asarray, rows)
+
+
+def test_rows_of_a_game_in_turns_are_its_moves():
+    """Replayed by hand, each row holds what the mover saw, and what the expert does there."""
+    env, params, rows = demonstrated("TicTacToe-v1", 2, "mlp")
+    turns = int(params.max_steps_in_episode)
+    tokens, mask, seen = (
+        x.reshape(turns, 4, *x.shape[2:]) for x in (rows.tokens, rows.loss_mask, rows.observation)
+    )
+    assert mask[0].all() and (mask[:-1] >= mask[1:]).all()
+    for match in range(4):
+        observation, state = env.reset_env(jax.random.key(0), params)
+        for turn in np.flatnonzero(mask[:, match]):
+            mover = int(env.mover(state, params))
+            np.testing.assert_array_equal(seen[turn, match], observation[mover])
+            assert tokens[turn, match] == int(env.expert(state, params))
+            observation, state, *_ = env.step_env(
+                jax.random.key(0), state, jnp.int32(tokens[turn, match]), params
+            )
+        assert not bool(env.is_running(state, params))
+
+
+def test_both_teams_of_volleyball_are_shown():
+    """A policy with memory has a row a team; what is shown is what the planner chooses."""
+    env, params, rows = demonstrated("PlanarVolleyball-v1", 2, "gru", max_steps_in_episode=6)
+    assert rows.tokens.shape == (8, 6) and rows.loss_mask.all()
+    # Both teams see the same from their own side, and one of them has the serve: it hits.
+    first = rows.tokens[:, 0].reshape(4, 2)
+    assert ((first > 0).sum(axis=1) == 1).all()
+
+
+def test_commands_are_not_shown():
+    env, params = envs.make("PlanarVolleyball-v1", actions="rates")
+    policy = policies.mlp(env.observation_shape, env.num_codes, 2, True, hidden=(8,))
+    assert rollout.matches(policy, env, params, num_groups=2).demonstrate is None
