@@ -116,7 +116,7 @@ def _section(run):
     # A stream of keys of its own: a batch that training has not seen, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
-    carried = {"pool": run.state.pool, "member": run.state.member}
+    carried = {name: getattr(run.state, name) for name in ("baseline", "pool", "member")}
     carried = jax.tree.map(lambda x: x[0], carried)
     batch, tasks = experiment.jit(experiment.batch), tuple(experiment.tasks)
     for attempt in range(_BATCHES):

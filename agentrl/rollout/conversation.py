@@ -176,7 +176,7 @@ def conversation(
 
     def play(params, task_keys, key, greedy):
         alone = talk.seats == 1 or env.cooperative
-        others = by_player(None if alone else random_player())
+        others = by_player(None if alone else random_player(env))
         transcript, turns, bootstrap = talk.run(
             params, starts(task_keys), key, greedy=greedy, others=others
         )

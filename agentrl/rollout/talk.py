@@ -296,6 +296,7 @@ class Talk:
             seen._replace(tokens=tokens, length=length),
             everyone,
             self.context_tokens,
+            jnp.tile(jnp.arange(self.seats, dtype=jnp.int32), seen.length.shape[0]),
         )
         return decoder.values(params, self.policy.config, last)[..., 0].reshape(-1, self.seats)
 
