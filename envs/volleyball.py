@@ -14,9 +14,10 @@ from flax import struct
 from envs.game import GameParams, GameState, SimultaneousGame, opening
 from envs.rules import planar, quadrotor
 from envs.rules import volleyball as rules
+from envs.rules import volleyball_observations as observations
 from envs.rules import volleyball_skills as skills
 from envs.rules.ball import Ball
-from envs.rules.vectors import Vector, sub, turned
+from envs.rules.vectors import Vector, turned
 from envs.rules.volleyball import Match
 from envs.rules.volleyball_flight import Order, Sight, scripted
 
@@ -216,52 +217,8 @@ class _Volleyball(SimultaneousGame):
 
     def features(self, match: Match) -> jax.Array:
         """Observations of all agents, features first: f32[F, A, ...]."""
-        numbers = self._of_drones(match) if self.continuous else self._of_teams(match)
-        return jnp.stack(numbers)
-
-    def _of_teams(self, match: Match) -> list[jax.Array]:
-        players = self.players
-
-        def team(x):
-            return x.reshape(2, players, *x.shape[1:])
-
-        own = [team(x) for x in self.body.features(match.drones)]
-        other = [team(x)[::-1] for x in self.body.features(self.body.from_across(match.drones))]
-        touched = team(match.touched)
-        ball = jax.tree.map(lambda x: team(x)[:, 0], rules.seen(match))
-        numbers = [x[:, i] for i in range(players) for x in own]
-        numbers += [x[:, i] for i in range(players) for x in other]
-        flags = [touched[:, i] for i in range(players)]
-        flags += [touched[::-1, i] for i in range(players)]
-        return [*numbers, *ball.position, *ball.velocity, *_flags(flags, ball, match)]
-
-    def _of_drones(self, match: Match) -> list[jax.Array]:
-        players = self.players
-
-        def team(x):
-            return x.reshape(2, players, *x.shape[1:])
-
-        def flat(x):
-            return x.reshape(2 * players, *x.shape[2:])
-
-        drones, ball = match.drones, rules.seen(match)
-        own = self.body.features(drones)
-        across = self.body.features(self.body.from_across(drones))
-        numbers, flags = list(own), [match.touched]
-        # Team mates in turn, then the opponents from the one of the same number on.
-        for shift in range(1, players):
-            numbers += [flat(jnp.roll(team(x), -shift, axis=1)) for x in own]
-            flags.append(flat(jnp.roll(team(match.touched), -shift, axis=1)))
-        for shift in range(players):
-            numbers += [flat(jnp.roll(team(x)[::-1], -shift, axis=1)) for x in across]
-            flags.append(flat(jnp.roll(team(match.touched)[::-1], -shift, axis=1)))
-        numbers += [*ball.position, *ball.velocity, *_flags(flags, ball, match)]
-        numbers += [2 * t - 1 for t in drones.throttle]
-        numbers += sub(ball.position, drones.position)
-        shape = match.touched.shape
-        seat = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1)) % players
-        roles = [np.broadcast_to(seat == i, shape) for i in range(players)]
-        return [*numbers, *(jnp.asarray(role, jnp.float32) for role in roles)]
+        listed = observations.of_drones if self.continuous else observations.of_teams
+        return jnp.stack(listed(match, self.body))
 
     def observe(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
         """What every agent sees, f32[A, F]."""
@@ -337,13 +294,6 @@ class _Volleyball(SimultaneousGame):
 
 def _ticks(seconds: jax.Array) -> jax.Array:
     return jnp.round(seconds / rules.STEP_SECONDS).astype(jnp.int32)
-
-
-def _flags(touched: list[jax.Array], ball: Ball, match: Match) -> list[jax.Array]:
-    """Touched or not, the ball's side, serve or rally: one-hot each."""
-    mine = ball.position[0] > 0
-    served = jnp.broadcast_to(match.served, mine.shape)
-    return [hot.astype(jnp.float32) for flag in (*touched, mine, served) for hot in (~flag, flag)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,6 +46,12 @@ def conversation(
     environment is an illegal action. All running episodes take their turns together, and the loop
     ends when none is left.
 
+    What a reply names is done, however it is written, as in the code bases of GiGPO and RAGEN: one
+    that breaks its grammar and names a command all the same, or that was cut at max_new_tokens
+    before its end token, is no illegal action. It is not well formed, and so not `valid`, which
+    metrics count and penalties cost. This holds in games too, and for opponents, players of the
+    arena and environments in Python.
+
     Members of a group share the task's key and differ in those of replies and of chance.
 
     Args:

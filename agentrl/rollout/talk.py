@@ -112,9 +112,10 @@ class Talk:
     ) -> tuple[Transcript, Turns, jax.Array | None]:
         """Plays episodes from start states [B, ...]: (transcript, turns, bootstrap).
 
-        bootstrap: f32[B], the critic's value of what followed an episode's last turn; None without
-        a critic. horizon: turns that an episode may take. expert: replies say the command of the
-        environment's expert; params are not read. greedy: the most likely token each time.
+        bootstrap: f32[B], the critic's value of what followed an episode's last turn, in games
+        f32[B, A], of what each seat reads then; None without a critic. horizon: turns that an
+        episode may take. expert: replies say the command of the environment's expert; params are
+        not read. greedy: the most likely token each time.
         others: how others move in a game, (state, moving bool[B], key) -> commands i32[B, n]; then
         the policy has seat b % A of match b only. They move as soon as it is their turn, in between
         two turns of the policy, so a turn is the policy's own and what it brings holds all that
@@ -222,7 +223,9 @@ class Talk:
         is_last = turns.running & (jnp.arange(self.turns)[:, None] == acted - 1)
         turns = turns.replace(truncated=turns.truncated | (is_last & ~ended))
         bootstrap = None
-        if criticised:
+        if criticised and self.seats > 1:
+            bootstrap = self._values(params, state)
+        elif criticised:
             _, after = self._observe(state)
             transcript_after = self.layout.observed(transcript, acted, after.tokens, after.length)
             # It may be longer than what any turn is read from.
@@ -261,6 +264,30 @@ class Talk:
             return text, codecs.render(self.policy.codec, text, self.observation_tokens)
 
         return jax.vmap(one)(state)
+
+    def _values(self, params, state):
+        """The critic's value of what each seat of a game reads, whosever turn it is, f32[B, A]."""
+        codec, game = self.policy.codec, self.env.game
+
+        def one(state):
+            texts = game.describe(state, self.env_params)
+            return jax.vmap(lambda text: codecs.render(codec, text, self.observation_tokens))(texts)
+
+        seen = jax.vmap(one)(state)
+        tokens, length = (x.reshape(-1, *x.shape[2:]) for x in (seen.tokens, seen.length))
+        everyone = jnp.ones(length.shape, bool)
+        # Of games each turn is read by itself, as in `reply`.
+        transcript = self.layout.observed(self.layout.empty(length.size), 0, tokens, length)
+        last, _, _ = self._read(
+            params,
+            None,
+            transcript,
+            jnp.int32(0),
+            seen._replace(tokens=tokens, length=length),
+            everyone,
+            self.context_tokens,
+        )
+        return decoder.values(params, self.policy.config, last)[..., 0].reshape(-1, self.seats)
 
     def _anchor(self, state, text):
         if self.anchor == "state":

@@ -51,8 +51,8 @@ class Turns:
 def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | None) -> Streams:
     """The streams of B episodes, or of the A seats of B matches: stream b * A + seat.
 
-    group: i32[B]; the streams of one seat are compared. bootstrap: f32[B], the critic's value of
-    what followed, or None without a critic.
+    group: i32[B]; the streams of one seat are compared. bootstrap: f32[B], of games f32[B, A], the
+    critic's value of what followed, or None without a critic.
     """
     if turns.reward.ndim == 3:
         return _streams_of_seats(turns, group, bootstrap)
@@ -105,9 +105,7 @@ def _streams_of_seats(
     everyone = jnp.arange(seats, dtype=jnp.int32)
     has_critic = bootstrap is not None
     if has_critic:
-        # The critic was asked about what the next seat to move reads, which says nothing of the
-        # others: a match that a limit cuts is worth 0 to all of them from there.
-        bootstrap = jnp.zeros((batch * seats, 1))
+        bootstrap = bootstrap.reshape(batch * seats, 1)
     return Streams(
         mask=mask,
         reward=of_all(turns.reward),

@@ -229,3 +229,29 @@ def test_a_full_context_truncates():
 def test_errors_say_what_was_expected(options, message):
     with pytest.raises(ValueError, match=message):
         make((), **options)
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "TicTacToe-v1"])
+def test_a_reply_that_is_cut_is_done_and_is_not_valid(name):
+    """The expert's commands without their end token: the same episode, in games too."""
+    env, params = lake(False) if name == "FrozenLake-v1" else envs.make(name)
+    policy = policies.transformer(env.view, **SMALL)
+    starts = jax.vmap(lambda key: env.initial(key, params))(jax.random.split(jax.random.key(0), 6))
+    options = {"max_turns": None, "context": "window", "history": 0, "keep_first": False}
+    options |= {"context_tokens": None, "anchor": "observation"}
+    played = []
+    for tokens in (None, 1):
+        talk = module.Talk(policy, env, params, max_new_tokens=tokens, **options)
+        _, turns, _ = jax.jit(lambda s, t=talk: t.run(None, s, jax.random.key(1), expert=True))(
+            starts
+        )
+        played.append(jax.tree.map(np.asarray, turns))
+    whole, cut = played
+    running = whole.running
+    np.testing.assert_array_equal(cut.running, running)
+    assert whole.valid[running].all() and whole.known[running].all()
+    assert cut.known[running].all() and not cut.ended[running].any()
+    assert not cut.well_formed.any() and not cut.valid.any()
+    assert (cut.offender[running] == -1).all()
+    for field in ("reward", "terminated", "truncated", "success", "anchor"):
+        np.testing.assert_array_equal(getattr(cut, field)[running], getattr(whole, field)[running])
