@@ -98,7 +98,7 @@ class PlannedVolleyball(SimultaneousGame):
         dims = len(self.base.game.server)
         return {
             "skills": SKILLS,
-            "choices": self.base.num_actions,
+            "choices": self.base.game.counts,
             "planner_features": self.base.observation_shape[0],
             "skill_features": 19 if dims == 2 else 37,
         }
