@@ -1,6 +1,7 @@
-"""Draws learning curves of runs into one SVG or PNG, for papers and READMEs.
+"""Draws learning curves of runs, or the payoffs of an arena, as SVG or PNG, for papers and READMEs.
 
     python -m launchers.figure --workdirs=runs/gigpo,runs/grpo --out=curves.svg
+    python -m launchers.figure --arena=arena/arena.json --labels=planner,20,40 --out=payoffs.svg
 
 Interquartile mean over seeds and its pointwise 95 % bootstrap interval, over environment steps.
 Panels are the environments, or with several metrics each environment's row of them; series the
@@ -18,6 +19,7 @@ _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by
 _LABELS = flags.DEFINE_list("labels", [], "Names of the runs; their directories' by default.")
 _METRIC = flags.DEFINE_list("metric", ["success_rate"], "Metrics to draw, side by side.")
 _LOG = flags.DEFINE_bool("log", False, "Whether the metrics' axes are logarithmic.")
+_ARENA = flags.DEFINE_string("arena", None, "Record of launchers.arena, to draw instead of runs.")
 _OUT = flags.DEFINE_string("out", None, "File to write; its ending says the format.")
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -25,18 +27,15 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 
 def main(argv: list[str]) -> None:
     """Reads, draws, writes."""
-    if len(argv) > 1 or not _WORKDIRS.value or _OUT.value is None:
-        cli.fail("give --workdirs=runs/a,runs/b and --out=curves.svg")
+    if len(argv) > 1 or _OUT.value is None or bool(_WORKDIRS.value) == (_ARENA.value is not None):
+        cli.fail("give --workdirs=runs/a,runs/b or --arena=arena.json, and --out=curves.svg")
+    if _ARENA.value is not None:
+        _payoffs(pathlib.Path(_ARENA.value))
+        return
     labels = _LABELS.value or [pathlib.Path(name).name for name in _WORKDIRS.value]
     if len(labels) != len(_WORKDIRS.value):
         cli.fail(f"--labels names {len(labels)} runs, --workdirs {len(_WORKDIRS.value)}")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # The same command gives the same file.
-    matplotlib.rcParams.update({"svg.hashsalt": "agentrl", "svg.fonttype": "none"})
-    import matplotlib.pyplot as plt
-
+    plt = _pyplot()
     from agentrl.evaluation import runs, statistics
 
     try:
@@ -67,6 +66,52 @@ def main(argv: list[str]) -> None:
             axis.set_yscale("log")
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize="small")
+    _save(figure)
+
+
+def _payoffs(path: pathlib.Path) -> None:
+    """Mean return of the row against the column, with half of its 95 % interval."""
+    plt = _pyplot()
+    import numpy as np
+
+    from agentrl.evaluation import standings
+
+    try:
+        arena, about = standings.read(path)
+    except (ValueError, OSError) as error:
+        cli.fail(error)
+    names = _LABELS.value or list(arena.players)
+    if len(names) != len(arena.players):
+        cli.fail(f"--labels names {len(names)} players, {path} has {len(arena.players)}")
+    payoff, error = arena.payoff, 1.96 * arena.payoff_error
+    largest = float(np.abs(payoff).max()) or 1.0
+    side = 1.6 + 0.75 * len(names)
+    figure, axis = plt.subplots(figsize=(side, side), layout="constrained")
+    axis.imshow(payoff, cmap="PuOr", vmin=-largest, vmax=largest)
+    for (i, j), value in np.ndenumerate(payoff):
+        width = f"\n± {error[i, j]:.2f}" if np.isfinite(error[i, j]) else ""
+        colour = "white" if abs(value) > 0.6 * largest else "black"
+        text = f"{value:.2f}{width}"
+        axis.text(j, i, text, ha="center", va="center", size="x-small", color=colour)
+    axis.set(xticks=range(len(names)), yticks=range(len(names)), title=about["game"])
+    axis.set_xticklabels(names, rotation=30)
+    axis.set_yticklabels(names)
+    axis.set(xlabel="against", ylabel="mean return of")
+    _save(figure)
+
+
+def _pyplot():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    # The same command gives the same file.
+    matplotlib.rcParams.update({"svg.hashsalt": "agentrl", "svg.fonttype": "none"})
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _save(figure) -> None:
     metadata = {"Date": None} if _OUT.value.endswith(".svg") else None
     figure.savefig(_OUT.value, metadata=metadata, dpi=150)
 

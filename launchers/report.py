@@ -20,6 +20,8 @@ _CREDIT = flags.DEFINE_bool("credit", True, "Play a batch with each run's policy
 
 # Batches played in search of a group whose returns differ.
 _BATCHES = 16
+# Matches in which touches are counted.
+_COUNTED = 256
 _VOLLEYBALL = ("Volleyball-v1", "PlanarVolleyball-v1")
 _LABELS = {"gae": "GAE", "gigpo": "GiGPO", "grpo": "GRPO", "rloo": "RLOO"}
 
@@ -77,11 +79,13 @@ def _credit(run):
 
 
 def _flown(run):
-    """Matches of the run's newest checkpoint and first seed against the scripted planner."""
+    """Matches of the run's newest checkpoint and first seed against the scripted planner; and who
+    touches the ball when, where teams have roles.
+    """
     import jax
 
-    from agentrl.evaluation import flights
-    from agentrl.evaluation.markup import tag
+    from agentrl.evaluation import flights, touches
+    from agentrl.evaluation.markup import join, tag
     from agentrl.rollout.players import policy_player, scripted
     from agentrl.training import checkpoint, restored
 
@@ -98,7 +102,12 @@ def _flown(run):
             key = jax.random.fold_in(stream, team)
             title = f"The policy is team {team}, the scripted planner team {1 - team}"
             shown.append((title, flights.record(players, env, env_params, key)))
-        return flights.section(shown)
+        drawn = flights.section(shown)
+        if env.players == 1:
+            return drawn
+        pair = touches.record((own, planner), env, env_params, stream, matches=_COUNTED)
+        named = zip(("the policy", "the scripted planner"), pair, strict=True)
+        return join(drawn, tag("h3", "Roles"), touches.section(list(named)))
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         return tag("p", f"Not shown: {error}", class_="note")
 
