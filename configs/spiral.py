@@ -37,6 +37,11 @@ negotiation, where 0.94 of the games end without a winner. In tic-tac-toe it win
 random play, as does the policy above (0.265), in Nim, which it never met, nothing (-0.015, 400
 matches): launchers.arena plays a run's every game, and those whose words it has.
 
+"thoughts" is Kuhn's poker with replies of a thought and a move: taught first to name the move in
+both, then trained by who wins; the thought may shrink (empty_thought_rate, response_length).
+
+    python -m launchers.train --config=configs/spiral.py:thoughts --workdir=runs/spiral_thoughts
+
 Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool.capacity=16
 """
 
@@ -65,6 +70,8 @@ ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward
 
 
 def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
+    if game == "thoughts":
+        return thoughts()
     config = base_config()
     config.updates = 400
     config.log_every = 20
@@ -91,4 +98,17 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         config.learner.lengths = 3
     config.optimizer.learning_rate = 1e-3
     config.evaluation.every = 100
+    return config
+
+
+def thoughts() -> ml_collections.ConfigDict:
+    config = get_config("KuhnPoker-v1")
+    config.policy.grammar = "action"
+    config.rollout.update(num_groups=64, max_new_tokens=16)
+    config.learner.update(microbatch=32, entropy_coefficient=0.0)
+    config.warm_start.update(updates=60, episodes=32, learning_rate=3e-3, thoughts=True)
+    config.updates = 360
+    config.log_every = 20
+    config.optimizer.learning_rate = 3e-4
+    config.evaluation.every = 0
     return config

@@ -1,9 +1,28 @@
-"""Co-self-play."""
+"""Volleyball of drones on two levels: planner and skills learn together by self-play.
+
+HCSP's third stage: Zhang et al. (2025), Mastering multi-drone volleyball through hierarchical
+co-self-play, https://arxiv.org/abs/2505.04317; code thu-uav/HCSP (read). Planners choose skills at
+events, drones fly them at 50 Hz; both are agents of one game. A skill adds to the command of the
+scripted controllers (env.residual), so that all begins exactly at the scripted skills and the
+planner of the second stage; which parts train is policy.train (HCSP's release: the planner and one
+skill), what was not in use in a turn learns nothing from it, and the skills, not the planner, are
+tied to where they began by their exact KL, here as a term of the loss, in HCSP of the reward.
+Credit by HiPER's hierarchical advantage, in HCSP by a GAE for each level. Opponents: itself, or
+frozen members (rollout.opponent="pool"). Games: "plane", "1v1", "3v3" (advantage gae there).
+
+    python -m launchers.train --config=configs/volleyball.py:plane --workdir=runs/choices
+    python -m launchers.train --config=configs/volleyball_levels.py:plane --workdir=runs/levels \\
+        --config.init_from=planner=runs/choices
+    python -m launchers.arena --game=PlannedVolleyball-v1 --options=teams=plane,residual=0.3 \\
+        --players=expert,runs/levels#all --matches=1000 --greedy
+
+RESULTS
+"""
 
 import ml_collections
 
 import envs
-from agentrl import policies, rollout
+from agentrl import advantages, policies, rollout
 from agentrl.training import credit
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
@@ -19,6 +38,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.updates = 60
     config.log_every = 10
     config.checkpoint.update(every=20, keep=10)
+    # Matches of up to 8 s, and the planners' turns.
     config.env = env_section(
         "PlannedVolleyball-v1", teams=game, residual=0.3, max_seconds=8.0, max_steps_in_episode=440
     )
@@ -27,7 +47,10 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
         policies.hierarchy, **layout, train=("planner", "hit"), hidden=(32, 32), log_std=-2.0
     )
     config.rollout = section(rollout.matches, num_groups=32, mask_illegal=False)
+    # `hae` knows of one executor to a planner.
     config.advantage = section(credit.hae, gamma=0.998, lam=0.95)
+    if game == "3v3":
+        config.advantage = section(advantages.gae, gamma=0.998, lam=0.95)
     config.learner.update(
         epochs=2,
         minibatches=4,

@@ -12,7 +12,6 @@ from envs.game import GameParams, GameState, SimultaneousGame, number_of, number
 from envs.rules import volleyball_flight as flight
 from envs.rules import volleyball_skills as skills
 from envs.rules.volleyball import Match
-from envs.rules.volleyball_flight import Order, Sight
 from envs.volleyball import PlanarVolleyball, Volleyball, VolleyballParams
 
 SKILLS = ("goto", "hit")
@@ -99,7 +98,7 @@ class PlannedVolleyball(SimultaneousGame):
         dims = len(self.base.game.server)
         return {
             "skills": SKILLS,
-            "choices": self.base.num_actions,
+            "choices": self.base.game.counts,
             "planner_features": self.base.observation_shape[0],
             "skill_features": 19 if dims == 2 else 37,
         }
@@ -168,11 +167,6 @@ class PlannedVolleyball(SimultaneousGame):
         )
         return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
 
-    def in_use(self, sight: Sight, order: Order) -> jax.Array:
-        """The skill that drones are at, i32[D]."""
-        coming = flight.strike(sight.ball, order).place[0] > 0.25
-        return (order.hit & sight.free & coming).astype(jnp.int32)
-
     def observe(self, state: LevelsState, params: GameParams) -> jax.Array:
         """What every agent sees, f32[A, F]."""
         base, width = self.base, self.observation_shape[0]
@@ -180,7 +174,7 @@ class PlannedVolleyball(SimultaneousGame):
         team = jnp.moveaxis(base.features(state.match), 0, -1)
         team = jnp.concatenate([jnp.ones((2, 1)), jnp.zeros((2, len(SKILLS))), team], axis=-1)
         own = jnp.stack(flight.features(base.body, sight, order), axis=-1)
-        skill = jax.nn.one_hot(self.in_use(sight, order), len(SKILLS))
+        skill = jax.nn.one_hot(flight.in_use(sight, order), len(SKILLS))
         own = jnp.concatenate([jnp.zeros((own.shape[0], 1)), skill, own], axis=-1)
 
         def padded(x):

@@ -19,6 +19,10 @@ from envs.rules.ball import Ball
 from envs.rules.vectors import along, norm, scale, sub
 from envs.rules.volleyball import Match
 from envs.rules.volleyball_flight import Order, Sight
+from envs.volleyball import PlanarVolleyball, Volleyball
+
+# Of a match that a start is taken from, less one.
+EVENTS = 6
 
 
 @struct.dataclass
@@ -57,12 +61,14 @@ class VolleyballSkill(Environment):
     """One drone of `teams` "plane", "1v1" or "3v3" at a `skill`: "goto" or "hit".
 
     An order is one of the skills of the roles of that game (`envs.rules.volleyball_skills`), its
-    target moved a little; `only` names one of them ("set"). goto: from anywhere near to the order's
+    target moved a little; `only` names one of them ("set"), or in 3v3 one of HCSP's eleven
+    ("receive_hover"). goto: from anywhere near to the order's
     place, staying there. hit: the ball comes in over a point near the place; the drone is to hit it
     at the order's height so that it comes down at the target. Frames are the team's own.
 
     Starts are drawn around what planners hand over: places within `spread` of the usual, speeds,
-    tilts and spins of a drone on its way. `handed_over` makes a start of a match.
+    tilts and spins of a drone on its way. With `starts` "matches" they are what a drone that is at
+    the skill has before it in a match of scripted teams after up to 5 events (`handed_over`).
 
     Observation: `volleyball_flight.features`, f32[37], or f32[19] in the plane. Actions: f32[4] or
     f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each. With `residual` > 0
@@ -80,15 +86,16 @@ class VolleyballSkill(Environment):
     actions: str = "rates"
     only: str = ""
     residual: float = 0.0
+    starts: str = "near"
 
     continuous: ClassVar[bool] = True
-    costly_reset: ClassVar[bool] = False
 
     def __post_init__(self):
         for name, known in (
             ("skill", ("goto", "hit")),
             ("teams", tuple(skills.GAMES)),
             ("actions", ("rates", "rotors")),
+            ("starts", ("near", "matches")),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected {', '.join(known)}")
@@ -96,6 +103,10 @@ class VolleyballSkill(Environment):
             raise ValueError(
                 f"residual={self.residual} with actions={self.actions!r}: expected at least 0, and "
                 "more than 0 with actions='rates' only, which the scripted controllers command"
+            )
+        if self.only and self.starts == "matches":
+            raise ValueError(
+                f"only={self.only!r} with starts='matches', where planners choose: leave it out"
             )
         if not self._known:
             names = [s.name for s in dataclasses.replace(self, only="")._known]
@@ -106,6 +117,8 @@ class VolleyballSkill(Environment):
         """The skills that orders are of."""
         game = skills.GAMES[self.teams]
         known = [s for role in (*game.roles, game.serves) for s in role]
+        if self.only and self.teams == "3v3" and self.only not in {s.name for s in known}:
+            known = [s._replace(name=name) for name, (_, s) in skills.NAMED.items()]
         known = [s for s in known if s.target is not None or self.skill == "goto"]
         return tuple(s for s in known if self.only in ("", s.name))
 
@@ -131,8 +144,42 @@ class VolleyballSkill(Environment):
         """See the class."""
         return (19,) if self.teams == "plane" else (37,)
 
+    @property
+    def costly_reset(self) -> bool:
+        """Matches are played for a start."""
+        return self.starts == "matches"
+
     def initial(self, key: jax.Array, params: SkillParams) -> SkillState:
-        """A skill, a drone near its place, and a ball on its way."""
+        """A skill, a drone near its place, and a ball on its way; or out of a match."""
+        if self.starts == "near":
+            return self._near(key, params)
+        match_key, key = jax.random.split(key)
+        state, fits = self._of_match(match_key)
+        return jax.tree.map(lambda a, b: jnp.where(fits, a, b), state, self._near(key, params))
+
+    def _of_match(self, key: jax.Array) -> tuple[SkillState, jax.Array]:
+        """What scripted teams hand over to a drone at this skill, and whether they do."""
+        base = PlanarVolleyball() if self.teams == "plane" else Volleyball(teams=self.teams)
+        params = base.default_params
+        start_key, event_key, drone_key = jax.random.split(key, 3)
+
+        def decide(match):
+            return skills.planned(base.game, match)
+
+        def advance(_, match):
+            return base.until_event(match, decide(match), params, base.controller(params))
+
+        match = base.initial(start_key, params).match
+        events = jax.random.randint(event_key, (), 0, EVENTS)
+        match = jax.lax.fori_loop(0, events, advance, match)
+        order = base.orders(match, decide(match))
+        fits = flight.in_use(base.sight(match), order) == (self.skill == "hit")
+        fits &= ~match.over
+        drone = jax.random.categorical(drone_key, jnp.where(fits, 0.0, -jnp.inf))
+        order = order._replace(hit=jnp.full_like(order.hit, self.skill == "hit"))
+        return self.handed_over(match, order, drone), jnp.any(fits)
+
+    def _near(self, key: jax.Array, params: SkillParams) -> SkillState:
         dims = len(skills.GAMES[self.teams].server)
         choice_key, key = jax.random.split(key)
         known = self._known

@@ -4,7 +4,7 @@
     python -m launchers.figure --arena=arena/arena.json --labels=planner,20,40 --out=payoffs.svg
 
 Interquartile mean over seeds and its pointwise 95 % bootstrap interval, over environment steps.
-Panels are the environments, or with several --metrics each environment's row of them; series the
+Panels are the environments, or with several metrics each environment's row of them; series the
 runs; needs matplotlib (`pip install .[plots]`).
 """
 
@@ -17,8 +17,8 @@ from launchers import cli
 
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
 _LABELS = flags.DEFINE_list("labels", [], "Names of the runs; their directories' by default.")
-_METRICS = flags.DEFINE_list("metrics", ["success_rate"], "Metrics to draw, side by side.")
-_LOG = flags.DEFINE_bool("log", False, "Whether the axes of the metrics are logarithmic.")
+_METRIC = flags.DEFINE_list("metric", ["success_rate"], "Metrics to draw, side by side.")
+_LOG = flags.DEFINE_bool("log", False, "Whether the metrics' axes are logarithmic.")
 _ARENA = flags.DEFINE_string("arena", None, "Record of launchers.arena, to draw instead of runs.")
 _OUT = flags.DEFINE_string("out", None, "File to write; its ending says the format.")
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
@@ -42,8 +42,8 @@ def main(argv: list[str]) -> None:
         loaded = [runs.load([pathlib.Path(name)])[0] for name in _WORKDIRS.value]
     except (ValueError, OSError) as error:
         cli.fail(error)
-    panels = list(itertools.product(dict.fromkeys(run.env for run in loaded), _METRICS.value))
-    columns = len(_METRICS.value) if len(_METRICS.value) > 1 else len(panels)
+    panels = list(itertools.product(dict.fromkeys(run.env for run in loaded), _METRIC.value))
+    columns = len(_METRIC.value) if len(_METRIC.value) > 1 else len(panels)
     rows = len(panels) // columns
     figure, axes = plt.subplots(
         rows, columns, figsize=(5.2 * columns, 3.4 * rows), squeeze=False, layout="constrained"
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
                 continue
             grid = statistics.common_grid(run.lines, metric)
             if not grid.size:
-                cli.fail(f"--metrics={metric}: {label} never counted it")
+                cli.fail(f"--metric={metric}: {label} never counted it")
             curve = statistics.curve(run.lines, metric, grid)
             colour = _COLOURS[seen.index(label) % len(_COLOURS)]
             axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")

@@ -58,8 +58,8 @@ def main(argv: list[str]) -> None:
 def _credit(run):
     """The credit section of the run's first seed, or why there is none.
 
-    Of the newest checkpoint where some group's returns differ; a policy that always succeeds has
-    none, then of the one before, as long as the directory keeps any.
+    Of the newest checkpoint where some group's returns differ, of each environment; a policy that
+    always succeeds has none, then of the one before, as long as the directory keeps any.
     """
     from agentrl.evaluation import report
     from agentrl.training import checkpoint, restored
@@ -113,7 +113,7 @@ def _flown(run):
 
 
 def _section(run):
-    """(section, whether the shown group's returns differ)."""
+    """(section, whether the shown groups' returns differ)."""
     import jax
     import numpy as np
 
@@ -125,12 +125,14 @@ def _section(run):
     # A stream of keys of its own: a batch that training has not seen, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
-    pool = jax.tree.map(lambda x: x[0], run.state.pool)
-    batch = experiment.jit(experiment.batch)
+    carried = {name: getattr(run.state, name) for name in ("baseline", "pool", "member")}
+    carried = jax.tree.map(lambda x: x[0], carried)
+    batch, tasks = experiment.jit(experiment.batch), tuple(experiment.tasks)
     for attempt in range(_BATCHES):
         key = jax.random.fold_in(stream, attempt)
-        streams, rows, credit = batch(*first, key, pool=pool)
-        differs = credit_view.choose_group(streams)[1] > 0
+        streams, rows, credit = batch(*first, key, **carried)
+        numbers = range(len(tasks)) if len(tasks) > 1 else [None]
+        differs = all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
     if config.rollout.name in ("conversation", "host"):
@@ -140,6 +142,7 @@ def _section(run):
             rows,
             np.asarray(credit.advantage),
             update=run.update,
+            tasks=tasks,
         )
         return section, differs
     view = credit_view.view(

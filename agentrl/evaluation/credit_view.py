@@ -54,11 +54,14 @@ class CreditView:
     limit: float
 
 
-def choose_group(streams: Streams) -> tuple[int, float]:
-    """The group whose returns differ most, the first among equals, and their standard deviation."""
+def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]:
+    """The group whose returns differ most, the first among equals, and their standard deviation.
+
+    task: of this one, where a batch has several.
+    """
     returns = returns_of(streams)
     group = np.asarray(streams.group)
-    names = np.unique(group)
+    names = np.unique(group if task is None else group[np.asarray(streams.task) == task])
     spreads = [float(np.std(returns[group == name])) for name in names]
     return int(names[np.argmax(spreads)]), max(spreads)
 

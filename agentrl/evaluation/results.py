@@ -93,9 +93,15 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
         "",
     ]
     few = min(len(run.lines) for run in runs)
-    warning = None
+    warning = ""
     if few < 5:
         warning = f" With fewer than 5 seeds (here {few}) intervals are too narrow or missing."
+    copying = [run.name for run in runs if run.config.get("population", {}).get("every")]
+    if copying:
+        warning += (
+            f" The seeds of {', '.join(copying)} are members of a population and "
+            "copy each other: one sample, not several, whatever its interval says."
+        )
     return join(
         table(head, rows),
         tag(

@@ -1,6 +1,7 @@
 """Transcripts: conversations of one group, token by token, with probability and advantage."""
 
 import collections
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,14 +23,25 @@ def section(
     *,
     update: int = 0,
     episodes: int = 4,
+    tasks: Sequence[str] = (),
 ) -> Markup:
     """The conversations of the group whose returns differ most, best and worst.
 
     advantage: f32[N, T], what each turn gets; every token of its reply gets the same. Of each turn
     the new observation is shown, not the whole context, whose length is given.
+    tasks: names of the tasks 0, 1, ... of which a group is shown each, one task or more.
     """
     streams, rows = _host(streams), _host(rows)
-    group, _ = choose_group(streams)
+    parts = []
+    for task, name in enumerate(tasks if len(tasks) > 1 else [None]):
+        group, _ = choose_group(streams, None if name is None else task)
+        if name is not None:
+            parts.append(tag("h4", name))
+        parts.append(_group(codec, streams, rows, advantage, group, update, episodes))
+    return tag("div", *parts, class_="credit talk")
+
+
+def _group(codec, streams, rows, advantage, group: int, update: int, episodes: int) -> Markup:
     shown = choose_episodes(streams, group, episodes)
     owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
     sizes = collections.Counter(owner[streams.mask].tolist())
@@ -58,7 +70,6 @@ def section(
         ),
         tag("div", scale(limit), class_="scale"),
         tag("div", *cards, class_="episodes"),
-        class_="credit talk",
     )
 
 

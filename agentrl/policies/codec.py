@@ -292,30 +292,42 @@ def decode(codec: Codec, tokens: Sequence[int]) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _framing(codec: Codec, grammar: Grammar) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Tokens around the command in the shortest well-formed reply."""
+def _framing(codec: Codec, grammar: Grammar, thoughts: bool) -> list[tuple[int, ...]]:
+    """Tokens between which a command stands once (or twice: in the thought, too)."""
     if grammar.name == "bare":
-        return (), ()
+        return [(), (codec.end,)]
     opening = codec.tags[f"<{grammar.name}>"]
-    if grammar.think == "required":
-        opening = codec.tags["<think>"] + codec.tags["</think>"] + opening
-    return opening, codec.tags[f"</{grammar.name}>"]
+    closing = (*codec.tags[f"</{grammar.name}>"], codec.end)
+    start, end = codec.tags["<think>"], codec.tags["</think>"]
+    if thoughts:
+        return [start, end + opening, closing]
+    return [start + end + opening if grammar.think == "required" else opening, closing]
 
 
-def reply_tokens(codec: Codec, grammar: Grammar, view: View, width: int) -> int:
-    """A bound on the tokens of the shortest well-formed reply; width: fragments of a command."""
-    opening, closing = _framing(codec, grammar)
+def reply_tokens(
+    codec: Codec, grammar: Grammar, view: View, width: int, *, thoughts: bool = False
+) -> int:
+    """A bound on the tokens of `replies` without a bound; width: fragments of a command."""
+    frame = _framing(codec, grammar, thoughts)
     command = width if codec.lengths.max() == 1 else view.max_command_bytes
-    return len(opening) + command + len(closing) + 1
+    return sum(map(len, frame)) + command * (len(frame) - 1)
 
 
-def replies(codec: Codec, grammar: Grammar, fragments: jax.Array, size: int) -> Tokens:
+def replies(
+    codec: Codec, grammar: Grammar, fragments: jax.Array, size: int, *, thoughts: bool = False
+) -> Tokens:
     """The shortest well-formed replies that say commands, end included: Tokens [..., size].
 
     fragments: i32[..., C], how the commands are written; 0s may stand anywhere in them.
+    thoughts: what stands between <think> and </think> is the command, too, instead of nothing.
     """
-    opening, closing = _framing(codec, grammar)
-    room = size - len(opening) - len(closing) - 1
+    if thoughts and grammar.think == "none":
+        raise ValueError(
+            f"thoughts=True with grammar {grammar.name!r} and think='none': replies have no place "
+            "for them; use grammar='answer' or 'action', think='optional' or 'required'"
+        )
+    frame = _framing(codec, grammar, thoughts)
+    room = (size - sum(map(len, frame))) // (len(frame) - 1)
     if room < 1:
         raise ValueError(f"replies size={size}: expected more than the grammar's own tokens")
 
@@ -325,14 +337,17 @@ def replies(codec: Codec, grammar: Grammar, fragments: jax.Array, size: int) -> 
         body, total = _expand(codec.fragments, codec.lengths, ids[order], count, room)
         kept = jnp.minimum(total, room)
         position = jnp.arange(size, dtype=jnp.int32)
-        tokens = jnp.pad(body, (len(opening), size - room - len(opening)))
-        for i, token in enumerate(opening):
-            tokens = jnp.where(position == i, token, tokens)
-        for i, token in enumerate((*closing, codec.end)):
-            tokens = jnp.where(position == len(opening) + kept + i, token, tokens)
-        length = len(opening) + kept + len(closing) + 1
-        tokens = jnp.where(position < length, tokens, codec.pad).astype(jnp.int32)
-        return Tokens(tokens, length.astype(jnp.int32), total > room)
+        tokens, length = jnp.full(size, codec.pad, jnp.int32), jnp.int32(0)
+        for i, constants in enumerate(frame):
+            if i > 0:
+                at = position - length
+                within = (at >= 0) & (at < kept)
+                tokens = jnp.where(within, body[jnp.clip(at, 0, room - 1)], tokens)
+                length = length + kept
+            for token in constants:
+                tokens = jnp.where(position == length, token, tokens)
+                length = length + 1
+        return Tokens(tokens, length, total > room)
 
     for _ in range(fragments.ndim - 1):
         one = jax.vmap(one)

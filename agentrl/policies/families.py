@@ -241,6 +241,7 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         lora_rank=0,
         lora_alpha=16.0,
         lora_targets=PROJECTIONS,
+        lora_roles=1,
     )
 
 

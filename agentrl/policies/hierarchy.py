@@ -5,8 +5,10 @@ from typing import NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentrl.policies.actor_critic import Policy, mlp
+from agentrl.policies.factored import factored
 from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, Normal
 from envs.game import number_of, number_to
 
@@ -68,7 +70,7 @@ def hierarchy(
     continuous: bool = False,
     *,
     skills: tuple[str, ...],
-    choices: int,
+    choices: tuple[int, ...],
     planner_features: int,
     skill_features: int,
     train: tuple[str, ...],
@@ -85,7 +87,8 @@ def hierarchy(
     an action, its probability or its gradient. The environment says its layout: `env.layout`.
 
     Args:
-      skills: their names, in order. choices: what a planner chooses among.
+      skills: their names, in order. choices: what a planner chooses among; of several for each of
+        its agents, drawn one by one as by policy `factored`.
       train: what is trained, of "planner" and the skills; the rest stays as it is, but for the
         critics.
       tied: what learner.kl_coefficient with kl_estimator "exact" ties to the reference: "planner",
@@ -93,8 +96,8 @@ def hierarchy(
       planner_hidden, hidden: widths of the planner, and of each skill, and of their critics.
       log_std: of all skills' commands at first.
 
-    Params: "planner" and each skill, as the actors of `mlp` with these widths (so that
-    config.init_from can take them from runs of those), "planner critic", "critic".
+    Params: "planner" and each skill, as the actors of `mlp` or `factored` with these widths (so
+    that config.init_from can take them from runs of those), "planner critic", "critic".
     Deviations are parameters of each skill. The last layers begin small (0.01), so that untrained
     skills command nearly 0.
     """
@@ -114,7 +117,10 @@ def hierarchy(
                 )
     options = {"activation": activation, "critic": "none"}
     start, seen = len(skills) + 1, len(skills) + skill_features
-    planner = mlp((planner_features,), None, choices, hidden=planner_hidden, **options)
+    count = int(np.prod(choices))
+    planner = factored(
+        (planner_features,), None, count, choices=choices, hidden=planner_hidden, **options
+    )
     skill = mlp(
         (skill_features,), None, num_actions, True, hidden=hidden, log_std=log_std, **options
     )
@@ -159,6 +165,6 @@ def hierarchy(
         step,
         unroll,
         True,
-        two_levels(choices, tied="planner" in tied),
+        two_levels(count, tied="planner" in tied),
         frozen=tuple(name for name in parts if name not in train),
     )

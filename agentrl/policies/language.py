@@ -18,6 +18,7 @@ from agentrl.policies.scoring import Scored, in_chunks, score_logits
 from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
 
+ALPHA = 16.0
 # Parameters that stay when adapters are trained.
 WEIGHTS = ("embed_tokens", "layers", "norm", "lm_head")
 
@@ -95,6 +96,15 @@ def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
         )
 
 
+def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
+    """ValueError for options of adapters that there are none of."""
+    if rank == 0 and (alpha != ALPHA or tuple(targets) != PROJECTIONS):
+        raise ValueError(
+            f"policy lora_alpha={alpha}, lora_targets={targets} with lora_rank=0, which has no "
+            "adapters: set the rank, or leave them out"
+        )
+
+
 def transformer(
     view: View,
     *others: View,
@@ -115,7 +125,7 @@ def transformer(
     constrained: bool = False,
     remat: bool = False,
     lora_rank: int = 0,
-    lora_alpha: float = 16.0,
+    lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
     lora_roles: int = 1,
 ) -> LanguagePolicy:
@@ -145,6 +155,7 @@ def transformer(
         raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
     rules = make_grammar(grammar, think=think, max_actions=max_actions)
     check_speech(rules, critic, constrained)
+    check_adapters(lora_rank, lora_alpha, lora_targets)
     bind = CODECS[codec]
     if codec == "word":
         bind = functools.partial(bind, texts=vocabulary(view, *others))

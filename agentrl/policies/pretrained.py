@@ -10,7 +10,7 @@ import jax
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.chat import instructions
 from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
-from agentrl.policies.language import WEIGHTS, LanguagePolicy, check_speech
+from agentrl.policies.language import ALPHA, WEIGHTS, LanguagePolicy, check_adapters, check_speech
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.subwords import huggingface as bind_tokenizer
 from envs.text import View, make_grammar
@@ -34,7 +34,7 @@ def pretrained(
     param_dtype: str = "float32",
     remat: bool = False,
     lora_rank: int = 0,
-    lora_alpha: float = 16.0,
+    lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
     lora_roles: int = 1,
     rehearsal: bool = False,
@@ -75,6 +75,7 @@ def pretrained(
         )
     rules = make_grammar(grammar, think=think, max_actions=max_actions)
     check_speech(rules, critic, constrained)
+    check_adapters(lora_rank, lora_alpha, lora_targets)
     config = huggingface.read_config(directory, dtype=dtype)
     config = dataclasses.replace(
         config,

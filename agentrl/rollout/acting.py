@@ -26,7 +26,8 @@ class Rollout(NamedTuple):
       groups, which stay whole), and the config key that says how many.
     provides: fields of `Streams` that it fills, for checking what an estimator asks for.
     num_rows: R of the rows.
-    demonstrate: (task keys [B], key) -> Rows of the environment's expert, or None.
+    demonstrate: (task keys [B], key, thoughts=False, noise=0.0) -> Rows of the environment's
+      expert, as `agentrl.training.warm_start` says; or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where the
       rollout is a conversation; else None.
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
@@ -46,7 +47,7 @@ class Rollout(NamedTuple):
     units: tuple[int, str]
     provides: frozenset[str]
     num_rows: int
-    demonstrate: Callable[[jax.Array, jax.Array], Rows] | None = None
+    demonstrate: Callable[..., Rows] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)

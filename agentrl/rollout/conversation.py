@@ -46,6 +46,12 @@ def conversation(
     environment is an illegal action. All running episodes take their turns together, and the loop
     ends when none is left.
 
+    What a reply names is done, however it is written, as in the code bases of GiGPO and RAGEN: one
+    that breaks its grammar and names a command all the same, or that was cut at max_new_tokens
+    before its end token, is no illegal action. It is not well formed, and so not `valid`, which
+    metrics count and penalties cost. This holds in games too, and for opponents, players of the
+    arena and environments in Python.
+
     Members of a group share the task's key and differ in those of replies and of chance.
 
     Args:
@@ -162,13 +168,15 @@ def conversation(
         metrics = metrics_of(collected, turns, env.has_success, opponent)
         return state + 1, collected, rows(transcript, turns), metrics
 
-    def demonstrate(task_keys, key):
-        transcript, turns, _ = talk.run(None, along_data(starts(task_keys)), key, expert=True)
+    def demonstrate(task_keys, key, **how):
+        transcript, turns, _ = talk.run(
+            None, along_data(starts(task_keys)), key, expert=True, **how
+        )
         return rows(transcript, turns)
 
     def play(params, task_keys, key, greedy):
         alone = talk.seats == 1 or env.cooperative
-        others = by_player(None if alone else random_player())
+        others = by_player(None if alone else random_player(env))
         transcript, turns, bootstrap = talk.run(
             params, starts(task_keys), key, greedy=greedy, others=others
         )

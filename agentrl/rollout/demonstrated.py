@@ -11,15 +11,16 @@ import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Acted, rows_of
-from agentrl.rollout.seats import expert_play, joint, look, looked_at
+from agentrl.rollout.seats import expert_play, joint, look, looked_at, random_play
 from agentrl.streams import Rows
 
 
 def make_demonstrate(
     policy: Policy, env: Any, env_params: Any, *, mask_illegal: bool
-) -> Callable[[jax.Array, jax.Array], Rows] | None:
-    """(task keys [B], key) -> Rows of the expert's turns, as those of `rollout.matches`.
+) -> Callable[..., Rows] | None:
+    """(task keys [B], key, noise=0.0) -> Rows of the expert's turns, as those of `rollout.matches`.
 
+    noise: chance that a turn ends otherwise than the expert's row says, by a random legal action.
     None where actions are commands. NotImplementedError, when it is called, without an expert.
     """
     if not policy.head.numbered:
@@ -27,7 +28,12 @@ def make_demonstrate(
     turns, remembers = int(env_params.max_steps_in_episode), policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
 
-    def demonstrate(task_keys, key):
+    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
+        if thoughts:
+            raise ValueError(
+                "config.warm_start.thoughts=True is for language policies, in whose replies "
+                "thoughts stand; set False"
+            )
         count = task_keys.shape[0]
         start = along_data(envs.vector.draw(env, env_params, task_keys))
 
@@ -39,6 +45,10 @@ def make_demonstrate(
                 lambda x: x.reshape(count * looked, *x.shape[2:]),
                 (seen.observation, seen.legal, action),
             )
+            if noise:
+                stray_key, other_key = jax.random.split(jax.random.fold_in(key, 1))
+                strays = jax.random.bernoulli(stray_key, noise, action.shape)
+                action = jnp.where(strays, random_play(seen, other_key), action)
             observation, state, _, terminated, truncated, _ = envs.vector.step(
                 env, env_params, key, state, joint(env, seen.seat, action)
             )

@@ -59,8 +59,8 @@ def host(
 
     Args:
       max_turns: turns T of an episode, of all seats together; longer ones are truncated.
-      max_new_tokens: tokens G of a reply. One that is cut there is not well formed, but valid if
-        it keeps the grammar so far and the environment takes it.
+      max_new_tokens: tokens G of a reply. What it says so far is done where it is cut there, but
+        it is not valid, as in `conversation`.
       observation_tokens: tokens O of an observation; a longer one loses its beginning.
       context, history, keep_first, context_tokens: as in `conversation`. By default each turn is
         read by itself, as fits environments whose observations say everything; of games it must be.
@@ -163,7 +163,10 @@ def host(
     def outcome(show: "_Show", group):
         transcript = Transcript(show.tokens, show.lengths)
         bootstrap = show.bootstrap if policy.has_critic else None
-        return settle(transcript, Turns(**show.turns), group, bootstrap)
+        turns = Turns(**show.turns)
+        if policy.grammar.think == "none":
+            turns = turns.replace(thinks=None)
+        return settle(transcript, turns, group, bootstrap)
 
     def collect(params, state, key):
         task_key, act_key = jax.random.split(key)
@@ -224,7 +227,7 @@ class _Show:
         def zeros(dtype, *shape):
             return np.zeros((length, batch, *shape), dtype)
 
-        flags = ("running", "ended", "cut", "well_formed", "known", "valid")
+        flags = ("running", "ended", "cut", "well_formed", "known", "valid", "thinks")
         self.turns = {name: zeros(bool) for name in (*flags, "terminated", "truncated")}
         self.turns |= {"seat": zeros(np.int32), "length": zeros(np.int32)}
         self.turns |= {"logp": zeros(np.float32, size), "entropy": zeros(np.float32, size)}
@@ -234,7 +237,9 @@ class _Show:
         self.turns["kept"] = None
         if policy.cuts:
             self.turns["kept"] = zeros(bool, size, policy.config.vocab_size) | True
-        self.bootstrap = np.zeros(batch, np.float32)
+        # In games only the next seat to move is told anything: a match that a limit cuts is worth 0
+        # to all from there.
+        self.bootstrap = np.zeros((batch, *by_seat), np.float32)
         self.at = np.zeros(batch, np.int32)
         self.lost = np.zeros(batch, np.int32)
         self.failure = ""
@@ -343,9 +348,10 @@ class _Show:
         turns["running"][here] = True
         for name in ("length", "ended", "logp", "entropy", "value"):
             turns[name][here] = getattr(reply, name)[worker]
-        # An action that was cut is one all the same if the environment says so.
-        turns["valid"][here] = reply.well_formed[worker]
-        turns["well_formed"][here] = reply.well_formed[worker] & reply.ended[worker]
+        # An action that was cut is taken all the same, as in `conversation`.
+        well_formed = reply.well_formed[worker] & reply.ended[worker]
+        turns["well_formed"][here] = turns["valid"][here] = well_formed
+        turns["thinks"][here] = reply.thinks[worker]
         if reply.kept is not None:
             turns["kept"][here] = reply.kept[worker]
         base = int(self.replies.layout.bases[REPLIED])
@@ -356,7 +362,8 @@ class _Show:
     def _finish(self, params, memory, worker: int) -> None:
         episode = self.playing[worker]
         last = self.at[episode] - 1
-        if self.replies.policy.has_critic and self.turns["truncated"][last, episode]:
+        cut = self.turns["truncated"][last, episode]
+        if self.replies.policy.has_critic and self.seats == 1 and cut:
             value = self.replies.value(params, memory, self._asked({worker}))
             self.bootstrap[episode] = value[worker]
         del self.playing[worker]

@@ -10,6 +10,7 @@ import envs
 import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.placement import along_data
+from agentrl.policies.scoring import join, split
 from agentrl.rollout.acting import Acted, Rollout, check_groups, choose, rows_of
 from agentrl.rollout.beliefs import Survey, believe, check_beliefs, persuasion
 from agentrl.rollout.demonstrated import make_demonstrate
@@ -86,13 +87,21 @@ def matches(
     elif opponent != "self":
         other = opponent_named(opponent, env, env_params)
 
-    def theirs(opponents, memory, state, asked, key):
-        """The opponents' actions i32[B, S], and their memory [members, B / members * S, ...]."""
+    def theirs(params, opponents, memory, state, asked, key):
+        """The opponents' actions i32[B, S], and their memory [members, B / members * S, ...].
+
+        opponents: of members what is trained; what is not they have from the policy's params.
+        """
         if slots is None:
             return other.act(other.params, memory, asked, state, key)
         keys = jax.random.split(key, slots.members)
-        acts = jax.vmap(other.act)
-        action, memory = acts(opponents, memory, slots.cut(asked), slots.cut(state), keys)
+        _, frozen = split(params, policy.frozen)
+
+        def act(member, *rest):
+            return other.act(join(member, frozen), *rest)
+
+        cut = (slots.cut(asked), slots.cut(state), keys)
+        action, memory = jax.vmap(act)(opponents, memory, *cut)
         return slots.join(action), memory
 
     def flat(tree):
@@ -125,7 +134,9 @@ def matches(
             if other is not None:
                 mine = jnp.take_along_axis(own, seen.seat, axis=1)
                 asked = seen._replace(acting=running[:, None] & seen.acting & ~mine)
-                others, other_memory = theirs(opponents, other_memory, state, asked, other_key)
+                others, other_memory = theirs(
+                    params, opponents, other_memory, state, asked, other_key
+                )
                 action = where(mine, action, others)
             mask = running[:, None] & seen.acting & mine
             survey = None

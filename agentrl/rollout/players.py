@@ -98,7 +98,7 @@ def language_player(
     """A trained language policy in a game in turns: each turn is read by itself, and replied to.
 
     env: the game in the wording that the policy reads; another player's may be another. A reply
-    that names no command is an illegal action, as in `rollout.conversation`.
+    that names no command is an illegal action, one that is cut is not: as in `conversation`.
     max_new_tokens: as there.
 
     Raises:

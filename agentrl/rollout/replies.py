@@ -14,7 +14,7 @@ from agentrl.policies.generation import generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.contexts import OBSERVED, Layout, Transcript
 from agentrl.rollout.reading import read
-from envs.text import lower, span
+from envs.text import lower, span, thinks
 
 
 class Asked(NamedTuple):
@@ -38,7 +38,8 @@ class Reply(NamedTuple):
     fits: bool[W], it was read and replied to; what does not fit is not. tokens: i32[W, G]; logp,
     entropy: f32[W, G]; length: i32[W]; ended: bool[W]; kept: bool[W, G, V] or None, as in
     `Generated`. value: f32[W]. text: u8[W, A], of which [start, end) is the action; well_formed:
-    bool[W], it keeps the grammar, whether or not it was cut at G.
+    bool[W], it keeps the grammar, whether or not it was cut at G. thinks: bool[W], something stands
+    in its thought.
     """
 
     fits: jax.Array
@@ -53,6 +54,7 @@ class Reply(NamedTuple):
     start: jax.Array
     end: jax.Array
     well_formed: jax.Array
+    thinks: jax.Array
 
 
 class Replies:
@@ -168,5 +170,6 @@ class Replies:
             start=start,
             end=end,
             well_formed=well_formed,
+            thinks=jax.vmap(thinks)(lower(text), length),
         )
         return (said.cache if self.layout.context == "whole" else None), reply

@@ -65,12 +65,12 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         by_name = dict(zip(names, metrics, strict=True))
         return states, together, rows_together(rows, streams), _metrics(by_name)
 
-    def demonstrate(task_keys, key):
+    def demonstrate(task_keys, key, **how):
         bounds = np.linspace(0, task_keys.shape[0], len(parts) + 1).astype(int)
         keys = jax.random.split(key, len(parts))
         return rows_together(
             [
-                part.demonstrate(task_keys[first:last], k)
+                part.demonstrate(task_keys[first:last], k, **how)
                 for part, first, last, k in zip(parts, bounds[:-1], bounds[1:], keys, strict=True)
                 if last > first
             ]

@@ -1,6 +1,7 @@
 """One conversation after the other: B episodes take their turns together, in one loop."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import chex
@@ -23,7 +24,7 @@ from envs.mover import of_one_agent, seat_of, seats
 from envs.text import Parsed, parse
 
 # Folded into the key of a step for what opponents do until the next turn, which has fewer actions.
-_OTHERS = 1000
+_OTHERS, _NOISE = 1000, 1001
 
 
 class Talk:
@@ -73,11 +74,12 @@ class Talk:
             )
         state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
         width = jax.eval_shape(env.commands, state, env_params).shape[-1]
-        shortest = codecs.reply_tokens(codec, policy.grammar, view, width)
-        self.reply_tokens = shortest if max_new_tokens is None else max_new_tokens
+        self._expert_tokens = functools.partial(
+            codecs.reply_tokens, codec, policy.grammar, view, width
+        )
+        self.reply_tokens = self._expert_tokens() if max_new_tokens is None else max_new_tokens
         if self.reply_tokens < 1:
             raise ValueError(f"rollout max_new_tokens={max_new_tokens}: expected at least 1")
-        self.demonstration_tokens = max(shortest, self.reply_tokens)
         self.observation_tokens = codec.observation_tokens(view)
         self.layout = Layout(
             context,
@@ -107,14 +109,19 @@ class Talk:
         *,
         horizon: jax.Array | int | None = None,
         expert: bool = False,
+        thoughts: bool = False,
+        noise: float = 0.0,
         greedy: bool = False,
         others: stepping.Act | None = None,
     ) -> tuple[Transcript, Turns, jax.Array | None]:
         """Plays episodes from start states [B, ...]: (transcript, turns, bootstrap).
 
-        bootstrap: f32[B], the critic's value of what followed an episode's last turn; None without
-        a critic. horizon: turns that an episode may take. expert: replies say the command of the
-        environment's expert; params are not read. greedy: the most likely token each time.
+        bootstrap: f32[B], the critic's value of what followed an episode's last turn, in games
+        f32[B, A], of what each seat reads then; None without a critic. horizon: turns that an
+        episode may take. expert: replies say the command of the environment's expert, with
+        `thoughts` in their thoughts, too; params are not read. noise: chance that an expert's turn
+        ends otherwise than it says, by a random legal action. greedy: the most likely token each
+        time.
         others: how others move in a game, (state, moving bool[B], key) -> commands i32[B, n]; then
         the policy has seat b % A of match b only. They move as soon as it is their turn, in between
         two turns of the policy, so a turn is the policy's own and what it brings holds all that
@@ -146,7 +153,7 @@ class Talk:
             transcript = self.layout.observed(transcript, t, observation.tokens, observation.length)
             value, seat = jnp.zeros(batch), self._seat(state)
             if expert:
-                said = self._say_expert(state)
+                said = self._say_expert(state, thoughts)
             else:
                 size = self.context_tokens - self.reply_tokens
                 last, cache, fits = self._read(
@@ -162,8 +169,11 @@ class Talk:
             anchor = self._anchor(state, text)
             parsed = self._parse(state, said)
             well_formed = running & parsed.valid_format & said.ended
+            actions = parsed.actions
+            if noise:
+                actions = self._strayed(state, actions, jax.random.fold_in(step_key, _NOISE), noise)
             state, outcome = stepping.take(
-                self.env, self.env_params, state, parsed.actions, step_key, running, lists=lists
+                self.env, self.env_params, state, actions, step_key, running, lists=lists
             )
             valid = well_formed & parsed.known & outcome["legal"]
             if others is not None:
@@ -187,6 +197,7 @@ class Talk:
                 well_formed=well_formed,
                 known=running & parsed.known,
                 valid=valid,
+                thinks=None if self.policy.grammar.think == "none" else parsed.thinks,
                 **outcome,
             )
             running = running & ~out.terminated & ~out.truncated
@@ -222,7 +233,9 @@ class Talk:
         is_last = turns.running & (jnp.arange(self.turns)[:, None] == acted - 1)
         turns = turns.replace(truncated=turns.truncated | (is_last & ~ended))
         bootstrap = None
-        if criticised:
+        if criticised and self.seats > 1:
+            bootstrap = self._values(params, state)
+        elif criticised:
             _, after = self._observe(state)
             transcript_after = self.layout.observed(transcript, acted, after.tokens, after.length)
             # It may be longer than what any turn is read from.
@@ -261,6 +274,31 @@ class Talk:
             return text, codecs.render(self.policy.codec, text, self.observation_tokens)
 
         return jax.vmap(one)(state)
+
+    def _values(self, params, state):
+        """The critic's value of what each seat of a game reads, whosever turn it is, f32[B, A]."""
+        codec, game = self.policy.codec, self.env.game
+
+        def one(state):
+            texts = game.describe(state, self.env_params)
+            return jax.vmap(lambda text: codecs.render(codec, text, self.observation_tokens))(texts)
+
+        seen = jax.vmap(one)(state)
+        tokens, length = (x.reshape(-1, *x.shape[2:]) for x in (seen.tokens, seen.length))
+        everyone = jnp.ones(length.shape, bool)
+        # Of games each turn is read by itself, as in `reply`.
+        transcript = self.layout.observed(self.layout.empty(length.size), 0, tokens, length)
+        last, _, _ = self._read(
+            params,
+            None,
+            transcript,
+            jnp.int32(0),
+            seen._replace(tokens=tokens, length=length),
+            everyone,
+            self.context_tokens,
+            jnp.tile(jnp.arange(self.seats, dtype=jnp.int32), seen.length.shape[0]),
+        )
+        return decoder.values(params, self.policy.config, last)[..., 0].reshape(-1, self.seats)
 
     def _anchor(self, state, text):
         if self.anchor == "state":
@@ -309,15 +347,20 @@ class Talk:
             role=role,
         )
 
-    def _say_expert(self, state) -> Generated:
+    def _say_expert(self, state, thoughts: bool) -> Generated:
         env, policy = self.env, self.policy
+        size = self._expert_tokens(thoughts=thoughts)
+        if thoughts and size > self.reply_tokens:
+            raise ValueError(
+                f"rollout max_new_tokens={self.reply_tokens}: the expert's replies with thoughts "
+                f"(config.warm_start.thoughts) take up to {size} in {env.name}"
+            )
+        size = max(size, self.reply_tokens)
 
         def one(state):
             action = env.expert(state, self.env_params)
             fragments = env.commands(state, self.env_params)[action]
-            return codecs.replies(
-                policy.codec, policy.grammar, fragments, self.demonstration_tokens
-            )
+            return codecs.replies(policy.codec, policy.grammar, fragments, size, thoughts=thoughts)
 
         said = jax.vmap(one)(state)
         tokens = said.tokens[:, : self.reply_tokens]
@@ -331,6 +374,15 @@ class Talk:
             hidden=None,
             cache=None,
         )
+
+    def _strayed(self, state, actions, key, noise: float):
+        """Commands i32[B, n], with this chance a random legal action alone instead."""
+        legal = jax.vmap(lambda s: self.env.legal_actions(s, self.env_params)[0])(state)
+        choose_key, chance_key = jax.random.split(key)
+        other = jax.random.categorical(choose_key, jnp.where(legal, 0.0, -jnp.inf))
+        other = jnp.full_like(actions, -1).at[:, 0].set(other.astype(actions.dtype))
+        strays = jax.random.bernoulli(chance_key, noise, (actions.shape[0], 1))
+        return jnp.where(strays, other, actions)
 
     def reply(
         self,

@@ -23,8 +23,9 @@ class Turns:
     value: f32[T, B]. anchor: u32[T, B, 2]. cut: bool[T, B], the observation was too long to be read
     whole.
     well_formed, known, valid: bool[T, B]: keeps the grammar; names commands; both, and all of them
-    were legal. reward f32, terminated, truncated, success bool: of the environment; reward and
-    success of games are [T, B, A]. offender: i32[T, B], the seat whose illegal action has ended a
+    were legal. thinks: bool[T, B], something stands in its thought; None where the grammar has
+    none. reward f32, terminated, truncated, success bool: of the environment; reward and success of
+    games are [T, B, A]. offender: i32[T, B], the seat whose illegal action has ended a
     game; -1 otherwise.
     """
 
@@ -41,6 +42,7 @@ class Turns:
     well_formed: jax.Array
     known: jax.Array
     valid: jax.Array
+    thinks: jax.Array | None
     reward: jax.Array
     terminated: jax.Array
     truncated: jax.Array
@@ -51,8 +53,8 @@ class Turns:
 def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | None) -> Streams:
     """The streams of B episodes, or of the A seats of B matches: stream b * A + seat.
 
-    group: i32[B]; the streams of one seat are compared. bootstrap: f32[B], the critic's value of
-    what followed, or None without a critic.
+    group: i32[B]; the streams of one seat are compared. bootstrap: f32[B], of games f32[B, A], the
+    critic's value of what followed, or None without a critic.
     """
     if turns.reward.ndim == 3:
         return _streams_of_seats(turns, group, bootstrap)
@@ -105,9 +107,7 @@ def _streams_of_seats(
     everyone = jnp.arange(seats, dtype=jnp.int32)
     has_critic = bootstrap is not None
     if has_critic:
-        # The critic was asked about what the next seat to move reads, which says nothing of the
-        # others: a match that a limit cuts is worth 0 to all of them from there.
-        bootstrap = jnp.zeros((batch * seats, 1))
+        bootstrap = bootstrap.reshape(batch * seats, 1)
     return Streams(
         mask=mask,
         reward=of_all(turns.reward),
@@ -182,6 +182,7 @@ def metrics_of(
     response_length: tokens a reply; response_cut_rate: replies without an end token;
     invalid_format_rate: replies that do not keep the grammar; unknown_command_rate: that name
     anything else than commands; invalid_action_rate: all of these and commands that were illegal;
+    empty_thought_rate: replies without anything in their thought, or without one;
     observation_cut_rate: texts that did not fit (should be 0); tokens: written a collection;
     behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
     """
@@ -217,6 +218,8 @@ def metrics_of(
         "tokens": jnp.stack([jnp.sum(tokens), jnp.float32(1)]),
         "episodes": jnp.stack([matches, jnp.float32(1)]),
     }
+    if turns.thinks is not None:
+        out["empty_thought_rate"] = per_turn(~turns.thinks)
     for turn in _SHOWN_TURNS:
         if turn <= mask.shape[0]:
             out[f"entropy/turn_{turn}"] = jnp.stack([entropy[turn - 1], tokens[turn - 1]])

@@ -7,6 +7,7 @@ from agentrl.rollout import ROLLOUTS
 from agentrl.training import config as configs
 from agentrl.training.optimizer import optimizer
 from agentrl.training.pool import pool
+from agentrl.training.population import population
 from agentrl.training.update import make_update
 from agentrl.training.warm_start import warm_start
 
@@ -34,6 +35,8 @@ def base_config() -> ml_collections.ConfigDict:
     warm_start: supervised updates on the expert's episodes before the others, see
       `agentrl.training.warm_start`; how many of the updates they are is the ratio of SFT to RL.
     pool: frozen opponents for rollout.opponent="pool", see `agentrl.training.pool`.
+    population: selection among the seeds, and options that they tune, see
+      `agentrl.training.population`.
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
@@ -53,6 +56,8 @@ def base_config() -> ml_collections.ConfigDict:
     config.staleness = 0
     config.warm_start = configs.section(warm_start, named=False)
     config.pool = configs.section(pool, named=False)
+    config.population = configs.section(population, named=False)
+    config.population.tuned = ml_collections.ConfigDict()
     config.max_rejected_updates = 5
     config.env = ml_collections.ConfigDict({"name": ""})
     config.lexicon = ()

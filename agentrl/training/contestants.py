@@ -10,8 +10,13 @@ import jax
 
 from agentrl.policies import LanguagePolicy, Policy
 from agentrl.rollout.players import SCRIPTED, Player, language_player, policy_player, scripted
+from agentrl.rollout.seats import agents
 from agentrl.training import restored
 from agentrl.training.experiment import Experiment
+from envs.game import Game
+
+# Who types, where that is possible: `seated`.
+HUMAN = "human"
 
 _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
 
@@ -40,7 +45,37 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
     return found
 
 
-def _named(name: str, env: Any, env_params: Any, greedy: bool) -> dict[str, Player]:
+def seated(
+    names: Sequence[str], env: Any, env_params: Any, *, greedy: bool
+) -> list[tuple[str, Player | None]]:
+    """Who has each seat, as `agentrl.evaluation.terminal.play` takes it: `HUMAN` or as in `named`.
+
+    One player may have several seats; DIR#all is none.
+
+    Raises:
+      ValueError: another number of players than seats. As `named` besides.
+    """
+    count = agents(env)
+    if len(names) != count:
+        example = ",".join([HUMAN, *["random"] * (count - 1)])
+        raise ValueError(
+            f"--players={','.join(names)} in {env.name}, which has {count} "
+            f"seat{'s' if count > 1 else ''}: name one player for each, for example {example}"
+        )
+    found = {}
+    for name in dict.fromkeys(names):
+        if name == HUMAN:
+            found[name] = None
+        elif name.endswith("#all"):
+            raise ValueError(f"player {name!r} is several: name one of them, {name[:-3]}SEED")
+        else:
+            found |= _named(name, env, env_params, greedy, (HUMAN, *SCRIPTED))
+    return [(name, found[name]) for name in names]
+
+
+def _named(
+    name: str, env: Any, env_params: Any, greedy: bool, known: Sequence[str] = SCRIPTED
+) -> dict[str, Player]:
     kinds = {form.partition(":")[0] for form in SCRIPTED}
     if name.partition(":")[0] in kinds:
         return {name: scripted(name, env, env_params)}
@@ -48,7 +83,7 @@ def _named(name: str, env: Any, env_params: Any, greedy: bool) -> dict[str, Play
     if match is None or not pathlib.Path(match["path"]).is_dir():
         raise ValueError(
             f"there is no player {name!r}, and no such directory; expected one of "
-            f"{', '.join(SCRIPTED)}, or a run: DIR, DIR@UPDATE, DIR#SEED, DIR#all"
+            f"{', '.join(known)}, or a run: DIR, DIR@UPDATE, DIR#SEED, DIR#all"
         )
     update = None if match["update"] is None else int(match["update"])
     run = restored.load(pathlib.Path(match["path"]), update)
@@ -66,6 +101,11 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     trained, policy = _as_trained(name, run.experiment, env)
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
     if isinstance(policy, LanguagePolicy):
+        if not isinstance(env, Game):
+            raise ValueError(
+                f"player {name!r} reads whole conversations, not turns by themselves: use "
+                f"launchers.play --run={name}"
+            )
         # Text is a view: it reads the wording that it was trained on.
         tokens = run.config.rollout.max_new_tokens
         return language_player(

@@ -20,6 +20,7 @@ from agentrl.training.credit import ESTIMATORS, Credit, carries_baseline, make_c
 from agentrl.training.learning import make_batch, make_train
 from agentrl.training.optimizer import optimizer
 from agentrl.training.pool import make_rules
+from agentrl.training.population import Population, make_population, with_options
 from agentrl.training.state import TrainState, make_begin, make_init
 from agentrl.training.update import make_update
 from agentrl.training.warm_start import make_warm_start, warm_start
@@ -51,7 +52,9 @@ class Experiment(NamedTuple):
       weights f32[2] by name.
     warm: as train, for supervised updates on the expert's episodes, of which there are
       `warm_updates` before the others; begin: (TrainState) -> TrainState between the two.
-    batch: (params, rollout state, key, baseline, pool) -> (Streams, Rows, Credit) of one update.
+    batch: (params, rollout state, key, baseline, pool, member) -> (Streams, Rows, Credit) of one
+      update.
+    population: what happens among the seeds between two calls of train, None where nothing does.
     across_seeds: `jax.vmap`, or `sequentially` where the programs hold loops of varying length, of
       which all seeds together would take the longest and copy their caches at each step.
     jit: `jax.jit`, or `as_it_is` where collecting is Python that runs programs of its own.
@@ -65,6 +68,7 @@ class Experiment(NamedTuple):
     warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
     begin: Callable[[TrainState], TrainState]
     warm_updates: int
+    population: Population | None
     across_seeds: Callable[[Callable], Callable]
     jit: Callable[..., Callable]
 
@@ -125,14 +129,6 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         rollout = several({name: task.rollout for name, task in tasks.items()})
     if speaks:
         _check_adapters(config, policy, rollout)
-    credit = make_credit(
-        config.reward,
-        config.advantage,
-        rollout.provides,
-        filter_section=config.filter,
-        mask_truncated=config.mask_truncated,
-        rollout_name=config.rollout.name,
-    )
     update_options = configs.bind("learner", make_update, config.learner)
     if rollout.num_rows % update_options["minibatches"]:
         raise ValueError(
@@ -149,8 +145,30 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     warm_options = configs.bind("warm_start", warm_start, config.warm_start)
     steps = update_options["epochs"] * update_options["minibatches"]
     shape = configs.bind("optimizer", optimizer, config.optimizer)
-    transform = optimizer((config.updates - warm_options["updates"]) * steps, **shape)
-    update = make_update(policy, transform, config.loss, rollout.roles, **update_options)
+    total_steps = (config.updates - warm_options["updates"]) * steps
+
+    def learner(options: Mapping[str, jax.Array]) -> tuple[Callable[..., Credit], Callable]:
+        """Credit and update with these options, by path, in the place of the config's."""
+        sections = with_options(config, options)
+        credit = make_credit(
+            sections["reward"],
+            sections["advantage"],
+            rollout.provides,
+            filter_section=config.filter,
+            mask_truncated=config.mask_truncated,
+            rollout_name=config.rollout.name,
+        )
+        update = make_update(
+            policy,
+            optimizer(total_steps, **sections["optimizer"]),
+            sections["loss"],
+            rollout.roles,
+            **configs.bind("learner", make_update, sections["learner"]),
+        )
+        return credit, update
+
+    learner({})  # Before anything else is bound: it says what does not fit.
+    transform = optimizer(total_steps, **shape)
     if isinstance(policy, Policy) and policy.num_answers:
         _check_answers(config, policy)
     refers = update_options["kl_coefficient"] > 0
@@ -164,23 +182,25 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         config.pool, rollout, cooperative=[_cooperative(task.env) for task in tasks.values()]
     )
     carried = {"refers": refers, "rules": rules, "staleness": config.staleness}
+    init = make_init(policy, rollout, transform, carries=carries, **carried)
+    train = make_train(
+        rollout,
+        learner,
+        frozen=policy.frozen,
+        rules=rules,
+        log_every=config.log_every,
+        between=(warm_options["updates"], config.updates),
+        exploitability=None if speaks else make_exploitability(policy, env, env_params),
+        reference_every=config.reference_every,
+        staleness=config.staleness,
+    )
     return Experiment(
         tasks=tasks,
         rollout=rollout,
-        init=make_init(policy, rollout, transform, carries=carries, **carried),
-        train=make_train(
-            rollout,
-            credit,
-            update,
-            frozen=policy.frozen,
-            rules=rules,
-            log_every=config.log_every,
-            between=(warm_options["updates"], config.updates),
-            exploitability=None if speaks else make_exploitability(policy, env, env_params),
-            reference_every=config.reference_every,
-            staleness=config.staleness,
-        ),
-        batch=make_batch(rollout, rules, credit),
+        init=init,
+        train=train,
+        population=make_population(config, rollout, init, train),
+        batch=make_batch(rollout, rules, learner),
         warm=make_warm_start(
             policy,
             rollout,

@@ -1,6 +1,7 @@
 """One update after the other: collect, credit, learn, and what the state carries on."""
 
 from collections.abc import Callable
+from typing import Any
 
 import chex
 import jax
@@ -27,11 +28,20 @@ def _make_collect(rollout: Rollout, rules: Rules | None) -> Callable:
     return collect
 
 
-def make_batch(rollout: Rollout, rules: Rules | None, credit: Callable) -> Callable:
-    """(params, rollout state, key, baseline, pool) -> (Streams, Rows, Credit) of one update."""
+def _options(member: Any) -> dict[str, jax.Array]:
+    """What a member of a population has in the place of the config's numbers."""
+    return {} if member is None else member.options
+
+
+def make_batch(rollout: Rollout, rules: Rules | None, learner: Callable) -> Callable:
+    """(params, rollout state, key, baseline, pool, member) -> (Streams, Rows, Credit) of an update.
+
+    learner: as for `make_train`.
+    """
     collect = _make_collect(rollout, rules)
 
-    def batch(params, rollout_state, key, baseline=None, pool=None):
+    def batch(params, rollout_state, key, baseline=None, pool=None, member=None):
+        credit, _ = learner(_options(member))
         _, streams, rows, _, _ = collect(params, rollout_state, key, pool)
         return streams, rows, credit(streams, baseline)
 
@@ -40,8 +50,7 @@ def make_batch(rollout: Rollout, rules: Rules | None, credit: Callable) -> Calla
 
 def make_train(
     rollout: Rollout,
-    credit: Callable[..., Credit],
-    update: Callable,
+    learner: Callable[[dict[str, jax.Array]], tuple[Callable[..., Credit], Callable]],
     *,
     frozen: tuple[str, ...],
     rules: Rules | None,
@@ -53,6 +62,7 @@ def make_train(
 ) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
     """(state) -> (state, metrics): `log_every` updates.
 
+    learner: (options by path, in the place of the config's) -> (credit, update).
     frozen: entries of the parameters that are not trained.
     between: the first update and the one after the last, for what changes on the way. For a rollout
     on the host it is a function in Python that runs programs, else one to be compiled as a whole.
@@ -69,6 +79,7 @@ def make_train(
 
     def learn(state: TrainState, collected):
         """One update from what was collected with the state's second key."""
+        credit, update = learner(_options(state.member))
         key, collect_key, update_key = jax.random.split(state.key, 3)
         rollout_state, streams, rows, metrics, drawn = collected
         given = credit(streams, state.baseline)

@@ -271,7 +271,7 @@ def _save_rejected(
     one = jax.tree.map(lambda x: x[seed], state)
     # The sampler's parameters are these too: the rejected updates are more than it lags behind.
     batch = experiment.jit(experiment.batch)(
-        one.params, one.guard.rollout, one.guard.key, one.baseline, one.pool
+        one.params, one.guard.rollout, one.guard.key, one.baseline, one.pool, one.member
     )
     content = {"batch": batch, "params": one.params}
     if device_mesh is not None:

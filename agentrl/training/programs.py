@@ -30,7 +30,16 @@ def compile_programs(
 ) -> Programs:
     """Wraps the experiment's functions for `num_seeds` seeds and the mesh. Nothing runs yet."""
     seeds = jnp.arange(config.num_seeds, dtype=jnp.int32)
-    init = jax.vmap(experiment.init)
+    population, across = experiment.population, experiment.across_seeds
+
+    def init(seeds):
+        state = jax.vmap(experiment.init)(seeds)
+        return state if population is None else population.start(state, seeds)
+
+    def trained(state):
+        state, metrics = across(experiment.train)(state)
+        return (state, metrics) if population is None else population.after(state, metrics)
+
     shapes = jax.eval_shape(init, seeds)
     shardings = mesh.state_shardings(device_mesh, shapes)
     # The state comes back placed as it went in, or the second call would compile again. The shapes
@@ -56,8 +65,8 @@ def compile_programs(
             for name, task in experiment.tasks.items()
         }
 
-    across, warm, jit = experiment.across_seeds, experiment.warm, experiment.jit
-    train = jit(across(experiment.train), donate_argnums=0, **train_placed)
+    warm, jit = experiment.warm, experiment.jit
+    train = jit(trained, donate_argnums=0, **train_placed)
     if experiment.rollout.on_host and shardings is not None:
         train = _back_in_place(train, shardings)
     return Programs(

@@ -1,6 +1,7 @@
 """The training state: everything that a run needs to go on, and how it starts."""
 
 from collections.abc import Callable
+from typing import Any
 
 import chex
 import jax
@@ -40,6 +41,7 @@ class TrainState:
     pool: frozen opponents, None without.
     sampler: parameters of the last `config.staleness` updates, oldest first: the next batch is
       sampled by the oldest. None where the sampler is the learner.
+    member: of a population, `agentrl.training.population.Member`; None without.
 
     Of the parameters of reference, pool and sampler only those that are trained are kept: where
     adapters are, they are all that differs, and the weights that stay are there once.
@@ -56,6 +58,7 @@ class TrainState:
     baseline: jax.Array | None = None
     pool: Pool | None = None
     sampler: tuple[chex.ArrayTree, ...] | None = None
+    member: Any = None
 
 
 def _copies(params: chex.ArrayTree, number: int) -> tuple[chex.ArrayTree, ...] | None:

@@ -79,7 +79,7 @@ def make_update(
       value_clip: clip the value's move as PPO's code does, or None.
       kl_coefficient, kl_estimator: pull towards `reference`, parameters of the same policy; the
         estimator is one of `losses.KL_ESTIMATORS`, or for policies over arrays "exact", the KL in
-        closed form. With 0 no reference is read.
+        closed form. With 0 there is no reference, None.
       train_on_observations: an ablation: what a language policy read is trained as if it had
         written it, at ratios to the parameters before the update.
       importance_cap, importance_level: where the sampler is not the learner before the update
@@ -143,7 +143,7 @@ def make_update(
             "config.learner.kl_estimator='exact' is for policies over arrays; with language "
             f"policies use one of {', '.join(losses.KL_ESTIMATORS)}"
         )
-    exact = kl_coefficient > 0 and kl_estimator == "exact"
+    exact = kl_estimator == "exact"
     answers = policy.num_answers if isinstance(policy, Policy) else 0
     if listening_coefficient < 0 or (listening_coefficient > 0 and not answers):
         raise ValueError(
@@ -229,7 +229,7 @@ def make_update(
         if function is losses.clipped_surrogate:
             clipped = losses.clip_fraction(logp, old, example.advantage, mask, **options)
             metrics["clip_fraction"] = weighted(clipped)
-        if kl_coefficient > 0:
+        if reference is not None:
             if exact:
                 divergence = policy.divergence(params, reference, rows)
             else:
@@ -309,7 +309,7 @@ def make_update(
         if policy.has_critic:
             target, old_value = at_positions(credit.target, rows), at_positions(streams.value, rows)
         reference_logp = None
-        if kl_coefficient > 0 and not exact:
+        if reference is not None and not exact:
             reference_logp = log_probs(reference, rows)
         old, importance, bridge = rows.behaviour_logp, None, {}
         if importance_cap is not None:

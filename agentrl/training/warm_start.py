@@ -1,5 +1,6 @@
 """Warm start: supervised updates on the expert's episodes, before reinforcement learning."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ def warm_start(
     demonstrations: int = 0,
     episodes: int = 64,
     learning_rate: float = 1e-3,
+    thoughts: bool = False,
+    noise: float = 0.0,
 ) -> None:
     """Options of the warm start.
 
@@ -32,6 +35,11 @@ def warm_start(
         played again in the graph whenever they are read, so nothing is stored.
       episodes: read in an update; the loss is measured on as many more, of tasks that training
         never meets, whenever metrics are written.
+      thoughts: the expert's replies name the command in their thoughts, too, which are empty
+        otherwise; for grammars that have thoughts.
+      noise: chance that a turn ends otherwise than the expert says, by a random legal action: then
+        it shows what to do elsewhere, too, than on its own way (Laskey et al. 2017, DART,
+        https://arxiv.org/abs/1703.09327, written from the abstract; there the noise is fitted).
       learning_rate: of these updates; everything else of the optimizer is `config.optimizer`'s.
     """
 
@@ -48,6 +56,8 @@ def make_warm_start(
     demonstrations: int,
     episodes: int,
     learning_rate: float,
+    thoughts: bool,
+    noise: float,
 ) -> Callable[[Any], tuple[Any, dict[str, jax.Array]]] | None:
     """The supervised program: (TrainState) -> (TrainState, metrics), `log_every` updates.
 
@@ -64,6 +74,8 @@ def make_warm_start(
         raise ValueError(f"config.warm_start.episodes={episodes}: expected at least 1")
     if demonstrations < 0:
         raise ValueError(f"config.warm_start.demonstrations={demonstrations}: expected 0 or more")
+    if not 0 <= noise < 1:
+        raise ValueError(f"config.warm_start.noise={noise}: expected at least 0, and less than 1")
     if updates == 0:
         return None
     if rollout.demonstrate is None:
@@ -71,6 +83,10 @@ def make_warm_start(
             f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
             "to 0, or use a language policy, or rollout 'matches' in a game that has an expert"
         )
+    if thoughts:
+        # Whether they fit is found before anything compiles.
+        say = functools.partial(rollout.demonstrate, thoughts=True)
+        jax.eval_shape(say, task_keys(0, episodes), jax.random.key(0))
     transform = optimizer(updates, **{**optimizer_options, "learning_rate": learning_rate})
 
     def loss_of(params, rows):
@@ -104,7 +120,7 @@ def make_warm_start(
         keys, chance_key = jax.tree.map(
             lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
         )
-        rows = rollout.demonstrate(keys, chance_key)
+        rows = rollout.demonstrate(keys, chance_key, thoughts=thoughts, noise=noise)
         before, frozen = split(state.params, policy.frozen)
         loss, _, grads = gradients(
             lambda trained, rows: loss_of(join(trained, frozen), rows),

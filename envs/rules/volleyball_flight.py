@@ -186,6 +186,14 @@ def scripted(body: ModuleType, sight: Sight, order: Order) -> Vector:
     return body.command_for(drone, turn, lift / jnp.maximum(body.up(drone)[-1], 0.5))
 
 
+def in_use(sight: Sight, order: Order) -> jax.Array:
+    """The skill that a drone is at, i32: 1, hitting, if it is told to, free to, and the ball comes
+    down on its side; else 0, going to the place.
+    """
+    coming = strike(sight.ball, order).place[0] > 0.25
+    return (order.hit & sight.free & coming).astype(jnp.int32)
+
+
 def features(body: ModuleType, sight: Sight, order: Order) -> list[jax.Array]:
     """What a learnt controller sees of one drone and its order: 37 numbers, 19 in the plane.
 

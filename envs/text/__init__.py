@@ -7,6 +7,7 @@ from envs.text.grammar import lower as lower
 from envs.text.grammar import make_grammar as make_grammar
 from envs.text.grammar import parse as parse
 from envs.text.grammar import span as span
+from envs.text.grammar import thinks as thinks
 from envs.text.lexicon import Lexicon as Lexicon
 from envs.text.lexicon import join as join
 from envs.text.view import Query as Query

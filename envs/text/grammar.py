@@ -78,12 +78,14 @@ class Parsed(NamedTuple):
     count: i32[], how many were written (recognised or not), at most M.
     valid_format: bool[], the reply keeps the grammar.
     known: bool[], at least one command was written and all of them are the environment's.
+    thinks: bool[], something stands in its thought.
     """
 
     actions: jax.Array
     count: jax.Array
     valid_format: jax.Array
     known: jax.Array
+    thinks: jax.Array
 
 
 def lower(text: jax.Array) -> jax.Array:
@@ -176,6 +178,20 @@ def span(
     return jnp.where(found, start, 0), jnp.where(found, end, 0), found
 
 
+def thinks(text: jax.Array, length: jax.Array) -> jax.Array:
+    """bool[]: anything but white space stands between the first <think> and the next </think>.
+
+    text: u8[A], bytes in lower case; length: i32[], how many were written.
+    """
+    size = text.shape[0]
+    opening = _first(_matches(text, length, b"<think>"))
+    start = opening + len("<think>")
+    end = _first(_matches(text, length, b"</think>"), start)
+    index = jnp.arange(size, dtype=jnp.int32)
+    inside = (index >= start) & (index < end) & (opening < size) & (end < size)
+    return jnp.any(inside & ~_is_space(text))
+
+
 def _split(
     text: jax.Array, start: jax.Array, end: jax.Array, parts: int
 ) -> tuple[jax.Array, jax.Array]:
@@ -262,4 +278,5 @@ def parse(grammar: Grammar, view: View, slots, reply: jax.Array, length: jax.Arr
         written.append(there)
     actions, written = jnp.stack(actions), jnp.stack(written)
     known = jnp.any(written) & jnp.all(~written | (actions >= 0))
-    return Parsed(actions, jnp.sum(written, dtype=jnp.int32), valid, known)
+    thought = jnp.zeros((), bool) if grammar.think == "none" else thinks(text, length)
+    return Parsed(actions, jnp.sum(written, dtype=jnp.int32), valid, known, thought)

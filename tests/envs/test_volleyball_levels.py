@@ -10,6 +10,8 @@ import pytest
 import envs
 from envs.game import number_of, number_to
 from envs.rules import volleyball as rules
+from envs.rules import volleyball_flight as flight
+from envs.rules import volleyball_skills as skills
 
 MATCHES, SECONDS = 16, 3.0
 
@@ -93,7 +95,7 @@ def test_agents_and_their_levels(teams, agents, features):
     assert (env.num_agents, env.observation_shape) == (agents, (features,))
     assert env.callers == (-1, *[0] * (each - 1), -1, *[each] * (each - 1))
     assert env.sides_of_seats == (0,) * each + (1,) * each
-    assert env.layout["choices"] == {"plane": 4, "1v1": 4, "3v3": 72}[teams]
+    assert env.layout["choices"] == {"plane": (4,), "1v1": (4,), "3v3": (6, 3, 4)}[teams]
 
 
 def test_sides_are_alike():
@@ -135,3 +137,27 @@ def test_a_residual_of_0_is_the_scripted_skill():
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
     with pytest.raises(ValueError, match="more than 0 with actions='rates' only"):
         dataclasses.replace(env, actions="rotors")
+
+
+def test_matches_hand_over_what_the_skill_meets_there():
+    env, params = envs.make("VolleyballSkill-v1", teams="plane", starts="matches")
+    keys = jax.random.split(jax.random.key(0), 32)
+    state, fits = jax.jit(jax.vmap(env._of_match))(keys)
+    # The others are matches that are over, whose starts are drawn as usual.
+    assert 0.5 < fits.mean() <= 1
+    state = jax.tree.map(lambda x: np.asarray(x)[np.asarray(fits)], state)
+    assert state.sight.free.all() and state.order.hit.all()
+    assert (jax.vmap(flight.in_use)(state.sight, state.order) == 1).all()
+    # Serves and returns, at rest and on the way.
+    height = state.sight.ball.position[1]
+    assert height.min() < 2 < height.max()
+    assert len(np.unique(np.round(state.order.target[0], 3))) > 1
+
+
+def test_names_of_hcsp_are_orders():
+    for name, (_, entry) in skills.NAMED.items():
+        kind = "goto" if entry.target is None else "hit"
+        env, _ = envs.make("VolleyballSkill-v1", teams="3v3", skill=kind, only=name)
+        assert {s.place for s in env._known} >= {entry.place} or name == "goto"
+    with pytest.raises(ValueError, match="only='set' with starts='matches'"):
+        envs.make("VolleyballSkill-v1", teams="3v3", only="set", starts="matches")

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import re
@@ -7,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from agentrl.evaluation import credit_cards, credit_view, report, runs, statistics
+from agentrl.evaluation import credit_cards, credit_view, report, results, runs, statistics
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import directories  # noqa: E402
@@ -64,6 +65,15 @@ def two(tmp_path_factory):
 @pytest.fixture(scope="module")
 def text(two):
     return report.report(two, samples=300)
+
+
+def test_members_of_a_population_are_not_taken_for_seeds(two):
+    one, other = two
+    copying = dataclasses.replace(other, config={**other.config, "population": {"every": 20}})
+    _, shown = read(str(results.ends([one, copying], 50)))
+    assert "The seeds of better are members of a population and copy each other" in shown
+    _, shown = read(str(results.ends(two, 50)))
+    assert "population" not in shown
 
 
 def test_well_formed_with_every_section(text):

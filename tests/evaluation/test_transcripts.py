@@ -45,3 +45,27 @@ def test_whole_and_window_show_the_same_of_the_first_turn():
         html = transcripts.section(policy.codec, streams, rows, np.zeros(streams.mask.shape))
         texts.append(html.split('class="read">')[1].split("</pre>")[0])
     assert texts[0] == texts[1]
+
+
+def test_of_each_task_a_group_is_shown():
+    policy, streams, rows = batch("window")
+    zeros, group = np.zeros(streams.mask.shape), np.asarray(streams.group)
+    several = streams.replace(task=group)
+    html = transcripts.section(policy.codec, several, rows, zeros, tasks=("Lake", "Pond <2>"))
+    assert html.count("One group of 3 conversations") == 2
+    first, second = html.split("<h4>Lake</h4>")[1].split("<h4>Pond &lt;2&gt;</h4>")
+    for task, part in enumerate((first, second)):
+        # What it shows is what there is of that task alone.
+        chosen = np.flatnonzero(group == task)
+        alone = streams.replace(**{k: v[chosen] for k, v in vars(streams).items() if v is not None})
+        where = {int(n): i for i, n in enumerate(chosen)}
+        mine = np.isin(np.asarray(rows.stream), chosen)
+        own = jax.tree.map(lambda x, m=mine: np.asarray(x)[m], rows)
+        own = own.replace(stream=np.array([where[int(n)] for n in own.stream]))
+        only = transcripts.section(policy.codec, alone, own, zeros[chosen])
+        board = 'class="read">'
+        assert [x.split("</pre>")[0] for x in part.split(board)[1:]] == [
+            x.split("</pre>")[0] for x in only.split(board)[1:]
+        ]
+    one = transcripts.section(policy.codec, several, rows, zeros, tasks=("Lake",))
+    assert one.count("One group of") == 1 and "Lake" not in one

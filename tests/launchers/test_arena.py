@@ -4,10 +4,11 @@ import json
 import pathlib
 import sys
 
+import jax
 import pytest
 
 import envs
-from agentrl.evaluation import report, runs
+from agentrl.evaluation import report, runs, terminal
 from agentrl.training import contestants, loop
 
 HERE = pathlib.Path(__file__).parent
@@ -65,6 +66,16 @@ def test_players_by_name(run):
         contestants.named([str(run)], *envs.make("TicTacToe-v1"), greedy=True)
     with pytest.raises(ValueError, match="was trained with rounds=1; say so in --options"):
         contestants.named([str(run)], *envs.make("KuhnPoker-v1", rounds=3), greedy=True)
+
+
+def test_a_run_meets_a_person(run):
+    env, params = envs.make("KuhnPoker-v1")
+    seats = contestants.seated([f"{run}#6", "human"], env, params, greedy=True)
+    told = []
+    total = terminal.play(
+        env, params, seats, jax.random.key(0), ask=lambda prompt: "call", tell=told.append
+    )
+    assert sum(total) == 0 and any("seat 1 (human) reads" in line for line in told)
 
 
 def test_every_line_of_play():

@@ -171,7 +171,7 @@ def test_sweep_runs_what_it_prints(tmp_path):
 
 def test_figure(run, tmp_path):
     refused(call("figure", "--workdirs=nowhere", f"--out={tmp_path / 'x.svg'}"), "nowhere")
-    metrics = "--metrics=success_rate,entropy"
+    metrics = "--metric=success_rate,entropy"
     done = call("figure", f"--workdirs={run}", metrics, f"--out={tmp_path / 'x.svg'}")
     assert done.returncode == 0, done.stderr
     drawn = (tmp_path / "x.svg").read_text()

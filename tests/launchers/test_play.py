@@ -7,7 +7,8 @@ import jax
 import pytest
 
 import envs
-from agentrl.training import loop, restored
+from agentrl.evaluation import terminal
+from agentrl.training import contestants, loop, restored
 from launchers import cli, play
 
 HERE = pathlib.Path(__file__).parent
@@ -16,9 +17,10 @@ import tiny  # noqa: E402
 from commands import call  # noqa: E402
 
 
-def played(player, replies=(), seed=0, name="Coin-v1", **options):
+def played(who, replies=(), seed=0, name="Coin-v1", **options):
     """(return, what was told) of an episode; replies run out as control-D does."""
     env, params = envs.make(name, **options)
+    seats = contestants.seated([who], env, params, greedy=False)
     told, replies = [], iter(replies)
 
     def ask(prompt):
@@ -27,8 +29,8 @@ def played(player, replies=(), seed=0, name="Coin-v1", **options):
             raise EOFError
         return reply
 
-    total = play.play(env, params, player, jax.random.key(seed), ask=ask, tell=told.append)
-    return total, told
+    total = terminal.play(env, params, seats, jax.random.key(seed), ask=ask, tell=told.append)
+    return total[0], told
 
 
 def test_the_expert_finds_the_coin():
@@ -44,7 +46,7 @@ def test_the_expert_finds_the_coin():
 def test_a_person_writes_commands():
     # One room, with the coin in it and no exit.
     options = {"quest_length": 1, "distractors": 0, "illegal_reward": -0.5}
-    total, told = played("person", ["?", "north", "dance", "  TAKE "], **options)
+    total, told = played("human", ["?", "north", "dance", "  TAKE "], **options)
     assert total == 0.0
     assert told[2:4] == ["[take]", "take"]
     assert [line for line in told if line.startswith("reward")] == [
@@ -56,7 +58,7 @@ def test_a_person_writes_commands():
 
 
 def test_a_person_leaves():
-    _, told = played("person", ["what" * 50], quest_length=1, distractors=0)
+    _, told = played("human", ["what" * 50], quest_length=1, distractors=0)
     assert told[-2].endswith(": coin") or told[-2] == "[take]"
     assert told[-1] == "\nleft after 1 step, return 0"
 
@@ -69,10 +71,8 @@ def test_random_play_is_legal_and_repeats():
 
 
 def test_an_environment_without_text_shows_its_observation():
-    total, told = played("person", ["1", "0", "left"], name="CartPole-v1")
+    total, told = played("human", ["1", "0", "left"], name="CartPole-v1")
     assert total == 3.0 and told[0].startswith("\n[") and told[1] == "[0, 1]"
-    with pytest.raises(NotImplementedError, match="no expert"):
-        played("expert", name="CartPole-v1")
 
 
 def test_options_are_written_as_arguments():
@@ -91,6 +91,12 @@ def test_the_command_line():
     assert "success after" in done.stdout and "[-, +]" in done.stdout
 
 
+def test_a_person_meets_a_player_on_the_command_line():
+    done = call("--env=TicTacToe-v1", "--players=human,minimax", text="?\nhere\nthere\n")
+    assert done.returncode == 0, done.stderr
+    assert "seat 0 (human) loses by an illegal action after 2 steps" in done.stdout
+
+
 @pytest.mark.parametrize(
     "arguments, word",
     [
@@ -98,6 +104,7 @@ def test_the_command_line():
         (["Coin-v1"], "'Coin-v1' is no flag"),
         (["--env=Coin-v1", "--options=quest=2"], "no option 'quest'"),
         (["--env=Coin-v1", "--wording=terse"], "expected one of compact, faithful"),
+        (["--env=TicTacToe-v1"], "has 2 seats: name one player for each"),
     ],
 )
 def test_one_line_says_what_is_wrong(arguments, word):
@@ -113,7 +120,10 @@ def test_a_run_plays_its_own_game(tmp_path):
     assert loop.run(config, tmp_path / "run", command="test")
     told = []
     run = restored.load(tmp_path / "run")
-    total = play.show_conversation(run, jax.random.key(0), tell=told.append)
+    lake = run.experiment.env, run.experiment.env_params
+    with pytest.raises(ValueError, match="reads whole conversations, not turns by themselves"):
+        contestants.seated([str(tmp_path / "run")], *lake, greedy=False)
+    total = play.show_conversation(run, "FrozenLake-v1", jax.random.key(0), tell=told.append)
     assert total == ("\nsuccess" in told[-1])
     boards, replies = told[:-1:2], told[1:-1:2]
     assert len(boards) == len(replies) and f"after {len(boards)} turns" in told[-1]

@@ -1,6 +1,7 @@
 """Codecs: any text comes back byte for byte, and no text becomes a control token."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -87,15 +88,19 @@ def test_a_text_that_does_not_fit_says_so(name):
 
 
 @pytest.mark.parametrize("name", CODECS)
-@pytest.mark.parametrize("grammar", ["bare", "action", "answer"])
-def test_replies_parse_to_their_commands(name, grammar):
+@pytest.mark.parametrize(
+    "grammar, thoughts",
+    [("bare", False), ("action", False), ("answer", False), ("action", True), ("answer", True)],
+)
+def test_replies_parse_to_their_commands(name, grammar, thoughts):
     codec, view, grammar = _codec(name), _view(), make_grammar(grammar)
     slots = view.slots(None, None)
-    size = codecs.reply_tokens(codec, grammar, view, 2)
+    size = codecs.reply_tokens(codec, grammar, view, 2, thoughts=thoughts)
 
     @jax.jit
     def run():
-        written = codecs.replies(codec, grammar, command_fragments(view, slots), size)
+        commands = command_fragments(view, slots)
+        written = codecs.replies(codec, grammar, commands, size, thoughts=thoughts)
 
         def read(tokens, length):
             return parse(grammar, view, slots, *codecs.to_bytes(codec, tokens, length))
@@ -107,10 +112,22 @@ def test_replies_parse_to_their_commands(name, grammar):
     # Command 2 is "go " with an absent way: it is written, and nothing recognises it.
     assert np.asarray(parsed.actions)[:, 0].tolist() == [0, 1, -1, 3]
     assert parsed.valid_format.all()
+    assert parsed.thinks.tolist() == [thoughts] * 4
     last = np.take_along_axis(
         np.asarray(written.tokens), np.asarray(written.length)[:, None] - 1, 1
     )
     assert (last == codec.end).all()
+    for tokens, length in zip(written.tokens, written.length, strict=True):
+        said = codecs.decode(codec, np.asarray(tokens)[:length])
+        thought = re.search(r"(?:<think>(.*?)</think>)?(?:<\w*>)?(.*?)(?:</.*)?$", said)
+        assert not thoughts or thought[1] == thought[2] != ""
+
+
+def test_thoughts_need_a_grammar_with_a_place_for_them():
+    codec, view = _codec("word"), _view()
+    with pytest.raises(ValueError, match="thoughts=True with grammar 'bare'"):
+        commands = command_fragments(view, view.slots(None, None))
+        codecs.replies(codec, make_grammar("bare"), commands, 9, thoughts=True)
 
 
 def test_control_tokens_cannot_come_from_text():

@@ -11,7 +11,7 @@ from agentrl import losses, policies
 from agentrl.streams import Rows
 from envs.game import number_of
 
-SIZES = {"skills": ("goto", "hit"), "choices": 3, "planner_features": 5, "skill_features": 4}
+SIZES = {"skills": ("goto", "hit"), "choices": (3,), "planner_features": 5, "skill_features": 4}
 make = functools.partial(policies.hierarchy, (8,), None, 2, True, hidden=(8,), planner_hidden=(8,))
 KINDS = ("planner", "goto", "hit")
 

@@ -1,13 +1,14 @@
 """Adapters: nothing at first, then what the merged matrices compute."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.policies import decoder, lora
+from agentrl.policies import decoder, families, huggingface, lora
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.scoring import join, split
 
@@ -72,6 +73,8 @@ def test_adapters_that_there_are_not(options):
 
 ROLES = dataclasses.replace(CONFIG, lora_roles=2)
 ROLE = jnp.array([1, 0])
+hidden = jax.jit(decoder.hidden, static_argnums=1)
+logits = jax.jit(decoder.logits, static_argnums=1)
 
 
 def of_roles():
@@ -79,6 +82,7 @@ def of_roles():
     return moved(decoder.init(jax.random.key(0), ROLES))
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def read(params, config, role):
     """Hidden states by the cache, in two pieces, as generation reads."""
     cache = decoder.empty_cache(config, 2, 9)
@@ -89,13 +93,13 @@ def read(params, config, role):
 
 def test_a_row_is_computed_by_the_adapter_of_its_role():
     params = of_roles()
-    out = decoder.hidden(params, ROLES, TOKENS, role=ROLE)
+    out = hidden(params, ROLES, TOKENS, role=ROLE)
     for row, role in enumerate([1, 0]):
         config, alone = lora.of_role(params, ROLES, role)
         assert config == CONFIG
-        np.testing.assert_allclose(out[row], decoder.hidden(alone, config, TOKENS)[row], atol=1e-5)
+        np.testing.assert_allclose(out[row], hidden(alone, config, TOKENS)[row], atol=1e-5)
         plain, merged = lora.merge(params, ROLES, role)
-        expected = decoder.hidden(merged, plain, TOKENS)[row]
+        expected = hidden(merged, plain, TOKENS)[row]
         np.testing.assert_allclose(out[row], expected, atol=2e-4)
     np.testing.assert_allclose(read(params, ROLES, ROLE), out, atol=1e-5)
 
@@ -103,7 +107,7 @@ def test_a_row_is_computed_by_the_adapter_of_its_role():
 def test_equal_adapters_of_two_roles_are_one():
     shared = moved(decoder.init(jax.random.key(0), CONFIG))
     twice = shared | {"lora": jax.tree.map(lambda x: jnp.stack([x, x]), shared["lora"])}
-    for function in (lambda p, c, r: decoder.hidden(p, c, TOKENS, role=r), read):
+    for function in (lambda p, c, r: hidden(p, c, TOKENS, role=r), read):
         np.testing.assert_allclose(
             function(twice, ROLES, ROLE), function(shared, CONFIG, None), atol=1e-5
         )
@@ -113,8 +117,8 @@ def test_a_row_has_no_gradient_on_the_other_roles_adapter():
     params = of_roles()
 
     def total(adapters):
-        hidden = decoder.hidden(params | {"lora": adapters}, ROLES, TOKENS, role=jnp.array([1, 1]))
-        return jnp.sum(hidden**2)
+        out = hidden(params | {"lora": adapters}, ROLES, TOKENS, role=jnp.array([1, 1]))
+        return jnp.sum(out**2)
 
     grads = jax.jit(jax.grad(total))(params["lora"])
     for leaf in jax.tree.leaves(grads):
@@ -126,14 +130,25 @@ def test_roles_begin_apart_and_as_the_function_itself():
     a = params["lora"]["0"]["mlp"]["up_proj"]["a"]
     assert a.shape == (2, 16, 3) and (a[0] != a[1]).all()
     np.testing.assert_array_equal(
-        decoder.logits(params, ROLES, TOKENS, ROLE), decoder.logits(params, PLAIN, TOKENS)
+        logits(params, ROLES, TOKENS, ROLE), logits(params, PLAIN, TOKENS)
     )
+
+
+def test_one_roles_model_is_written_and_read(tmp_path):
+    params = of_roles()
+    huggingface.save(tmp_path / "executor", ROLES, params, role=1)
+    config, read_back = huggingface.load(tmp_path / "executor")
+    assert not families.differences(config, ROLES)
+    ours = logits(params, ROLES, TOKENS, jnp.array([1, 1]))
+    np.testing.assert_allclose(logits(read_back, config, TOKENS), ours, atol=2e-4)
+    with pytest.raises(ValueError, match="say which role"):
+        huggingface.save(tmp_path / "both", ROLES, params)
 
 
 def test_roles_that_there_are_not():
     params = decoder.init(jax.random.key(0), ROLES)
     with pytest.raises(ValueError, match="say which role each row has, 0 to 1"):
-        decoder.logits(params, ROLES, TOKENS)
+        logits(params, ROLES, TOKENS)
     with pytest.raises(ValueError, match="say which role each row has"):
         lora.merge(params, ROLES)
     with pytest.raises(ValueError, match="role=2: expected 0 to 1"):

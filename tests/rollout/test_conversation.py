@@ -170,6 +170,34 @@ def test_demonstrations_are_the_experts_conversations():
         assert (ends[1::2] == policy.codec.end).all()
 
 
+def test_demonstrations_with_noise_stray_and_say_what_the_expert_would_do():
+    env, params = lake(slippery=False)
+    policy = policies.transformer(env.view, **SMALL)
+    made = rollout.conversation(policy, env, params, num_groups=2, group_size=2)
+    keys = jax.random.split(jax.random.key(5), 6)
+    rows = jax.jit(functools.partial(made.demonstrate, noise=0.6))(keys, jax.random.key(6))
+    names, strayed = list(env.action_names), 0
+    for i, key in enumerate(keys):
+        state = env.initial(key, params)
+        left = codecs.decode(policy.codec, np.asarray(rows.tokens[i]))
+        text = join(env.view.lexicon, env.describe(state, params).fragments[0])
+        while left:
+            best = int(env.expert(state, params))
+            assert left.startswith(text + names[best])
+            left = left.removeprefix(text + names[best])
+            # What was done is what leads to what is read next; the expert's, if that does.
+            for action in (best, *range(env.num_actions)):
+                _, after, *_ = env.step_env(jax.random.key(0), state, action, params)
+                text = join(env.view.lexicon, env.describe(after, params).fragments[0])
+                if left.startswith(text):
+                    break
+            strayed += bool(left) and action != best
+            state = after
+    assert strayed > 3
+    with pytest.raises(ValueError, match="thoughts=True with grammar 'bare'"):
+        jax.eval_shape(functools.partial(made.demonstrate, thoughts=True), keys, keys[0])
+
+
 def test_finished_episodes_cost_no_generation(monkeypatch):
     """Generation is called in as many turns as the longest episode takes, not in max_turns."""
     calls = []
@@ -229,3 +257,29 @@ def test_a_full_context_truncates():
 def test_errors_say_what_was_expected(options, message):
     with pytest.raises(ValueError, match=message):
         make((), **options)
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "TicTacToe-v1"])
+def test_a_reply_that_is_cut_is_done_and_is_not_valid(name):
+    """The expert's commands without their end token: the same episode, in games too."""
+    env, params = lake(False) if name == "FrozenLake-v1" else envs.make(name)
+    policy = policies.transformer(env.view, **SMALL)
+    starts = jax.vmap(lambda key: env.initial(key, params))(jax.random.split(jax.random.key(0), 6))
+    options = {"max_turns": None, "context": "window", "history": 0, "keep_first": False}
+    options |= {"context_tokens": None, "anchor": "observation"}
+    played = []
+    for tokens in (None, 1):
+        talk = module.Talk(policy, env, params, max_new_tokens=tokens, **options)
+        _, turns, _ = jax.jit(lambda s, t=talk: t.run(None, s, jax.random.key(1), expert=True))(
+            starts
+        )
+        played.append(jax.tree.map(np.asarray, turns))
+    whole, cut = played
+    running = whole.running
+    np.testing.assert_array_equal(cut.running, running)
+    assert whole.valid[running].all() and whole.known[running].all()
+    assert cut.known[running].all() and not cut.ended[running].any()
+    assert not cut.well_formed.any() and not cut.valid.any()
+    assert (cut.offender[running] == -1).all()
+    for field in ("reward", "terminated", "truncated", "success", "anchor"):
+        np.testing.assert_array_equal(getattr(cut, field)[running], getattr(whole, field)[running])

@@ -1,43 +1,60 @@
 """Matches of the expert: rows that replay to the same match."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import envs
 from agentrl import policies, rollout
 from agentrl.rollout.demonstrated import make_demonstrate
 
 
-def demonstrated(name, seats, policy, **options):
+def demonstrated(name, seats, policy, noise=0.0, **options):
     env, params = envs.make(name, **options)
     made = getattr(policies, policy)(
         env.observation_shape, env.num_codes, env.num_actions, hidden=(8,)
     )
-    demonstrate = make_demonstrate(made, env, params, mask_illegal=True)
+    demonstrate = functools.partial(
+        make_demonstrate(made, env, params, mask_illegal=True), noise=noise
+    )
     rows = jax.jit(demonstrate)(jax.random.split(jax.random.key(0), 4), jax.random.key(1))
     assert env.num_agents == seats
     return env, params, jax.tree.map(np.asarray, rows)
 
 
-def test_rows_of_a_game_in_turns_are_its_moves():
+@pytest.mark.parametrize("noise", [0.0, 0.6])
+def test_rows_of_a_game_in_turns_are_its_moves(noise):
     """Replayed by hand, each row holds what the mover saw, and what the expert does there."""
-    env, params, rows = demonstrated("TicTacToe-v1", 2, "mlp")
+    env, params, rows = demonstrated("TicTacToe-v1", 2, "mlp", noise)
     turns = int(params.max_steps_in_episode)
     tokens, mask, seen = (
         x.reshape(turns, 4, *x.shape[2:]) for x in (rows.tokens, rows.loss_mask, rows.observation)
     )
     assert mask[0].all() and (mask[:-1] >= mask[1:]).all()
+    strayed = 0
     for match in range(4):
         observation, state = env.reset_env(jax.random.key(0), params)
         for turn in np.flatnonzero(mask[:, match]):
             mover = int(env.mover(state, params))
             np.testing.assert_array_equal(seen[turn, match], observation[mover])
             assert tokens[turn, match] == int(env.expert(state, params))
-            observation, state, *_ = env.step_env(
-                jax.random.key(0), state, jnp.int32(tokens[turn, match]), params
-            )
-        assert not bool(env.is_running(state, params))
+            lasts = turn + 1 < turns and mask[turn + 1, match]
+            # With noise, what was done is what leads to what is seen next.
+            for action in [int(tokens[turn, match]), *range(env.num_actions)]:
+                observation, after, *_ = env.step_env(
+                    jax.random.key(0), state, jnp.int32(action), params
+                )
+                if not lasts or np.array_equal(
+                    observation[env.mover(after, params)], seen[turn + 1, match]
+                ):
+                    break
+            strayed += lasts and action != tokens[turn, match]
+            state = after
+        assert noise or not bool(env.is_running(state, params))
+    assert (strayed > 3) == (noise > 0)
 
 
 def test_both_teams_of_volleyball_are_shown():

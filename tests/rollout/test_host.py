@@ -89,8 +89,10 @@ def test_streams_are_what_the_environment_says_of_what_was_replied():
             reply = decode(policy.codec, rows.tokens[own_tokens(rows, i, t)])
             reply = reply.encode("utf-8", "replace").decode().strip()
             assert streams.reward[i, t] == len(reply.encode()) / 4
-            # The environment wants more than one character, and nothing else.
-            assert streams.valid[i, t] == (len(reply) > 1)
+            # The environment wants more than one character, and a reply has to end.
+            ended = rows.tokens[own_tokens(rows, i, t)][-1] == policy.codec.end
+            assert streams.well_formed[i, t] == ended
+            assert streams.valid[i, t] == (ended and len(reply) > 1)
         assert streams.terminated[i].sum() == 1 and streams.terminated[i, turns - 1]
         assert not streams.truncated[i].any()
         # Group members share the environment's seed.

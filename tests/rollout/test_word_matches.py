@@ -142,3 +142,35 @@ def test_games_are_read_turn_by_turn():
     env, params, policy, *_ = bound()
     with pytest.raises(ValueError, match="use context='window' and history=0"):
         rollout.conversation(policy, env, params)
+
+
+def test_a_cut_match_is_worth_what_the_critic_says_of_what_each_seat_reads():
+    """What stands where a match of two turns is cut is the value at the third turn of the same
+    match: against others the policy's own seat moves there, which is either."""
+    env, params = envs.make("TicTacToe-v1")
+    small = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
+    policy = policies.transformer(env.view, **small, critic="shared", constrained=True)
+    weights = jax.tree.map(lambda x: 3 * x, policy.init(jax.random.key(1)))
+    found = []
+    for turns in (2, 3):
+        made = rollout.conversation(
+            policy,
+            env,
+            params,
+            num_groups=GROUPS,
+            group_size=MEMBERS,
+            context="window",
+            history=0,
+            opponent="expert",
+            max_turns=turns,
+        )
+        collect = jax.jit(made.collect)
+        _, streams, _, _ = collect(weights, made.init(jax.random.key(0)), jax.random.key(2))
+        found.append(jax.tree.map(np.asarray, streams))
+    cut, longer = found
+    match, seat = np.divmod(np.arange(2 * COUNT), 2)
+    moves = (seat == match % 2) & cut.truncated.any(axis=1) & longer.mask[:, 2]
+    assert moves[seat == 0].any() and moves[seat == 1].any()
+    np.testing.assert_array_equal(cut.mask, longer.mask[:, :2])
+    np.testing.assert_allclose(cut.bootstrap[moves, 0], longer.value[moves, 2], atol=1e-5)
+    assert np.isfinite(cut.bootstrap).all() and len(np.unique(cut.bootstrap[:, 0])) > COUNT

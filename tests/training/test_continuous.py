@@ -86,28 +86,6 @@ def test_evaluation_takes_the_mean(trained):
     assert out.success.mean() > 0.5  # the expert's
 
 
-def test_a_flat_policy_has_the_seats_of_drones():
-    """Games of continuous actions go through matches, their players and their meetings too."""
-    config = base_config()
-    config.env = env_section(
-        "PlanarVolleyball-v1", actions="rates", max_steps_in_episode=5, max_seconds=1.0
-    )
-    config.policy = section(policies.mlp, hidden=(8,))
-    config.rollout = section(rollout.matches, num_groups=4)
-    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
-    experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    streams, rows, _ = jax.jit(experiment.batch)(state.params, None, jax.random.key(1))
-    assert rows.action.shape == (4 * 2 * 5, 1, 2) and streams.mask.all()
-    logp = experiment.policy.score(state.params, rows).logp
-    np.testing.assert_allclose(logp, rows.behaviour_logp, atol=1e-5)
-    (task,) = experiment.tasks.values()
-    out = jax.jit(task.evaluate, static_argnums=3)(
-        state.params, play.task_keys(0, 4), jax.random.key(0), True
-    )
-    np.testing.assert_array_equal(out.length, 5)
-
-
 def test_bounds_of_gymnax_are_minus_one_and_one():
     env, params = envs.make("Pendulum-v1")
     assert env.continuous and env.action_shape == (1,)

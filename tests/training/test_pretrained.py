@@ -211,6 +211,8 @@ def test_options_that_do_not_fit(directory):
         ({"directory": str(directory), "critic": "own"}, "policy critic='own'"),
         ({"directory": str(directory), "constrained": True}, "policy constrained=True"),
         ({"directory": str(directory), "param_dtype": "int8"}, "param_dtype='int8'"),
+        ({"directory": str(directory), "lora_alpha": 8.0}, "lora_rank=0, which has no adapters"),
+        ({"directory": str(directory), "lora_roles": 2}, "lora_roles=2 with lora_rank=0"),
     ):
         with pytest.raises(ValueError, match=message):
             policies.pretrained(view, **options)

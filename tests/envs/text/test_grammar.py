@@ -62,6 +62,11 @@ def run(grammar, reply, query=False):
     return np.asarray(parsed.actions).tolist(), bool(parsed.valid_format), bool(parsed.known)
 
 
+def thinks(reply):
+    padded = np.frombuffer(reply.encode().ljust(SIZE, b"x"), np.uint8)
+    return bool(_parser(make_grammar("action"), False)(padded, len(reply)).thinks)
+
+
 @pytest.mark.parametrize("index", range(len(COMMANDS)))
 def test_commands_are_numbered_in_template_order(index):
     assert run(make_grammar("bare"), f"  {COMMANDS[index].upper()}\n") == ([index], True, True)
@@ -160,6 +165,8 @@ def test_against_regular_expressions(reply):
     assert (actions, valid) == _answer_oracle(reply)
     actions, valid, _ = run(make_grammar("action"), reply)
     assert (actions[0], valid) == _action_oracle(reply)
+    thought = re.search(r"<think>(.*?)</think>", reply, re.DOTALL)
+    assert thinks(reply) == (thought is not None and thought.group(1).strip() != "")
 
 
 @settings(deadline=None, max_examples=200)
