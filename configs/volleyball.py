@@ -14,11 +14,13 @@ Games: "plane" (one against one in a vertical plane), "1v1", "3v3".
 a busy core): 1,827 of 2,000 matches won against it and 164 lost, half on each side; acting greedily
 (--greedy, as HCSP is measured) 1,902 and 88. Later checkpoints beat earlier ones.
 
-3v3 imitates the planner for 60 updates, then plays itself: FINAL3V3
-Without the imitation (--config.warm_start.updates=0 --config.updates=100): -0.238 sampled, 0.420
-greedy; there the second drone takes the opponents' serves instead of the first, and plays to the
-attacker at once (`agentrl.evaluation.touches`; in the report). With it roles stay the planner's.
-Imitation by itself loses 0.965 a match, sampled.
+3v3 imitates the planner for 60 updates, then plays itself for 80 (two seeds, four minutes). Seeds
+differ: mean return against the planner over 2,000 matches, sampled, -0.090 and 0.313 (+- 0.03);
+greedy, 0.000 and 0.814: the first one's matches all last to the limit of 15 s, the second one wins
+1,737 and loses 109. Imitation by itself loses 0.965 a match, sampled. Without it
+(--config.warm_start.updates=0 --config.updates=100, one seed): -0.238, greedy 0.420; there the
+second drone often takes the first touch in place of the first one, and plays to the attacker at
+once (`agentrl.evaluation.touches`, in the report). With it roles stay the planner's.
 
 In the plane, hits that no longer fail leave nothing to win: planners keep the ball up for 15 s.
 """
