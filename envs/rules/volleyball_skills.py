@@ -53,16 +53,22 @@ class Game(NamedTuple):
         return tuple(map(len, self.roles))
 
 
-def _single(name: str, target: tuple[float, ...], place: tuple[float, ...]) -> Skill:
-    return Skill(name, place, target, apex=3.3, height=1.7, within=0.75)
+def _single(name: str, target: tuple[float, ...], apex: float = 3.3) -> Skill:
+    return Skill(name, _HOME, target, apex, height=1.7, within=0.75)
 
 
 _HOME = (1.8, 0.0, 1.1)
 _ONE = (
     Skill("home", _HOME),
-    _single("hit left", (-2.4, 1.1, 0.3), _HOME),
-    _single("hit right", (-2.4, -1.1, 0.3), _HOME),
-    _single("hit short", (-0.9, 0.0, 0.3), _HOME),
+    _single("hit left", (-2.4, 1.1, 0.3)),
+    _single("hit right", (-2.4, -1.1, 0.3)),
+    _single("hit short", (-0.9, 0.0, 0.3)),
+)
+# Safer: a ball that was dropped moves otherwise than one that was struck.
+_ONE_SERVES = (
+    _single("serve left", (-1.9, 0.5, 0.3), apex=3.8),
+    _single("serve right", (-1.9, -0.5, 0.3), apex=3.8),
+    _single("serve short", (-1.3, 0.0, 0.3), apex=3.8),
 )
 
 _PLANE_HOME = (1.6, 0.8)
@@ -101,7 +107,7 @@ _SERVES = tuple(
 
 GAMES: dict[str, Game] = {
     "plane": Game(Court(3.0, 3.0, 1.5), (_PLANE,), _PLANE[1:3], _PLANE_HOME, (1.6, 3.4)),
-    "1v1": Game(Court(3.0, 1.5, 2.43), (_ONE,), _ONE[1:], _HOME, (1.8, 0.0, 3.4)),
+    "1v1": Game(Court(3.0, 1.5, 2.43), (_ONE,), _ONE_SERVES, _HOME, (1.8, 0.0, 3.4)),
     "3v3": Game(
         Court(6.0, 3.0, 2.43),
         (_FIRST, _SECOND, _ATTACKER),

@@ -221,9 +221,9 @@ def test_a_step_of_decisions_ends_at_the_event():
 
 
 @functools.cache
-def rallies(others):
-    """64 planar matches of the scripted planner in seat 0 against it or who stays at home."""
-    env, params, _ = made("PlanarVolleyball-v1")
+def rallies(others, name="PlanarVolleyball-v1"):
+    """64 matches of the scripted planner in seat 0 against it or who stays at home."""
+    env, params, _ = made(name)
 
     def play(key):
         def step(state, _):
@@ -243,9 +243,10 @@ def test_scripted_players_keep_the_ball_up():
     assert float(match.hits.mean()) > 5
 
 
-def test_scripted_planner_beats_who_stays_at_home():
+@pytest.mark.parametrize("name", ["PlanarVolleyball-v1", "Volleyball-v1"])
+def test_scripted_planner_beats_who_stays_at_home(name):
     """All its serves, and those that it receives."""
-    _, reward = rallies("home")
+    _, reward = rallies("home", name)
     won = np.asarray(reward[:, 0] > 0)
     assert won.mean() > 0.95
 
