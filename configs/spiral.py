@@ -70,8 +70,8 @@ ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward
 
 
 def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
-    if game == "thoughts":
-        return thoughts()
+    if game.startswith("thoughts_"):
+        return thoughts(game.removeprefix("thoughts_"))
     config = base_config()
     config.updates = 400
     config.log_every = 20
@@ -101,13 +101,16 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     return config
 
 
-def thoughts() -> ml_collections.ConfigDict:
-    config = get_config("KuhnPoker-v1")
+def thoughts(game: str) -> ml_collections.ConfigDict:
+    config = get_config(game)
     config.policy.grammar = "action"
     config.rollout.update(num_groups=64, max_new_tokens=16)
     config.learner.update(microbatch=32, entropy_coefficient=0.0)
     config.warm_start.update(updates=60, episodes=32, learning_rate=3e-3, thoughts=True)
-    config.updates = 360
+    if game == "TicTacToe-v1":
+        # Its expert's play against itself is one line; on other boards nothing would be known.
+        config.warm_start.update(updates=200, noise=0.3)
+    config.updates = config.warm_start.updates + 300
     config.log_every = 20
     config.optimizer.learning_rate = 3e-4
     config.evaluation.every = 0

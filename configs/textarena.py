@@ -81,7 +81,8 @@ def _sft(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.env = env_section("TicTacToe-v1", wording="faithful")
     config.rollout = section(rollout.conversation, num_groups=8, context="window", history=0)
     config.updates, config.log_every = 200, 20
-    config.warm_start.update(updates=200, episodes=8, learning_rate=3e-3)
+    # The expert's play against itself is one line; with noise it is seen on other boards, too.
+    config.warm_start.update(updates=200, episodes=8, learning_rate=3e-3, noise=0.3)
     return config
 
 

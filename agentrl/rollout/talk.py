@@ -18,6 +18,7 @@ from agentrl.rollout import stepping
 from agentrl.rollout.acting import check_roles
 from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
+from agentrl.rollout.demonstrated import expert_reply, strayed
 from agentrl.rollout.reading import read
 from agentrl.rollout.turns import Turns
 from envs.mover import of_one_agent, seat_of, seats
@@ -153,7 +154,15 @@ class Talk:
             transcript = self.layout.observed(transcript, t, observation.tokens, observation.length)
             value, seat = jnp.zeros(batch), self._seat(state)
             if expert:
-                said = self._say_expert(state, thoughts)
+                said = expert_reply(
+                    self.policy,
+                    self.env,
+                    self.env_params,
+                    state,
+                    room=self.reply_tokens,
+                    longest=self._expert_tokens(thoughts=thoughts),
+                    thoughts=thoughts,
+                )
             else:
                 size = self.context_tokens - self.reply_tokens
                 last, cache, fits = self._read(
@@ -171,7 +180,8 @@ class Talk:
             well_formed = running & parsed.valid_format & said.ended
             actions = parsed.actions
             if noise:
-                actions = self._strayed(state, actions, jax.random.fold_in(step_key, _NOISE), noise)
+                stray_key = jax.random.fold_in(step_key, _NOISE)
+                actions = strayed(self.env, self.env_params, state, actions, stray_key, noise)
             state, outcome = stepping.take(
                 self.env, self.env_params, state, actions, step_key, running, lists=lists
             )
@@ -346,43 +356,6 @@ class Talk:
             keep=policy.cuts,
             role=role,
         )
-
-    def _say_expert(self, state, thoughts: bool) -> Generated:
-        env, policy = self.env, self.policy
-        size = self._expert_tokens(thoughts=thoughts)
-        if thoughts and size > self.reply_tokens:
-            raise ValueError(
-                f"rollout max_new_tokens={self.reply_tokens}: the expert's replies with thoughts "
-                f"(config.warm_start.thoughts) take up to {size} in {env.name}"
-            )
-        size = max(size, self.reply_tokens)
-
-        def one(state):
-            action = env.expert(state, self.env_params)
-            fragments = env.commands(state, self.env_params)[action]
-            return codecs.replies(policy.codec, policy.grammar, fragments, size, thoughts=thoughts)
-
-        said = jax.vmap(one)(state)
-        tokens = said.tokens[:, : self.reply_tokens]
-        return Generated(
-            tokens=tokens,
-            logp=jnp.zeros(tokens.shape),
-            entropy=jnp.zeros(tokens.shape),
-            length=jnp.minimum(said.length, self.reply_tokens),
-            ended=said.length <= self.reply_tokens,
-            kept=None,
-            hidden=None,
-            cache=None,
-        )
-
-    def _strayed(self, state, actions, key, noise: float):
-        """Commands i32[B, n], with this chance a random legal action alone instead."""
-        legal = jax.vmap(lambda s: self.env.legal_actions(s, self.env_params)[0])(state)
-        choose_key, chance_key = jax.random.split(key)
-        other = jax.random.categorical(choose_key, jnp.where(legal, 0.0, -jnp.inf))
-        other = jnp.full_like(actions, -1).at[:, 0].set(other.astype(actions.dtype))
-        strays = jax.random.bernoulli(chance_key, noise, (actions.shape[0], 1))
-        return jnp.where(strays, other, actions)
 
     def reply(
         self,

@@ -244,7 +244,7 @@ def test_scripted_players_keep_the_ball_up():
 
 
 def test_scripted_planner_beats_who_stays_at_home():
-    """All its serves, and those that it receives: 1,000 of 1,000 in each game, by the benchmark."""
+    """All its serves, and those that it receives."""
     _, reward = rallies("home")
     won = np.asarray(reward[:, 0] > 0)
     assert won.mean() > 0.95

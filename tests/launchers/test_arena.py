@@ -39,6 +39,10 @@ def test_runs_meet_scripted_players_and_the_report_shows_it(run):
     assert "Mean return of the row against the column" in page
     text = report.report(runs.load([run]), samples=10)
     assert 'id="arena"' in text and "Every pair on every seat" in text
+    drawn = call("figure", f"--arena={run / 'arena.json'}", f"--out={run / 'payoffs.svg'}")
+    assert drawn.returncode == 0, drawn.stderr
+    assert "mean return of" in (run / "payoffs.svg").read_text()
+    (run / "payoffs.svg").unlink()
     (run / "arena.json").write_text("{}")
     with pytest.raises(ValueError, match="run launchers.arena again"):
         runs.load([run])
