@@ -18,11 +18,12 @@ frozen members (rollout.opponent="pool"). Games: "plane", "1v1", "3v3" (advantag
         --players=expert,runs/levels#all --matches=1000 --greedy
 
 Plane, 1,000 matches of up to 15 s of each pair, half on each side, greedy; wins, losses, the rest
-cut; share of wins among decided matches with Wilson's interval. Three seeds of 160 updates (70 s
-each on an idle core) from planners of 120 updates:
+cut; share of wins among decided matches with Wilson's interval. Three seeds of 160 updates (12
+minutes together on a busy machine) from planners of 120 updates:
     against the scripted planner: 400 to 154, 812 to 110, 389 to 111;
-    against the planner that it began from (seed 0's), scripted skills: 253 to 200, 0.558 [0.512,
-    0.604]; 449 to 197, 0.695 [0.658, 0.729]; 333 to 219, 0.603 [0.562, 0.643];
+    against the planner that it began from (seed 0's, by one update at optimizer.learning_rate=0),
+    scripted skills: 253 to 200, 0.558 [0.512, 0.604]; 449 to 197, 0.695 [0.658, 0.729]; 333 to 219,
+    0.603 [0.562, 0.643];
     against that planner trained alone for as long (policy.train=("planner",), one seed): 411 to
     189, 0.685 [0.647, 0.721]; 393 to 179, 0.687 [0.648, 0.724]; 593 to 180, 0.767 [0.736, 0.796].
 It is not an order: those planners have mean returns of 0.589 and 0.403 against the scripted one,

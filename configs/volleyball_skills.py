@@ -9,7 +9,7 @@ envs/rules/volleyball_skills.py). Games: "plane", "1v1", "3v3".
     python -m launchers.evaluate --workdir=runs/hit --greedy
     python -m launchers.evaluate --workdir=runs/hit --greedy --options=starts=matches
 
-In the plane both are learnt from nothing, 3.3 million steps each, two minutes on two idle cores.
+In the plane both are learnt from nothing, 3.3 million steps each, three minutes on a busy machine.
 One seed, success on 1,024 tasks with Wilson's interval of 95 %, beside the scripted controllers on
 the same: hit 0.837 [0.813, 0.858] beside 0.764 [0.737, 0.789]; of starts that matches of scripted
 teams hand over, which it was not trained on, 1.000 [0.996, 1.000] beside 0.523 [0.493, 0.554].
