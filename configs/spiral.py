@@ -37,10 +37,20 @@ negotiation, where 0.94 of the games end without a winner. In tic-tac-toe it win
 random play, as does the policy above (0.265), in Nim, which it never met, nothing (-0.015, 400
 matches): launchers.arena plays a run's every game, and those whose words it has.
 
-"thoughts" is Kuhn's poker with replies of a thought and a move: taught first to name the move in
-both, then trained by who wins; the thought may shrink (empty_thought_rate, response_length).
+With "thoughts_" before a game's name replies are a thought and a move: taught first to name the
+move in both, then trained by who wins. Whether the thought shrinks, as SPIRAL saw without the
+baselines, is in empty_thought_rate and response_length.
 
-    python -m launchers.train --config=configs/spiral.py:thoughts --workdir=runs/spiral_thoughts
+    python -m launchers.train --config=configs/spiral.py:thoughts_TicTacToe-v1 \
+        --workdir=runs/spiral_thoughts --config.num_seeds=3
+
+Three seeds, 300 updates after the warm start (two to five minutes on a core that other jobs used
+too), with and without (--config.advantage.decay=1.0) the baselines. Tic-tac-toe: mean norm of the
+gradient 0.060, 0.050, 0.024 and 0.112, 0.063, 0.027; empty thoughts in the last 20 updates 0.003,
+0.007, 0.001 and 0.010, 0.059, 0.000; all matches end by an illegal move in the second seed of both.
+Kuhn's poker, five deals: 0.0047, 0.0053, 0.0069 and 0.0064, 0.0069, 0.0072; thoughts stay. With
+--config.learner.entropy_coefficient=0.01 and baselines, 400 updates, they grow to the limit of
+tokens in two seeds and vanish in the third, and with them the form of the replies.
 
 Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool.capacity=16
 """

@@ -10,15 +10,14 @@ Games: "plane" (one against one in a vertical plane), "1v1", "3v3".
     python -m launchers.arena --game=Volleyball-v1 --options=max_steps_in_episode=32 \\
         --players=expert,random,runs/volley#all --matches=2000
 
-"expert" is the scripted planner over the same skills. 1v1 (100 updates, one seed, three minutes of
-a busy core): 1,827 of 2,000 matches won against it and 164 lost, half on each side; acting greedily
-(--greedy, as HCSP is measured) 1,902 and 88. Later checkpoints beat earlier ones.
-Much of that is the planner's own errors: it serves out in nearly half of its serves.
+"expert" is the scripted planner over the same skills. 1v1 (100 updates, three seeds in 1 min 22 s
+of processor time): 1,794, 1,786 and 1,764 of 2,000 matches won against it, half on each side, 173,
+182 and 202 lost; greedily (--greedy, as HCSP is measured) mean returns of 0.849, 0.839 and 0.810.
 
-3v3 imitates the planner for 60 updates, then plays itself for 80 (two seeds, four minutes). Seeds
-differ: mean return against the planner over 2,000 matches, sampled, -0.090 and 0.313 (+- 0.03);
-greedy, 0.000 and 0.814: the first one's matches all last to the limit of 15 s, the second one wins
-1,737 and loses 109. Imitation by itself loses 0.965 a match, sampled. Without it
+3v3 imitates the planner for 60 updates, then plays itself for 80 (three seeds in 3 min 20 s).
+Seeds differ: mean return against the planner over 2,000 matches, sampled, -0.090, 0.313 and -0.044
+(+- 0.03); greedy, 0.000, 0.814 and 0.000: matches of the first and third all last to the limit of
+15 s. Imitation by itself loses 0.965 a match, sampled. Without it
 (--config.warm_start.updates=0 --config.updates=100, one seed): -0.238, greedy 0.420; there the
 second drone often takes the first touch in place of the first one, and plays to the attacker at
 once (`agentrl.evaluation.touches`, in the report). With it roles stay the planner's.
