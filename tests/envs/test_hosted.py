@@ -173,8 +173,10 @@ def test_an_environment_that_starts_once_and_then_never_stops_the_run(tmp_path):
                 made.wait()
 
 
+# What a shell starts in the background, and all that this starts, begins with SIGINT ignored.
 SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from envs.hosted import Pool
 options = {"how": "hang", "modulus": 1, "marks": sys.argv[2]}
 pool = Pool(sys.argv[1] + ":Trouble", options, workers=2, timeout_s=600, start_timeout_s=60)

@@ -92,7 +92,7 @@ def test_the_command_line():
 
 
 def test_a_person_meets_a_player_on_the_command_line():
-    done = call("--env=TicTacToe-v1", "--players=human,minimax", text="?\nhere\nthere\n")
+    done = call("play", "--env=TicTacToe-v1", "--players=human,minimax", text="?\nhere\nthere\n")
     assert done.returncode == 0, done.stderr
     assert "seat 0 (human) loses by an illegal action after 2 steps" in done.stdout
 

@@ -61,7 +61,10 @@ def test_who_copies(fitness, options, parent):
 
 
 fitnesses = st.lists(
-    st.floats(-100, 100, width=32), min_size=MEMBERS, max_size=MEMBERS, unique=True
+    st.floats(-100, 100, width=32, allow_subnormal=False),
+    min_size=MEMBERS,
+    max_size=MEMBERS,
+    unique=True,
 ).map(lambda x: np.array(x, np.float32))
 
 
