@@ -34,7 +34,7 @@ setuptools.setup(
         "rich",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff"],
+        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff"],
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
         "slurm": ["submitit"],

@@ -8,10 +8,11 @@ if [ ! -x .venv-test/bin/python ]; then "$python" -m venv .venv-test; fi
 .venv-test/bin/python -m pip install --quiet --upgrade ".[dev]"
 .venv-test/bin/ruff check .
 .venv-test/bin/ruff format --check .
-# A file stays with one process: its tests share what they compiled.
+# A file stays with one process: its tests share what they compiled. Files go out in their order,
+# not by their number of tests, which would keep the longest (notebooks) for the end.
 # From an empty directory, so that `import agentrl` finds the installed package.
 here="$PWD"
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
-"$here/.venv-test/bin/python" -m pytest -n auto --maxprocesses 4 --dist loadfile --rootdir="$here" -c "$here/pyproject.toml" "$here/tests" "$@"
+"$here/.venv-test/bin/python" -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --rootdir="$here" -c "$here/pyproject.toml" "$here/tests" "$@"
