@@ -10,7 +10,7 @@ import difflib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -170,3 +170,12 @@ def check_keys(name: str, given: Mapping[str, Any], expected: Mapping[str, Any])
     for key in expected:
         if key not in given:
             raise ValueError(f"{name}.{key} is missing; expected {', '.join(expected)}")
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(path, value) of each leaf of nested mappings, names joined by dots."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

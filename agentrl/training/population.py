@@ -78,7 +78,7 @@ class Population(NamedTuple):
 
 def _ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:
     """(low, high) by path of what is tuned. ValueError for what is none of the config's numbers."""
-    flat = dict(_flat(config.population.tuned.to_dict()))
+    flat = dict(configs.flat(config.population.tuned.to_dict()))
     for path, bounds in flat.items():
         label, names = f"config.population.tuned.{path}", path.split(".")
         section, node = names[0], config.to_dict()
@@ -109,14 +109,6 @@ def _ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]
                 "the two"
             )
     return {path: (float(low), float(high)) for path, (low, high) in flat.items()}
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = ""):
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def with_options(

@@ -10,6 +10,7 @@ from typing import Any
 
 import ml_collections
 
+from agentrl.training import config as configs
 from agentrl.training import processes
 from agentrl.training.restored import RunError
 
@@ -56,7 +57,7 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
             raise RunError(
                 f"{path} is not readable JSON ({error}); use another --workdir"
             ) from None
-        ours, theirs = dict(_flat(content)), dict(_flat(before))
+        ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
@@ -87,11 +88,3 @@ def claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterato
         if processes.any_of(refusal is not None):
             raise refusal or RunError("the first process has refused to start; see what it says")
         yield
-
-
-def _flat(tree: dict, prefix: str = ""):
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
