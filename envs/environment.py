@@ -74,6 +74,8 @@ class Environment:
     has_success: ClassVar[bool] = True
     # Actions are f32[num_actions] in [-1, 1] instead of numbers of actions: see `action_shape`.
     continuous: ClassVar[bool] = False
+    # Names of kinds of task, where success is told of each by itself: see `kind_of`.
+    kinds: ClassVar[tuple[str, ...]] = ()
     # Drawing a task costs much more than a step: rollouts draw tasks ahead and share them out.
     costly_reset: ClassVar[bool] = True
 
@@ -155,6 +157,10 @@ class Environment:
     def expert(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Action of the scripted policy named in the environment's docstring, i32[]."""
         raise NotImplementedError(f"{self.name} has no expert")
+
+    def kind_of(self, state: EnvState, params: EnvParams) -> jax.Array:
+        """Which of the `kinds` the task is, i32[]; -1 for none of them."""
+        raise NotImplementedError(f"{self.name} has no kinds of task")
 
     @property
     def subgoal_names(self) -> tuple[str, ...]:

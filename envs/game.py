@@ -6,7 +6,8 @@ i32[A] (those of agents who do not act are not read), rewards f32[A], `info["val
 """
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +45,17 @@ class GameParams(EnvParams):
     illegal_reward: float = -1.0
     illegal_other_reward: float = 1.0
     illegal_allowance: int = 1
+
+
+class Form(NamedTuple):
+    """How who plays another form of a game plays it in this one, by functions of one match.
+
+    state: (state here) -> what it is there. action: (state here, actions there) -> actions here;
+    of agents that do not act now anything.
+    """
+
+    state: Callable[[Any], Any]
+    action: Callable[[Any, jax.Array], jax.Array]
 
 
 def number_of(component: jax.Array, count: int) -> jax.Array:
@@ -113,6 +125,10 @@ class Game(Environment):
         Of sides that are fixed to seats; those that a task deals are `sides`.
         """
         return tuple(range(self.num_agents))
+
+    def form_of(self, other: Environment) -> Form | None:
+        """How policies trained in another environment play here; None where it is another game."""
+        return None
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""

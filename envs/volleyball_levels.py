@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.game import GameParams, GameState, SimultaneousGame, number_of, number_to, opening
+from envs.environment import Environment
+from envs.game import Form, GameParams, GameState, SimultaneousGame, number_of, number_to, opening
+from envs.rules import volleyball as rules
 from envs.rules import volleyball_flight as flight
 from envs.rules import volleyball_skills as skills
 from envs.rules.volleyball import Match
-from envs.volleyball import PlanarVolleyball, Volleyball, VolleyballParams
+from envs.volleyball import PlanarVolleyball, Volleyball, VolleyballParams, VolleyballState
 
 SKILLS = ("goto", "hit")
 
@@ -52,6 +54,10 @@ class PlannedVolleyball(SimultaneousGame):
 
     Reward of all agents of a team, end, success and limits: those of the teams there; the limit of
     steps counts the planners' turns too. Expert: the scripted planner and controllers.
+
+    Without a residual it is where all policies of the match can meet (`form_of`): of two levels
+    with any residual, of teams by decisions over the scripted skills, and of drones without a
+    planner, by rates.
     Source: thu-uav/HCSP's third stage (read), where planner and skills learn together.
     """
 
@@ -149,15 +155,65 @@ class PlannedVolleyball(SimultaneousGame):
         planned = state.replace(
             choice=base.choices(number), planning=jnp.zeros((), bool), since=before.ticks
         )
-        command = by_team[:, 1:].reshape(2 * self.players, -1)
-        if self.residual:
-            command = self.scripted(state) + self.residual * jnp.clip(command, -1.0, 1.0)
-        match = base.tick(before, tuple(command.T))
+        match = base.tick(before, tuple(self.commands(state, action).T))
         late = match.ticks - state.since >= params.longest_decision
         flown = state.replace(match=match, planning=match.event | late)
         following = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), planned, flown)
         reward = jnp.where(state.planning, 0.0, base.reward(before, match, params))
         return following, jnp.repeat(reward, 1 + self.players)
+
+    def commands(self, state: LevelsState, action: jax.Array) -> jax.Array:
+        """What the drones are commanded, f32[D, commands], by the actions of all agents."""
+        command = action.reshape(2, 1 + self.players, -1)[:, 1:].reshape(2 * self.players, -1)
+        if self.residual:
+            command = self.scripted(state) + self.residual * jnp.clip(command, -1.0, 1.0)
+        return command
+
+    def form_of(self, other: Environment) -> Form | None:
+        """Of the same match: with another residual, by decisions, or by rates; see the class."""
+        if self.residual:
+            return None
+        if other == dataclasses.replace(self, residual=getattr(other, "residual", 0.0)):
+
+            def two_levels(state, action):
+                plan = action.reshape(2, 1 + self.players, -1)[:, 0]
+                return self._joined(plan, other.commands(state, action))
+
+            return Form(lambda state: state, two_levels)
+        base = self.base
+
+        def there(state):
+            return VolleyballState(**opening(), match=state.match)
+
+        def by_decisions(state, action):
+            return self._joined(self._plan(action), self.scripted(state))
+
+        def by_rates(state, action):
+            return self._joined(self._plan(jnp.zeros(2)), action)
+
+        forms = {"skills": by_decisions, "rates": by_rates}
+        for actions, act in forms.items():
+            if other == dataclasses.replace(base, actions=actions):
+                return Form(there, act)
+        return None
+
+    def _plan(self, number: jax.Array) -> jax.Array:
+        """The planners' actions f32[2, K] that stand for joint choices [2]."""
+        first = number_to(number, self.base.num_actions)
+        return jnp.zeros((2, self.num_actions)).at[:, 0].set(first)
+
+    def _joined(self, plan: jax.Array, command: jax.Array) -> jax.Array:
+        """Actions of all agents from those of the planners [2, K] and of the drones [D, K]."""
+        command = command.reshape(2, self.players, -1)
+        return jnp.concatenate([plan[:, None], command], axis=1).reshape(self.num_agents, -1)
+
+    def step_env(
+        self, key: jax.Array, state: LevelsState, action: jax.Array, params: VolleyballParams
+    ) -> tuple[jax.Array, LevelsState, jax.Array, jax.Array, dict[str, jax.Array]]:
+        """As of all games; info has besides the `seconds` of the step."""
+        *stepped, info = super().step_env(key, state, action, params)
+        ticks = stepped[1].match.ticks - state.match.ticks
+        return *stepped, info | {"seconds": ticks * rules.STEP_SECONDS}
 
     def scripted(self, state: LevelsState) -> jax.Array:
         """The scripted controllers' commands, f32[D, commands]."""
@@ -203,17 +259,10 @@ class PlannedVolleyball(SimultaneousGame):
 
     def expert(self, state: LevelsState, params: GameParams) -> jax.Array:
         """The scripted planner's choices, and the scripted commands."""
-        number = self.base.expert(state, params)
-        plan = (
-            jnp.zeros((2, 1, self.num_actions))
-            .at[:, 0, 0]
-            .set(number_to(number, self.base.num_actions))
-        )
         command = jnp.zeros((2 * self.players, self.num_actions))
         if not self.residual:
             command = self.scripted(state)
-        command = command.reshape(2, self.players, -1)
-        return jnp.concatenate([plan, command], axis=1).reshape(self.num_agents, -1)
+        return self._joined(self._plan(self.base.expert(state, params)), command)
 
     def render(self, state: LevelsState, params: GameParams) -> str:
         """From the side, and the skills in force."""

@@ -27,12 +27,15 @@ EVENTS = 6
 
 @struct.dataclass
 class SkillState(EnvState):
-    """sight, order: `envs.rules.volleyball_flight`. held: i32[], steps at the place.
+    """kind: i32[], of `kinds`. sight, order: `envs.rules.volleyball_flight`.
+
+    held: i32[], steps at the place.
 
     struck, fallen: bool[], the ball was hit; the drone or the ball came down, or the drone went
     astray. miss: f32[], m, how far from the target the ball comes down at its height.
     """
 
+    kind: jax.Array
     sight: Sight
     order: Order
     held: jax.Array
@@ -61,10 +64,10 @@ class VolleyballSkill(Environment):
     """One drone of `teams` "plane", "1v1" or "3v3" at a `skill`: "goto" or "hit".
 
     An order is one of the skills of the roles of that game (`envs.rules.volleyball_skills`), its
-    target moved a little; `only` names one of them ("set"), or in 3v3 one of HCSP's eleven
-    ("receive_hover"). goto: from anywhere near to the order's
-    place, staying there. hit: the ball comes in over a point near the place; the drone is to hit it
-    at the order's height so that it comes down at the target. Frames are the team's own.
+    target moved a little: the `kinds`. `only` names one of them ("set"), or in 3v3 one of HCSP's
+    eleven ("receive_hover") or all of those that go, or hit ("hcsp"). goto: from anywhere near to
+    the order's place, staying there. hit: the ball comes in over a point near the place; the drone
+    is to hit it at the order's height so that it comes down at the target. Frames are the team's.
 
     Starts are drawn around what planners hand over: places within `spread` of the usual, speeds,
     tilts and spins of a drone on its way. With `starts` "matches" they are what a drone that is at
@@ -73,12 +76,12 @@ class VolleyballSkill(Environment):
     Observation: `volleyball_flight.features`, f32[37], or f32[19] in the plane. Actions: f32[4] or
     f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each. With `residual` > 0
     they are added, times this, to the scripted controllers' command: 0 is the scripted skill.
-    Reward, goto: each step -0.02 e / (1 + e) with e = (1.2 error)^2, 1 for holding, -1 for falling
-    below 0.3 m or straying 4 m. hit: 0.01 / (1 + (distance of ball and drone)^2) each step; when it
-    is hit, which ends the episode, 0.5 + 1 / (1 + miss^2); -1 when drone or ball come down. Limit 4
-    s. Success: held; or hit to within 0.75 m of the target over the net where that is between.
-    Expert: the scripted controllers. Ours, after thu-uav/HCSP's first stage (read): two conditioned
-    skills for its eleven.
+    Reward, goto: half of the metres that the drone came nearer (what is paid for being away makes
+    an early fall cheap), 1 for holding, -1 for falling below 0.3 m or straying 4 m. hit: each step
+    0.01 / (1 + (distance of ball and drone)^2); when it is hit, which ends the episode, 0.5 + 1 /
+    (1 + miss^2); -1 when drone or ball come down. Limit 4 s. Success: held; or hit to within 0.75 m
+    of the target over the net where that is between. Expert: the scripted controllers. Ours, after
+    thu-uav/HCSP's first stage (read): two conditioned skills for its eleven.
     """
 
     skill: str = "hit"
@@ -109,7 +112,7 @@ class VolleyballSkill(Environment):
                 f"only={self.only!r} with starts='matches', where planners choose: leave it out"
             )
         if not self._known:
-            names = [s.name for s in dataclasses.replace(self, only="")._known]
+            names = dataclasses.replace(self, only="").kinds
             raise ValueError(f"only={self.only!r}: expected '' or one of {', '.join(names)}")
 
     @property
@@ -117,10 +120,22 @@ class VolleyballSkill(Environment):
         """The skills that orders are of."""
         game = skills.GAMES[self.teams]
         known = [s for role in (*game.roles, game.serves) for s in role]
+        hits = self.skill == "hit"
         if self.only and self.teams == "3v3" and self.only not in {s.name for s in known}:
             known = [s._replace(name=name) for name, (_, s) in skills.NAMED.items()]
-        known = [s for s in known if s.target is not None or self.skill == "goto"]
+            if self.only == "hcsp":
+                return tuple(s for s in known if (s.target is not None) == hits)
+        known = [s for s in known if s.target is not None or not hits]
         return tuple(s for s in known if self.only in ("", s.name))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the skills that orders are of."""
+        return tuple(skill.name for skill in self._known)
+
+    def kind_of(self, state: SkillState, params: SkillParams) -> jax.Array:
+        """The order's; none of a start out of a match."""
+        return state.kind
 
     @property
     def body(self) -> ModuleType:
@@ -207,6 +222,7 @@ class VolleyballSkill(Environment):
         ball = balls.after(Ball(point, arriving), -seconds)
         return SkillState(
             time=jnp.zeros((), jnp.int32),
+            kind=choice[0],
             sight=Sight(drone, ball, jnp.ones((), bool)),
             order=order,
             held=jnp.zeros((), jnp.int32),
@@ -222,6 +238,7 @@ class VolleyballSkill(Environment):
         nothing = jnp.zeros_like(match.ticks)
         return SkillState(
             time=nothing,
+            kind=nothing - 1,
             sight=sight,
             order=order,
             held=nothing,
@@ -265,8 +282,8 @@ class VolleyballSkill(Environment):
             reward = jnp.where(struck, 0.5 + 1 / (1 + miss**2), reward)
         else:
             struck = state.struck
-            square = (1.2 * error) ** 2
-            reward = -0.02 * square / (1 + square) + (held >= params.hold)
+            was = norm(sub(order.place, state.sight.drone.position))
+            reward = 0.5 * (was - error) + (held >= params.hold)
         reward = jnp.where(fallen & ~struck, -1.0, reward)
         state = state.replace(
             sight=Sight(drone, ball, state.sight.free),

@@ -6,7 +6,8 @@ A run with several environments is evaluated in each; --env=Nim-v1 evaluates a l
 that one instead, with its default options, if the policy knows its words (config.lexicon).
 --options=follow=0.7,precise=0.8 changes the run's own environment instead.
 The tasks depend on --seed alone, so that every checkpoint, method and run meets the same ones.
-Prints a table and writes eval/update_N.json into the run's directory; eval/ENV/update_N.json where
+Prints a table, where the environment tells kinds of task apart one of success at each besides, and
+writes eval/update_N.json into the run's directory; eval/ENV/update_N.json where
 ENV is not the run's only environment, or has other options.
 """
 
@@ -113,6 +114,9 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     print(f"{'':10}" + "".join(f"{title:>28}" for title in columns))
     for player, played in rows:
         print(f"{player:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
+    by_kind = None
+    if env.has_success and env.kinds:
+        by_kind = _by_kind(env, env_params, keys, rows)
     record = {
         "update": run.update,
         "seeds": seeds,
@@ -121,6 +125,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
         "greedy": _GREEDY.value,
         "per_seed": {player.removeprefix("seed "): _lists(p) for player, p in rows[: len(seeds)]},
         "expert": None if expert is None else _lists(expert),
+        "kinds": by_kind,
     }
     path = evaluation_path(workdir, config, name, run.update)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +133,28 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     temporary.write_text(json.dumps(record))
     os.replace(temporary, path)
     print(f"written: {path}")
+
+
+def _by_kind(env, env_params, keys, rows) -> list[str | None]:
+    """Prints the success at each kind of task; returns the kind of every task."""
+    import jax
+    import numpy as np
+
+    import envs.vector
+
+    def kinds(keys):
+        state = envs.vector.draw(env, env_params, keys).state
+        return jax.vmap(env.kind_of, in_axes=(0, None))(state, env_params)
+
+    kind = np.asarray(jax.jit(kinds)(keys))
+    width = 2 + max(len(name) for name in (*env.kinds, "success by kind"))
+    print(f"{'success by kind':{width}}{'tasks':>6}" + "".join(f"{who:>24}" for who, _ in rows))
+    for number, name in enumerate(env.kinds):
+        mine = kind == number
+        if mine.any():
+            shares = "".join(f"{_share(played.success[mine]):>24}" for _, played in rows)
+            print(f"{name:{width}}{mine.sum():6}{shares}")
+    return [env.kinds[number] if number >= 0 else None for number in kind]
 
 
 def _mean(values) -> str:

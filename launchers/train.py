@@ -1,7 +1,8 @@
 """Trains a config: python -m launchers.train --config=configs/coin.py:gigpo --workdir=runs/coin.
 
 The same command on the same directory resumes. --dry_run resolves and checks the config, prints it
-and stops. Any key can be changed: --config.optimizer.learning_rate=1e-3.
+and stops. Any key can be changed: --config.optimizer.learning_rate=1e-3. A config of stages
+(config.stages) trains each in a directory of its own, workdir/NAME, one after the other.
 
 Several processes, each with devices of its own, train together if all are started with the same
 command on a directory that all see: with --distributed under Slurm, Open MPI, Kubernetes or on TPU,
@@ -70,15 +71,16 @@ def main(argv: list[str]) -> None:
     cli.use_compilation_cache()
     _join()
     # Imported after the flags are parsed: a typing error is told at once.
-    from agentrl.training import checkpoint, experiment, loop, processes
+    from agentrl.training import checkpoint, experiment, loop, processes, stages
 
     command = shlex.join([sys.executable, "-m", "launchers.train", *sys.argv[1:]])
     try:
         if _DRY_RUN.value:
-            experiment.build(config)
+            (stages.check if "stages" in config else experiment.build)(config)
             print(config)
             return
-        finished = loop.run(config, pathlib.Path(_WORKDIR.value), command=command)
+        train = stages.run if "stages" in config else loop.run
+        finished = train(config, pathlib.Path(_WORKDIR.value), command=command)
     except loop.NonFiniteError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(3)

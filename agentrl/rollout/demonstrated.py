@@ -14,20 +14,19 @@ from agentrl.policies.generation import Generated
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Acted, rows_of
-from agentrl.rollout.seats import expert_play, joint, look, looked_at, random_play
+from agentrl.rollout.seats import expert_play, joint, look, looked_at, random_play, where
 from agentrl.streams import Rows
 
 
 def make_demonstrate(
     policy: Policy, env: Any, env_params: Any, *, mask_illegal: bool
-) -> Callable[..., Rows] | None:
+) -> Callable[..., Rows]:
     """(task keys [B], key, noise=0.0) -> Rows of the expert's turns, as those of `rollout.matches`.
 
-    noise: chance that a turn ends otherwise than the expert's row says, by a random legal action.
-    None where actions are commands. NotImplementedError, when it is called, without an expert.
+    noise: chance that a turn ends otherwise than the expert's row says, by a random legal action,
+    or by a command drawn from [-1, 1]. NotImplementedError, when it is called, without an expert.
     """
-    if not policy.head.numbered:
-        return None
+    numbered = policy.head.numbered
     turns, remembers = int(env_params.max_steps_in_episode), policy.memory(1) is not None
     looked = looked_at(env, all_look=remembers)
 
@@ -43,15 +42,20 @@ def make_demonstrate(
         def advance(carry, key):
             observation, state, running = carry
             seen = look(env, env_params, state, observation, all_look=remembers)
-            action = expert_play(env, env_params, state, seen).astype(jnp.int32)
+            action = expert_play(env, env_params, state, seen)
+            action = action.astype(jnp.int32 if numbered else jnp.float32)
             flat = jax.tree.map(
                 lambda x: x.reshape(count * looked, *x.shape[2:]),
                 (seen.observation, seen.legal, action),
             )
             if noise:
                 stray_key, other_key = jax.random.split(jax.random.fold_in(key, 1))
-                strays = jax.random.bernoulli(stray_key, noise, action.shape)
-                action = jnp.where(strays, random_play(seen, other_key), action)
+                strays = jax.random.bernoulli(stray_key, noise, seen.seat.shape)
+                if numbered:
+                    others = random_play(seen, other_key)
+                else:
+                    others = jax.random.uniform(other_key, action.shape, minval=-1.0)
+                action = where(strays, others, action)
             observation, state, _, terminated, truncated, _ = envs.vector.step(
                 env, env_params, key, state, joint(env, seen.seat, action)
             )
@@ -64,9 +68,8 @@ def make_demonstrate(
             advance, carry, jax.random.split(key, turns)
         )
         nothing = jnp.zeros(mask.shape)
-        acted = Acted(
-            observation, legal if mask_illegal else None, action, nothing, nothing, anchor=None
-        )
+        legal = legal if mask_illegal and numbered else None
+        acted = Acted(observation, legal, action, nothing, nothing, anchor=None)
         return rows_of(acted, mask, jnp.zeros_like(mask), policy.memory(count * looked))
 
     return demonstrate

@@ -161,6 +161,8 @@ def matches(
                 "offender": jnp.where(running & terminated, info["offender"], -1),
                 "survey": survey,
             }
+            if "seconds" in info:  # of simulated time, in games whose steps differ in it
+                out["seconds"] = jnp.where(running, info["seconds"], 0.0)
             running = running & ~terminated & ~truncated
             return (observation, state, (memory, other_memory), running), out
 
@@ -284,6 +286,8 @@ def _finished(streams: Streams, out: dict, opponent: str) -> dict[str, chex.Arra
         "success_rate": mean(jnp.any(streams.success, axis=1), plays),
         "episodes": jnp.stack([count, jnp.float32(1)]),
     }
+    if "seconds" in out:
+        metrics["episode_seconds"] = mean(jnp.sum(out["seconds"], axis=0))
     for seat in range(seats):
         mine = plays & (streams.role == seat)
         metrics[f"win_rate/{seat}/{opponent}"] = mean(jnp.any(streams.success, axis=1), mine)

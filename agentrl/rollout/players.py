@@ -16,8 +16,9 @@ from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout import minimax, search
 from agentrl.rollout.acting import choose
-from agentrl.rollout.seats import expert_play, random_play, takes_vectors
+from agentrl.rollout.seats import expert_play, look, random_play, takes_vectors
 from agentrl.rollout.talk import Talk
+from envs.game import Form
 
 
 class Player(NamedTuple):
@@ -84,6 +85,29 @@ def policy_player(
 
     remembers = policy.memory(1) is not None
     return Player(act, policy.memory, params, remembers, draws=not greedy)
+
+
+def translated(player: Player, form: Form, trained: Any, trained_params: Any) -> Player:
+    """A player of another form of the game, `trained`, as a player of this one (`Game.form_of`).
+
+    It is asked at every turn; what it would do where it has none there is not read.
+
+    Raises:
+      ValueError: a player that remembers, which would see turns twice.
+    """
+    if player.remembers:
+        raise ValueError(
+            f"a policy with memory, trained in {trained.name}, plays in no other form of it"
+        )
+
+    def act(params, memory, seen, state, key):
+        there = jax.vmap(form.state)(state)
+        watched = jax.vmap(trained.observe, in_axes=(0, None))(there, trained_params)
+        asked = look(trained, trained_params, there, watched, all_look=False)
+        action, _ = player.act(params, None, asked, there, key)
+        return jax.vmap(form.action)(state, action), memory
+
+    return Player(act, params=player.params, draws=player.draws)
 
 
 def language_player(

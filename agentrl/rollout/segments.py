@@ -11,6 +11,7 @@ import envs.vector
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.placement import along_data
 from agentrl.rollout.acting import Rollout, act, rows_of
+from agentrl.rollout.demonstrated import make_demonstrate
 from agentrl.streams import Streams
 
 
@@ -147,6 +148,7 @@ def segments(
         units=(num_envs, "config.rollout.num_envs"),
         provides=frozenset(provides),
         num_rows=num_envs * (length if policy.memory(1) is None else 1),
+        demonstrate=make_demonstrate(policy, env, env_params, mask_illegal=mask_illegal),
     )
 
 

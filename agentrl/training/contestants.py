@@ -9,7 +9,14 @@ from typing import Any
 import jax
 
 from agentrl.policies import LanguagePolicy, Policy
-from agentrl.rollout.players import SCRIPTED, Player, language_player, policy_player, scripted
+from agentrl.rollout.players import (
+    SCRIPTED,
+    Player,
+    language_player,
+    policy_player,
+    scripted,
+    translated,
+)
 from agentrl.rollout.seats import agents
 from agentrl.training import restored
 from agentrl.training.experiment import Experiment
@@ -98,21 +105,26 @@ def _named(
 
 
 def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Player:
-    trained, policy = _as_trained(name, run.experiment, env)
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
-    if isinstance(policy, LanguagePolicy):
-        if not isinstance(env, Game):
-            raise ValueError(
-                f"player {name!r} reads whole conversations, not turns by themselves: use "
-                f"launchers.play --run={name}"
-            )
-        # Text is a view: it reads the wording that it was trained on.
-        tokens = run.config.rollout.max_new_tokens
-        return language_player(
-            policy, params, trained, env_params, greedy=greedy, max_new_tokens=tokens
+    options = {"greedy": greedy, "mask_illegal": run.config.rollout.get("mask_illegal", False)}
+    for task in run.experiment.tasks.values():
+        form = env.form_of(task.env) if isinstance(env, Game) and task.env != env else None
+        if form is not None:
+            player = policy_player(task.policy, params, **options)
+            return translated(player, form, task.env, task.env_params)
+    trained, policy = _as_trained(name, run.experiment, env)
+    if not isinstance(policy, LanguagePolicy):
+        return policy_player(policy, params, **options)
+    if not isinstance(env, Game):
+        raise ValueError(
+            f"player {name!r} reads whole conversations, not turns by themselves: use "
+            f"launchers.play --run={name}"
         )
-    mask = run.config.rollout.mask_illegal
-    return policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+    # Text is a view: it reads the wording that it was trained on.
+    tokens = run.config.rollout.max_new_tokens
+    return language_player(
+        policy, params, trained, env_params, greedy=greedy, max_new_tokens=tokens
+    )
 
 
 def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Policy | LanguagePolicy]:

@@ -81,7 +81,8 @@ def make_warm_start(
     if rollout.demonstrate is None:
         raise ValueError(
             f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
-            "to 0, or use a language policy, or rollout 'matches' in a game that has an expert"
+            "to 0, or use a language policy, or rollout 'matches' or 'segments' where there is an "
+            "expert"
         )
     if thoughts:
         # Whether they fit is found before anything compiles.

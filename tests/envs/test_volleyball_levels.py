@@ -156,5 +156,12 @@ def test_names_of_hcsp_are_orders():
         kind = "goto" if entry.target is None else "hit"
         env, _ = envs.make("VolleyballSkill-v1", teams="3v3", skill=kind, only=name)
         assert {s.place for s in env._known} >= {entry.place} or name == "goto"
+    env, params = envs.make("VolleyballSkill-v1", teams="3v3", skill="hit", only="hcsp")
+    assert env.kinds == ("serve", "receive", "pass", "set", "attack")
+    rests = dataclasses.replace(env, skill="goto")
+    assert set(env.kinds) | set(rests.kinds) == set(skills.NAMED)
+    state = jax.vmap(env.initial, in_axes=(0, None))(jax.random.split(jax.random.key(0), 8), params)
+    for height, kind in zip(state.order.height, env.kind_of(state, params), strict=True):
+        assert height == np.float32(skills.NAMED[env.kinds[kind]][1].height)
     with pytest.raises(ValueError, match="only='set' with starts='matches'"):
         envs.make("VolleyballSkill-v1", teams="3v3", only="set", starts="matches")

@@ -66,7 +66,29 @@ def test_both_teams_of_volleyball_are_shown():
     assert ((first > 0).sum(axis=1) == 1).all()
 
 
-def test_commands_are_not_shown():
-    env, params = envs.make("PlanarVolleyball-v1", actions="rates")
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_commands_of_one_agent_are_shown(noise):
+    """Rows of an environment of one agent: at each turn what the expert commands there."""
+    env, params = envs.make("VolleyballSkill-v1", teams="plane", max_steps_in_episode=20)
     policy = policies.mlp(env.observation_shape, env.num_codes, 2, True, hidden=(8,))
-    assert rollout.matches(policy, env, params, num_groups=2).demonstrate is None
+    demonstrate = rollout.segments(policy, env, params, num_envs=2, length=2).demonstrate
+    keys = jax.random.split(jax.random.key(0), 4)
+    rows = jax.jit(functools.partial(demonstrate, noise=noise))(keys, jax.random.key(1))
+    action = np.asarray(rows.action).reshape(20, 4, 2)
+    assert rows.legal is None and not np.asarray(rows.tokens).any()
+
+    def follow(key):
+        def step(state, _):
+            command = env.expert(state, params)
+            state = env.step_env(key, state, command, params)[1]
+            return state, command
+
+        return jax.lax.scan(step, env.reset_env(key, params)[1], length=20)[1]
+
+    followed = np.moveaxis(jax.jit(jax.vmap(follow))(keys), 0, 1)
+    mask = np.asarray(rows.loss_mask).reshape(20, 4)
+    np.testing.assert_allclose(action[0], followed[0], atol=1e-5)
+    alike = np.isclose(action, followed, atol=1e-3).all(axis=-1)[mask].mean()
+    assert alike == 1 if noise == 0 else alike < 0.7
+    scored = policy.score(policy.init(jax.random.key(2)), rows)
+    assert np.isfinite(scored.logp).all()

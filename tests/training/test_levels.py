@@ -7,12 +7,13 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.rollout.players import scripted
+from agentrl.rollout.meeting import meet
+from agentrl.rollout.players import Player, policy_player, scripted, translated
 from agentrl.selfplay import arena
-from agentrl.training import restored
+from agentrl.training import contestants, restored
 from agentrl.training.config import section
 from agentrl.training.experiment import build
-from configs import volleyball, volleyball_levels, volleyball_skills
+from configs import volleyball, volleyball_flat, volleyball_levels, volleyball_skills
 
 SEATS = 4
 
@@ -93,11 +94,103 @@ def test_a_team_is_one_player_in_the_arena():
     np.testing.assert_allclose(met.payoff, -met.payoff.T, atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def forms():
+    """Matches of each form against itself in the two-level game, and where it is trained.
+
+    Of decisions and of rates what their experts do; of a residual always the same command.
+    """
+    options = {"max_seconds": 2.0, "noise": 0.8}
+    env, params = envs.make("PlannedVolleyball-v1", **options)
+    made = [
+        envs.make("PlanarVolleyball-v1", **options),
+        envs.make("PlanarVolleyball-v1", actions="rates", **options),
+        envs.make("PlannedVolleyball-v1", residual=0.3, **options),
+    ]
+
+    def always(policy_params, memory, seen, state, key):
+        return jnp.full((*seen.seat.shape, 2), 0.4), memory
+
+    trained = [scripted("expert", *one) for one in made[:2]] + [Player(always)]
+
+    def met(players, seating, env, params):
+        keys = jax.random.split(jax.random.key(3), 8)
+        keys = jnp.tile(keys, seating.shape[0] // 8)
+        return meet(players, env, params, seating, keys, jax.random.key(0))
+
+    @jax.jit
+    def here():
+        players = [
+            translated(player, env.form_of(other), other, other_params)
+            for player, (other, other_params) in zip(trained, made, strict=True)
+        ]
+        players.append(scripted("expert", env, params))
+        return met(players, jnp.repeat(jnp.arange(4)[:, None], 8, axis=0).repeat(4, 1), env, params)
+
+    @jax.jit
+    def there():
+        return [
+            met([player], jnp.zeros((8, one[0].num_agents), jnp.int32), *one)
+            for player, one in zip(trained[1:], made[1:], strict=True)
+        ]
+
+    here = jax.tree.map(lambda x: np.asarray(x).reshape(4, 8, *x.shape[1:]), here())
+    return env, made, here, there()
+
+
+def test_all_forms_of_a_match_go_as_where_they_were_trained(forms):
+    env, _, here, (rates, residual) = forms
+    # Of decisions: as the scripted planner and skills here, turn by turn.
+    for field in ("episode_return", "moves", "success"):
+        np.testing.assert_array_equal(getattr(here, field)[0], getattr(here, field)[3])
+    # Of rates: drones have as many turns, and the planners' are theirs to leave.
+    np.testing.assert_array_equal(here.moves[1][:, 1::2], rates.moves)
+    np.testing.assert_array_equal(here.episode_return[1][:, 1::2], rates.episode_return)
+    for field in ("episode_return", "moves", "success"):
+        np.testing.assert_array_equal(getattr(here, field)[2], getattr(residual, field))
+    assert (here.success.any(axis=2).sum(axis=1) > 0).all()
+
+
+def test_other_matches_are_no_form_of_it(forms):
+    env, made, *_ = forms
+    rotors, _ = envs.make("PlanarVolleyball-v1", actions="rotors")
+    for other in (rotors, envs.make("Volleyball-v1")[0], envs.make("TicTacToe-v1")[0]):
+        assert env.form_of(other) is None
+    # Commands cannot be undone into what a residual adds.
+    assert made[2][0].form_of(env) is None and made[2][0].form_of(made[1][0]) is None
+    memory = policies.gru((26,), None, 4, hidden=(4,), memory_size=4)
+    player = policy_player(memory, None, greedy=True, mask_illegal=False)
+    with pytest.raises(ValueError, match="a policy with memory, trained in PlanarVolleyball"):
+        translated(player, env.form_of(made[0][0]), *made[0])
+
+
 def _run(config):
     """What `restored.load` gives for a run of the config that has only begun."""
     experiment = build(config)
     state = jax.vmap(experiment.init)(jnp.arange(config.num_seeds))
     return restored.Run(config, experiment, 0, state)
+
+
+def test_runs_of_all_forms_are_players_of_two_levels(monkeypatch, tmp_path):
+    configs = [tiny(), volleyball.get_config("plane"), volleyball_flat.get_config("plane")]
+    for config in configs:
+        config.num_seeds = 1
+    runs = {name: _run(config) for name, config in zip("abc", configs, strict=True)}
+    monkeypatch.setattr(restored, "load", lambda path, update: runs[path.name])
+    names = [str(tmp_path / name) for name in runs]
+    for name in runs:
+        (tmp_path / name).mkdir()
+    env, params = envs.make("PlannedVolleyball-v1", max_seconds=0.2, max_steps_in_episode=12)
+    players = contestants.named(names, env, params, greedy=True)
+    assert list(players) == names
+    seating, keys = jnp.zeros((3, SEATS), jnp.int32), jax.random.split(jax.random.key(0), 3)
+    met = jax.eval_shape(
+        lambda key: meet(list(players.values()), env, params, seating, keys, key), keys[0]
+    )
+    assert met.moves.shape == (3, SEATS)
+    residual, _ = envs.make("PlannedVolleyball-v1", residual=0.3)
+    with pytest.raises(ValueError, match="plays PlanarVolleyball, not PlannedVolleyball"):
+        contestants.named(names, residual, params, greedy=True)
 
 
 def test_parts_begin_from_runs_of_their_own(monkeypatch):

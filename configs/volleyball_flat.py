@@ -1,0 +1,45 @@
+"""Volleyball of drones without a hierarchy: one policy of all drones by rates, by self-play.
+
+What `configs/volleyball_levels.py` is measured against: no skills, no planner, no scripted
+controller. Every drone sees the match (`Volleyball-v1` by rates) and is commanded by one MLP as
+wide as those there, from nothing; a touch brings a fifth of a win.
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.training.base_config import base_config
+from agentrl.training.config import env_section, section
+
+GAMES = {
+    "plane": ("PlanarVolleyball-v1", {}),
+    "1v1": ("Volleyball-v1", {"teams": "1v1"}),
+    "3v3": ("Volleyball-v1", {"teams": "3v3"}),
+}
+
+
+def get_config(game: str = "plane") -> ml_collections.ConfigDict:
+    if game not in GAMES:
+        raise ValueError(f"configs/volleyball_flat.py:{game}: expected one of {', '.join(GAMES)}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 200
+    config.log_every = 20
+    config.checkpoint.update(every=20, keep=10)
+    name, options = GAMES[game]
+    # Matches of up to 4 s: two times over the net.
+    config.env = env_section(
+        name,
+        **options,
+        actions="rates",
+        touch_reward=0.2,
+        max_seconds=4.0,
+        max_steps_in_episode=200,
+    )
+    config.policy = section(policies.mlp, hidden=(64, 64), log_std=-1.0)
+    config.rollout = section(rollout.matches, num_groups=256, mask_illegal=False)
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    # Rows of matches that are over are left out by the microbatch.
+    config.learner.update(epochs=2, minibatches=4, microbatch=3200, normalize_advantage="batch")
+    config.optimizer.update(learning_rate=1e-3)
+    return config
