@@ -3,6 +3,8 @@
 What `configs/volleyball_levels.py` is measured against: no skills, no planner, no scripted
 controller. Every drone sees the match (`Volleyball-v1` by rates) and is commanded by one MLP as
 wide as those there, from nothing; a touch brings a fifth of a win.
+
+    python -m launchers.train --config=configs/volleyball_flat.py:plane --workdir=runs/flat
 """
 
 import ml_collections

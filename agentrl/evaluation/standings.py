@@ -1,5 +1,6 @@
 """What an arena says, as a record in JSON, as text and as a section of the report."""
 
+import itertools
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -170,14 +171,17 @@ def _columns(rows: list[list[str]]) -> str:
 
 
 def text(arena: Arena, about: Mapping[str, Any]) -> str:
-    """The arena for a terminal: standings, payoffs, and every pair on every seat."""
+    """The arena for a terminal: standings, payoffs, pairs of runs, and pairs on every seat."""
     parts = [_lead(arena, about), _columns(_standing_rows(arena))]
     head = ["mean return of row", *arena.players]
     body = [
         [name, *(f"{value:.3f}" for value in arena.payoff[i])]
         for i, name in enumerate(arena.players)
     ]
-    parts += [_columns([head, *body]), _columns(_meeting_rows(arena))]
+    parts.append(_columns([head, *body]))
+    if not arena.cooperative and len(arena.players) > 1:
+        parts.append(_columns(_pair_rows(arena)))
+    parts.append(_columns(_meeting_rows(arena)))
     if not arena.cooperative:
         parts.append(_RATED)
     if (arena.courses == 1).any():
@@ -225,6 +229,33 @@ def _meeting_rows(arena: Arena) -> list[list[str]]:
     return rows
 
 
+def _run_of(name: str) -> str:
+    """A player without its seed: runs/a of runs/a#3."""
+    run, _, seed = name.rpartition("#")
+    return run if run and seed.isdecimal() else name
+
+
+def _pair_rows(arena: Arena) -> list[list[str]]:
+    """Every pair of runs, all their seeds and seats together: who wins what is decided."""
+    runs = list(dict.fromkeys(map(_run_of, arena.players)))
+    of = np.array([runs.index(_run_of(name)) for name in arena.players])
+    rows = [["row", "column", "won", "lost", "others", "won of decided (95 %)"]]
+    for i, j in itertools.combinations(range(len(runs)), 2):
+        both = np.ix_(of == i, of == j)
+        ends = dict(zip(ENDS, arena.ends[both].sum(axis=(0, 1, 2)).tolist(), strict=True))
+        won = ends["won"] + ends["other_illegal"]
+        decided = won + ends["lost"] + ends["own_illegal"]
+        share = "none"
+        if decided:
+            # Where every match takes one course there is nothing to take an interval of.
+            varies = (arena.courses[both] > 1).any()
+            interval = statistics.wilson(won, decided) if varies else None
+            share = _shown(won / decided, interval)
+        others = f"{sum(ends.values()) - decided:,}"
+        rows.append([runs[i], runs[j], f"{won:,}", f"{decided - won:,}", others, share])
+    return rows
+
+
 def section(arena: Arena, about: Mapping[str, Any]) -> Markup:
     """The arena for the report: payoffs as a heat map, ratings, and every pair on every seat."""
     error = _Z * arena.payoff_error
@@ -257,11 +288,19 @@ def section(arena: Arena, about: Mapping[str, Any]) -> Markup:
         tag("tr", *[tag("td", cell.replace("-", "−"), class_="metric") for cell in cells])
         for cells in meetings
     ]
+    by_run = None
+    if not arena.cooperative and len(arena.players) > 1:
+        pair_head, *decided = _pair_rows(arena)
+        by_run = join(
+            tag("h3", "Every pair of runs, seeds and seats together"),
+            table(pair_head, [tag("tr", *[tag("td", c) for c in cells]) for cells in decided]),
+        )
     return join(
         tag("p", _lead(arena, about)),
         payoffs,
         table(head, body),
         None if arena.cooperative else tag("p", _RATED, class_="note"),
+        by_run,
         tag("h3", "Every pair on every seat"),
         table(meeting_head, pairs),
         tag("p", _ALIKE, class_="note") if (arena.courses == 1).any() else None,

@@ -1,5 +1,6 @@
 """The arena: what is counted of whom, antisymmetry, records, and games that all play together."""
 
+import dataclasses
 import json
 
 import jax.numpy as jnp
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.evaluation import standings
+from agentrl.evaluation import standings, statistics
 from agentrl.rollout.players import Player, scripted
 from agentrl.selfplay import meta
 from agentrl.selfplay.arena import ENDS, play_all
@@ -80,6 +81,19 @@ def test_matches_that_are_the_same_are_seen(tic_tac_toe):
     line = next(x for x in cells if x[:2] == ["expert", "expert"])
     # Shares without intervals: wins, draws, defeats, illegal ends, cut; mean return; one course.
     assert line[2:] == "0.000 1.000 0.000 0.000 / 0.000 0.000 0.000 1".split()
+
+
+def test_seeds_of_a_run_and_both_seats_are_one_pair(tic_tac_toe):
+    """Players 0 and 1 as seeds of a run: what they win of the third together, and lose."""
+    seeds = dataclasses.replace(tic_tac_toe, players=("runs/a#0", "runs/a#12", "b#"))
+    lines = [line.split() for line in standings.text(seeds, ABOUT).splitlines()]
+    (line,) = (x for x in lines if x[:2] == ["runs/a", "b#"])
+    met = dict(zip(ENDS, seeds.ends[:2, 2].sum(axis=(0, 1)), strict=True))
+    won, lost = met["won"] + met["other_illegal"], met["lost"] + met["own_illegal"]
+    assert line[2:5] == [str(won), str(lost), str(80 - won - lost)] and won > 20
+    low, high = statistics.wilson(won, won + lost)
+    assert line[5:] == [f"{won / (won + lost):.3f}", f"[{low:.3f},", f"{high:.3f}]"]
+    assert "Every pair of runs" in standings.document(seeds, ABOUT)
 
 
 def test_the_same_seed_plays_the_same(tic_tac_toe):
