@@ -131,7 +131,7 @@ class VolleyballSkill(Environment):
     @property
     def kinds(self) -> tuple[str, ...]:
         """Names of the skills that orders are of."""
-        return tuple(skill.name for skill in self._known)
+        return tuple(dict.fromkeys(skill.name for skill in self._known))
 
     def kind_of(self, state: SkillState, params: SkillParams) -> jax.Array:
         """The order's; none of a start out of a match."""
@@ -222,7 +222,7 @@ class VolleyballSkill(Environment):
         ball = balls.after(Ball(point, arriving), -seconds)
         return SkillState(
             time=jnp.zeros((), jnp.int32),
-            kind=choice[0],
+            kind=jnp.asarray([self.kinds.index(s.name) for s in known], jnp.int32)[choice[0]],
             sight=Sight(drone, ball, jnp.ones((), bool)),
             order=order,
             held=jnp.zeros((), jnp.int32),

@@ -137,16 +137,11 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
 
 def _by_kind(env, env_params, keys, rows) -> list[str | None]:
     """Prints the success at each kind of task; returns the kind of every task."""
-    import jax
     import numpy as np
 
-    import envs.vector
+    from agentrl.evaluation import play
 
-    def kinds(keys):
-        state = envs.vector.draw(env, env_params, keys).state
-        return jax.vmap(env.kind_of, in_axes=(0, None))(state, env_params)
-
-    kind = np.asarray(jax.jit(kinds)(keys))
+    kind = np.asarray(play.kinds(env, env_params, keys))
     width = 2 + max(len(name) for name in (*env.kinds, "success by kind"))
     print(f"{'success by kind':{width}}{'tasks':>6}" + "".join(f"{who:>24}" for who, _ in rows))
     for number, name in enumerate(env.kinds):

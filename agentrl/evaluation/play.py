@@ -29,6 +29,17 @@ def task_keys(seed: int, episodes: int) -> jax.Array:
     return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x5EED), episodes)
 
 
+def kinds(env: Any, env_params: Any, keys: jax.Array) -> jax.Array:
+    """Which of the environment's `kinds` of task each key draws, i32[E]; -1 for none."""
+
+    @jax.jit
+    def of(keys):
+        state = envs.vector.draw(env, env_params, keys).state
+        return jax.vmap(env.kind_of, in_axes=(0, None))(state, env_params)
+
+    return of(keys)
+
+
 def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
     """Outcomes of whole episodes, a stream each; of matches those of seat i % A of match i."""
     match = jnp.arange(streams.mask.shape[0] // seats)

@@ -160,8 +160,11 @@ def test_names_of_hcsp_are_orders():
     assert env.kinds == ("serve", "receive", "pass", "set", "attack")
     rests = dataclasses.replace(env, skill="goto")
     assert set(env.kinds) | set(rests.kinds) == set(skills.NAMED)
-    state = jax.vmap(env.initial, in_axes=(0, None))(jax.random.split(jax.random.key(0), 8), params)
-    for height, kind in zip(state.order.height, env.kind_of(state, params), strict=True):
+    keys = jax.random.split(jax.random.key(0), 32)
+    state = jax.jit(jax.vmap(env.initial, in_axes=(0, None)))(keys, params)
+    kinds = np.asarray(env.kind_of(state, params))
+    assert set(kinds) == set(range(len(env.kinds)))
+    for height, kind in zip(state.order.height, kinds, strict=True):
         assert height == np.float32(skills.NAMED[env.kinds[kind]][1].height)
     with pytest.raises(ValueError, match="only='set' with starts='matches'"):
         envs.make("VolleyballSkill-v1", teams="3v3", only="set", starts="matches")
