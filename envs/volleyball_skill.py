@@ -79,9 +79,10 @@ class VolleyballSkill(Environment):
     Reward, goto: half of the metres that the drone came nearer (what is paid for being away makes
     an early fall cheap), 1 for holding, -1 for falling below 0.3 m or straying 4 m. hit: each step
     0.01 / (1 + (distance of ball and drone)^2); when it is hit, which ends the episode, 0.5 + 1 /
-    (1 + miss^2); -1 when drone or ball come down. Limit 4 s. Success: held; or hit to within 0.75 m
-    of the target over the net where that is between. Expert: the scripted controllers. Ours, after
-    thu-uav/HCSP's first stage (read): two conditioned skills for its eleven.
+    (1 + miss^2), and 1 for success; -1 when drone or ball come down. Limit 4 s. Success: held; or
+    hit to within 0.75 m of the target over the net where that is between. Expert: the scripted
+    controllers. Ours, after thu-uav/HCSP's first stage (read): two conditioned skills for its
+    eleven.
     """
 
     skill: str = "hit"
@@ -279,7 +280,8 @@ class VolleyballSkill(Environment):
             fallen |= ball.position[-1] < court.ground
             close = norm(sub(ball.position, drone.position))
             reward = 0.01 / (1 + close**2)
-            reward = jnp.where(struck, 0.5 + 1 / (1 + miss**2), reward)
+            aimed = 0.5 + 1 / (1 + miss**2) + (miss < params.within)
+            reward = jnp.where(struck, aimed, reward)
         else:
             struck = state.struck
             was = norm(sub(order.place, state.sight.drone.position))

@@ -53,7 +53,7 @@ def trained():
 
 
 def test_the_policy_has_all_seats_of_a_team(trained):
-    _, streams, _, credit, *_ = trained
+    _, streams, _, credit, _, _, metrics, _ = trained
     mask = np.asarray(streams.mask).reshape(8, SEATS, -1)
     team = np.array([0, 0, 1, 1])
     np.testing.assert_array_equal(mask.any(axis=2), team == np.arange(8)[:, None] % 2)
@@ -62,6 +62,9 @@ def test_the_policy_has_all_seats_of_a_team(trained):
     assert own[:, 0, 0].all() and not (own[:, 0] & own[:, 1]).any()
     np.testing.assert_array_equal(own.any(axis=1).sum(axis=1), own.sum(axis=(1, 2)))
     assert (own[:, 0].sum(axis=1) < 6).all() and (own[:, 1].sum(axis=1) >= 40).all()
+    # A drone's turn is a control step, a planner's takes no time.
+    seconds = metrics["episode_seconds"][0] / metrics["episode_seconds"][1]
+    np.testing.assert_allclose(seconds, 0.02 * own[:, 1].sum(axis=1).mean(), rtol=1e-5)
     parent = np.asarray(streams.parent).reshape(8, SEATS) - 4 * np.arange(8)[:, None]
     np.testing.assert_array_equal(parent[:, 1::2], [[0, 2]] * 8)
     assert (np.asarray(streams.parent).reshape(8, SEATS)[:, ::2] == -1).all()
