@@ -22,7 +22,9 @@ Seeds differ: mean return against the planner over 2,000 matches, sampled, -0.09
 second drone often takes the first touch in place of the first one, and plays to the attacker at
 once (`agentrl.evaluation.touches`, in the report). With it roles stay the planner's.
 
-In the plane, hits that no longer fail leave nothing to win: planners keep the ball up for 15 s.
+In the plane (40 updates, three seeds in 43 s of processor time) the policies win 416 and lose 9 of
+1,000 matches against the planner, greedily, in each of three seeds; the rest are cut. From there on
+planners keep the ball up for 15 s: `configs/volleyball_levels.py` goes on.
 """
 
 import ml_collections

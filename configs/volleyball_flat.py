@@ -1,10 +1,15 @@
 """Volleyball of drones without a hierarchy: one policy of all drones by rates, by self-play.
 
-What `configs/volleyball_levels.py` is measured against: no skills, no planner, no scripted
-controller. Every drone sees the match (`Volleyball-v1` by rates) and is commanded by one MLP as
-wide as those there, from nothing; a touch brings a fifth of a win.
+What `configs/volleyball_levels.py` is measured against, where the arena is: no skills, no planner,
+no scripted controller. Every drone sees the match (`Volleyball-v1` by rates) and is commanded by
+one MLP as wide as the planner there, from nothing; a touch brings a fifth of a win.
 
     python -m launchers.train --config=configs/volleyball_flat.py:plane --workdir=runs/flat
+
+240 updates in the plane, three seeds in 8 minutes of processor time, are 6.4, 7.5 and 6.2 million
+control steps of matches (episode_seconds * 50 * 256, summed over the updates), more than both
+stages there have (4.2 + 1.7 million). The drones learn to stay up and to strike the ball that falls
+onto them; matches then last 2 to 3 s, a serve that nobody returns. Not tuned further.
 """
 
 import ml_collections
@@ -25,7 +30,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
         raise ValueError(f"configs/volleyball_flat.py:{game}: expected one of {', '.join(GAMES)}")
     config = base_config()
     config.num_seeds = 3
-    config.updates = 200
+    config.updates = 240
     config.log_every = 20
     config.checkpoint.update(every=20, keep=10)
     name, options = GAMES[game]
