@@ -6,7 +6,7 @@ stepped with what was parsed. Tokens of observations are summed into the carry, 
 can be left out. Resets are as in suite `envs`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -43,11 +43,21 @@ CASES = tuple(
 PEER = "textworld coin collector"
 
 
-def simulator(case: Case, batch: int) -> Simulator:
-    """The environment behind its text, as the environment suite's simulators."""
-    env, params = envs.make(case.name, wording=case.wording, **case.options)
+class Words(NamedTuple):
+    """An environment through its text, of one state each.
+
+    read: (state) -> tokens i32[T] of what is said of it. relay: (state, action) -> the action that
+    the command of an action, written out and parsed, comes to.
+    """
+
+    read: Callable[[Any], jax.Array]
+    relay: Callable[[Any, jax.Array], jax.Array]
+
+
+def words(env: Any, params: Any, codec_name: str) -> Words:
+    """An environment of one agent, or `envs.mover.Mover`, through a codec."""
     view, grammar = env.view, make_grammar("bare")
-    codec = codecs.CODECS[case.codec](view)
+    codec = codecs.CODECS[codec_name](view)
     size = codec.observation_tokens(view)
     state = jax.eval_shape(lambda key: env.initial(key, params), jax.random.key(0))
     width = jax.eval_shape(env.commands, state, params).shape[-1]
@@ -63,13 +73,20 @@ def simulator(case: Case, batch: int) -> Simulator:
         text, count = codecs.to_bytes(codec, said.tokens, said.length)
         return parse(grammar, view, view.slots(state, params), text, count).actions[0]
 
+    return Words(read, say_and_understand)
+
+
+def simulator(case: Case, batch: int) -> Simulator:
+    """The environment behind its text, as the environment suite's simulators."""
+    env, params = envs.make(case.name, wording=case.wording, **case.options)
+    through = words(env, params, case.codec)
     return environments.ours(
         env,
         params,
         batch,
         environments.FIRST,
-        observe=jax.vmap(read),
-        relay=jax.vmap(say_and_understand),
+        observe=jax.vmap(through.read),
+        relay=jax.vmap(through.relay),
     )
 
 
