@@ -108,6 +108,7 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         rollout.conversation, num_groups=128, group_size=1, context="window", history=0
     )
     config.advantage = section(credit.rae)
+    config.reward.invalid_action_penalty = {"coefficient": 0.0}
     config.learner.update(
         minibatches=2, microbatch=64, aggregation="constant", entropy_coefficient=0.003
     )
