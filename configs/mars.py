@@ -35,6 +35,7 @@ import ml_collections
 from agentrl import advantages, policies, rollout
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
+from configs import language
 
 # Illegal actions are masked, so that half of the default limits is enough.
 GAMES = {
@@ -43,12 +44,13 @@ GAMES = {
     "tictactoe": ("TicTacToe-v1", {"max_steps_in_episode": 9}),
     "kuhn": ("KuhnPoker-v1", {"rounds": 5, "max_steps_in_episode": 15}),
 }
+WORDS, WARM = "foraging_words", 60
 
 
 def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
-    if game not in GAMES:
-        raise ValueError(f"configs/mars.py:{game}: expected one of {', '.join(GAMES)}")
-    name, options = GAMES[game]
+    if game not in (*GAMES, WORDS):
+        raise ValueError(f"configs/mars.py:{game}: expected one of {', '.join((*GAMES, WORDS))}")
+    name, options = GAMES[game.removesuffix("_words")]
     config = base_config()
     config.num_seeds = 5
     config.updates = 400
@@ -61,4 +63,20 @@ def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=2, entropy_coefficient=0.01)
     config.optimizer.learning_rate = 1e-3
     config.evaluation.episodes = 1024
+    return _in_words(config) if game == WORDS else config
+
+
+def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Taught by the expert, all players reading and replying at once; then by what they collect."""
+    config.num_seeds = 3
+    config.policy = language.policy()
+    config.rollout = section(
+        rollout.conversation, num_groups=32, group_size=1, context="window", history=0
+    )
+    config.warm_start.update(updates=WARM, episodes=16, learning_rate=3e-3)
+    config.updates = WARM + 60
+    config.learner.update(epochs=1, microbatch=50)
+    config.optimizer.learning_rate = 3e-4
+    # After the warm start, and at the end.
+    config.evaluation.every = WARM
     return config
