@@ -44,7 +44,7 @@ GAMES = {
     "tictactoe": ("TicTacToe-v1", {"max_steps_in_episode": 9}),
     "kuhn": ("KuhnPoker-v1", {"rounds": 5, "max_steps_in_episode": 15}),
 }
-WORDS, WARM = "foraging_words", 60
+WORDS, WARM = "foraging_words", 160
 
 
 def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
@@ -73,9 +73,9 @@ def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.rollout = section(
         rollout.conversation, num_groups=32, group_size=1, context="window", history=0
     )
-    config.warm_start.update(updates=WARM, episodes=16, learning_rate=3e-3)
+    config.warm_start.update(updates=WARM, episodes=32, learning_rate=3e-3)
     config.updates = WARM + 60
-    config.learner.update(epochs=1, microbatch=50)
+    config.learner.update(epochs=1, microbatch=32)
     config.optimizer.learning_rate = 3e-4
     # After the warm start, and at the end.
     config.evaluation.every = WARM

@@ -30,6 +30,8 @@ def section(
     advantage: f32[N, T], what each turn gets; every token of its reply gets the same. Of each turn
     the new observation is shown, not the whole context, whose length is given.
     tasks: names of the tasks 0, 1, ... of which a group is shown each, one task or more.
+    Of games whole matches are shown, fewer the more seats there are: what each seat that learns
+    has read and said, side by side.
     """
     streams, rows = _host(streams), _host(rows)
     parts = []
@@ -42,7 +44,12 @@ def section(
 
 
 def _group(codec, streams, rows, advantage, group: int, update: int, episodes: int) -> Markup:
-    shown = choose_episodes(streams, group, episodes)
+    seats = 1 if streams.role is None else int(streams.role.max()) + 1
+    shown = choose_episodes(streams, group, episodes if seats == 1 else max(2, episodes // seats))
+    if seats > 1:
+        beside = streams.episode == streams.episode[shown][:, None]
+        beside &= streams.mask.any(axis=1)
+        shown = list(dict.fromkeys(np.nonzero(beside)[1].tolist()))
     owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
     sizes = collections.Counter(owner[streams.mask].tolist())
     repeated = [o for i in shown for o in owner[i][streams.mask[i]] if sizes[o] > 1]
@@ -51,6 +58,7 @@ def _group(codec, streams, rows, advantage, group: int, update: int, episodes: i
     members = np.flatnonzero(streams.group == group)
     spread = collections.Counter(number(r) for r in sorted(returns_of(streams)[members])[::-1])
     told = ", ".join(text + f" (×{n})" * (n > 1) for text, n in spread.items())
+    of_seat = f" of seat {streams.role[members[0]]}" if seats > 1 else ""
     cards = []
     for i in shown:
         badges = {
@@ -63,10 +71,11 @@ def _group(codec, streams, rows, advantage, group: int, update: int, episodes: i
         "div",
         tag(
             "p",
-            f"One group of {len(members)} conversations about the same task, by the policy of "
-            f"update {update}; returns {told}. Tokens that the policy wrote, and is trained on, "
-            "are boxes in the colour of their advantage; the paler the letters, the less likely "
-            "the token was. Point at one for its numbers. Everything else was read, and is masked.",
+            f"One group of {len(members)} conversations{of_seat} about the same task, by the "
+            f"policy of update {update}; returns {told}. Tokens that the policy wrote, and is "
+            "trained on, are boxes in the colour of their advantage; the paler the letters, the less "
+            "likely the token was. Point at one for its numbers. Everything else was read, and is "
+            "masked.",
         ),
         tag("div", scale(limit), class_="scale"),
         tag("div", *cards, class_="episodes"),
@@ -106,6 +115,8 @@ def _episode(codec, streams, rows, advantage, i, badges, limit) -> Markup:
     elif streams.truncated[i].any():
         end = "out of time"
     title = f"Return {number(float(returns_of(streams)[i]))} · {end}"
+    if streams.role is not None and streams.role.any():
+        title = f"Match {streams.episode[i]} · seat {streams.role[i]} · {title}"
     return tag("section", tag("h4", title), tag("ol", *turns), aria_label=title)
 
 
