@@ -41,7 +41,7 @@ def config_of(
     config.policy = policy(critic="shared" if method == "ppo" else "none")
     config.rollout = rollout
     # GiGPO without the division by the standard deviation, as in its code's configuration file:
-    # with it the policies lost what they had been taught (README, results in words).
+    # with it the policies lost what they had been taught (README, in words).
     normalize = "mean" if method == "gigpo" else "std"
     config.advantage = methods.advantage(file, method if learns else "grpo", normalize)
     config.reward.invalid_action_penalty = {"coefficient": 0.02}

@@ -36,8 +36,8 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
     """Reads a run, at its newest checkpoint unless `update` is given.
 
     Raises:
-      RunError: no run there, or an unreadable config. CheckpointError: no usable checkpoint.
-      ValueError: the config does not fit this version of the code.
+      RunError: no run there, an unreadable config, or one that does not fit this version of the
+        code. CheckpointError: no usable checkpoint.
     """
     path = workdir / "config.json"
     if not path.exists():
@@ -46,10 +46,24 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
         config = ml_collections.ConfigDict(json.loads(path.read_text()))
     except (json.JSONDecodeError, TypeError) as error:
         raise RunError(f"{path} is not a readable config ({error})") from None
-    experiment = build(config)
+    try:
+        experiment = build(config)
+    except ValueError as error:
+        raise RunError(
+            f"{path} does not fit this version of agentrl ({error}); {_origin(workdir)}"
+        ) from None
     shapes = compile_programs(experiment, config, None).shapes
     found, state = checkpoint.restore(workdir / "checkpoints", shapes, update)
     return Run(config, experiment, found, state)
+
+
+def _origin(workdir: pathlib.Path) -> str:
+    """Where to find the code that can read a run."""
+    try:
+        commit = json.loads((workdir / "provenance.json").read_text())["git"]["commit"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        return "read it with the version that wrote it"
+    return f"read it with the version that wrote it: git checkout {commit}"
 
 
 def beginning(
