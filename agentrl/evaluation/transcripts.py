@@ -73,9 +73,9 @@ def _group(codec, streams, rows, advantage, group: int, update: int, episodes: i
             "p",
             f"One group of {len(members)} conversations{of_seat} about the same task, by the "
             f"policy of update {update}; returns {told}. Tokens that the policy wrote, and is "
-            "trained on, are boxes in the colour of their advantage; the paler the letters, the less "
-            "likely the token was. Point at one for its numbers. Everything else was read, and is "
-            "masked.",
+            "trained on, are boxes in the colour of their advantage; the paler the letters, the "
+            "less likely the token was. Point at one for its numbers. Everything else was read, "
+            "and is masked.",
         ),
         tag("div", scale(limit), class_="scale"),
         tag("div", *cards, class_="episodes"),
