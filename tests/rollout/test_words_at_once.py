@@ -1,6 +1,7 @@
 """Games in words in which all act at once: everybody reads its own and replies in the same turn."""
 
 import functools
+import re
 
 import chex
 import jax
@@ -15,6 +16,7 @@ from agentrl import policies, rollout
 from agentrl.evaluation import play
 from agentrl.policies import codec as codecs
 from agentrl.policies.placement import AXES
+from agentrl.rollout.contexts import OBSERVED
 from agentrl.rollout.players import language_player
 from agentrl.rollout.talk import Talk
 from agentrl.rollout.turns import streams_of
@@ -207,6 +209,43 @@ def test_others_move_in_the_same_step():
         np.flatnonzero(own)
     )
     assert metrics["success_rate"][0] == metrics["episodes"][0] == 6
+
+
+def test_members_of_a_pool_have_the_other_seats():
+    """Who does nothing meets one who does nothing, and one who goes north where it can."""
+    env, params = envs.make("Foraging-v1", size=5, foods=1, max_steps_in_episode=4)
+    policy = policies.transformer(env.view, **SMALL, constrained=True)
+    sizes = {"num_groups": GROUPS, "group_size": 1, "opponent": "pool", "members": 2}
+    made = rollout.conversation(policy, env, params, **sizes, **ALONE)
+    start = policy.init(jax.random.key(0))
+
+    def always(word):
+        # What is read goes through no layer, and its norm hides which token was the last.
+        token = policy.codec.fragments[env.view.lexicon.index(word), 0]
+        table = jnp.zeros_like(start["embed_tokens"]["weight"]).at[:, 0].set(1.0)
+        return start | {
+            "embed_tokens": {"weight": table.at[token, 0].set(2.0)},
+            "layers": jax.tree.map(jnp.zeros_like, start["layers"]),
+            "norm": {"weight": 20 * jnp.ones_like(start["norm"]["weight"])},
+        }
+
+    idle = always("none")
+    members = jax.tree.map(lambda *x: jnp.stack(x), idle, always("north"))
+    out = jax.jit(made.collect)(idle, made.init(None), jax.random.key(2), members)
+    streams, rows = jax.tree.map(np.asarray, out[1:3])
+    own = np.arange(GROUPS) * 2 + np.arange(GROUPS) % 2
+    assert streams.mask[own].all() and streams.mask.sum() == GROUPS * 4
+    places = {}
+    for row in np.flatnonzero(rows.loss_mask.any(axis=1)):
+        read = codecs.decode(policy.codec, rows.tokens[row][rows.span[row] == OBSERVED])
+        other = re.search(r"; p\d (\d),(\d) ", read)
+        places.setdefault(int(rows.stream[row]), []).append([int(x) for x in other.groups()])
+    assert sorted(places) == sorted(own)
+    moved = np.diff([places[stream] for stream in own], axis=1)
+    slot = made.slots.of_match()
+    assert not moved[slot == 0].any()
+    # Where the way is blocked another legal word is drawn.
+    assert (moved[slot == 1, :, 0] < 0).any(axis=1).sum() >= 3
 
 
 def test_evaluation_is_a_player_of_all_seats():
