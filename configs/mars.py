@@ -41,16 +41,21 @@ from configs import language
 GAMES = {
     "hanabi": ("Hanabi-v1", {"max_steps_in_episode": 13}),
     "foraging": ("Foraging-v1", {"size": 6, "max_steps_in_episode": 25}),
+    # One food that takes both.
+    "foraging_words": (
+        "Foraging-v1",
+        {"size": 5, "foods": 1, "force_coop": True, "max_steps_in_episode": 15},
+    ),
     "tictactoe": ("TicTacToe-v1", {"max_steps_in_episode": 9}),
     "kuhn": ("KuhnPoker-v1", {"rounds": 5, "max_steps_in_episode": 15}),
 }
-WORDS, WARM = "foraging_words", 160
+WARM = 600
 
 
 def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
-    if game not in (*GAMES, WORDS):
-        raise ValueError(f"configs/mars.py:{game}: expected one of {', '.join((*GAMES, WORDS))}")
-    name, options = GAMES[game.removesuffix("_words")]
+    if game not in GAMES:
+        raise ValueError(f"configs/mars.py:{game}: expected one of {', '.join(GAMES)}")
+    name, options = GAMES[game]
     config = base_config()
     config.num_seeds = 5
     config.updates = 400
@@ -63,7 +68,7 @@ def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=2, entropy_coefficient=0.01)
     config.optimizer.learning_rate = 1e-3
     config.evaluation.episodes = 1024
-    return _in_words(config) if game == WORDS else config
+    return _in_words(config) if game == "foraging_words" else config
 
 
 def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
@@ -74,7 +79,7 @@ def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
         rollout.conversation, num_groups=32, group_size=1, context="window", history=0
     )
     config.warm_start.update(updates=WARM, episodes=32, learning_rate=3e-3)
-    config.updates = WARM + 60
+    config.updates = WARM + 100
     config.learner.update(epochs=1, microbatch=32)
     config.optimizer.learning_rate = 3e-4
     # After the warm start, and at the end.
