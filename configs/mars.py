@@ -28,6 +28,20 @@ random play of 0.247 with own means and 0.303 without (difference 0.056 [-0.156,
 --config.evaluation.every=160 --config.evaluation.episodes=2048): nothing that five seeds could
 show. Where all reward comes at the end, as there and in MARSHAL's games but for its shaping, the
 two ways of credit are the same to the last digit.
+
+"foraging_words" is a small field in words, whose one food takes both players: all read their own
+and reply in the same turn. Taught by the expert's episodes, then trained by what they collect:
+
+    python -m launchers.train --config=configs/mars.py:foraging_words --workdir=runs/words
+    python -m launchers.evaluate --workdir=runs/words
+
+Three seeds, seven minutes on a machine that other jobs used too, of which 2 min 36 s of processor
+time. Success on 1,024 tasks after 600 supervised updates 0.329, 0.160, 0.135, after 100 more of
+self-play 0.511, 0.312, 0.188 (difference 0.129 [-0.037, 0.295]); random legal play 0.017, the
+expert 1. Self-play improves every seed and does not mend what the warm start left out: the loss on
+held-out episodes, 0.51, 0.57 and 0.68 a token, stands for 200 updates before it falls, and where it
+has fallen least play stays worst. A third of the replies is illegal at the end (0.32, 0.34, 0.39;
+0.26, 0.28, 0.32 in the first twenty updates of self-play): they count as staying, and cost nothing.
 """
 
 import ml_collections
