@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from envs.game import Game, GameParams, GameState, TurnGame
-from envs.text.view import Text, View, command_fragments, pack
+from envs.text.view import Text, View, command_fragments, packed
 
 
 @struct.dataclass
@@ -69,7 +69,7 @@ class Mover:
 
     def describe(self, place: Place, params: GameParams) -> Text:
         """What the agent reads: fragments i32[1, K], length i32[1]."""
-        text = pack(self.view.describe(place, params), self.view.max_fragments)
+        text = packed(self.view, self.view.describe(place, params))
         return jax.tree.map(lambda x: x[None], text)
 
     def commands(self, place: Place, params: GameParams) -> jax.Array:

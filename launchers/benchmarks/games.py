@@ -14,7 +14,8 @@ random legal command is written out as tokens, expanded to bytes, parsed, and th
 with what was parsed (`envs.mover`, as `agentrl.rollout.conversation` plays games). The peer is
 TextArena's own engine of the same game in Python: one game at a time on one core, a fresh
 environment each game (a reused one keeps all earlier messages), its observation read, a random
-legal reply stepped.
+legal reply stepped. Where this process has several devices, ours is timed with the batch spread
+over them too (a CPU is as many as XLA_FLAGS=--xla_force_host_platform_device_count says).
 
 NashConv: milliseconds of one policy's in Leduc poker, compiled, float64, on the host's arrays;
 beside it OpenSpiel's, in C++.
@@ -32,7 +33,7 @@ from agentrl import selfplay
 from agentrl.rollout.seats import joint, look
 from agentrl.selfplay.games import sequence_form
 from envs.hanabi import FULL
-from envs.mover import of_one_agent
+from envs.mover import of_one_agent, places
 from launchers.benchmarks import game_peers, text
 from launchers.benchmarks.environments import LENGTH, ready
 from launchers.benchmarks.peers import MissingError
@@ -98,6 +99,9 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
     fresh = envs.vector.tasks_ahead(env, batch)
     stepped = env if through is None else of_one_agent(env)
 
+    def there(state):
+        return places(stepped, state, params)
+
     def draw(key, count):
         starts = envs.vector.draw(env, params, jax.random.split(key, count))
         # Of games in words nobody looks at arrays.
@@ -105,7 +109,9 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
 
     def init(key):
         starts = draw(key, batch)
-        read = starts.observation if through is None else jax.vmap(through.read)(starts.state)
+        read = (
+            starts.observation if through is None else jax.vmap(through.read)(there(starts.state))
+        )
         return read, starts.state
 
     def prepare(key):
@@ -119,7 +125,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
         if through is None:
             action = joint(env, at.seat, action.reshape(batch, -1))
         else:
-            action = jax.vmap(through.relay)(before, action)
+            action = jax.vmap(through.relay)(there(before), action)
         observation, state, reward, terminated, truncated, _ = envs.vector.step(
             stepped, params, step_key, before, action
         )
@@ -131,7 +137,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
             starts = draw(start_key, batch)
         if through is not None:
             # Read before it is replied to, from the state as it is carried, as in training.
-            read, observation = jax.vmap(through.read)(before), None
+            read, observation = jax.vmap(through.read)(there(before)), None
         observation, state = envs.vector.restart(done, observation, state, starts)
         return observation if through is None else read, state, reward, done
 
@@ -155,6 +161,11 @@ def _words(said: Said, batch: int, length: int, with_peers: bool, skipped: list[
         through = text.words(of_one_agent(env), params, codec)
         label = f"{said.name}, {wording}, {codec}s"
         found.append((label, ready(simulator(env, params, batch, through), batch, length)))
+        devices = jax.device_count()
+        if devices > 1 and batch % devices == 0:
+            own = simulator(env, params, batch // devices, through)
+            spread_out = ready(own, batch, length, devices=devices)
+            found.append((f"{label}, {devices} devices", spread_out))
     return found + _peer(
         f"TextArena {said.peer}",
         lambda: game_peers.textarena(said.peer, length),

@@ -13,6 +13,7 @@ import jax
 
 import envs
 from agentrl.policies import codec as codecs
+from envs.mover import places
 from envs.text import make_grammar, parse
 from launchers.benchmarks import environments, peers
 from launchers.benchmarks.environments import LENGTH, drawing, ready
@@ -44,7 +45,7 @@ PEER = "textworld coin collector"
 
 
 class Words(NamedTuple):
-    """An environment through its text, of one state each.
+    """An environment through its text, of one state, or place of a game, each.
 
     read: (state) -> tokens i32[T] of what is said of it. relay: (state, action) -> the action that
     the command of an action, written out and parsed, comes to.
@@ -59,7 +60,12 @@ def words(env: Any, params: Any, codec_name: str) -> Words:
     view, grammar = env.view, make_grammar("bare")
     codec = codecs.CODECS[codec_name](view)
     size = codec.observation_tokens(view)
-    state = jax.eval_shape(lambda key: env.initial(key, params), jax.random.key(0))
+
+    def before(key):
+        states = jax.tree.map(lambda x: x[None], env.initial(key, params))
+        return jax.tree.map(lambda x: x[0], places(env, states, params))
+
+    state = jax.eval_shape(before, jax.random.key(0))
     width = jax.eval_shape(env.commands, state, params).shape[-1]
     reply_size = codecs.reply_tokens(codec, grammar, view, width)
 
