@@ -43,6 +43,10 @@ setuptools.setup(
         "peers": [
             "jumanji==1.1.2",
             "xminigrid==0.9.3",
+            "pgx==2.6.0",
+            "jaxmarl==0.2.0",
+            "textarena==0.7.4",
+            "open_spiel==2.0.2",
             "gym-sokoban==0.0.6",
             "gymnasium",
             "textworld==1.7.0",

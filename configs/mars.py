@@ -28,6 +28,20 @@ random play of 0.247 with own means and 0.303 without (difference 0.056 [-0.156,
 --config.evaluation.every=160 --config.evaluation.episodes=2048): nothing that five seeds could
 show. Where all reward comes at the end, as there and in MARSHAL's games but for its shaping, the
 two ways of credit are the same to the last digit.
+
+"foraging_words" is a small field in words, whose one food takes both players: all read their own
+and reply in the same turn. Taught by the expert's episodes, then trained by what they collect:
+
+    python -m launchers.train --config=configs/mars.py:foraging_words --workdir=runs/words
+    python -m launchers.evaluate --workdir=runs/words
+
+Three seeds, seven minutes on a machine that other jobs used too, of which 2 min 36 s of processor
+time. Success on 1,024 tasks after 600 supervised updates 0.329, 0.160, 0.135, after 100 more of
+self-play 0.511, 0.312, 0.188 (difference 0.129 [-0.037, 0.295]); random legal play 0.017, the
+expert 1. Self-play improves every seed and does not mend what the warm start left out: the loss on
+held-out episodes, 0.51, 0.57 and 0.68 a token, stands for 200 updates before it falls, and where it
+has fallen least play stays worst. A third of the replies is illegal at the end (0.32, 0.34, 0.39;
+0.26, 0.28, 0.32 in the first twenty updates of self-play): they count as staying, and cost nothing.
 """
 
 import ml_collections
@@ -35,14 +49,21 @@ import ml_collections
 from agentrl import advantages, policies, rollout
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
+from configs import language
 
 # Illegal actions are masked, so that half of the default limits is enough.
 GAMES = {
     "hanabi": ("Hanabi-v1", {"max_steps_in_episode": 13}),
     "foraging": ("Foraging-v1", {"size": 6, "max_steps_in_episode": 25}),
+    # One food that takes both.
+    "foraging_words": (
+        "Foraging-v1",
+        {"size": 5, "foods": 1, "force_coop": True, "max_steps_in_episode": 15},
+    ),
     "tictactoe": ("TicTacToe-v1", {"max_steps_in_episode": 9}),
     "kuhn": ("KuhnPoker-v1", {"rounds": 5, "max_steps_in_episode": 15}),
 }
+WARM = 600
 
 
 def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
@@ -61,4 +82,20 @@ def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=2, entropy_coefficient=0.01)
     config.optimizer.learning_rate = 1e-3
     config.evaluation.episodes = 1024
+    return _in_words(config) if game == "foraging_words" else config
+
+
+def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Taught by the expert, all players reading and replying at once; then by what they collect."""
+    config.num_seeds = 3
+    config.policy = language.policy()
+    config.rollout = section(
+        rollout.conversation, num_groups=32, group_size=1, context="window", history=0
+    )
+    config.warm_start.update(updates=WARM, episodes=32, learning_rate=3e-3)
+    config.updates = WARM + 100
+    config.learner.update(epochs=1, microbatch=32)
+    config.optimizer.learning_rate = 3e-4
+    # After the warm start, and at the end.
+    config.evaluation.every = WARM
     return config

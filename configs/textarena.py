@@ -27,7 +27,7 @@ Taught by 200 updates, 59 % of the first replies were legal where random bytes m
 the expert showed was its own line of play only; with noise, as now, 69 % (one seed each). Self-play
 did not mend the rest, in 18 and 40 updates (0.66 legal at the end), nor with
 --config.advantage.gamma=0.5 and a rate of 1e-3: between two who err alike, who loses says little
-about what was illegal.
+about what was illegal. (A penalty for the illegal reply itself is tried in `configs/spiral.py`.)
 """
 
 import ml_collections

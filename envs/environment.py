@@ -16,7 +16,7 @@ import numpy as np
 from flax import struct
 
 from envs.fingerprint import fingerprint
-from envs.text.view import Text, View, command_fragments, pack
+from envs.text.view import Text, View, command_fragments, packed
 
 
 @struct.dataclass
@@ -190,7 +190,7 @@ class Environment:
     def describe(self, state: EnvState, params: EnvParams) -> Text:
         """What each agent reads: fragments i32[num_agents, K], length i32[num_agents]."""
         view = self.view
-        text = pack(view.describe(state, params), view.max_fragments)
+        text = packed(view, view.describe(state, params))
         return jax.tree.map(lambda x: x[None], text)
 
     def commands(self, state: EnvState, params: EnvParams) -> jax.Array:

@@ -15,7 +15,7 @@ from flax import struct
 
 from envs.environment import Environment, EnvParams, EnvState
 from envs.fingerprint import fingerprint
-from envs.text.view import Text, command_fragments, pack
+from envs.text.view import Text, command_fragments, packed
 
 
 @struct.dataclass
@@ -196,7 +196,7 @@ class Game(Environment):
         view = self.view
 
         def one(agent):
-            return pack(view.describe(state, params, agent), view.max_fragments)
+            return packed(view, view.describe(state, params, agent))
 
         return jax.vmap(one)(self._agents)
 

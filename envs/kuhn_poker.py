@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from envs.game import GameParams, GameState, TurnGame, opening
@@ -19,8 +20,7 @@ class KuhnPokerState(GameState):
     """round: i32[], hands finished. cards: i32[rounds, 2], what each seat holds in each hand.
 
     actions: i32[4], of this hand in order. chips, latest: i32[2], won so far, and in the last hand
-    that is over. coins: f32[rounds, 4],
-    uniform numbers that the expert mixes by; nobody sees them.
+    that is over. coins: i32[rounds], 0 to 8, what the expert mixes by; nobody sees them.
     """
 
     round: jax.Array
@@ -95,26 +95,35 @@ class KuhnPoker(TurnGame):
 
     def initial(self, key: jax.Array, params: KuhnPokerParams) -> KuhnPokerState:
         """All hands are dealt."""
-        deal_key, coin_key = jax.random.split(key)
-        deal = jax.vmap(lambda k: jax.random.permutation(k, 3)[:2])
+        # One random word a hand, for 6 deals and 9 coins: permutations take ten times as long. Some
+        # are more likely than others by 54 / 2^32.
+        number = (jax.random.bits(key, (self.rounds,)) % 54).astype(jnp.int32)
+        deal, coins = number % 6, number // 6
+        first, second = deal // 2, deal % 2
+        cards = jnp.stack([first, second + (second >= first)], axis=-1)
         return KuhnPokerState(
             **opening(),
             round=jnp.zeros((), jnp.int32),
-            cards=deal(jax.random.split(deal_key, self.rounds)).astype(jnp.int32),
+            cards=cards,
             actions=jnp.full(4, -1, jnp.int32),
             chips=jnp.zeros(2, jnp.int32),
             latest=jnp.zeros(2, jnp.int32),
-            coins=jax.random.uniform(coin_key, (self.rounds, 4)),
+            coins=coins,
         )
 
     def first(self, state: KuhnPokerState) -> jax.Array:
         """The seat that opens this hand, i32[]."""
         return (self.opener + state.round) % 2
 
+    def _of_hand(self, state: KuhnPokerState, values: jax.Array) -> jax.Array:
+        """What of i32[rounds, ...] belongs to this hand, or to the last one when all are over."""
+        if self.rounds == 1:
+            return values[0]
+        return values[jnp.minimum(state.round, self.rounds - 1)]
+
     def hand(self, state: KuhnPokerState) -> rules.State:
         """This hand, with its opener as the rules' seat 0."""
-        last = jnp.minimum(state.round, self.rounds - 1)
-        cards = state.cards[last]
+        cards = self._of_hand(state, state.cards)
         cards = jnp.where(self.first(state) == 0, cards, cards[::-1])
         return rules.State(cards, state.actions)
 
@@ -127,7 +136,7 @@ class KuhnPoker(TurnGame):
             actions=hand.actions,
             chips=jnp.zeros(2, jnp.int32),
             latest=jnp.zeros(2, jnp.int32),
-            coins=jnp.zeros((self.rounds, 4)),
+            coins=jnp.zeros(self.rounds, jnp.int32),
         )
 
     def mover(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
@@ -162,16 +171,17 @@ class KuhnPoker(TurnGame):
         self, state: KuhnPokerState, agent: jax.Array, params: KuhnPokerParams
     ) -> jax.Array:
         """One's own card and what was done."""
-        last = jnp.minimum(state.round, self.rounds - 1)
-        taken = state.actions[:3, None] == jnp.arange(2)
-        facts = [
-            jax.nn.one_hot(state.cards[last, agent], 3),
-            taken.reshape(-1).astype(jnp.float32),
-            (self.first(state) == agent)[None].astype(jnp.float32),
-            (state.chips[agent] / self.rounds)[None],
-            ((self.rounds - state.round) / self.rounds)[None],
-        ]
-        return jnp.concatenate(facts)
+        cards = self._of_hand(state, state.cards)
+        card = jnp.where(agent == 0, cards[0], cards[1])
+        chips = jnp.where(agent == 0, state.chips[0], state.chips[1])
+        # Facts as bits of one word: small arrays put together take several times as long.
+        acted = state.actions[:3]
+        taken = jnp.where(acted >= 0, 8 << (2 * np.arange(3) + acted), 0)
+        word = (1 << card) + jnp.sum(taken) + ((self.first(state) == agent) << 9)
+        place = np.arange(12)
+        facts = ((word >> np.minimum(place, 9)) & 1).astype(jnp.float32)
+        counts = jnp.where(place == 10, chips, self.rounds - state.round) / self.rounds
+        return jnp.where(place < 10, facts, counts)
 
     def is_over(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
         """All hands are played."""
@@ -189,11 +199,13 @@ class KuhnPoker(TurnGame):
         acted = rules.num_acted(hand)
         card = hand.cards[acted % 2]
         bet_before = hand.actions[jnp.maximum(acted - 1, 0)] == rules.BET
-        # Chances to bet or call with J, Q, K: first; after a pass; after a bet; after pass and bet.
-        chances = jnp.array([[0, 0, 0], [1 / 3, 0, 1], [0, 1 / 3, 1], [0, 1 / 3, 1]])
+        # Thirds of the chance to bet or call with J, Q, K: first; after a pass; after a bet; after
+        # pass and bet. A digit of the coins to base 3 each for the second and the third action.
+        thirds = jnp.array([[0, 0, 0], [1, 0, 3], [0, 1, 3], [0, 1, 3]])
         row = jnp.where(acted == 0, 0, jnp.where(acted == 2, 3, jnp.where(bet_before, 2, 1)))
-        last = jnp.minimum(state.round, self.rounds - 1)
-        return (state.coins[last, acted] < chances[row, card]).astype(jnp.int32)
+        coins = self._of_hand(state, state.coins)
+        coin = jnp.where(acted == 2, coins // 3, coins % 3)
+        return (coin < thirds[row, card]).astype(jnp.int32)
 
     def render(self, state: KuhnPokerState, params: KuhnPokerParams) -> str:
         """Both cards and what was done."""

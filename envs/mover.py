@@ -1,4 +1,8 @@
-"""A game in turns as one player after the other meets it: an environment of one agent."""
+"""A game as those who move meet it, each by itself: an environment of one agent.
+
+Letters: B states, A agents, S of them who move at a time: the one whose turn it is, S = 1, or in a
+game in which all act at once everybody, S = A. An environment of one agent has S = 1.
+"""
 
 import dataclasses
 import functools
@@ -6,20 +10,30 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame
-from envs.text.view import Text, View, command_fragments, pack
+from envs.game import Game, GameParams, GameState, TurnGame
+from envs.text.view import Text, View, command_fragments, packed
+
+
+@struct.dataclass
+class Place:
+    """A game's state as one of its agents stands before it. agent: i32[]."""
+
+    state: GameState
+    agent: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
 class Mover:
-    """What `TurnGame` says of all agents, of the one whose turn it is.
+    """What a `Game` says of all agents, of one that moves.
 
-    Observations, legal actions, texts and commands are that agent's, and so is the action, i32[].
-    Rewards, `info["valid"]` and `info["success"]` stay [A]: what a move brings it brings to all.
+    Texts, commands, legal actions and experts are those of a `Place`, and `places` says who stands
+    where. What happens, happens to the game: rewards, `info["valid"]` and `info["success"]` stay
+    [A], and an action is that of whose turn it is, i32[], or all agents', i32[A].
     """
 
-    game: TurnGame
+    game: Game
 
     @property
     def name(self) -> str:
@@ -28,42 +42,52 @@ class Mover:
 
     @property
     def view(self) -> View:
-        """The view of who is to move, (state, params) as in environments of one agent."""
+        """The view of a place, (place, params) as in environments of one agent."""
         return _view(self.game)
 
-    def seat(self, state: GameState, params: GameParams) -> jax.Array:
-        """Whose turn it is, i32[]."""
-        return self.game.mover(state, params)
+    @property
+    def movers(self) -> int:
+        """S."""
+        return 1 if isinstance(self.game, TurnGame) else self.game.num_agents
+
+    def places(self, state: GameState, params: GameParams) -> Place:
+        """Who is to move, [S]; where all act at once, those who do not are among them."""
+        if isinstance(self.game, TurnGame):
+            agent = self.game.mover(state, params)[None]
+        else:
+            agent = jnp.arange(self.game.num_agents, dtype=jnp.int32)
+        state = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.movers, *x.shape)), state)
+        return Place(state, agent)
+
+    def acting(self, place: Place, params: GameParams) -> jax.Array:
+        """Whether the agent moves now, bool[]."""
+        return self.game.acting(place.state, params)[place.agent]
 
     def initial(self, key: jax.Array, params: GameParams) -> GameState:
         """The game's."""
         return self.game.initial(key, params)
 
-    def observe(self, state: GameState, params: GameParams) -> jax.Array:
-        """What the agent sees, [*observation_shape]."""
-        return self.game.observe_as(state, self.seat(state, params), params)
-
-    def describe(self, state: GameState, params: GameParams) -> Text:
+    def describe(self, place: Place, params: GameParams) -> Text:
         """What the agent reads: fragments i32[1, K], length i32[1]."""
-        text = pack(self.view.describe(state, params), self.view.max_fragments)
+        text = packed(self.view, self.view.describe(place, params))
         return jax.tree.map(lambda x: x[None], text)
 
-    def commands(self, state: GameState, params: GameParams) -> jax.Array:
+    def commands(self, place: Place, params: GameParams) -> jax.Array:
         """How the agent writes each action now, fragments i32[num_actions, C]."""
-        return command_fragments(self.view, self.view.slots(state, params))
+        return command_fragments(self.view, self.view.slots(place, params))
 
-    def legal_actions(self, state: GameState, params: GameParams) -> jax.Array:
+    def legal_actions(self, place: Place, params: GameParams) -> jax.Array:
         """bool[1, num_actions]."""
-        return self.game.legal(state, params)[None]
+        return self.game.legal_actions(place.state, params)[place.agent][None]
 
-    def fingerprint(self, state: GameState, params: GameParams, *, of: str) -> jax.Array:
+    def fingerprint(self, place: Place, params: GameParams, *, of: str) -> jax.Array:
         """Anchor of the agent, u32[1, 2], as the game's."""
-        seat = self.seat(state, params)
-        return self.game.fingerprint(state, params, of=of)[seat][None]
+        return self.game.fingerprint(place.state, params, of=of)[place.agent][None]
 
-    def expert(self, state: GameState, params: GameParams) -> jax.Array:
+    def expert(self, place: Place, params: GameParams) -> jax.Array:
         """The game's expert, i32[]."""
-        return self.game.expert(state, params)
+        best = self.game.expert(place.state, params)
+        return best if isinstance(self.game, TurnGame) else best[place.agent]
 
     def is_truncated(self, state: GameState, params: GameParams) -> jax.Array:
         """The game's."""
@@ -72,31 +96,26 @@ class Mover:
     def step_env(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[jax.Array, GameState, jax.Array, jax.Array, dict[str, Any]]:
-        """The move of the agent: (observation of the next one, state, reward f32[A], ...)."""
-        _, following, reward, terminated, info = self.game.step_env(key, state, action, params)
-        return self.observe(following, params), following, reward, terminated, info
+        """The game's."""
+        return self.game.step_env(key, state, action, params)
 
 
 @functools.lru_cache(maxsize=64)
-def _view(game: TurnGame) -> View:
+def _view(game: Game) -> View:
     view = game.view
 
-    def describe(state, params):
-        return view.describe(state, params, game.mover(state, params))
+    def describe(place, params):
+        return view.describe(place.state, params, place.agent)
 
-    def slots(state, params):
-        return view.slots(state, params, game.mover(state, params))
+    def slots(place, params):
+        return view.slots(place.state, params, place.agent)
 
     return dataclasses.replace(view, describe=describe, slots=slots)
 
 
 def of_one_agent(env: Any) -> Any:
-    """The environment, or the `Mover` of a game in turns. ValueError for other games."""
-    if isinstance(env, TurnGame):
-        return Mover(env)
-    if getattr(env, "num_agents", 1) > 1:
-        raise ValueError(f"{env.name}: agents that move at once have no turn to reply in yet")
-    return env
+    """The environment, or the `Mover` of a game."""
+    return Mover(env) if isinstance(env, Game) else env
 
 
 def seats(env: Any) -> int:
@@ -104,6 +123,21 @@ def seats(env: Any) -> int:
     return env.game.num_agents if isinstance(env, Mover) else 1
 
 
-def seat_of(env: Any, state: Any, params: Any) -> jax.Array:
-    """Whose turn it is, i32[]; 0 where there is one agent."""
-    return env.seat(state, params) if isinstance(env, Mover) else jnp.zeros((), jnp.int32)
+def movers(env: Any) -> int:
+    """S."""
+    return env.movers if isinstance(env, Mover) else 1
+
+
+def places(env: Any, state: Any, params: Any) -> Any:
+    """What agents stand before in states [B, ...], [B * S, ...]; the states where there is one."""
+    if not isinstance(env, Mover):
+        return state
+    there = jax.vmap(env.places, in_axes=(0, None))(state, params)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), there)
+
+
+def seat_of(env: Any, places: Any) -> jax.Array:
+    """Whose places they are, i32[B * S]; 0 where there is one agent."""
+    if isinstance(env, Mover):
+        return places.agent
+    return jnp.zeros(jax.tree.leaves(places)[0].shape[0], jnp.int32)

@@ -1,9 +1,10 @@
 """Benchmarks: python -m launchers.benchmark --suite=envs,credit --out=bench.json.
 
-envs: environment steps/s. text: the same, with rendering and parsing of text. generation: tokens/s
-of the decoder. llm: of its reading, writing and learning at small and published sizes, beside what
-the machine can do, and what the host holds while a model is loaded. conversation: turns/s collected
-and learnt from, and where the time goes.
+envs: environment steps/s. text: the same, with rendering and parsing of text. games: both of games
+of several agents, and milliseconds of NashConv. generation: tokens/s of the decoder. llm: of its
+reading, writing and learning at small and published sizes, beside what the machine can do, and what
+the host holds while a model is loaded. conversation: turns/s collected and learnt from, and where
+the time goes.
 learning: PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the
 estimators. volleyball: control steps/s of drones by layout, and what the scripted players achieve.
 Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
@@ -27,6 +28,7 @@ from launchers import cli
 SUITES = (
     "envs",
     "text",
+    "games",
     "generation",
     "llm",
     "conversation",
@@ -82,6 +84,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         conversation,
         credit,
         environments,
+        games,
         generation,
         learning,
         llm,
@@ -100,6 +103,9 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
     if suite == "text":
         result = text.run(plan, with_peers=with_peers, batches=(256,) if quick else (2048,))
         return result, text.report(result)
+    if suite == "games":
+        result = games.run(plan, with_peers=with_peers, batches=(256,) if quick else (2048, 8192))
+        return result, games.report(result)
     if suite == "generation":
         batches, written = ((16,), 16) if quick else ((64, 256), generation.WRITTEN)
         result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)

@@ -132,7 +132,9 @@ def _section(run):
         key = jax.random.fold_in(stream, attempt)
         streams, rows, credit = batch(*first, key, **carried)
         numbers = range(len(tasks)) if len(tasks) > 1 else [None]
-        differs = all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
+        # Of groups of one nothing ever does.
+        alone = np.unique(streams.group).size == streams.group.size
+        differs = alone or all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
     if config.rollout.name in ("conversation", "host"):

@@ -1,7 +1,7 @@
 """The report's tables of results: ends of training, comparisons between runs, evaluations."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -174,34 +174,68 @@ def _regret(record: Mapping[str, Any]) -> tuple[float, statistics.Interval] | No
     return float(regret.mean()), statistics.mean_interval(regret)
 
 
+class _Evaluated(NamedTuple):
+    """Evaluations of a run in one environment, ascending in update; number: of the run.
+
+    counts: whether the environment defines success; records hold False everywhere if not.
+    """
+
+    number: int
+    run: Run
+    env: str
+    records: Sequence[Mapping[str, Any]]
+    counts: bool
+
+    @property
+    def newest(self) -> Mapping[str, Any]:
+        return self.records[-1]
+
+
+def _has_success(record: Mapping[str, Any]) -> bool:
+    played = [*record["per_seed"].values(), *filter(None, [record.get("expert")])]
+    return any(any(table["success"]) for table in played)
+
+
 def evaluation(runs: Sequence[Run], samples: int) -> Markup:
-    """The newest evaluation of each run, regret, seeds one by one; nothing if none has any."""
-    evaluated = [(i, run, run.evaluations[-1]) for i, run in enumerate(runs) if run.evaluations]
-    if not evaluated:
-        return Markup()
+    """The newest evaluation of each run, regret, seeds one by one; nothing if none has any.
+
+    Then the same for every environment that runs were evaluated in besides, or that was one of
+    several.
+    """
+    own = [
+        _Evaluated(i, run, run.env, run.evaluations, "success_rate" in run.metrics())
+        for i, run in enumerate(runs)
+        if run.evaluations
+    ]
+    parts = [_evaluations(own, runs, samples)] if own else []
+    for name in sorted({name for run in runs for name in run.elsewhere}):
+        there = [(i, run) for i, run in enumerate(runs) if name in run.elsewhere]
+        # Whether it defines success the records alone can tell: somebody has had some.
+        counts = any(_has_success(record) for _, run in there for record in run.elsewhere[name])
+        shown = [_Evaluated(i, run, name, run.elsewhere[name], counts) for i, run in there]
+        parts += [tag("h3", name), _evaluations(shown, runs, samples)]
+    return join(*parts)
+
+
+def _evaluations(shown: Sequence[_Evaluated], runs: Sequence[Run], samples: int) -> Markup:
     columns = {
-        name: dict(
-            zip(
-                [i for i, *_ in evaluated],
-                _estimates(
-                    [
-                        np.array([np.mean(s[name]) for s in record["per_seed"].values()])
-                        for _, _, record in evaluated
-                    ],
-                    samples,
-                ),
-                strict=True,
-            )
+        name: _estimates(
+            [
+                np.array([np.mean(s[name]) for s in one.newest["per_seed"].values()])
+                for one in shown
+            ],
+            samples,
         )
         for name in ("success", "episode_return", "length")
     }
     rows, details = [], []
-    experts = any(record.get("expert") for *_, record in evaluated)
-    for i, run, record in evaluated:
+    experts = any(one.newest.get("expert") for one in shown)
+    for place, one in enumerate(shown):
+        record = one.newest
         regret = _regret(record)
         expert = record.get("expert")
-        cells = [_with_interval(*columns[name][i]) for name in columns]
-        if not _counts_success(run):
+        cells = [_with_interval(*columns[name][place]) for name in columns]
+        if not one.counts:
             cells[0] = "–"
         if experts:
             cells.append(number(float(np.mean(expert["episode_return"]))) if expert else "–")
@@ -209,14 +243,14 @@ def evaluation(runs: Sequence[Run], samples: int) -> Markup:
         rows.append(
             tag(
                 "tr",
-                tag("th", figures.key(i), run.name, scope="row"),
+                tag("th", figures.key(one.number), one.run.name, scope="row"),
                 tag("td", record["update"], class_="n"),
                 tag("td", f"{len(record['per_seed'])} × {record['episodes']}", class_="n"),
                 tag("td", "greedy" if record.get("greedy") else "sampled"),
                 *[tag("td", cell, class_="metric") for cell in cells],
             )
         )
-        details.append(_per_seed(run, record))
+        details.append(_per_seed(one))
     head = ["run", "update", "seeds × episodes", "actions", "success rate", "return", "length"]
     note = (
         "The newest evaluation of each run: interquartile mean over seeds and 95 % bootstrap "
@@ -231,24 +265,25 @@ def evaluation(runs: Sequence[Run], samples: int) -> Markup:
     return join(
         table(head, rows),
         tag("p", note, class_="note"),
-        _paired([(run, record) for _, run, record in evaluated]),
-        _evaluation_curves(runs, samples),
+        _paired(shown),
+        _evaluation_curves(shown, runs, samples),
         details,
     )
 
 
-def _paired(evaluated: Sequence[tuple[Run, Mapping[str, Any]]]) -> Markup:
+def _paired(shown: Sequence[_Evaluated]) -> Markup:
     """Differences of runs that started from one run's parameters, seed by seed; maybe nothing."""
     rows = []
-    for a, (one, x) in enumerate(evaluated):
-        for other, y in evaluated[a + 1 :]:
-            origins = {one.config.get("init_from"), other.config.get("init_from")}
+    for a, one in enumerate(shown):
+        for other in shown[a + 1 :]:
+            x, y = one.newest, other.newest
+            origins = {one.run.config.get("init_from"), other.run.config.get("init_from")}
             alike = all(x.get(name) == y.get(name) for name in ("seeds", "episodes", "task_seed"))
             if len(origins) > 1 or not origins.pop() or one.env != other.env or not alike:
                 continue
             cells = []
             for name in ("success", "episode_return"):
-                if name == "success" and not _counts_success(one):
+                if name == "success" and not one.counts:
                     cells.append("–")
                     continue
                 means = [
@@ -256,7 +291,7 @@ def _paired(evaluated: Sequence[tuple[Run, Mapping[str, Any]]]) -> Markup:
                     for record in (x, y)
                 ]
                 cells.append(_with_interval(*statistics.paired_difference(*means), 3))
-            pair = tag("td", tag("b", one.name), " minus ", tag("b", other.name))
+            pair = tag("td", tag("b", one.run.name), " minus ", tag("b", other.run.name))
             rows.append(tag("tr", pair, *[tag("td", cell, class_="metric") for cell in cells]))
     if not rows:
         return Markup()
@@ -267,42 +302,39 @@ def _paired(evaluated: Sequence[tuple[Run, Mapping[str, Any]]]) -> Markup:
     return join(table(["", "success rate", "return"], rows), tag("p", note, class_="note"))
 
 
-def _counts_success(run: Run) -> bool:
-    """Whether the environment defines success; evaluations hold False everywhere if not."""
-    return "success_rate" in run.metrics()
-
-
-def _per_seed(run: Run, record: Mapping[str, Any]) -> Markup:
+def _per_seed(one: _Evaluated) -> Markup:
     """Each seed's success rate with Wilson's interval, and return with a bootstrap interval."""
     rows = []
-    for name, played in sorted(record["per_seed"].items(), key=lambda item: int(item[0])):
+    for name, played in sorted(one.newest["per_seed"].items(), key=lambda item: int(item[0])):
         count, successes = len(played["success"]), int(np.sum(played["success"]))
         success = "–"
-        if _counts_success(run):
+        if one.counts:
             success = _with_interval(successes / count, statistics.wilson(successes, count))
         mean = float(np.mean(played["episode_return"]))
         returned = _with_interval(mean, statistics.mean_interval(played["episode_return"]))
         cells = [tag("td", text, class_="metric") for text in (success, returned)]
         rows.append(tag("tr", tag("th", f"seed {name}", scope="row"), *cells))
     seeds = table(["", "success rate (Wilson)", "return (bootstrap over episodes)"], rows)
-    return tag("details", tag("summary", f"{run.name}, seed by seed"), seeds)
+    return tag("details", tag("summary", f"{one.run.name}, seed by seed"), seeds)
 
 
-def _evaluation_curves(runs: Sequence[Run], samples: int) -> Markup | None:
+def _evaluation_curves(
+    evaluated: Sequence[_Evaluated], runs: Sequence[Run], samples: int
+) -> Markup | None:
     charts = []
     for title, name in (("success rate", "success"), ("return", "episode_return")):
         series = []
-        for i, run in enumerate(runs):
-            if len(run.evaluations) < 2 or (name == "success" and not _counts_success(run)):
+        for one in evaluated:
+            if len(one.records) < 2 or (name == "success" and not one.counts):
                 continue
             lines: dict[int, list] = {}
-            for record in run.evaluations:
+            for record in one.records:
                 for seed, played in record["per_seed"].items():
                     mean = float(np.mean(played[name]))
                     lines.setdefault(int(seed), []).append({"update": record["update"], name: mean})
             grid = statistics.common_grid(lines, name, x="update")
             c = statistics.curve(lines, name, grid, x="update", samples=samples)
-            series.append(figures.Series(run.name, i, c.x, c.value, c.low, c.high))
+            series.append(figures.Series(one.run.name, one.number, c.x, c.value, c.low, c.high))
         if series:
             y_range = (0.0, 1.0) if name == "success" else None
             charts.append(
@@ -310,5 +342,5 @@ def _evaluation_curves(runs: Sequence[Run], samples: int) -> Markup | None:
             )
     if not charts:
         return None
-    shown = [run for run in runs if len(run.evaluations) > 1]
+    shown = [one.run for one in evaluated if len(one.records) > 1]
     return join(legend(runs, shown), tag("div", *charts, class_="charts"))

@@ -35,7 +35,9 @@ class Run:
     """One experiment: a config and all its seeds, of one launch or of several.
 
     lines: records of metrics.jsonl by seed, ascending in update. evaluations: contents of eval/,
-    ascending in update. arenas: (arena, about) of each launch that has an arena.json.
+    ascending in update. elsewhere: those of its folders, by name: environments that are not the
+    run's only one, or its own with other options. arenas: (arena, about) of each launch that has an
+    arena.json.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Run:
     config: Mapping[str, Any]
     lines: Mapping[int, Sequence[Mapping[str, float]]]
     evaluations: tuple[Mapping[str, Any], ...]
+    elsewhere: Mapping[str, tuple[Mapping[str, Any], ...]] = dataclasses.field(default_factory=dict)
     arenas: tuple[tuple[Arena, Mapping[str, Any]], ...] = ()
 
     @property
@@ -115,6 +118,12 @@ def _read_evaluation(path: pathlib.Path) -> dict[str, Any]:
     return record
 
 
+def _read_evaluations(directory: pathlib.Path) -> tuple[dict[str, Any], ...]:
+    """Those of one environment, ascending in update."""
+    records = [_read_evaluation(path) for path in sorted(directory.glob("update_*.json"))]
+    return tuple(sorted(records, key=lambda record: record["update"]))
+
+
 def _read_lines(path: pathlib.Path) -> dict[int, list[dict[str, float]]]:
     """Complete records by seed. What is no finite number is left out of a record."""
     by_seed: dict[int, list[dict[str, float]]] = {}
@@ -159,16 +168,24 @@ def _load_one(path: pathlib.Path) -> Run:
     if not lines:
         raise ValueError(f"{path} has no metrics yet (metrics.jsonl is missing or empty)")
     provenance = path / "provenance.json"
-    evaluations = [_read_evaluation(p) for p in sorted((path / "eval").glob("update_*.json"))]
+    folders = sorted(folder for folder in (path / "eval").glob("*") if folder.is_dir())
+    elsewhere = {folder.name: _read_evaluations(folder) for folder in folders}
     launch = Launch(
         path,
         _read_json(provenance) if provenance.exists() else {},
         _wall_seconds(next(iter(lines.values()))),
     )
-    evaluations.sort(key=lambda record: record["update"])
     arena = path / "arena.json"
     arenas = (standings.read(arena),) if arena.exists() else ()
-    return Run(str(path), (launch,), config, lines, tuple(evaluations), arenas)
+    return Run(
+        str(path),
+        (launch,),
+        config,
+        lines,
+        _read_evaluations(path / "eval"),
+        {name: records for name, records in elsewhere.items() if records},
+        arenas,
+    )
 
 
 def _identity(run: Run) -> str:
@@ -177,16 +194,25 @@ def _identity(run: Run) -> str:
     return json.dumps([config, run.launches[0].provenance.get("git")], sort_keys=True)
 
 
-def _merged(one: Run, other: Run) -> Run:
-    evaluations = {record["update"]: dict(record) for record in one.evaluations}
-    for record in other.evaluations:
+def _both(
+    some: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], ...]:
+    """Evaluations of seeds of one run, put together update by update."""
+    evaluations = {record["update"]: dict(record) for record in some}
+    for record in others:
         mine = evaluations.setdefault(record["update"], dict(record))
         mine["per_seed"] = mine["per_seed"] | record["per_seed"]
+    return tuple(evaluations[update] for update in sorted(evaluations))
+
+
+def _merged(one: Run, other: Run) -> Run:
+    names = sorted({*one.elsewhere, *other.elsewhere})
     return dataclasses.replace(
         one,
         launches=one.launches + other.launches,
         lines={**one.lines, **other.lines},
-        evaluations=tuple(evaluations[update] for update in sorted(evaluations)),
+        evaluations=_both(one.evaluations, other.evaluations),
+        elsewhere={n: _both(one.elsewhere.get(n, ()), other.elsewhere.get(n, ())) for n in names},
         arenas=one.arenas + other.arenas,
     )
 

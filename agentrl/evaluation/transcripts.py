@@ -30,20 +30,35 @@ def section(
     advantage: f32[N, T], what each turn gets; every token of its reply gets the same. Of each turn
     the new observation is shown, not the whole context, whose length is given.
     tasks: names of the tasks 0, 1, ... of which a group is shown each, one task or more.
+    Where every conversation is a group by itself, all of one seat make the group that is shown.
+    Of games whole matches are shown, fewer the more seats there are: what each seat that learns
+    has read and said, side by side.
     """
     streams, rows = _host(streams), _host(rows)
+    owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
+    about = "the same task"
+    if np.unique(streams.group).size == streams.group.size:
+        nobody = np.zeros_like(streams.group)
+        task, role = (nobody if x is None else x for x in (streams.task, streams.role))
+        streams = streams.replace(group=task * (role.max() + 1) + role)
+        about = "a task of its own each"
     parts = []
     for task, name in enumerate(tasks if len(tasks) > 1 else [None]):
         group, _ = choose_group(streams, None if name is None else task)
         if name is not None:
             parts.append(tag("h4", name))
-        parts.append(_group(codec, streams, rows, advantage, group, update, episodes))
+        intro = f"about {about}, by the policy of update {update}"
+        parts.append(_group(codec, streams, rows, advantage, group, owner, intro, episodes))
     return tag("div", *parts, class_="credit talk")
 
 
-def _group(codec, streams, rows, advantage, group: int, update: int, episodes: int) -> Markup:
-    shown = choose_episodes(streams, group, episodes)
-    owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
+def _group(codec, streams, rows, advantage, group: int, owner, intro: str, episodes: int) -> Markup:
+    seats = 1 if streams.role is None else int(streams.role.max()) + 1
+    shown = choose_episodes(streams, group, episodes if seats == 1 else max(2, episodes // seats))
+    if seats > 1:
+        beside = streams.episode == streams.episode[shown][:, None]
+        beside &= streams.mask.any(axis=1)
+        shown = list(dict.fromkeys(np.nonzero(beside)[1].tolist()))
     sizes = collections.Counter(owner[streams.mask].tolist())
     repeated = [o for i in shown for o in owner[i][streams.mask[i]] if sizes[o] > 1]
     names = letters(repeated)
@@ -51,6 +66,7 @@ def _group(codec, streams, rows, advantage, group: int, update: int, episodes: i
     members = np.flatnonzero(streams.group == group)
     spread = collections.Counter(number(r) for r in sorted(returns_of(streams)[members])[::-1])
     told = ", ".join(text + f" (×{n})" * (n > 1) for text, n in spread.items())
+    of_seat = f" of seat {streams.role[members[0]]}" if seats > 1 else ""
     cards = []
     for i in shown:
         badges = {
@@ -63,10 +79,10 @@ def _group(codec, streams, rows, advantage, group: int, update: int, episodes: i
         "div",
         tag(
             "p",
-            f"One group of {len(members)} conversations about the same task, by the policy of "
-            f"update {update}; returns {told}. Tokens that the policy wrote, and is trained on, "
-            "are boxes in the colour of their advantage; the paler the letters, the less likely "
-            "the token was. Point at one for its numbers. Everything else was read, and is masked.",
+            f"One group of {len(members)} conversations{of_seat} {intro}; returns {told}. Tokens "
+            "that the policy wrote, and is trained on, are boxes in the colour of their advantage; "
+            "the paler the letters, the less likely the token was. Point at one for its numbers. "
+            "Everything else was read, and is masked.",
         ),
         tag("div", scale(limit), class_="scale"),
         tag("div", *cards, class_="episodes"),
@@ -106,6 +122,8 @@ def _episode(codec, streams, rows, advantage, i, badges, limit) -> Markup:
     elif streams.truncated[i].any():
         end = "out of time"
     title = f"Return {number(float(returns_of(streams)[i]))} · {end}"
+    if streams.role is not None and streams.role.any():
+        title = f"Match {streams.episode[i]} · seat {streams.role[i]} · {title}"
     return tag("section", tag("h4", title), tag("ol", *turns), aria_label=title)
 
 

@@ -205,13 +205,20 @@ class Tokens(NamedTuple):
     cut: jax.Array
 
 
+# From so many pieces on, changes are put in place by a scatter instead of one by one: twice as long
+# for 36 of them, but the program stays small.
+_UNROLLED = 64
+
+
 def _expand(
     table: np.ndarray, lengths: np.ndarray, ids: jax.Array, count: jax.Array, size: int
 ) -> tuple[jax.Array, jax.Array]:
     """Puts the table's rows of `ids` i32[K] one behind the other: ([size], length before cutting).
 
-    Position p belongs to the piece whose start is the last one at or before p; comparing p with all
-    starts is one vector operation, where a binary search would branch.
+    Position p of the result is place p + shift of the table laid flat, where the shift changes at
+    the start of each piece only: it is the sum of the changes at or before p, so that one gather a
+    position is left. On a CPU four to ten times as fast as to find the piece of each position and
+    gather by that.
     """
     number = ids.shape[0]
     used = jnp.arange(number) < count
@@ -221,14 +228,26 @@ def _expand(
         out = out[:size] if number >= size else jnp.pad(out, (0, size - number))
         return out, count
     spans = jnp.where(used, jnp.asarray(lengths)[ids], 0)
-    ends = jnp.cumsum(spans)
-    total = ends[-1]
+    ends = _running_sum(spans)
+    start, total = ends - spans, ends[-1]
+    shift = jnp.where(used, ids * table.shape[1] - start, 0)
+    change = jnp.where(used, shift - jnp.pad(shift[:-1], (1, 0)), 0)
     position = jnp.arange(size, dtype=jnp.int32)
-    piece = jnp.sum(position[:, None] >= ends[None, :], axis=1, dtype=jnp.int32)
-    piece = jnp.minimum(piece, number - 1)
-    start = jnp.where(piece > 0, ends[piece - 1], 0)
-    flat = ids[piece] * table.shape[1] + jnp.minimum(position - start, table.shape[1] - 1)
-    return jnp.where(position < total, jnp.asarray(table.reshape(-1))[flat], 0), total
+    if number <= _UNROLLED:
+        shift = jnp.zeros(size, jnp.int32)
+        for piece in range(number):
+            shift = shift + jnp.where(position >= start[piece], change[piece], 0)
+    else:
+        shift = _running_sum(jnp.zeros(size, jnp.int32).at[start].add(change, mode="drop"))
+    out = jnp.asarray(table.reshape(-1))[position + shift]
+    return jnp.where(position < total, out, 0), total
+
+
+def _running_sum(values: jax.Array) -> jax.Array:
+    """Cumulative sum of i32[n], by shifted sums: they are vectorised where `cumsum` is not."""
+    for step in (2**p for p in range((values.shape[0] - 1).bit_length())):
+        values = values + jnp.pad(values[:-step], (step, 0))
+    return values
 
 
 def render(codec: Codec, text: Text, size: int) -> Tokens:
@@ -239,11 +258,14 @@ def render(codec: Codec, text: Text, size: int) -> Tokens:
     room = size - len(codec.before) - len(codec.after)
     if room < 1:
         raise ValueError(f"render size={size}: expected more than the control tokens")
-    body, total = _expand(codec.fragments, codec.lengths, text.fragments, text.length, room)
+    first = len(codec.before)
+    # Of the full size at once: a fusion with `pad` in it is not vectorised on a CPU.
+    tokens, total = _expand(
+        codec.fragments, codec.lengths, text.fragments, text.length, size - first
+    )
+    tokens = jnp.pad(tokens, (first, 0)) if first else tokens
     kept = jnp.minimum(total, room)
     position = jnp.arange(size, dtype=jnp.int32)
-    first = len(codec.before)
-    tokens = jnp.pad(body, (first, len(codec.after)), constant_values=codec.pad)
     for i, control in enumerate(codec.before):
         tokens = jnp.where(position == i, control, tokens)
     for i, control in enumerate(codec.after):

@@ -12,6 +12,10 @@ def invalid_action_penalty(valid: jax.Array, mask: jax.Array, *, coefficient: fl
     its own step return, after discounting. Put into the reward instead it would also reach the
     turns before, and the score of every turn of the stream.
 
+    In a game only the seat that replied is charged: others receive nothing for it, so that what a
+    zero-sum game pays out sums to less than 0 by exactly the penalties. What the rules themselves
+    take for an illegal move comes besides.
+
     Args:
       valid: bool[N, T], the reply was well formed and legal.
       mask: bool[N, T], the agent acted.

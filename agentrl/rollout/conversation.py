@@ -44,7 +44,8 @@ def conversation(
     bytes parsed, and the environment stepped with the command (with each command, where the grammar
     has lists: unknown ones are dropped then, as in RAGEN). A reply that names no command of the
     environment is an illegal action. All running episodes take their turns together, and the loop
-    ends when none is left.
+    ends when none is left. Where agents act at once, all of them read and reply in one turn, and
+    the environment is stepped with what they say together.
 
     What a reply names is done, however it is written, as in the code bases of GiGPO and RAGEN: one
     that breaks its grammar and names a command all the same, or that was cut at max_new_tokens
@@ -55,7 +56,7 @@ def conversation(
     Members of a group share the task's key and differ in those of replies and of chance.
 
     Args:
-      opponent, members: of a game in turns, who has the other seats: "self", the policy, which
+      opponent, members: of a game, who has the other seats: "self", the policy, which
         learns from all; "random" (legal play), "expert" (the environment's) or another of
         `agentrl.rollout.players.scripted`, for example "mcts:100"; or "pool" (frozen
         parameters of this policy, which `collect` is given, `members` of them in a collection, see
@@ -71,8 +72,8 @@ def conversation(
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
-    Streams: N = num_groups * group_size, T = max_turns. In a game in turns each turn is read by
-    itself (context="window", history=0), and N is A times as many, of stream i seat i % A; those of
+    Streams: N = num_groups * group_size, T = max_turns. In a game each turn is read by itself
+    (context="window", history=0), and N is A times as many, of stream i seat i % A; those of
     opponents have no turns. For evaluation the policy has seat i % A of match i, against random
     legal play, or all seats where they play together.
     """
@@ -117,7 +118,7 @@ def conversation(
         def act(state, moving, key):
             observation = jax.vmap(env.observe, in_axes=(0, None))(state, env_params)
             seen = look(env, env_params, state, observation, all_look=False)
-            asked = seen._replace(acting=moving[:, None])
+            asked = seen._replace(acting=moving)
             return player.act(player.params, None, asked, state, key)[0]
 
         return act
@@ -195,8 +196,10 @@ def conversation(
         turns=talk.turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
-        # A turn of a game is one seat's.
-        num_rows=streams if context == "whole" else streams // talk.seats * talk.turns,
+        # Of a game each turn of who moves in it.
+        num_rows=streams
+        if context == "whole"
+        else streams // talk.seats * talk.movers * talk.turns,
         roles=talk.seats,
         slots=slots,
         demonstrate=demonstrate,

@@ -163,7 +163,7 @@ def host(
     def outcome(show: "_Show", group):
         transcript = Transcript(show.tokens, show.lengths)
         bootstrap = show.bootstrap if policy.has_critic else None
-        turns = Turns(**show.turns)
+        turns = Turns(replied=show.turns["running"], **show.turns)
         if policy.grammar.think == "none":
             turns = turns.replace(thinks=None)
         return settle(transcript, turns, group, bootstrap)

@@ -119,14 +119,14 @@ def language_player(
     greedy: bool,
     max_new_tokens: int | None = None,
 ) -> Player:
-    """A trained language policy in a game in turns: each turn is read by itself, and replied to.
+    """A trained language policy in a game: each turn is read by itself, and replied to.
 
     env: the game in the wording that the policy reads; another player's may be another. A reply
     that names no command is an illegal action, one that is cut is not: as in `conversation`.
     max_new_tokens: as there.
 
     Raises:
-      ValueError: no game in turns, or a grammar with several commands a reply, which are no move.
+      ValueError: a grammar with several commands a reply, which are no move.
     """
     talk = Talk(
         policy,
@@ -142,8 +142,11 @@ def language_player(
     )
 
     def act(params, memory, seen, state, key):
-        action = talk.reply(params, state, key, jnp.any(seen.acting, axis=1), greedy=greedy)
-        # One command, of who moves: the others' are not read.
+        asked = seen.acting
+        if talk.movers == 1:
+            asked = jnp.any(asked, axis=1, keepdims=True)
+        action = talk.reply(params, state, key, asked, greedy=greedy)
+        # In turns one command, of who moves: the others' are not read.
         return jnp.broadcast_to(action, seen.seat.shape), memory
 
     return Player(act, params=params, draws=not greedy)

@@ -1,4 +1,7 @@
-"""Stepping environments with the commands of a turn, and with what others do until the next one."""
+"""Stepping environments with the commands of a turn, and with what others do until the next one.
+
+Letters: B episodes, A agents, S of them who move in a turn (`envs.mover`), n commands of a reply.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 import envs.vector
-from envs.mover import seat_of, seats
+from envs.mover import movers, places, seat_of, seats
 
 Act = Callable[[chex.ArrayTree, jax.Array, jax.Array], jax.Array]
 
@@ -22,7 +25,7 @@ def nothing(env: Any, batch: int) -> dict[str, jax.Array]:
         "truncated": jnp.zeros(batch, bool),
         "success": jnp.zeros(shape, bool),
         "offender": jnp.full(batch, -1, jnp.int32),
-        "legal": jnp.ones(batch, bool),
+        "legal": jnp.ones((batch, movers(env)), bool),
     }
 
 
@@ -49,10 +52,11 @@ def take(
     *,
     lists: bool,
 ) -> tuple[chex.ArrayTree, dict[str, jax.Array]]:
-    """Steps the running episodes with their commands, i32[B, n], one after the other.
+    """Steps the running episodes with their commands, i32[B, S, n], one after the other.
 
-    lists: commands may be fewer than n, and unknown ones (-1) are dropped; else they are illegal
-    actions. Returns (state, outcome); legal: bool[B], all that were taken.
+    What several agents command is one step. lists: commands may be fewer than n, and unknown ones
+    (-1) are dropped; else they are illegal actions. Returns (state, outcome); legal: bool[B, S],
+    all that were taken.
     """
     going, out = running, nothing(env, running.shape[0])
 
@@ -60,9 +64,10 @@ def take(
         """Flags [B] beside values [B] or [B, A]."""
         return flags.reshape(-1, *[1] * (out["reward"].ndim - 1))
 
-    for i in range(actions.shape[1]):
-        action = actions[:, i]
-        runs = going & (action >= 0) if lists else going
+    for i in range(actions.shape[2]):
+        action = actions[:, :, i]
+        runs = going & jnp.all(action >= 0, axis=1) if lists else going
+        action = action if movers(env) > 1 else action[:, 0]
         _, following, gained, ends, cuts, info = envs.vector.step(
             env, env_params, jax.random.fold_in(key, i), state, action
         )
@@ -73,14 +78,17 @@ def take(
             following,
             state,
         )
-        valid = info["valid"] if seats(env) == 1 else jnp.all(info["valid"], axis=1)
+        valid = info["valid"].reshape(runs.shape[0], -1)
+        if movers(env) == 1:
+            # Of those whose turn it is not nothing is said.
+            valid = jnp.all(valid, axis=1, keepdims=True)
         now = {
             "reward": jnp.where(by_seat(runs), gained, 0.0),
             "terminated": runs & ends,
             "truncated": runs & cuts,
             "success": by_seat(runs) & info["success"],
             "offender": jnp.where(runs & ends, info.get("offender", -1), -1),
-            "legal": valid | ~runs,
+            "legal": valid | ~runs[:, None],
         }
         out = together(out, now)
         going = going & ~(runs & (ends | cuts))
@@ -98,14 +106,13 @@ def until_own_turn(
 ) -> tuple[chex.ArrayTree, jax.Array, dict[str, jax.Array]]:
     """Moves of all seats but `own` i32[B], until those are to move or the match is over.
 
-    others: (state, moving bool[B], key) -> commands i32[B, n] of whoever is to move.
+    For games in turns, S = 1. others: (state, moving bool[B, S], key) -> commands i32[B, S].
     Returns (state, running, what it brought). Where seats take turns strictly it is one pass for
     each opponent, and policy and opponents together write as much as in self-play.
     """
 
     def theirs(state, running):
-        seat = jax.vmap(seat_of, in_axes=(None, 0, None))(env, state, env_params)
-        return running & (seat != own)
+        return running & (seat_of(env, places(env, state, env_params)) != own)
 
     def going(carry):
         _, state, running, _ = carry
@@ -115,7 +122,7 @@ def until_own_turn(
         i, state, running, before = carry
         act_key, step_key = jax.random.split(jax.random.fold_in(key, i))
         moving = theirs(state, running)
-        actions = others(state, moving, act_key)
+        actions = others(state, moving[:, None], act_key)[..., None]
         state, now = take(env, env_params, state, actions, step_key, moving, lists=False)
         running = running & ~now["terminated"] & ~now["truncated"]
         return i + 1, state, running, together(before, now)

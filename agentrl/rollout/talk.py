@@ -1,4 +1,9 @@
-"""One conversation after the other: B episodes take their turns together, in one loop."""
+"""One conversation after the other: B episodes take their turns together, in one loop.
+
+In a turn S agents of an episode read and reply (`envs.mover`): the one, or the one whose turn it
+is, S = 1; in games in which all act at once everybody who acts, S = A. What is said is of B * S
+places, what happens is of B episodes.
+"""
 
 import dataclasses
 import functools
@@ -21,7 +26,7 @@ from agentrl.rollout.contexts import Layout, Transcript
 from agentrl.rollout.demonstrated import expert_reply, strayed
 from agentrl.rollout.reading import read
 from agentrl.rollout.turns import Turns
-from envs.mover import of_one_agent, seat_of, seats
+from envs.mover import movers, of_one_agent, places, seat_of, seats
 from envs.text import Parsed, parse
 
 # Folded into the key of a step for what opponents do until the next turn, which has fewer actions.
@@ -47,12 +52,12 @@ class Talk:
     ):
         """Sizes follow from the environment's view and the policy's codec; see `conversation`.
 
-        A game in turns is played as whose turn it is meets it: all seats by the same policy, each
-        reading what it may see, or one by the policy and the others by an opponent.
+        A game is played as those who move meet it: all seats by the same policy, each reading what
+        it may see, or one by the policy and the others by an opponent.
         """
         env = of_one_agent(env)
         self.policy, self.env, self.env_params = policy, env, env_params
-        self.seats = seats(env)
+        self.seats, self.movers = seats(env), movers(env)
         check_roles(policy, env, self.seats)
         if self.seats > 1 and (context != "window" or history != 0):
             raise ValueError(
@@ -73,10 +78,10 @@ class Talk:
                 f"rollout max_turns={self.turns}: expected 1 to the environment's own limit "
                 f"{limit}; raise env.max_steps_in_episode for more"
             )
-        state = jax.eval_shape(lambda key: env.initial(key, env_params), jax.random.key(0))
-        width = jax.eval_shape(env.commands, state, env_params).shape[-1]
+        start = jax.eval_shape(self._first_places, jax.random.key(0))
+        commands = jax.eval_shape(jax.vmap(env.commands, in_axes=(0, None)), start, env_params)
         self._expert_tokens = functools.partial(
-            codecs.reply_tokens, codec, policy.grammar, view, width
+            codecs.reply_tokens, codec, policy.grammar, view, commands.shape[-1]
         )
         self.reply_tokens = self._expert_tokens() if max_new_tokens is None else max_new_tokens
         if self.reply_tokens < 1:
@@ -123,10 +128,11 @@ class Talk:
         `thoughts` in their thoughts, too; params are not read. noise: chance that an expert's turn
         ends otherwise than it says, by a random legal action. greedy: the most likely token each
         time.
-        others: how others move in a game, (state, moving bool[B], key) -> commands i32[B, n]; then
-        the policy has seat b % A of match b only. They move as soon as it is their turn, in between
-        two turns of the policy, so a turn is the policy's own and what it brings holds all that
-        came until the next: nothing is written for a seat that nobody learns from.
+        others: how others move in a game, (state, moving bool[B, S], key) -> commands i32[B, S];
+        then the policy has seat b % A of match b only, and nothing is written for a seat that
+        nobody learns from. In games in turns they move as soon as it is their turn, in between two
+        turns of the policy, so a turn is the policy's own and what it brings holds all that came
+        until the next.
         """
         batch = jax.tree.leaves(state)[0].shape[0]
         horizon = self.turns if horizon is None else horizon
@@ -138,6 +144,8 @@ class Talk:
             cache = self._opened(params, decoder.empty_cache(self.policy.config, batch, room))
 
         own = jnp.arange(batch, dtype=jnp.int32) % self.seats
+        # Where all act at once nobody moves in between.
+        waits = others is not None and self.movers == 1
 
         # Of a list what is unknown is dropped; in a game it is an illegal move: time goes on.
         lists = self.policy.grammar.name == "answer" and self.seats == 1
@@ -150,15 +158,22 @@ class Talk:
         def advance(t, carry):
             state, cache, transcript, running = carry
             reply_key, step_key = jax.random.split(jax.random.fold_in(key, t))
-            text, observation = self._observe(state)
+            here = places(self.env, state, self.env_params)
+            text, observation = self._observe(here)
             transcript = self.layout.observed(transcript, t, observation.tokens, observation.length)
-            value, seat = jnp.zeros(batch), self._seat(state)
+            seat = seat_of(self.env, here)
+            value, replies, theirs = jnp.zeros(seat.shape), running, None
+            if self.movers > 1:
+                replies = self._each(running) & self._acting(here)
+                if others is not None:
+                    mine = seat == self._each(own)
+                    replies, theirs = replies & mine, replies & ~mine
             if expert:
                 said = expert_reply(
                     self.policy,
                     self.env,
                     self.env_params,
-                    state,
+                    here,
                     room=self.reply_tokens,
                     longest=self._expert_tokens(thoughts=thoughts),
                     thoughts=thoughts,
@@ -166,27 +181,33 @@ class Talk:
             else:
                 size = self.context_tokens - self.reply_tokens
                 last, cache, fits = self._read(
-                    params, cache, transcript, t, observation, running, size, seat
+                    params, cache, transcript, t, observation, replies, size, seat
                 )
-                running = running & fits
+                running = running & self._all(fits | ~replies)
+                replies = replies & fits
                 if criticised:
                     value = decoder.values(params, self.policy.config, last)[..., 0]
-                said = self._say(params, state, last, cache, reply_key, running, greedy, seat)
+                said = self._say(params, here, last, cache, reply_key, replies, greedy, seat)
             transcript = self.layout.replied(
-                transcript, t, said.tokens, jnp.where(running, said.length, 0)
+                transcript, t, said.tokens, jnp.where(replies, said.length, 0)
             )
-            anchor = self._anchor(state, text)
-            parsed = self._parse(state, said)
-            well_formed = running & parsed.valid_format & said.ended
+            anchor = self._anchor(here, text)
+            parsed = self._parse(here, said)
+            well_formed = replies & parsed.valid_format & said.ended
             actions = parsed.actions
             if noise:
                 stray_key = jax.random.fold_in(step_key, _NOISE)
-                actions = strayed(self.env, self.env_params, state, actions, stray_key, noise)
+                actions = strayed(self.env, self.env_params, here, actions, stray_key, noise)
+            actions = actions.reshape(batch, self.movers, -1)
+            if theirs is not None:
+                moving = theirs.reshape(batch, -1)
+                chosen = others(state, moving, jax.random.fold_in(step_key, _OTHERS))
+                actions = jnp.where(moving[..., None], chosen[..., None], actions)
             state, outcome = stepping.take(
                 self.env, self.env_params, state, actions, step_key, running, lists=lists
             )
-            valid = well_formed & parsed.known & outcome["legal"]
-            if others is not None:
+            valid = well_formed & parsed.known & outcome["legal"].reshape(-1)
+            if waits:
                 going = running & ~outcome["terminated"] & ~outcome["truncated"]
                 state, _, later = until_own_turn(
                     state, going, jax.random.fold_in(step_key, _OTHERS)
@@ -195,6 +216,7 @@ class Talk:
             del outcome["legal"]
             out = Turns(
                 running=running,
+                replied=replies,
                 seat=seat,
                 length=said.length,
                 ended=said.ended,
@@ -205,7 +227,7 @@ class Talk:
                 anchor=anchor,
                 cut=observation.cut,
                 well_formed=well_formed,
-                known=running & parsed.known,
+                known=replies & parsed.known,
                 valid=valid,
                 thinks=None if self.policy.grammar.think == "none" else parsed.thinks,
                 **outcome,
@@ -215,10 +237,10 @@ class Talk:
             return (state, said.cache if self._lives else None, transcript, running), out
 
         running = along_data(jnp.ones(batch, bool))
-        if others is not None:
+        if waits:
             # What others do before the policy's first turn brings it nothing, but may end a match.
             state, running, _ = until_own_turn(state, running, jax.random.fold_in(key, self.turns))
-        first = (state, cache, self.layout.empty(batch), running)
+        first = (state, cache, self.layout.empty(batch * self.movers), running)
         shapes = jax.eval_shape(lambda c: advance(jnp.int32(0), c)[1], first)
         turns = jax.tree.map(lambda s: jnp.zeros((self.turns, *s.shape), s.dtype), shapes)
 
@@ -252,7 +274,14 @@ class Talk:
             size = self.context_tokens + self.observation_tokens
             everyone = jnp.ones(batch, bool)
             last, _, _ = self._read(
-                params, cache, transcript_after, acted, after, everyone, size, self._seat(state)
+                params,
+                cache,
+                transcript_after,
+                acted,
+                after,
+                everyone,
+                size,
+                seat_of(self.env, state),
             )
             bootstrap = decoder.values(params, self.policy.config, last)[..., 0]
         return transcript, turns, bootstrap
@@ -274,16 +303,27 @@ class Talk:
         _, one = decoder.extend(params, self.policy.config, one, tokens, count, role)
         return along_data(jax.tree.map(lambda x: jnp.repeat(x, batch, axis=0), one))
 
-    def _seat(self, state):
-        """Whose turn it is, i32[B]."""
-        return jax.vmap(seat_of, in_axes=(None, 0, None))(self.env, state, self.env_params)
+    def _first_places(self, key):
+        state = jax.tree.map(lambda x: x[None], self.env.initial(key, self.env_params))
+        return places(self.env, state, self.env_params)
 
-    def _observe(self, state):
-        def one(state):
-            text = jax.tree.map(lambda x: x[0], self.env.describe(state, self.env_params))
+    def _each(self, values):
+        """What is of episodes [B], of their places [B * S]."""
+        return jnp.broadcast_to(values[:, None], (values.shape[0], self.movers)).reshape(-1)
+
+    def _all(self, flags):
+        """Of which episodes it holds of all places, bool[B]."""
+        return jnp.all(flags.reshape(-1, self.movers), axis=1)
+
+    def _acting(self, here):
+        return jax.vmap(self.env.acting, in_axes=(0, None))(here, self.env_params)
+
+    def _observe(self, here):
+        def one(place):
+            text = jax.tree.map(lambda x: x[0], self.env.describe(place, self.env_params))
             return text, codecs.render(self.policy.codec, text, self.observation_tokens)
 
-        return jax.vmap(one)(state)
+        return jax.vmap(one)(here)
 
     def _values(self, params, state):
         """The critic's value of what each seat of a game reads, whosever turn it is, f32[B, A]."""
@@ -310,10 +350,10 @@ class Talk:
         )
         return decoder.values(params, self.policy.config, last)[..., 0].reshape(-1, self.seats)
 
-    def _anchor(self, state, text):
+    def _anchor(self, here, text):
         if self.anchor == "state":
             return jax.vmap(lambda one: self.env.fingerprint(one, self.env_params, of="state")[0])(
-                state
+                here
             )
         return jax.vmap(envs.fingerprint)(text.fragments)
 
@@ -334,13 +374,13 @@ class Talk:
             role,
         )
 
-    def _say(self, params, state, last, cache, key, running, greedy, role) -> Generated:
+    def _say(self, params, here, last, cache, key, replies, greedy, role) -> Generated:
         policy = self.policy
         sampling = dataclasses.replace(policy.sampling, greedy=True) if greedy else policy.sampling
         constraint = None
         if policy.constrained:
             constraint = command_constraint(
-                policy, self.env, self.env_params, state, self.reply_tokens
+                policy, self.env, self.env_params, here, self.reply_tokens
             )
         return generate(
             params,
@@ -351,7 +391,7 @@ class Talk:
             sampling=sampling,
             max_new_tokens=self.reply_tokens,
             end_token=policy.codec.end,
-            active=running,
+            active=replies,
             constraint=constraint,
             keep=policy.cuts,
             role=role,
@@ -366,26 +406,27 @@ class Talk:
         *,
         greedy: bool,
     ) -> jax.Array:
-        """What the policy says to states [B, ...] that it reads by themselves: commands i32[B, n].
+        """What the policy says to states [B, ...] that it reads by themselves: commands i32[B, S].
 
-        -1 where a reply names none, or was not asked for (bool[B]).
+        Of a game. -1 where a reply names none, or was not asked for (bool[B, S]).
         """
-        _, observation = self._observe(state)
+        here, asked = places(self.env, state, self.env_params), asked.reshape(-1)
+        _, observation = self._observe(here)
         transcript = self.layout.empty(asked.shape[0])
         transcript = self.layout.observed(transcript, 0, observation.tokens, observation.length)
-        size, role = self.context_tokens - self.reply_tokens, self._seat(state)
+        size, role = self.context_tokens - self.reply_tokens, seat_of(self.env, here)
         last, cache, fits = self._read(
             params, None, transcript, jnp.int32(0), observation, asked, size, role
         )
-        said = self._say(params, state, last, cache, key, fits, greedy, role)
-        return self._parse(state, said).actions
+        said = self._say(params, here, last, cache, key, fits, greedy, role)
+        return self._parse(here, said).actions.reshape(-1, self.movers)
 
-    def _parse(self, state, said: Generated) -> Parsed:
+    def _parse(self, here, said: Generated) -> Parsed:
         env, policy = self.env, self.policy
 
-        def understand(state, tokens, length):
+        def understand(place, tokens, length):
             text, size = codecs.to_bytes(policy.codec, tokens, length)
-            slots = env.view.slots(state, self.env_params)
+            slots = env.view.slots(place, self.env_params)
             return parse(policy.grammar, env.view, slots, text, size)
 
-        return jax.vmap(understand)(state, said.tokens, said.length)
+        return jax.vmap(understand)(here, said.tokens, said.length)

@@ -15,21 +15,25 @@ _SHOWN_TURNS = (1, 2, 4, 8, 16)
 class Turns:
     """What happened in each turn of B episodes; T turns, G reply tokens, V tokens in all.
 
-    running: bool[T, B], the policy had this turn: everything else is read only there. What a game's
-    opponents did until its next turn belongs to it.
-    seat: i32[T, B], whose turn it was.
-    length: i32[T, B], tokens of the reply, the end token counted; ended: it wrote the end token.
-    logp, entropy: f32[T, B, G]. kept: bool[T, B, G, V] or None, tokens that could be drawn.
-    value: f32[T, B]. anchor: u32[T, B, 2]. cut: bool[T, B], the observation was too long to be read
+    In a turn S agents move (`envs.mover`), and P = B * S places b * S + s are replied from.
+
+    running: bool[T, B], the episode had this turn: what happened is read only there. What a game's
+    opponents did until the policy's next turn belongs to it.
+    replied: bool[T, P], the policy replied: what it said is read only there.
+    seat: i32[T, P], whose reply it was.
+    length: i32[T, P], tokens of the reply, the end token counted; ended: it wrote the end token.
+    logp, entropy: f32[T, P, G]. kept: bool[T, P, G, V] or None, tokens that could be drawn.
+    value: f32[T, P]. anchor: u32[T, P, 2]. cut: bool[T, P], the observation was too long to be read
     whole.
-    well_formed, known, valid: bool[T, B]: keeps the grammar; names commands; both, and all of them
-    were legal. thinks: bool[T, B], something stands in its thought; None where the grammar has
-    none. reward f32, terminated, truncated, success bool: of the environment; reward and success of
-    games are [T, B, A]. offender: i32[T, B], the seat whose illegal action has ended a
+    well_formed, known, valid: bool[T, P]: keeps the grammar; names commands; both, and all of them
+    were legal. thinks: bool[T, P], something stands in its thought; None where the grammar has
+    none. reward f32, terminated, truncated, success bool[T, B]: of the environment; reward and
+    success of games are [T, B, A]. offender: i32[T, B], the seat whose illegal action has ended a
     game; -1 otherwise.
     """
 
     running: jax.Array
+    replied: jax.Array
     seat: jax.Array
     length: jax.Array
     ended: jax.Array
@@ -58,7 +62,7 @@ def streams_of(turns: Turns, group: jax.Array | None, bootstrap: jax.Array | Non
     """
     if turns.reward.ndim == 3:
         return _streams_of_seats(turns, group, bootstrap)
-    mask = turns.running.T
+    mask = turns.replied.T
 
     def column(x):
         return jnp.where(mask, x.T, jnp.zeros((), x.dtype))
@@ -91,12 +95,16 @@ def _streams_of_seats(
         return jnp.moveaxis(x, 0, 2).reshape(batch * seats, length, *x.shape[3:])
 
     def of_mover(x):
-        """What was its turn's, [T, B, ...], as [N, T, ...]."""
-        mine = turns.running[..., None] & (turns.seat[..., None] == jnp.arange(seats))
+        """What was its own reply's, [T, P, ...], as [N, T, ...]."""
+        mine = turns.replied[..., None] & (turns.seat[..., None] == jnp.arange(seats))
         mine = mine.reshape(*mine.shape, *[1] * (x.ndim - 2))
-        return by_stream(jnp.where(mine, x[:, :, None], jnp.zeros((), x.dtype)))
+        own = jnp.where(mine, x[:, :, None], jnp.zeros((), x.dtype))
+        # A seat has one place of a turn, or none.
+        own = own.reshape(length, batch, -1, *own.shape[2:])
+        own = jnp.any(own, axis=2) if x.dtype == bool else jnp.sum(own, axis=2, dtype=x.dtype)
+        return by_stream(own)
 
-    mask = of_mover(jnp.ones((length, batch), bool))
+    mask = of_mover(jnp.ones(turns.seat.shape, bool))
 
     def of_all(x):
         """What a turn brought to all seats, at the last turn that each had taken."""
@@ -128,10 +136,10 @@ def _streams_of_seats(
 
 
 def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> Rows:
-    """Rows of `size` tokens that train every reply once: an episode each, or a turn each."""
-    length, batch = turns.running.shape
+    """Rows of `size` tokens that train every reply once: an episode each, or a reply each."""
+    length, batch = turns.replied.shape
     table = jnp.asarray(layout.table)
-    there = turns.running.T
+    there = turns.replied.T
     if layout.context == "whole":
         stream = jnp.arange(batch, dtype=jnp.int32)
         pieces = jnp.broadcast_to(table[length - 1], (batch, *table.shape[1:]))
@@ -159,8 +167,9 @@ def rows_of(layout: Layout, transcript: Transcript, turns: Turns, size: int) -> 
         kept = at_replies(turns.kept) | ~written[..., None]
     owner, role = stream, jnp.zeros_like(stream)
     if turns.reward.ndim == 3:
+        _, matches, seats = turns.reward.shape
         role = turns.seat[own, stream]
-        owner = stream * turns.reward.shape[2] + role
+        owner = stream // (batch // matches) * seats + role
     return Rows(
         tokens=composed.tokens,
         loss_mask=written,
@@ -186,10 +195,11 @@ def metrics_of(
     observation_cut_rate: texts that did not fit (should be 0); tokens: written a collection;
     behaviour_entropy: nats a token when it was drawn, entropy/turn_k that of the k-th turn.
     """
-    mask = turns.running
+    mask = turns.replied
     # An opponent may have lost a match before the policy's first turn, and outside JAX an episode
     # can be lost: it does not count.
-    matches = jnp.sum(jnp.any(mask, axis=0), dtype=jnp.float32)
+    played = jnp.any(turns.running, axis=0)
+    matches = jnp.sum(played, dtype=jnp.float32)
     acted = jnp.sum(mask, dtype=jnp.float32)
     plays = jnp.any(streams.mask, axis=1)
     count = jnp.sum(plays, dtype=jnp.float32)
@@ -231,7 +241,7 @@ def metrics_of(
             offended = jnp.any(turns.running & (turns.offender >= 0), axis=0)
             cut = jnp.any(turns.running & turns.truncated, axis=0)
             won = jnp.any(turns.success & turns.running[..., None], axis=(0, 2))
-            drawn = jnp.any(mask, axis=0) & ~won & ~offended & ~cut
+            drawn = played & ~won & ~offended & ~cut
             out["invalid_end_rate"] = jnp.stack([jnp.sum(offended) * 1.0, matches])
             out["draw_rate"] = jnp.stack([jnp.sum(drawn) * 1.0, matches])
             for seat in range(seats):

@@ -23,17 +23,24 @@ def rae(
     decay: float = 0.95,
     order: str = "batch",
     gamma: float = 1.0,
+    penalty: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """`advantages.rae` of each stream's return, on each of its turns: (f32[N, T], baseline).
 
     gamma: discounts what is left above the baseline from the stream's last turn back.
+    penalty: f32[N, T], subtracted from the turn's own advantage; outcome and baseline are without
+    it. In the outcome it would be charged to all turns of the stream, legal ones too, and once
+    every match ends alike the baseline would have taken it up: nobody would pay for anything.
     """
     outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
     played = jnp.any(mask, axis=1)
     above, baseline = advantages.rae(
         outcome, role, task, baseline, decay=decay, order=order, moves=played
     )
-    return advantages.spread(above, mask, gamma=gamma), baseline
+    advantage = advantages.spread(above, mask, gamma=gamma)
+    if penalty is not None:
+        advantage = advantage - jnp.where(mask, penalty, 0.0)
+    return advantage, baseline
 
 
 def hae(

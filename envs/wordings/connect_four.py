@@ -33,6 +33,7 @@ def compact(env: ConnectFour) -> View:
         max_fragments=size,
         max_bytes=size,
         max_command_bytes=len(env.action_names[-1]),
+        whole=True,
         rules=f"{RULES} You see the board and your own mark. Answer with a column.",
     )
 
@@ -59,6 +60,7 @@ def faithful(env: ConnectFour) -> View:
         max_fragments=1 + cells,
         max_bytes=len(head) + 2 * cells,
         max_command_bytes=len(f"[col {env.action_names[-1]}]"),
+        whole=True,
         rules=f"{RULES} Answer with a column in brackets, such as [col 4].",
     )
 

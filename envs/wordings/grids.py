@@ -35,5 +35,6 @@ def view(
         max_fragments=rows * (cols + 1) - 1,
         max_bytes=rows * (cols + 1) - 1,
         max_command_bytes=max(map(len, commands)),
+        whole=True,
         rules=f"{rules} Commands: {', '.join(commands)}.",
     )

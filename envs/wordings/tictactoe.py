@@ -39,6 +39,7 @@ def compact(env: TicTacToe) -> View:
         max_fragments=13,
         max_bytes=13,
         max_command_bytes=1,
+        whole=True,
         rules=f"{RULES} You see the board and your own mark. Answer with a square.",
     )
 

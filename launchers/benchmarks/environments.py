@@ -198,8 +198,22 @@ class Played(NamedTuple):
     ended: jax.Array
 
 
-def ready(simulator: Simulator, batch: int, length: int = LENGTH) -> Ready:
-    """Compiles `length` steps of a simulator; work is environment steps."""
+def _on_each(function: Callable[[Any], Any], devices: int) -> Callable[[Any], Any]:
+    """By itself on each device; arrays have a leading axis of devices."""
+
+    def own(tree):
+        return jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: x[0], tree)))
+
+    mesh = jax.make_mesh((devices,), ("device",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("device")
+    return jax.shard_map(own, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+
+
+def ready(simulator: Simulator, batch: int, length: int = LENGTH, *, devices: int = 1) -> Ready:
+    """Compiles `length` steps of a simulator; work is environment steps.
+
+    devices: so many of the simulator, one on each device, of `batch` episodes together.
+    """
 
     def segment(played: Played) -> Played:
         key, prepare_key, scan_key = jax.random.split(played.key, 3)
@@ -219,16 +233,19 @@ def ready(simulator: Simulator, batch: int, length: int = LENGTH) -> Ready:
         )
         return Played(key, *carry)
 
-    @jax.jit
     def start(key):
         key, init_key = jax.random.split(key)
         nothing = (jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32))
         return Played(key, *simulator.init(init_key), *nothing)
 
-    call, seconds = carried(segment, start(jax.random.key(0)))
+    key = jax.random.key(0)
+    if devices > 1:
+        segment, start = _on_each(segment, devices), _on_each(start, devices)
+        key = jax.random.split(key, devices)
+    call, seconds = carried(segment, jax.jit(start)(key))
 
     def facts():
-        ended = int(call().ended)
+        ended = int(jnp.sum(call().ended))
         found = {"episodes_ended": ended, "tasks_drawn": simulator.drawn}
         return found | {"mean_episode_steps": batch * length / ended if ended else None}
 

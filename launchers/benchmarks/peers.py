@@ -25,7 +25,8 @@ class MissingError(Exception):
     """A peer is not installed; the message says how to install it."""
 
 
-def _need(peer: str, module: str) -> types.ModuleType:
+def need(peer: str, module: str) -> types.ModuleType:
+    """The module; `MissingError` if it cannot be imported."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -36,7 +37,7 @@ def _need(peer: str, module: str) -> types.ModuleType:
 
 def _gymnax(name: str, batch: int, length: int, compile_: Compile) -> Ready:
     """gymnax's own `step`, which resets, under vmap."""
-    gymnax = _need(f"gymnax {name}", "gymnax")
+    gymnax = need(f"gymnax {name}", "gymnax")
     env, params = gymnax.make(name)
 
     def init(key):
@@ -64,9 +65,9 @@ def _jumanji_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
     # Without this the environment's module asks a hub for levels that are not used here.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     peer = "jumanji Sokoban 10x10"
-    sokoban = _need(peer, "jumanji.environments.routing.sokoban")
-    generator = _need(peer, "jumanji.environments.routing.sokoban.generator")
-    wrappers = _need(peer, "jumanji.wrappers")
+    sokoban = need(peer, "jumanji.environments.routing.sokoban")
+    generator = need(peer, "jumanji.environments.routing.sokoban.generator")
+    wrappers = need(peer, "jumanji.wrappers")
     env = wrappers.AutoResetWrapper(sokoban.Sokoban(generator=generator.ToyGenerator()))
 
     def init(key):
@@ -83,8 +84,8 @@ def _jumanji_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
 def _xminigrid_empty(batch: int, length: int, compile_: Compile) -> Ready:
     """XLand-MiniGrid's empty room with GymAutoResetWrapper; the timestep is the state."""
     peer = "xminigrid Empty-8x8"
-    xminigrid = _need(peer, "xminigrid")
-    wrappers = _need(peer, "xminigrid.wrappers")
+    xminigrid = need(peer, "xminigrid")
+    wrappers = need(peer, "xminigrid.wrappers")
     env, params = xminigrid.make("MiniGrid-Empty-8x8")
     env = wrappers.GymAutoResetWrapper(env)
 
@@ -103,7 +104,7 @@ def _xminigrid_empty(batch: int, length: int, compile_: Compile) -> Ready:
 @contextlib.contextmanager
 def _gymnasium_as_gym() -> Iterator[None]:
     """gym_sokoban imports `gym`, which numpy 2 broke; gymnasium has all that it uses of it."""
-    gymnasium = _need("gym-sokoban 6x6, 1 box", "gymnasium")
+    gymnasium = need("gym-sokoban 6x6, 1 box", "gymnasium")
     names = ("envs", "envs.registration", "spaces", "spaces.discrete", "utils", "utils.seeding")
     alias = {"gym": gymnasium}
     alias |= {f"gym.{name}": importlib.import_module(f"gymnasium.{name}") for name in names}
@@ -126,7 +127,7 @@ def _gym_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
     pixels, is some twenty times slower.
     """
     with _gymnasium_as_gym():
-        module = _need("gym-sokoban 6x6, 1 box", "gym_sokoban.envs.sokoban_env")
+        module = need("gym-sokoban 6x6, 1 box", "gym_sokoban.envs.sokoban_env")
     # It prints whenever it has to draw a level again.
     silent = contextlib.redirect_stdout(io.StringIO())
     with silent:
@@ -157,7 +158,7 @@ def textworld_coin(length: int) -> Ready:
     asked for, as agents that choose among them do; one game at a time, on one core.
     """
     name = "textworld coin collector"
-    textworld = _need(name, "textworld")
+    textworld = need(name, "textworld")
     folder = tempfile.TemporaryDirectory()
     game = os.path.join(folder.name, "coin.z8")
     maker = os.path.join(os.path.dirname(sys.executable), "tw-make")

@@ -6,13 +6,14 @@ stepped with what was parsed. Tokens of observations are summed into the carry, 
 can be left out. Resets are as in suite `envs`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 import envs
 from agentrl.policies import codec as codecs
+from envs.mover import places
 from envs.text import make_grammar, parse
 from launchers.benchmarks import environments, peers
 from launchers.benchmarks.environments import LENGTH, drawing, ready
@@ -43,13 +44,28 @@ CASES = tuple(
 PEER = "textworld coin collector"
 
 
-def simulator(case: Case, batch: int) -> Simulator:
-    """The environment behind its text, as the environment suite's simulators."""
-    env, params = envs.make(case.name, wording=case.wording, **case.options)
+class Words(NamedTuple):
+    """An environment through its text, of one state, or place of a game, each.
+
+    read: (state) -> tokens i32[T] of what is said of it. relay: (state, action) -> the action that
+    the command of an action, written out and parsed, comes to.
+    """
+
+    read: Callable[[Any], jax.Array]
+    relay: Callable[[Any, jax.Array], jax.Array]
+
+
+def words(env: Any, params: Any, codec_name: str) -> Words:
+    """An environment of one agent, or `envs.mover.Mover`, through a codec."""
     view, grammar = env.view, make_grammar("bare")
-    codec = codecs.CODECS[case.codec](view)
+    codec = codecs.CODECS[codec_name](view)
     size = codec.observation_tokens(view)
-    state = jax.eval_shape(lambda key: env.initial(key, params), jax.random.key(0))
+
+    def before(key):
+        states = jax.tree.map(lambda x: x[None], env.initial(key, params))
+        return jax.tree.map(lambda x: x[0], places(env, states, params))
+
+    state = jax.eval_shape(before, jax.random.key(0))
     width = jax.eval_shape(env.commands, state, params).shape[-1]
     reply_size = codecs.reply_tokens(codec, grammar, view, width)
 
@@ -63,13 +79,20 @@ def simulator(case: Case, batch: int) -> Simulator:
         text, count = codecs.to_bytes(codec, said.tokens, said.length)
         return parse(grammar, view, view.slots(state, params), text, count).actions[0]
 
+    return Words(read, say_and_understand)
+
+
+def simulator(case: Case, batch: int) -> Simulator:
+    """The environment behind its text, as the environment suite's simulators."""
+    env, params = envs.make(case.name, wording=case.wording, **case.options)
+    through = words(env, params, case.codec)
     return environments.ours(
         env,
         params,
         batch,
         environments.FIRST,
-        observe=jax.vmap(read),
-        relay=jax.vmap(say_and_understand),
+        observe=jax.vmap(through.read),
+        relay=jax.vmap(through.relay),
     )
 
 

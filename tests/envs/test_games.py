@@ -266,6 +266,8 @@ def test_words_say_what_they_may_and_commands_are_understood(name, wording):
         for agent in range(env.num_agents):
             fragments = np.asarray(describe(state, agent)).reshape(-1)
             assert np.count_nonzero(fragments) <= view.max_fragments
+            if view.whole:
+                assert fragments.all() and fragments.size == view.max_fragments
             said = join(view.lexicon, fragments)
             assert 0 < len(said.encode()) <= view.max_bytes
             if not acting[e, t, agent]:

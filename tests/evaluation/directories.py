@@ -63,8 +63,11 @@ def evaluation(update, seeds=(0, 1), expert=True):
     }
 
 
-def write(path, *, config=None, lines=None, evaluations=(), provenance=None):
-    """Writes a run directory; config is changes of CONFIG's sections."""
+def write(path, *, config=None, lines=None, evaluations=(), elsewhere=(), provenance=None):
+    """Writes a run directory; config is changes of CONFIG's sections.
+
+    elsewhere: (name of a folder of eval, evaluation).
+    """
     (path / "eval").mkdir(parents=True)
     merged = json.loads(json.dumps(CONFIG))
     for key, value in (config or {}).items():
@@ -74,9 +77,10 @@ def write(path, *, config=None, lines=None, evaluations=(), provenance=None):
     (path / "metrics.jsonl").write_text("".join(text))
     given = {"command": "python -m launchers.train --config=a.py", "git": {"commit": "abc"}}
     (path / "provenance.json").write_text(json.dumps(given if provenance is None else provenance))
-    for content in evaluations:
+    for folder, content in [*(("", content) for content in evaluations), *elsewhere]:
+        (path / "eval" / folder).mkdir(exist_ok=True)
         name = f"update_{content['update']:06d}.json"
-        (path / "eval" / name).write_text(json.dumps(content))
+        (path / "eval" / folder / name).write_text(json.dumps(content))
     return path
 
 

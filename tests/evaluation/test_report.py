@@ -138,6 +138,37 @@ def test_evaluation_with_regret_and_wilson(text):
     assert "success rate in evaluation" in words
 
 
+def test_evaluations_in_other_environments(tmp_path):
+    def lost(update, successes):
+        record = directories.evaluation(update, expert=False)
+        for played in record["per_seed"].values():
+            played["success"] = [i < successes for i in range(4)]
+        return record
+
+    three = {"env": {"name": ["Nim-v1", "Pig-v1"]}, "init_from": "taught"}
+    one = directories.write(
+        tmp_path / "three",
+        config=three,
+        elsewhere=[("Nim-v1", lost(40, 3)), ("Pig-v1", lost(40, 0)), ("Nim-v1", lost(20, 1))],
+    )
+    other = directories.write(
+        tmp_path / "lake",
+        config={"init_from": "taught"},
+        evaluations=[directories.evaluation(40)],
+        elsewhere=[("Nim-v1", lost(40, 1))],
+    )
+    section = str(results.evaluation(runs.load([one, other]), 50))
+    assert re.findall("<h3>([^<]+)</h3>", section) == ["Nim-v1", "Pig-v1"]
+    own, nim, pig = (read(part)[1] for part in re.split("<h3>[^<]+</h3>", section))
+    assert "lake 40 2 × 4" in own and "three" not in own
+    assert "three 40 2 × 4 sampled 0.750" in nim and "lake 40 2 × 4 sampled 0.250" in nim
+    # From one start, in one environment: 3/4 less 1/4 in both seeds.
+    assert "three minus lake 0.500 [0.500, 0.500]" in nim
+    assert "success rate in evaluation" in nim
+    # Nobody has succeeded in Pig: nothing says that it defines success.
+    assert "three 40 2 × 4 sampled – " in pig
+
+
 def test_curves_end_where_the_shortest_seed_ends(text):
     reader, _ = read(text)
     charts = [json.loads(v) for _, name, v in reader.attributes if name == "data-chart"]

@@ -67,6 +67,27 @@ def test_seeds_of_several_launches_are_one_run(tmp_path):
     assert sorted(run.evaluations[0]["per_seed"]) == ["0", "1", "2", "3"]
 
 
+def test_evaluations_elsewhere_are_read_by_environment(tmp_path):
+    first = [("Nim-v1", directories.evaluation(40)), ("Nim-v1", directories.evaluation(20))]
+    one = directories.write(tmp_path / "a", elsewhere=first)
+    (one / "eval" / "empty").mkdir()
+    other = directories.write(
+        tmp_path / "b",
+        config={"seed": 2},
+        lines=directories.learning(seeds=(2, 3)),
+        elsewhere=[("Nim-v1", directories.evaluation(40, seeds=(2, 3)))],
+    )
+    (run,) = load(one, other)
+    assert run.evaluations == () and list(run.elsewhere) == ["Nim-v1"]
+    early, late = run.elsewhere["Nim-v1"]
+    assert (early["update"], late["update"]) == (20, 40)
+    assert sorted(early["per_seed"]) == ["0", "1"]
+    assert sorted(late["per_seed"]) == ["0", "1", "2", "3"]
+    (one / "eval" / "Nim-v1" / "update_000040.json").write_text("{}")
+    with pytest.raises(ValueError, match="Nim-v1.*no whole evaluation"):
+        load(one)
+
+
 @pytest.mark.parametrize("what", ["same seeds", "another config", "another commit"])
 def test_what_must_not_be_counted_together(tmp_path, what):
     seeds = (0, 1) if what == "same seeds" else (2, 3)

@@ -1,14 +1,16 @@
 """Transcripts show what was read and written, with its numbers, and escape both."""
 
 import functools
+import re
 
 import jax
 import numpy as np
 import pytest
 
 import envs
-from agentrl import policies, rollout
+from agentrl import advantages, policies, rollout
 from agentrl.evaluation import transcripts
+from agentrl.evaluation.credit_view import choose_group
 
 
 @functools.cache
@@ -69,3 +71,35 @@ def test_of_each_task_a_group_is_shown():
         ]
     one = transcripts.section(policy.codec, several, rows, zeros, tasks=("Lake",))
     assert one.count("One group of") == 1 and "Lake" not in one
+
+
+def test_of_a_match_every_seat_is_shown():
+    policy, streams, rows = batch("window")
+    seat = np.arange(6) % 2
+    match = streams.replace(role=seat, group=seat, episode=np.arange(6) // 2)
+    zeros = np.zeros(streams.mask.shape)
+    html = transcripts.section(policy.codec, match, rows, zeros)
+    chosen, _ = choose_group(match)
+    assert f"One group of 3 conversations of seat {chosen} about" in html
+    shown = re.findall(r"<h4>Match (\d) · seat (\d) · Return", html)
+    assert len(shown) == 4 and [who for _, who in shown] == ["0", "1"] * 2
+    assert shown[0][0] == shown[1][0] != shown[2][0] == shown[3][0]
+    # Of a seat that somebody else had there is nothing to show.
+    alone = match.replace(mask=np.asarray(streams.mask) & (seat == 0)[:, None], group=seat * 0)
+    html = transcripts.section(policy.codec, alone, rows, zeros)
+    assert {who for _, who in re.findall(r"Match (\d) · seat (\d)", html)} == {"0"}
+
+
+def test_conversations_without_a_group_are_shown_together():
+    policy, streams, rows = batch("window")
+    alone = streams.replace(group=np.arange(6), reward=np.asarray(streams.reward).copy())
+    first = np.flatnonzero(alone.mask[4])[0]
+    alone.reward[4, first] = 7.0
+    html = transcripts.section(policy.codec, alone, rows, np.zeros(streams.mask.shape), update=2)
+    assert "One group of 6 conversations about a task of its own each, by the policy of" in html
+    assert "<h4>Return 7" in html and html.count("<h4>Return") > 1
+    # Nothing was compared: no turn is said to share an anchor with one of another conversation.
+    shared = advantages.anchor_owner(streams.mask, alone.group, streams.anchor)
+    mask = np.asarray(streams.mask)
+    _, counts = np.unique(np.asarray(shared)[mask], return_counts=True)
+    assert (counts.max() > 1) == ("data-anchor" in html)

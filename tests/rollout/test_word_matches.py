@@ -111,12 +111,18 @@ def test_whoever_moves_reads_its_own_view():
     state = mover.initial(jax.random.key(0), params)
     state = state.replace(cards=jnp.array([[0, 2]]))
 
+    def place(state):
+        there = mover.places(state, params)
+        assert there.agent.shape == (1,) and mover.movers == 1
+        return jax.tree.map(lambda x: x[0], there)
+
     def said(state):
-        text = mover.describe(state, params)
+        text = mover.describe(place(state), params)
         return join(env.view.lexicon, np.asarray(text.fragments[0]))
 
     def commands(state):
-        return [join(env.view.lexicon, row) for row in np.asarray(mover.commands(state, params))]
+        written = np.asarray(mover.commands(place(state), params))
+        return [join(env.view.lexicon, row) for row in written]
 
     assert said(state) == "J" and commands(state) == ["check", "bet"]
     _, state, reward, *_ = mover.step_env(jax.random.key(0), state, jnp.int32(1), params)

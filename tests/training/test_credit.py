@@ -7,7 +7,7 @@ import pytest
 from agentrl import advantages
 from agentrl.streams import Rows, Streams, at_positions
 from agentrl.training.config import section
-from agentrl.training.credit import group_metrics, make_credit
+from agentrl.training.credit import group_metrics, make_credit, rae
 
 PROVIDES = frozenset({"reward", "mask", "group", "anchor", "valid", "terminated"})
 
@@ -50,6 +50,34 @@ def test_penalties_reach_a_turn_alone():
     plain = advantages.grpo(s.reward, s.mask, s.group, normalize="mean")
     invalid = s.mask & ~s.valid
     np.testing.assert_allclose(plain - ours, jnp.where(invalid, 0.1, 0.0), atol=1e-6)
+
+
+def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
+    """Two matches of three turns: seat 1 of the first errs in its second turn and loses by it."""
+    mask = jnp.array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]], bool)
+    outcome = jnp.array([0.5, -1.5, 1.0, -1.0])
+    last = jnp.arange(3) == jnp.sum(mask, axis=1, keepdims=True) - 1
+    s = Streams(
+        reward=outcome[:, None] * last,
+        mask=mask,
+        role=jnp.array([0, 1, 0, 1]),
+        task=jnp.zeros(4, jnp.int32),
+        # What stands where nobody acted is not read.
+        valid=mask & ~jnp.zeros_like(mask).at[1, 1].set(True),
+    )
+    before = jnp.array([[0.25, -0.5]])
+    provides = PROVIDES | {"role", "task"}
+    made = make(rae, {"invalid_action_penalty": {"coefficient": 0.2}}, provides)(s, before)
+    plain = make(rae, {}, provides)(s, before)
+    # 0.5 - 0.25, -1.5 + 0.5, 1 - 0.25, -1 + 0.5 on every turn; 0.2 off the one reply.
+    expected = np.float32(
+        [[0.25, 0.25, 0], [-1, -1.2, 0], [0.75, 0.75, 0.75], [-0.5, -0.5, 0]],
+    )
+    np.testing.assert_allclose(made.advantage, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        plain.advantage - made.advantage, jnp.zeros((4, 3)).at[1, 1].set(0.2), atol=1e-6
+    )
+    np.testing.assert_array_equal(made.baseline, plain.baseline)
 
 
 def test_step_penalty_is_part_of_the_reward():

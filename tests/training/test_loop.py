@@ -62,9 +62,12 @@ def test_run_directory(uninterrupted):
 
 
 def test_resumed_equals_uninterrupted(uninterrupted, tmp_path):
+    """Also where lines were written after the checkpoint, the last of them not to its end."""
     name, whole = uninterrupted
     first = CONFIGS[name](num_seeds=2, updates=4)
     assert loop.run(first, tmp_path / "run", command="test")
+    path = tmp_path / "run" / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"seed": 0, "update": 6, "env_steps": 1}\n{"seed": 1, "up')
     assert loop.run(CONFIGS[name](num_seeds=2), tmp_path / "run", command="test")
     assert lines(tmp_path / "run") == lines(whole)
     ours, theirs = restored.load(tmp_path / "run"), restored.load(whole)
@@ -72,15 +75,6 @@ def test_resumed_equals_uninterrupted(uninterrupted, tmp_path):
         if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
             a, b = jax.random.key_data(a), jax.random.key_data(b)
         np.testing.assert_array_equal(a, b)
-
-
-def test_lines_after_the_checkpoint_are_written_again(uninterrupted, tmp_path):
-    name, whole = uninterrupted
-    assert loop.run(CONFIGS[name](num_seeds=2, updates=4), tmp_path / "run", command="test")
-    path = tmp_path / "run" / "metrics.jsonl"
-    path.write_text(path.read_text() + '{"seed": 0, "update": 6, "env_steps": 1}\n{"seed": 1, "up')
-    assert loop.run(CONFIGS[name](num_seeds=2), tmp_path / "run", command="test")
-    assert lines(tmp_path / "run") == lines(whole)
 
 
 def test_finished_run_stays_as_it_is(uninterrupted):
@@ -123,9 +117,11 @@ def on_eight(name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_one_device_equals_eight(name):
-    states = {}
+def test_one_device_equals_eight(name, tmp_path):
+    """Every program is traced once, and a checkpoint of eight devices is read by one."""
+    states, shapes = {}, None
     for devices in (1, 8):
+        chex.clear_trace_counter()
         changes = on_eight(name)
         if devices == 1:
             changes = {k: 1 if k.startswith("mesh") else v for k, v in changes.items()}
@@ -133,46 +129,31 @@ def test_one_device_equals_eight(name):
         experiment = build(config)
         device_mesh = mesh.make_mesh(config, experiment)
         with mesh.use(device_mesh):
-            programs = compile_programs(experiment, config, device_mesh)
+            counted = experiment._replace(train=chex.assert_max_traces(experiment.train, n=1))
+            programs = compile_programs(counted, config, device_mesh)
             state = programs.init(jnp.arange(1, dtype=jnp.int32))
             collected = []
-            for _ in range(2):
+            for _ in range(3):
                 state, totals = programs.train(state)
                 collected.append(jax.device_get(totals))
             states[devices] = (jax.device_get(state.params), collected)
-            if devices == 8 and name == "segments":
+            if devices == 1:
+                assert programs.train._cache_size() == 1
+                shapes = programs.shapes
+                continue
+            if name == "segments":
                 assert len(state.rollout.episode_return.sharding.device_set) == 8
-            if devices == 8 and name == "talk":
+            if name == "talk":
                 moments = state.opt_state[1][0].mu
                 for tree in (state.params, state.reference, moments):
                     kernel = tree["layers"]["0"]["mlp"]["up_proj"]["kernel"]
                     assert kernel.shape == (1, 16, 32)
                     assert {s.data.shape for s in kernel.addressable_shards} == {(1, 8, 16)}
+            checkpoint.save(tmp_path, 3, state, 1)
     chex.assert_trees_all_close(states[1], states[8], rtol=2e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_checkpoint_moves_between_meshes(name, tmp_path):
-    config = CONFIGS[name](**on_eight(name), updates=4)
-    assert loop.run(config, tmp_path / "run", command="test")
-    run = restored.load(tmp_path / "run")
-    assert run.update == 4
-    assert len(jax.tree.leaves(run.state.params)[0].sharding.device_set) == 1
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_every_program_is_traced_once(name):
-    chex.clear_trace_counter()
-    config = CONFIGS[name]()
-    experiment = build(config)
-    counted = experiment._replace(
-        train=chex.assert_max_traces(experiment.train, n=1),
-    )
-    programs = compile_programs(counted, config, None)
-    state = programs.init(jnp.arange(1, dtype=jnp.int32))
-    for _ in range(3):
-        state, _ = programs.train(state)
-    assert programs.train._cache_size() == 1
+    _, moved = checkpoint.restore(tmp_path, shapes, None)
+    assert all(len(x.sharding.device_set) == 1 for x in jax.tree.leaves(moved))
+    chex.assert_trees_all_equal(jax.device_get(moved.params), states[8][0])
 
 
 def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
