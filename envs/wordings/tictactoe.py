@@ -47,29 +47,30 @@ def compact(env: TicTacToe) -> View:
 def faithful(env: TicTacToe) -> View:
     """TextArena's board and list of moves, and its commands."""
     lexicon = Lexicon()
-    free = np.array([lexicon(f" {square} ") for square in range(9)], np.int32)
-    taken = np.array([0, *(lexicon(f" {mark} ") for mark in MARKS)], np.int32)
-    head, bar, rule = lexicon("Current Board:\n\n"), lexicon("|"), lexicon("\n---+---+---\n")
-    moves, comma = lexicon("\n\nAvailable Moves: "), lexicon(", ")
-    quoted = np.array([lexicon(f"'[{square}]'") for square in range(9)], np.int32)
-    after = np.array([bar, bar, rule, bar, bar, rule, bar, bar, moves], np.int32)
+    # Long fragments: a square with what follows it. Bytes are rendered piece by piece.
+    head, bar, rule = "Current Board:\n\n", "|", "\n---+---+---\n"
+    after = (bar, bar, rule, bar, bar, rule, bar, bar, "\n\nAvailable Moves: ")
+    squares = lexicon.table(
+        f"{'' if square else head} {mark} {after[square]}"
+        for square in range(9)
+        for mark in (square, *MARKS)
+    ).reshape(9, 3)
+    alone, behind = [lexicon.table(f"{comma}'[{n}]'" for n in range(9)) for comma in ("", ", ")]
 
     def describe(state, params, agent):
         owners = _owners(state)
-        cells = jnp.where(owners == 0, free, jnp.asarray(taken)[owners])
-        board = jnp.stack([cells, jnp.asarray(after)], axis=1).reshape(-1)
+        free, first, second = squares.T
+        board = jnp.where(owners == 0, free, jnp.where(owners == 1, first, second))
         open_ = owners == 0
-        before = jnp.cumsum(open_) - open_ > 0
-        listed = jnp.stack([jnp.where(before, comma, 0), jnp.asarray(quoted)], axis=1)
-        listed = jnp.where(open_[:, None], listed, 0).reshape(-1)
-        return jnp.concatenate([jnp.array([head], jnp.int32), board, listed])
+        later = jnp.cumsum(open_) - open_ > 0
+        return jnp.append(board, jnp.where(open_, jnp.where(later, behind, alone), 0))
 
     return View(
         lexicon=lexicon,
         describe=describe,
         templates=tuple(template(lexicon, f"[{name}]") for name in env.action_names),
         slots=lambda state, params, agent: {},
-        max_fragments=1 + 18 + 17,
+        max_fragments=18,
         max_bytes=16 + 27 + 6 + 26 + 19 + 9 * 5 + 8 * 2,
         max_command_bytes=3,
         rules=f"{RULES} Answer with a square in brackets, such as [4].",

@@ -9,9 +9,10 @@ A share is the part of the time that the matrix products alone would take at the
 or anything else. Attention's own products are not counted as useful work.
 
 Large batches are bound by how fast keys and values come from memory, at most 4 KiB a token of
-context here. Ours is therefore timed with one head of keys and values for all queries besides (N.
-Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019,
-https://arxiv.org/abs/1911.02150), which reads a quarter of them, beside its own products.
+context here. Ours is therefore timed with two heads and one of keys and values for the four of
+queries besides (N. Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019,
+https://arxiv.org/abs/1911.02150), which read a half and a quarter of them, each beside its own
+products.
 
 Where this process has several devices, ours is timed with the batch spread over them too. A CPU is
 as many as XLA_FLAGS=--xla_force_host_platform_device_count says; the others use what threads they
@@ -39,7 +40,7 @@ from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 CONFIG = DecoderConfig(vocab_size=512)
 PROMPT, WRITTEN = 16, 240
 OURS, PRODUCTS, PEER = "agentrl", "matrix products", "transformers"
-ONE_HEAD = ", one head of keys"
+KEYS = {2: ", two heads of keys", 1: ", one head of keys"}
 
 
 def weights_per_token(config: DecoderConfig) -> int:
@@ -140,7 +141,9 @@ def run(
 ) -> dict[str, Any]:
     """Measures. {"rows", "skipped", "written", "gigaflops" of the products by batch}."""
     out, skipped, gigaflops = [], [], {}
-    kinds = {"": CONFIG, ONE_HEAD: dataclasses.replace(CONFIG, kv_heads=1)}
+    # As many heads of keys as of queries, and fewer.
+    fewer = {KEYS[n]: dataclasses.replace(CONFIG, kv_heads=n) for n in KEYS if n < CONFIG.heads}
+    kinds = {"": CONFIG} | fewer
     devices = jax.device_count()
     for batch in batches:
         # By program: how it is made, and the kind of decoder.
