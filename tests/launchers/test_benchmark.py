@@ -24,14 +24,6 @@ from launchers.benchmarks import (
 TINY = timing.Plan(rounds=2, sample_seconds=0.0)
 
 
-@pytest.fixture
-def quick_compilation():
-    """No figure matters here, and most of these tests' time would be the compiler's."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def test_contenders_take_turns_and_rates_are_of_medians(monkeypatch):
     order, clock = [], iter(range(1000))
     monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))
@@ -63,7 +55,7 @@ def test_random_actions_are_uniform_over_the_legal():
     assert np.bincount(free, minlength=4).min() > 1000 - 4 * np.sqrt(1000)
 
 
-def test_envs_counts_episodes_and_tasks_and_compares_layouts(quick_compilation):
+def test_envs_counts_episodes_and_tasks_and_compares_layouts():
     match = environments.Match(
         (environments.Case("lake", "FrozenLake-v1", {"slippery": False}),), None
     )
@@ -81,7 +73,7 @@ def test_envs_counts_episodes_and_tasks_and_compares_layouts(quick_compilation):
     assert "lake (batch last)" in environments.report(result)
 
 
-def test_learning_compares_two_programs_that_learn(quick_compilation):
+def test_learning_compares_two_programs_that_learn():
     result = learning.run(TINY, variants=[(4, 16)])
     ours, theirs = result["rows"]
     assert (ours["program"], theirs["program"]) == ("agentrl", "PureJaxRL style")
@@ -114,7 +106,7 @@ def test_purejaxrl_advantages_by_hand():
     np.testing.assert_allclose(out[:, 0], [-1.0, -4.0])
 
 
-def test_credit_times_estimators_and_the_update(quick_compilation):
+def test_credit_times_estimators_and_the_update():
     result = credit.run(TINY, num_streams=16, turns=4, estimators=("gigpo", "gae"))
     rows = {row["program"]: row for row in result["rows"]}
     assert rows.keys() == {
@@ -210,7 +202,7 @@ def test_missing_peer_says_how_to_install_it(peer, module, monkeypatch):
     assert "gym" not in sys.modules
 
 
-def test_missing_peer_is_no_failure(monkeypatch, quick_compilation):
+def test_missing_peer_is_no_failure(monkeypatch):
     monkeypatch.setitem(sys.modules, "xminigrid", None)
     match = environments.Match(
         (environments.Case("lake", "FrozenLake-v1", {"slippery": False}),), "xminigrid Empty-8x8"
@@ -221,7 +213,7 @@ def test_missing_peer_is_no_failure(monkeypatch, quick_compilation):
     assert line.startswith("xminigrid Empty-8x8 skipped")
 
 
-def test_gymnax_peer_runs(quick_compilation):
+def test_gymnax_peer_runs():
     ready = peers.ENVIRONMENTS["gymnax CartPole-v1"](4, 32, environments.ready)
     ready.call()
     assert ready.work == 4 * 32
