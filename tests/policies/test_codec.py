@@ -78,6 +78,24 @@ def test_render_decodes_to_the_same_bytes(name, ids):
     assert bytes(np.asarray(data)[: int(total)]) == text.encode()
 
 
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(("byte", "pairs")), st.data())
+def test_texts_of_many_pieces_are_rendered_alike(name, data):
+    """From 64 pieces on they are put in place in another way; cut where they do not fit."""
+    codec, most, size = _codec(name), 80, 300
+    assert most > codecs._UNROLLED
+    ids = data.draw(st.lists(st.integers(1, len(WORDS)), max_size=most))
+    packed = Text(jnp.asarray(ids + [0] * (most - len(ids)), jnp.int32), jnp.int32(len(ids)))
+    tokens, length, cut = map(np.asarray, _render(name, size)(packed))
+    rows = [codec.fragments[i][: codec.lengths[i]] for i in ids]
+    body = np.concatenate([np.zeros(0, np.int32), *rows])
+    room = size - len(codec.before) - len(codec.after)
+    assert bool(cut) == (len(body) > room)
+    expected = np.concatenate([codec.before, body[:room], codec.after]).astype(int)
+    np.testing.assert_array_equal(tokens[:length], expected)
+    assert (tokens[length:] == codec.pad).all()
+
+
 @pytest.mark.parametrize("name", CODECS)
 def test_a_text_that_does_not_fit_says_so(name):
     size = 5 + len(_codec(name).before) + len(_codec(name).after) - 1
