@@ -8,8 +8,9 @@ to 26 chips, towards uniform play, by an entropy bonus of first 1 and in the end
 RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119.
 
 `exploitability` is exact, of the policy that is training: NashConv / 2, chips a hand. Uniform play:
-0.458 in Kuhn's game, 2.374 in Leduc's. After all updates, five seeds (--config.num_seeds=5), two
-CPU cores shared with other jobs: Kuhn's 0.008, 0.010, 0.006, 0.012, 0.018; Leduc's 0.294, 0.260,
+0.458 in Kuhn's game, 2.374 in Leduc's. After all updates, five seeds (--config.num_seeds=5): Kuhn's
+0.022, 0.008, 0.010, 0.008, 0.012 (of earlier deals, for the same seeds: 0.008, 0.010, 0.006, 0.012,
+0.018); Leduc's, of earlier deals, on two CPU cores shared with other jobs, 0.294, 0.260,
 0.269, 0.247, 0.228 (6 min 27 s of processor time, half an hour on the clock; 2,000 updates come to
 0.287, 0.294, 0.254, 0.297, 0.302). Leduc's moves by some 0.1 from line to line until the learning
 rate is nearly 0.
