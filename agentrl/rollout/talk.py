@@ -98,6 +98,7 @@ class Talk:
             opening=codec.opening,
             before=codec.before,
         )
+        self._read = functools.partial(read, policy, self.layout)
         longest = self.layout.longest()
         self.context_tokens = longest if context_tokens is None else min(context_tokens, longest)
         one_turn = self.layout.added + self.observation_tokens + self.reply_tokens
@@ -150,10 +151,9 @@ class Talk:
         # Of a list what is unknown is dropped; in a game it is an illegal move: time goes on.
         lists = self.policy.grammar.name == "answer" and self.seats == 1
 
-        def until_own_turn(state, running, key):
-            return stepping.until_own_turn(
-                self.env, self.env_params, state, own, running, key, others
-            )
+        until_own_turn = functools.partial(
+            stepping.until_own_turn, self.env, self.env_params, own=own, others=others
+        )
 
         def advance(t, carry):
             state, cache, transcript, running = carry
@@ -164,7 +164,8 @@ class Talk:
             seat = seat_of(self.env, here)
             value, replies, theirs = jnp.zeros(seat.shape), running, None
             if self.movers > 1:
-                replies = self._each(running) & self._acting(here)
+                acting = jax.vmap(self.env.acting, in_axes=(0, None))(here, self.env_params)
+                replies = self._each(running) & acting
                 if others is not None:
                     mine = seat == self._each(own)
                     replies, theirs = replies & mine, replies & ~mine
@@ -181,9 +182,10 @@ class Talk:
             else:
                 size = self.context_tokens - self.reply_tokens
                 last, cache, fits = self._read(
-                    params, cache, transcript, t, observation, replies, size, seat
+                    params, cache, transcript, t, *observation[:2], replies, size, seat
                 )
-                running = running & self._all(fits | ~replies)
+                kept = (fits | ~replies).reshape(batch, self.movers)
+                running = running & jnp.all(kept, axis=1)
                 replies = replies & fits
                 if criticised:
                     value = decoder.values(params, self.policy.config, last)[..., 0]
@@ -209,9 +211,8 @@ class Talk:
             valid = well_formed & parsed.known & outcome["legal"].reshape(-1)
             if waits:
                 going = running & ~outcome["terminated"] & ~outcome["truncated"]
-                state, _, later = until_own_turn(
-                    state, going, jax.random.fold_in(step_key, _OTHERS)
-                )
+                others_key = jax.random.fold_in(step_key, _OTHERS)
+                state, _, later = until_own_turn(state, running=going, key=others_key)
                 outcome = stepping.together(outcome, later)
             del outcome["legal"]
             out = Turns(
@@ -239,7 +240,8 @@ class Talk:
         running = along_data(jnp.ones(batch, bool))
         if waits:
             # What others do before the policy's first turn brings it nothing, but may end a match.
-            state, running, _ = until_own_turn(state, running, jax.random.fold_in(key, self.turns))
+            first_key = jax.random.fold_in(key, self.turns)
+            state, running, _ = until_own_turn(state, running=running, key=first_key)
         first = (state, cache, self.layout.empty(batch * self.movers), running)
         shapes = jax.eval_shape(lambda c: advance(jnp.int32(0), c)[1], first)
         turns = jax.tree.map(lambda s: jnp.zeros((self.turns, *s.shape), s.dtype), shapes)
@@ -273,15 +275,9 @@ class Talk:
             # It may be longer than what any turn is read from.
             size = self.context_tokens + self.observation_tokens
             everyone = jnp.ones(batch, bool)
+            role = seat_of(self.env, state)
             last, _, _ = self._read(
-                params,
-                cache,
-                transcript_after,
-                acted,
-                after,
-                everyone,
-                size,
-                seat_of(self.env, state),
+                params, cache, transcript_after, acted, *after[:2], everyone, size, role
             )
             bootstrap = decoder.values(params, self.policy.config, last)[..., 0]
         return transcript, turns, bootstrap
@@ -311,13 +307,6 @@ class Talk:
         """What is of episodes [B], of their places [B * S]."""
         return jnp.broadcast_to(values[:, None], (values.shape[0], self.movers)).reshape(-1)
 
-    def _all(self, flags):
-        """Of which episodes it holds of all places, bool[B]."""
-        return jnp.all(flags.reshape(-1, self.movers), axis=1)
-
-    def _acting(self, here):
-        return jax.vmap(self.env.acting, in_axes=(0, None))(here, self.env_params)
-
     def _observe(self, here):
         def one(place):
             text = jax.tree.map(lambda x: x[0], self.env.describe(place, self.env_params))
@@ -338,15 +327,10 @@ class Talk:
         everyone = jnp.ones(length.shape, bool)
         # Of games each turn is read by itself, as in `reply`.
         transcript = self.layout.observed(self.layout.empty(length.size), 0, tokens, length)
+        size, first = self.context_tokens, jnp.int32(0)
+        role = jnp.tile(jnp.arange(self.seats, dtype=jnp.int32), seen.length.shape[0])
         last, _, _ = self._read(
-            params,
-            None,
-            transcript,
-            jnp.int32(0),
-            seen._replace(tokens=tokens, length=length),
-            everyone,
-            self.context_tokens,
-            jnp.tile(jnp.arange(self.seats, dtype=jnp.int32), seen.length.shape[0]),
+            params, None, transcript, first, tokens, length, everyone, size, role
         )
         return decoder.values(params, self.policy.config, last)[..., 0].reshape(-1, self.seats)
 
@@ -356,23 +340,6 @@ class Talk:
                 here
             )
         return jax.vmap(envs.fingerprint)(text.fragments)
-
-    def _read(self, params, cache, transcript, turn, observation, reading, size, role):
-        """As `reading.read`."""
-        tokens, length = observation.tokens, observation.length
-        return read(
-            self.policy,
-            self.layout,
-            params,
-            cache,
-            transcript,
-            turn,
-            tokens,
-            length,
-            reading,
-            size,
-            role,
-        )
 
     def _say(self, params, here, last, cache, key, replies, greedy, role) -> Generated:
         policy = self.policy
@@ -416,7 +383,7 @@ class Talk:
         transcript = self.layout.observed(transcript, 0, observation.tokens, observation.length)
         size, role = self.context_tokens - self.reply_tokens, seat_of(self.env, here)
         last, cache, fits = self._read(
-            params, None, transcript, jnp.int32(0), observation, asked, size, role
+            params, None, transcript, jnp.int32(0), *observation[:2], asked, size, role
         )
         said = self._say(params, here, last, cache, key, fits, greedy, role)
         return self._parse(here, said).actions.reshape(-1, self.movers)
