@@ -71,7 +71,7 @@ class View:
     max_fragments, max_bytes: no observation has more. Tests hold these.
     max_command_bytes: no command is longer.
     whole: `describe` gives max_fragments and leaves none of them out, so that nothing has to be
-      moved: a fifth off the time of a step of ConnectFour in words.
+      moved: a third off the time of a step of ConnectFour in words.
     query: the command with free text, if there is one.
     rules: what a newcomer has to be told once, for language models that were not trained here.
     """
