@@ -13,7 +13,7 @@ CPU cores: files of Hugging Face's forms, chat format, subword tokens, and the w
 
 import ml_collections
 
-from agentrl import policies
+from agentrl import policies, rollout
 from agentrl.training.config import section
 from configs import household
 
@@ -22,12 +22,17 @@ def get_config(method: str = "gigpo,") -> ml_collections.ConfigDict:
     method, comma, directory = method.partition(",")
     if not comma or method not in ("sft", "gigpo", "grpo", "rloo"):
         raise ValueError(
-            f"configs/small_qwen.py:{method}{comma}{directory}: expected METHOD,DIRECTORY, a method "
-            "of sft, gigpo, grpo, rloo and the directory of a model"
+            f"configs/small_qwen.py:{method}{comma}{directory}: expected METHOD,DIRECTORY, a "
+            "method of sft, gigpo, grpo, rloo and the directory of a model"
         )
     config = household.get_config(method)
     config.num_seeds = 3
+    # Texts of half the length that the default has.
+    config.env.update(receptacles=5, objects=4, max_steps_in_episode=12)
     config.policy = section(
         policies.pretrained, directory=directory, grammar="bare", dtype="float32"
     )
+    # The whole conversation is one row: the rules, 206 tokens, are read once and not in every turn.
+    config.rollout = section(rollout.conversation, num_groups=8, group_size=8)
+    config.learner.update(microbatch=4, lengths=4)
     return config

@@ -1,4 +1,4 @@
-"""A new model's files are those of a published one: every text, no control token, the same sizes."""
+"""A new model has the files of a published one: every text, no control token, the same sizes."""
 
 import json
 
