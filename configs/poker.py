@@ -37,7 +37,8 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     # No momentum: it carries self-play past an equilibrium and around it.
     config.optimizer.update(schedule="linear", b1=0.0)
     if game == "kuhn":
-        config.updates = 3000
+        config.updates = 4000
+        config.rollout.num_groups = 2048
         config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
         config.reference_every = 25
         config.learner.update(kl_coefficient=1.0, kl_estimator="k2")

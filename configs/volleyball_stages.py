@@ -1,10 +1,12 @@
-"""Volleyball of drones, HCSP's three stages as one config: a skill, a planner, both together.
+"""Volleyball of drones, HCSP's three stages as one config: skills, a planner, all together.
 
 Zhang et al. (2025), Mastering multi-drone volleyball through hierarchical co-self-play,
-https://arxiv.org/abs/2505.04317; code thu-uav/HCSP (read). "hit" learns what to add to the scripted
-hit from what matches hand over (`configs/volleyball_skills.py`); "planner" learns by self-play to
-choose among the skills, which stay; "both" learns planner and hit together, tied to what it begins
-from (`configs/volleyball_levels.py`). Games: "plane", "1v1", "3v3".
+https://arxiv.org/abs/2505.04317; code thu-uav/HCSP (read). Games: "plane", "1v1", "3v3", over the
+scripted skills: "hit" learns what to add to the scripted hit from what matches hand over
+(`configs/volleyball_skills.py`); "planner" learns by self-play to choose among the skills, which
+stay; "both" learns planner and hit together, tied to what it begins from
+(`configs/volleyball_levels.py`). "plane_scratch" has no script in it anywhere: "goto" and "hit"
+learn to fly from nothing, the planner over them, then planner and hit together.
 
     python -m launchers.train --config=configs/volleyball_stages.py:plane --workdir=runs/volley
 
@@ -16,8 +18,21 @@ import ml_collections
 
 from configs import volleyball_levels, volleyball_skills
 
+SCRATCH = "plane_scratch"
+
 
 def get_config(game: str = "plane") -> ml_collections.ConfigDict:
+    if game not in (*volleyball_levels.GAMES, SCRATCH):
+        raise ValueError(
+            f"configs/volleyball_stages.py:{game}: expected one of "
+            f"{', '.join(volleyball_levels.GAMES)}, {SCRATCH}"
+        )
+    stages = _scratch() if game == SCRATCH else _scripted(game)
+    return ml_collections.ConfigDict({"stages": stages})
+
+
+def _scripted(game: str) -> dict[str, ml_collections.ConfigDict]:
+    """What is learnt is added to the scripted controllers' commands."""
     hit = volleyball_skills.get_config(f"{game}_hit")
     planner, both = volleyball_levels.get_config(game), volleyball_levels.get_config(game)
     hit.num_seeds = planner.num_seeds
@@ -27,5 +42,21 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     planner.policy.train = ("planner",)
     planner.init_from = "hit=stage:hit"
     both.init_from = "stage:planner"
-    stages = {"hit": hit, "planner": planner, "both": both}
-    return ml_collections.ConfigDict({"stages": stages})
+    return {"hit": hit, "planner": planner, "both": both}
+
+
+def _scratch() -> dict[str, ml_collections.ConfigDict]:
+    """Commands are the skills' own. Starts of their training are near places, not of matches."""
+    skills = {name: volleyball_skills.get_config(f"plane_{name}") for name in ("goto", "hit")}
+    planner, both = volleyball_levels.get_config("plane"), volleyball_levels.get_config("plane")
+    for skill in skills.values():
+        skill.num_seeds = planner.num_seeds
+    for stage in (planner, both):
+        stage.env.residual = 0.0
+        stage.policy.hidden = skills["hit"].policy.hidden
+    planner.policy.train = ("planner",)
+    planner.init_from = "goto=stage:goto,hit=stage:hit"
+    both.init_from = "stage:planner"
+    # At 1e-3 the hit loses what it knew: there is no script under it.
+    both.optimizer.learning_rate = 2e-4
+    return {**skills, "planner": planner, "both": both}

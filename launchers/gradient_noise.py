@@ -23,7 +23,7 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1 or _WORKDIR.value is None:
         cli.fail("give --workdir=, the directory of a run")
     cli.use_compilation_cache()
-    from agentrl.policies import Policy
+    from agentrl.policies import LanguagePolicy
     from agentrl.training import checkpoint, restored
     from agentrl.training.gradient_noise import measure, ways
 
@@ -31,11 +31,16 @@ def main(argv: list[str]) -> None:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    fits = isinstance(run.experiment.policy, Policy) and ways(run)
-    if not fits or run.experiment.policy.memory(1) is not None:
+    policy, chosen = run.experiment.policy, run.config.rollout
+    if isinstance(policy, LanguagePolicy):
+        single = chosen.get("context") == "window"
+    else:
+        single = policy.memory(1) is None
+    if not (single and ways(run)):
         cli.fail(
-            f"{_WORKDIR.value}: measured are policies over arrays without memory, of a planner and "
-            "an executor with a critic, such as configs/key_door.py's, or of configs/dr_mas.py"
+            f"{_WORKDIR.value}: measured are policies whose rows are single turns (without memory; "
+            "in words context='window'), of a planner and an executor with a critic, such as "
+            "configs/key_door.py's, or of configs/dr_mas.py"
         )
     found = measure(run, _TURNS.value, _BATCHES.value)
     print(f"{run.config.env.name}, update {run.update}, turns before {_TURNS.value}")

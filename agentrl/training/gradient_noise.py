@@ -1,9 +1,10 @@
 """How noisy the policy gradient of early turns is, under one way of credit and another.
 
 Episodes of a run's checkpoint, each with the gradient g of sum A log pi over what one agent did in
-the first turns; policies over arrays without memory. The ways, from the same streams: in a game
+the first turns; policies whose rows are single turns. The ways, from the same streams: in a game
 with a planner, A by HAE and by GAE of the same critic, of the executor; in a run of Dr. MAS, of
-each role by its own statistics ("agent") and by those of all ("all").
+each role by its own statistics ("agent") and by those of all ("all"). A language policy's log pi is
+of each token, with its turn's A.
 
   noise    trace of the covariance of g, (sum |g_i - mean g|^2) / (n - 1)
   signal   |mean g|^2 - noise / n, the squared length of the true mean without bias
@@ -20,7 +21,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.policies import Policy
+from agentrl.policies import LanguagePolicy, Policy
 from agentrl.streams import Rows, Streams
 from agentrl.training.credit import ESTIMATORS, estimate
 
@@ -38,27 +39,34 @@ def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Arra
 
 
 def episode_gradients(
-    policy: Policy, params: chex.ArrayTree, rows: Rows, weight: jax.Array
+    policy: Policy | LanguagePolicy,
+    params: chex.ArrayTree,
+    rows: Rows,
+    weight: jax.Array,
+    *,
+    streams: int,
+    most: int,
 ) -> jax.Array:
-    """Gradient of sum_t weight_t log pi_t of each of B episodes, f32[B, D].
+    """Gradient of the sum of weight log pi over the rows of each stream, f32[streams, D].
 
-    rows: one position each, the B episodes of turn 0, then of turn 1, and so on, as rollouts of
-    policies without memory give them; weight: f32[T, B].
+    weight: f32[R, L], of each position of the rows. most: no stream has more rows with a weight
+    other than 0; of one that has, the others are left out.
     """
-    turns, batch = weight.shape
-    by_episode = jax.tree.map(
-        lambda x: jnp.swapaxes(x.reshape(turns, batch, *x.shape[1:]), 0, 1), rows
-    )
+    used = jnp.any(weight != 0, axis=1)
 
-    def one(rows, weight):
+    def of_stream(stream):
+        mine = jnp.nonzero(used & (rows.stream == stream), size=most, fill_value=len(used))[0]
+        own = jax.tree.map(lambda x: x.at[mine].get(mode="clip"), rows)
+        factor = weight.at[mine].get(mode="fill", fill_value=0.0)
+
         def total(params):
-            logp = policy.score(params, rows).logp[:, 0]
-            return jnp.sum(jnp.where(weight != 0, logp, 0.0) * weight)
+            logp = policy.score(params, own).logp
+            return jnp.sum(jnp.where(factor != 0, logp, 0.0) * factor)
 
         gradient = jax.grad(total)(params)
         return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(gradient)])
 
-    return jax.vmap(one)(by_episode, weight.T)
+    return jax.lax.map(of_stream, jnp.arange(streams), batch_size=32)
 
 
 def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]]:
@@ -93,16 +101,18 @@ def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ..
 
     def collect(params, key):
         _, streams, rows, _ = rollout.collect(params, None, key)
-        stream, turn = rows.stream, rows.turn[:, 0]
+        stream, turn = rows.stream[:, None], rows.turn
         found = {}
         for name, way in ways(run).items():
             advantage, of = way(streams)
-            early = rows.loss_mask[:, 0] & (turn < turns) & of[stream]
-            weight = jnp.where(early, advantage[stream, turn], 0.0).reshape(rollout.turns, -1)
-            # In a game without turns an agent's rows are a column of their own.
-            mine = jnp.any(early.reshape(weight.shape), axis=0)
+            early = rows.loss_mask & (turn >= 0) & (turn < turns) & of[stream]
+            weight = jnp.where(early, advantage[stream, turn], 0.0)
+            mine = jax.ops.segment_sum(jnp.any(early, axis=1), rows.stream, of.shape[0]) > 0
             square = jnp.sum(jnp.square(weight)) / jnp.maximum(jnp.sum(early), 1)
-            found[name] = (episode_gradients(policy, params, rows, weight), mine, square)
+            gradients = episode_gradients(
+                policy, params, rows, weight, streams=of.shape[0], most=turns
+            )
+            found[name] = (gradients, mine, square)
         return found
 
     def of_seed(params):

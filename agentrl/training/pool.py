@@ -10,10 +10,13 @@ from flax import struct
 
 from agentrl.rollout import Rollout
 from agentrl.selfplay import pfsp
+from agentrl.selfplay.mixture import nash_mixture
 from agentrl.streams import Streams
 from agentrl.training import config as configs
 
-DRAWS = ("latest", "uniform", "prioritised")
+DRAWS = ("latest", "uniform", "prioritised", "nash")
+# Of the draws of "nash" this share is even, so that no pair of members stays unknown.
+EVEN = 0.1
 
 
 @struct.dataclass
@@ -22,12 +25,14 @@ class Pool:
 
     members: parameters that are trained, [C, ...] each: the memory of C policies. since: i32[C],
     the update at which each was added, -1 for an empty place. record: of the policy in training
-    against each, [1, C]; as averages they follow it as it changes.
+    against each, [1, C]; as averages they follow it as it changes. between: f32[C, C], win rates of
+    row against column among the members, as they were counted while the later of the two trained.
     """
 
     members: chex.ArrayTree
     since: jax.Array
     record: pfsp.Record
+    between: jax.Array
 
 
 def pool(
@@ -46,7 +51,11 @@ def pool(
       every: updates between two new members.
       draw: who is met: "latest", the newest member; "uniform", any (fictitious self-play: Heinrich
         et al. 2015, https://proceedings.mlr.press/v37/heinrich15.html); "prioritised", more often
-        those who win more often (see `agentrl.selfplay.pfsp`).
+        those who win more often (see `agentrl.selfplay.pfsp`); "nash", by a Nash equilibrium of the
+        game between the members (PSRO: Lanctot et al. 2017, https://arxiv.org/abs/1711.00832), one
+        draw of ten evenly from all. `every` updates then are a best response, which begins where
+        the last one ended. Its payoffs are the win rates that were counted on the way there; PSRO
+        plays extra matches for them.
       weighting: of "prioritised": "linear", "hard" or "variance".
     """
 
@@ -114,6 +123,7 @@ def make_rules(
             ),
             since=jnp.full(capacity, -1, jnp.int32).at[0].set(update),
             record=pfsp.no_games(1, capacity),
+            between=jnp.full((capacity, capacity), 0.5),
         )
 
     def draw_members(pool: Pool, key: jax.Array) -> jax.Array:
@@ -122,6 +132,9 @@ def make_rules(
         filled = pool.since >= 0
         if draw == "uniform":
             chance = filled / jnp.sum(filled)
+        elif draw == "nash":
+            chance = (1 - EVEN) * nash_mixture(pool.between, mask=filled)
+            chance += EVEN * filled / jnp.sum(filled)
         else:
             rates = pfsp.win_rates(pool.record)[0]
             chance = pfsp.opponent_weights(rates, weighting=options["weighting"], mask=filled)
@@ -156,10 +169,12 @@ def make_rules(
         def put(all_, one):
             return all_.at[place].set(jnp.where(joins, one, all_[place]))
 
+        rates = pfsp.win_rates(record)[0].at[place].set(0.5)
         pool = Pool(
             members=jax.tree.map(put, pool.members, params),
             since=put(pool.since, update + 1),
             record=jax.tree.map(lambda x: x.at[0].set(put(x[0], 0.0)), record),
+            between=put(put(pool.between, rates).T, 1 - rates).T,
         )
         return pool, metrics
 

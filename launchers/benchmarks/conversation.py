@@ -9,6 +9,9 @@ Shares: `environment` is the same turns with scripted replies (suite `text`): de
 expand, parse, step. `generation` is what collecting takes besides, reading included; `credit` the
 estimator; `update` the rest of the whole program.
 
+With several devices (simulated ones of a CPU, too) the same on all of them besides: each has its
+share of the episodes, and as many rows at a time.
+
 Beside it, with --peers and torch installed: `launchers.benchmarks.torch_loop`.
 """
 
@@ -18,10 +21,12 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages, policies, rollout
+from agentrl.training import mesh
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.credit import make_credit
 from agentrl.training.experiment import build
+from agentrl.training.programs import compile_programs
 from launchers.benchmarks import environments, text, torch_loop
 from launchers.benchmarks.peers import MissingError
 from launchers.benchmarks.tables import spread, table
@@ -32,19 +37,36 @@ SIZES = {"width": 128, "layers": 4, "heads": 4, "kv_heads": 4, "hidden": 512}
 SMALL = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 2, "hidden": 32}
 
 
-def config_of(groups: int, members: int, sizes: dict[str, int]) -> Any:
+def config_of(groups: int, members: int, sizes: dict[str, int], devices: int = 1) -> Any:
     """The experiment that is timed."""
     config = base_config()
     config.updates = config.log_every = 1
-    config.mesh.data = 1
+    config.mesh.data = devices
     config.env = env_section("FrozenLake-v1")
     config.policy = section(policies.transformer, **sizes)
     config.rollout = section(rollout.conversation, num_groups=groups, group_size=members)
     config.advantage = section(advantages.gigpo)
     # So many that what a layer computes fits the caches.
-    config.learner.microbatch = 4
+    config.learner.microbatch = min(4 * devices, groups * members)
     config.optimizer.learning_rate = 1e-12
     return config
+
+
+def _on_all_devices(groups: int, members: int, sizes: dict[str, int], work: float) -> Ready:
+    """Collecting, credit and update as a run on the mesh of all devices has them."""
+    config = config_of(groups, members, sizes, jax.device_count())
+    experiment = build(config)
+    device_mesh = mesh.make_mesh(config, experiment)
+    with mesh.use(device_mesh):
+        programs = compile_programs(experiment, config, device_mesh)
+        state = programs.init(jnp.arange(1))
+        executable, seconds = compiled(programs.train, state)
+
+    def call():
+        nonlocal state
+        state, _ = jax.block_until_ready(executable(state))
+
+    return Ready(call, work, seconds)
 
 
 def run(
@@ -84,6 +106,9 @@ def run(
             environments.ready(text.simulator(case, episodes), episodes, made.turns),
         ),
     ]
+    several = f"{OURS}, {jax.device_count()} devices"
+    if jax.device_count() > 1:
+        contenders.append((several, _on_all_devices(groups, members, sizes, work)))
     skipped = []
     if with_peers:
         policy = experiment.policy
@@ -115,12 +140,12 @@ def run(
         for name, value in parts.items()
     ]
     rows = []
-    for name in (OURS, PEER):
+    for name in (OURS, several, PEER):
         if name in timings:
             row = {"program": name, **timings[name].record()}
             row["range"] = spread(*timings[name].rates)
-            if name == OURS and PEER in timings:
-                row["ratio_to_peer"] = timings[OURS].rate / timings[PEER].rate
+            if name != PEER and PEER in timings:
+                row["ratio_to_peer"] = timings[name].rate / timings[PEER].rate
             rows.append(row)
     return {"rows": rows, "shares": shares, "skipped": skipped}
 

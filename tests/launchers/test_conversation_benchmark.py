@@ -2,6 +2,7 @@
 
 import random
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,9 +15,10 @@ TINY = timing.Plan(rounds=2, sample_seconds=0.0)
 
 
 def test_shares_make_up_the_whole():
-    result = conversation.run(TINY, with_peers=False, groups=2, members=2, sizes=conversation.SMALL)
-    (row,) = result["rows"]
-    assert row["work"] == 2 * 2 * 10 and 1 <= row["mean_turns"] <= 10
+    result = conversation.run(TINY, with_peers=False, groups=8, members=1, sizes=conversation.SMALL)
+    row, several = result["rows"]
+    assert several["program"] == f"agentrl, {jax.device_count()} devices" and several["rate"] > 0
+    assert row["work"] == 8 * 10 and 1 <= row["mean_turns"] <= 10
     parts = {share["part"]: share["milliseconds"] for share in result["shares"]}
     assert list(parts) == ["generation", "environment", "credit", "update"]
     np.testing.assert_allclose(sum(parts.values()), 1e3 * row["median_seconds"])
@@ -41,7 +43,7 @@ def test_the_python_lake_is_the_same_game():
 
 def test_the_torch_loop_runs():
     pytest.importorskip("torch")
-    result = conversation.run(TINY, with_peers=True, groups=2, members=2, sizes=conversation.SMALL)
-    ours, theirs = result["rows"]
+    result = conversation.run(TINY, with_peers=True, groups=8, members=1, sizes=conversation.SMALL)
+    ours, *_, theirs = result["rows"]
     assert theirs["program"] == conversation.PEER and ours["ratio_to_peer"] > 0
     assert 1 <= theirs["mean_turns"] <= 10

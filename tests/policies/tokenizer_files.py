@@ -3,12 +3,11 @@
 import json
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 import envs
+from agentrl.policies import new_model
 from envs import registered
-
-CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
 def views():
@@ -27,22 +26,13 @@ def _fragments(texts):
 
 def byte_level(directory, texts, size=600):
     """As Qwen's: byte-level BPE with words that begin with a space, ChatML's control tokens."""
-    tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFC()
+    tokenizer = new_model.byte_level_bpe(texts, vocab_size=size)
+    # What a published file may say, and what is encoded must not follow.
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(_fragments(texts), trainer)
-    tokenizer.add_special_tokens(list(CHATML))
-    # Added, but not special, as Qwen 3 has them.
-    tokenizer.add_tokens(["<tool_call>", "<think>", "</think>"])
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=8)
+    # Added, but not special, as Qwen 3 has them.
+    tokenizer.add_tokens(["<tool_call>", "<think>", "</think>"])
     tokenizer.save(str(directory / "tokenizer.json"))
     return tokenizer
 

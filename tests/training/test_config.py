@@ -143,6 +143,7 @@ def test_configs_in_the_repository_build():
             "methods",
             "pretrained",
             "qwen_household_gigpo",
+            "small_qwen",
             "psro",
             "jpsro",
             "volleyball_stages",

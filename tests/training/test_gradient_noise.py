@@ -30,7 +30,7 @@ def test_each_episode_has_its_own_gradient():
     policy = Policy(None, lambda batch: None, None, unroll, False)
     params = jnp.array([0.0, 1.0, 0.5])
     action = jnp.array([[0, 2], [1, 1]])  # [T, B]
-    weight = jnp.array([[2.0, -1.0], [0.0, 0.5]])
+    weight = jnp.array([[2.0, -1.0], [0.0, 0.5]])  # of the streams 0, 1 in turn
     rows = Rows(
         tokens=action.reshape(4, 1),
         loss_mask=jnp.ones((4, 1), bool),
@@ -38,6 +38,13 @@ def test_each_episode_has_its_own_gradient():
         turn=jnp.repeat(jnp.arange(2), 2)[:, None],
         behaviour_logp=jnp.zeros((4, 1)),
     )
-    found = gradient_noise.episode_gradients(policy, params, rows, weight)
+    of_rows = weight.reshape(4, 1)
+    found = gradient_noise.episode_gradients(policy, params, rows, of_rows, streams=3, most=2)
     slope = np.eye(3)[np.asarray(action)] - np.asarray(jax.nn.softmax(params))
-    np.testing.assert_allclose(found, (slope * weight[..., None]).sum(axis=0), atol=1e-6)
+    expected = (slope * weight[..., None]).sum(axis=0)
+    np.testing.assert_allclose(found, [*expected, [0, 0, 0]], atol=1e-6)
+    # Rows in any order.
+    order = jnp.array([2, 0, 3, 1])
+    rows, of_rows = jax.tree.map(lambda x: x[order], (rows, of_rows))
+    found = gradient_noise.episode_gradients(policy, params, rows, of_rows, streams=2, most=2)
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -36,7 +36,9 @@ def rules(cooperative=(False,), **options):
 def filled(games, score, since):
     """A pool whose members are the numbers 0, 1, 2."""
     record = pfsp.Record(jnp.array([games], jnp.float32), jnp.array([score], jnp.float32))
-    return pools.Pool({"w": jnp.arange(3.0)}, jnp.array(since, jnp.int32), record)
+    # Each beats the next one, in a circle; 0 beats 1 by twice as much.
+    between = jnp.array([[0.5, 0.9, 0.3], [0.1, 0.5, 0.7], [0.7, 0.3, 0.5]])
+    return pools.Pool({"w": jnp.arange(3.0)}, jnp.array(since, jnp.int32), record, between)
 
 
 def drawn(bound, pool, draws=400):
@@ -53,6 +55,9 @@ def drawn(bound, pool, draws=400):
         # Win rates 1/5, 3/5 and 1/2, the last one never met: (16, 4, 6.25) / 25.
         ({}, [4, 6, 2], [16 / 26.25, 4 / 26.25, 6.25 / 26.25]),
         ({"weighting": "linear"}, [4, 6, -1], [4 / 6, 2 / 6, 0]),
+        # Nine tenths by the equilibrium (1/4, 1/4, 1/2), or all of them for the stronger of two.
+        ({"draw": "nash"}, [4, 6, 2], [0.1 / 3 + 0.9 / 4, 0.1 / 3 + 0.9 / 4, 0.1 / 3 + 0.9 / 2]),
+        ({"draw": "nash"}, [4, 6, -1], [0.05 + 0.9, 0.05, 0]),
     ],
 )
 def test_members_are_drawn_by_the_rule(options, since, chance):
@@ -124,6 +129,9 @@ def test_the_oldest_member_goes():
     assert seen == [[0], [0, 2], [0, 2], [0, 2, 4], [0, 2, 4], [6, 2, 4], [6, 2, 4], [6, 8, 4]]
     # Nobody has met the newcomer.
     assert float(pool.record.games[0, 1]) == 0 and float(pool.record.games[0, 0]) > 0
+    # The member of update 8, second place, won all its matches against that of 6 in the first; the
+    # others have not met since these joined.
+    np.testing.assert_allclose(pool.between, [[0.5, 0, 0.5], [1, 0.5, 0.5], [0.5, 0.5, 0.5]])
 
 
 def test_members_are_earlier_parameters_and_never_change():

@@ -20,11 +20,12 @@ from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
 from configs import pretrained as config_file
-from configs import qwen_household_gigpo
+from configs import qwen_household_gigpo, small_qwen
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "policies"))
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / name) for name in ("policies", "launchers")]
 
 import tokenizer_files  # noqa: E402
+from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -129,12 +130,23 @@ def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_pat
     )
     # Two steps of Adam away from what was published, no further.
     assert 0 < max(jax.tree.leaves(moved)) < 5e-3
-    huggingface.save(tmp_path / "out", run.experiment.policy.config, params, source=directory)
+    done = call("export", f"--workdir={tmp_path / 'run'}", f"--out={tmp_path / 'out'}")
+    assert done.returncode == 0 and "update 2, seed 0" in done.stdout, done.stderr
     again = policies.pretrained(run.experiment.env.view, directory=str(tmp_path / "out"))
     assert again.codec.opening[:2] == run.experiment.policy.codec.opening[:2]
     np.testing.assert_array_equal(
         again.load()["norm"]["weight"], np.asarray(params["norm"]["weight"])
     )
+    # Nothing is overwritten, and the other seed has weights of its own.
+    command = ["export", f"--workdir={tmp_path / 'run'}", f"--out={tmp_path / 'out'}", "--seed=1"]
+    done = call(*command)
+    assert done.returncode == 2 and "out" in done.stderr
+    assert call(*command, "--overwrite", "--dtype=bfloat16").returncode == 0
+    _, second = huggingface.load(tmp_path / "out")
+    expected = run.state.params["norm"]["weight"][1].astype(jnp.bfloat16)
+    np.testing.assert_array_equal(second["norm"]["weight"], expected.astype(jnp.float32))
+    done = call(*command[:3], "--seed=2")
+    assert done.returncode == 2 and "--seed=2: the run has seeds 0 to 1" in done.stderr
 
 
 def test_adapters_are_all_that_is_trained_and_all_that_has_a_state(directory, tmp_path):
@@ -192,7 +204,7 @@ def test_a_rehearsal_needs_no_weights(directory, tmp_path):
 
 
 def test_the_configs_in_the_repository_build(directory):
-    for file in (config_file, qwen_household_gigpo):
+    for file in (config_file, qwen_household_gigpo, small_qwen):
         assert "python -m launchers.train" in file.__doc__
     whole = build(qwen_household_gigpo.get_config(str(directory)))
     assert whole.policy.config.remat and whole.policy.frozen == ()
@@ -200,6 +212,9 @@ def test_the_configs_in_the_repository_build(directory):
     small = build(qwen_household_gigpo.get_config(f"rehearsal,{directory}"))
     assert small.policy.config.layers == 2 and small.policy.load is None
     assert build(config_file.get_config(str(directory))).policy.frozen
+    assert build(small_qwen.get_config(f"sft,{directory}")).policy.frozen == ()
+    with pytest.raises(ValueError, match="small_qwen.py:gigpo: expected METHOD,DIRECTORY"):
+        small_qwen.get_config("gigpo")
     with pytest.raises(ValueError, match="expected the directory of a model"):
         build(config_file.get_config())
 

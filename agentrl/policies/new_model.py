@@ -1,0 +1,93 @@
+"""A small random model in the files of a published one, with a tokenizer of environments' text."""
+
+import os
+import pathlib
+from collections.abc import Iterable
+
+import jax
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from agentrl.policies import decoder, huggingface
+from agentrl.policies.decoder_config import DecoderConfig
+from envs.text import View
+
+# Qwen's: the ends of a text and of a turn.
+END, START_TURN, END_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+
+
+def byte_level_bpe(views: Iterable[View], *, vocab_size: int) -> tokenizers.Tokenizer:
+    """Byte-level BPE as Qwen's, with ChatML's control tokens behind what it learnt of the views.
+
+    It is trained on the fragments of the lexicons and the rules, since fragments are what is
+    encoded (`agentrl.policies.subwords`). All 256 bytes are in it, so that any text can be written.
+
+    Args:
+      vocab_size: of the tokenizer with its three control tokens; it may become smaller if there is
+        no more to merge.
+
+    Raises:
+      ValueError: vocab_size that does not hold bytes and control tokens.
+    """
+    control = [END, START_TURN, END_TURN]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    if vocab_size < len(alphabet) + len(control):
+        raise ValueError(
+            f"vocab_size={vocab_size}: expected at least {len(alphabet) + len(control)}, all bytes "
+            "and ChatML's control tokens"
+        )
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - len(control), initial_alphabet=alphabet, show_progress=False
+    )
+    texts = [text for view in views for text in (*view.lexicon, view.rules)]
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_special_tokens(control)
+    return tokenizer
+
+
+def write(
+    directory: str | os.PathLike,
+    views: Iterable[View],
+    *,
+    vocab_size: int = 600,
+    width: int = 64,
+    layers: int = 2,
+    heads: int = 2,
+    kv_heads: int = 2,
+    hidden: int = 128,
+    seed: int = 0,
+) -> DecoderConfig:
+    """A Qwen 2 of random float32 weights and a tokenizer of the views' text, in a new directory.
+
+    transformers reads it as any other, and so does policy `pretrained`. Args: `byte_level_bpe`, and
+    the model's sizes as of `DecoderConfig`, a head being width / heads wide.
+
+    Raises:
+      ValueError: sizes that do not fit each other. FileExistsError: the directory is not empty.
+    """
+    if width % (2 * heads) or heads % kv_heads:
+        raise ValueError(
+            f"width={width}, heads={heads}, kv_heads={kv_heads}: expected heads of an even width, "
+            "and a multiple of kv_heads of them"
+        )
+    tokenizer = byte_level_bpe(views, vocab_size=vocab_size)
+    config = DecoderConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        width=width,
+        layers=layers,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=width // heads,
+        hidden=hidden,
+        qkv_bias=True,
+    )
+    params = decoder.init(jax.random.key(seed), config)
+    ends = {"bos_token_id": None, "eos_token_id": tokenizer.token_to_id(END_TURN)}
+    huggingface.save(directory, config, params, fields=ends)
+    tokenizer.save(str(pathlib.Path(directory) / "tokenizer.json"))
+    return config

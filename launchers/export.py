@@ -1,0 +1,63 @@
+"""Writes a trained language model as Hugging Face's files, which transformers and vLLM load.
+
+    python -m launchers.export --workdir=runs/qwen --out=models/trained
+
+The tokenizer, config.json and licence are those of the directory that training began with; adapters
+are merged. Where each role has an adapter of its own, --role says whose model is written.
+"""
+
+import pathlib
+
+from absl import flags
+
+from launchers import cli
+
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
+_OUT = flags.DEFINE_string("out", None, "Directory to write.")
+_UPDATE = flags.DEFINE_integer("update", None, "Checkpoint; the newest by default.")
+_SEED = flags.DEFINE_integer("seed", None, "Which of the run's seeds; the first by default.")
+_ROLE = flags.DEFINE_integer("role", None, "Whose adapters, where each role has its own.")
+_DTYPE = flags.DEFINE_enum(
+    "dtype", None, ["float32", "bfloat16", "float16"], "Of the weights; as they are by default."
+)
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a directory that holds a model.")
+
+
+def main(argv: list[str]) -> None:
+    """Restores, writes."""
+    if len(argv) > 1 or _WORKDIR.value is None or _OUT.value is None:
+        cli.fail("give --workdir=, the directory of a run, and --out=, the directory to write")
+    import jax
+
+    from agentrl.policies import huggingface
+    from agentrl.training import checkpoint, restored
+
+    try:
+        run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
+        config = run.config
+        if config.policy.name != "pretrained" or config.policy.rehearsal:
+            raise ValueError(
+                f"{_WORKDIR.value} has no published model to give back (policy "
+                f"{config.policy.name!r}): exported are runs of policy 'pretrained', no rehearsals"
+            )
+        seed = config.seed if _SEED.value is None else _SEED.value
+        if not 0 <= seed - config.seed < config.num_seeds:
+            last = config.seed + config.num_seeds - 1
+            raise ValueError(f"--seed={seed}: the run has seeds {config.seed} to {last}")
+        params = jax.tree.map(lambda x: x[seed - config.seed], run.state.params)
+        huggingface.save(
+            _OUT.value,
+            run.experiment.policy.config,
+            params,
+            source=config.policy.directory,
+            dtype=_DTYPE.value,
+            overwrite=_OVERWRITE.value,
+            role=_ROLE.value,
+        )
+    except (ValueError, OSError, restored.RunError, checkpoint.CheckpointError) as error:
+        cli.fail(error)
+    print(f"{_OUT.value}: update {run.update}, seed {seed}")
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,49 @@
+"""Writes a small random model, with a tokenizer trained on environments' text, into a directory.
+
+    python -m launchers.new_model --envs=Household-v1 --out=models/small
+    python -m launchers.train --config=configs/small_qwen.py:sft,models/small --workdir=runs/small
+
+A Qwen 2 in Hugging Face's files, for trying all that is done with published models, from scratch:
+the same policy (`agentrl.policies.pretrained`), codec, adapters and way back.
+"""
+
+from absl import flags
+
+from launchers import cli
+
+_ENVS = flags.DEFINE_list("envs", ["Household-v1"], "Whose text the tokenizer is trained on.")
+_OUT = flags.DEFINE_string("out", None, "Directory to write, new or empty.")
+_VOCAB = flags.DEFINE_integer("vocab_size", 600, "Tokens, of which 259 are bytes and control.")
+_WIDTH = flags.DEFINE_integer("width", 64, "Of the model.", lower_bound=2)
+_LAYERS = flags.DEFINE_integer("layers", 2, "Of the model.", lower_bound=1)
+_HEADS = flags.DEFINE_integer("heads", 2, "Of each layer, of queries and of keys.", lower_bound=1)
+_SEED = flags.DEFINE_integer("seed", 0, "Of the weights.")
+
+
+def main(argv: list[str]) -> None:
+    """Trains the tokenizer, draws the weights, writes both."""
+    if len(argv) > 1 or _OUT.value is None:
+        cli.fail("give --out=, the directory to write")
+    import envs
+    from agentrl.policies import new_model
+
+    try:
+        made = [envs.make(name)[0] for name in _ENVS.value]
+        config = new_model.write(
+            _OUT.value,
+            [env.view for env in made],
+            vocab_size=_VOCAB.value,
+            width=_WIDTH.value,
+            layers=_LAYERS.value,
+            heads=_HEADS.value,
+            kv_heads=_HEADS.value,
+            hidden=2 * _WIDTH.value,
+            seed=_SEED.value,
+        )
+    except (ValueError, OSError) as error:
+        cli.fail(error)
+    print(f"{_OUT.value}: {config.layers} layers of {config.width}, {config.vocab_size} tokens")
+
+
+if __name__ == "__main__":
+    cli.run(main)
