@@ -100,7 +100,8 @@ def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ..
     policy, rollout = run.experiment.policy, run.experiment.rollout
 
     def collect(params, key):
-        _, streams, rows, _ = rollout.collect(params, None, key)
+        begin_key, key = jax.random.split(key)
+        _, streams, rows, _ = rollout.collect(params, rollout.init(begin_key), key)
         stream, turn = rows.stream[:, None], rows.turn
         found = {}
         for name, way in ways(run).items():
