@@ -191,6 +191,7 @@ def test_learns_in_words():
         warm_start__updates=2,
         env=env_section("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=8),
         policy__critic="shared",
+        policy__constrained=True,
         rollout=section(
             rollout.conversation, num_groups=4, group_size=2, context="window", history=0
         ),
