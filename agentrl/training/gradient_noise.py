@@ -100,14 +100,15 @@ def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ..
     policy, rollout = run.experiment.policy, run.experiment.rollout
 
     def collect(params, key):
-        _, streams, rows, _ = rollout.collect(params, None, key)
+        begin_key, key = jax.random.split(key)
+        _, streams, rows, _ = rollout.collect(params, rollout.init(begin_key), key)
         stream, turn = rows.stream[:, None], rows.turn
         found = {}
         for name, way in ways(run).items():
             advantage, of = way(streams)
             early = rows.loss_mask & (turn >= 0) & (turn < turns) & of[stream]
             weight = jnp.where(early, advantage[stream, turn], 0.0)
-            mine = jax.ops.segment_sum(jnp.any(early, axis=1), rows.stream, of.shape[0]) > 0
+            mine = jnp.zeros_like(of).at[rows.stream].max(jnp.any(early, axis=1))
             square = jnp.sum(jnp.square(weight)) / jnp.maximum(jnp.sum(early), 1)
             gradients = episode_gradients(
                 policy, params, rows, weight, streams=of.shape[0], most=turns

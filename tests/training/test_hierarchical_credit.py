@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import envs
 from agentrl import advantages, policies, rollout
 from agentrl.streams import Streams
-from agentrl.training import credit
+from agentrl.training import credit, gradient_noise, restored
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
 
@@ -191,6 +191,7 @@ def test_learns_in_words():
         warm_start__updates=2,
         env=env_section("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=8),
         policy__critic="shared",
+        policy__constrained=True,
         rollout=section(
             rollout.conversation, num_groups=4, group_size=2, context="window", history=0
         ),
@@ -204,6 +205,12 @@ def test_learns_in_words():
     state, metrics = jax.jit(experiment.train)(experiment.begin(state))
     assert metrics["rejected_updates"][0] == 0 and metrics["loss/value"][0] > 0
     assert metrics["win_rate/0/self"][1] == 2 * 8
+    # Noise of the executor's gradients, from rows of many tokens: all turns are early ones.
+    run = restored.Run(config, experiment, 4, jax.tree.map(lambda x: x[None], state))
+    found = gradient_noise.measure(run, turns=8, batches=2)
+    assert set(found) == {"hae", "gae"}
+    for noise, signal, square in found.values():
+        assert np.isfinite([noise, signal]).all() and noise > 0 and square > 0
 
 
 def test_roles_are_told_apart_where_there_are_some():
