@@ -44,8 +44,8 @@ mistakes by himself; a hit that learns to attack makes some of its own. The scri
 given to all but flat, whose comparison is of steps, not of what is known beforehand.
 
 1v1 in the same way (volleyball.py:1v1 with its 100 updates, then :1v1 here; the arena with
---options=teams=1v1), three seeds. Of processor time for three: stage III 4 min 12 s, "alone" 3 min 56 s; control steps a
-seed after stage II: 1.5 and 1.6 to 1.7 million.
+--options=teams=1v1), three seeds. Of processor time for three: stage III 4 min 12 s, "alone" 3 min
+56 s; control steps a seed after stage II: 1.5 and 1.6 to 1.7 million.
 
     stage III against          won   lost  others
     stage II, its start      7,658  1,327      15   0.852 [0.845, 0.859]   seeds 0.893 0.924 0.739
@@ -56,8 +56,9 @@ seed after stage II: 1.5 and 1.6 to 1.7 million.
     alone against
     scripted planner         1,628    135      37   0.923 [0.910, 0.935]   seeds 0.888 0.938 0.944
 
-("Alone" met in 600 matches of every pair, the others in 1,000.) The planner by itself learns nothing
-more there; the hit does. Flat self-play in 1v1, and 3v3 on two levels, were not run.
+("Alone" met in 600 matches of every pair, the others in 1,000.) What stage III gains is the hit's:
+the planner by itself ends where it began, as far as the scripted one tells. Flat self-play in 1v1,
+and 3v3 on two levels, were not run.
 
 In the plane against the latest policy instead of a pool (--config.pool.capacity=0
 "--config.rollout={'name': 'matches', 'num_groups': 32, 'mask_illegal': False}") attack and defence
