@@ -7,8 +7,15 @@ CPU cores: files of Hugging Face's forms, chat format, subword tokens, and the w
     python -m launchers.train --config=configs/small_qwen.py:sft,models/small --workdir=runs/sft
     python -m launchers.train --config=configs/small_qwen.py:gigpo,models/small \\
         --workdir=runs/gigpo --config.init_from=runs/sft --config.warm_start.updates=0 \\
-        --config.updates=120
+        --config.updates=60
     python -m launchers.evaluate --workdir=runs/gigpo
+    python -m launchers.export --workdir=runs/gigpo --out=models/trained
+
+In a room of five places and four things, 12 turns. Two seeds (--config.num_seeds=2), 121,024
+parameters, success on 1,024 tasks: random play 0.006; taught by 300 supervised updates and, from
+there (--config.init_from), 300 more, 0.393 and 0.373; after 60 updates of GiGPO 0.427 and 0.455
+(each +- 0.030); expert 0.969. After the first 300 updates it was 0.03 and 0.08 of 256 tasks. An
+update of GiGPO took 3 to 6 s a seed on a busy machine.
 """
 
 import ml_collections
