@@ -9,11 +9,12 @@ RAE is SPIRAL's: Liu et al. (2025), https://arxiv.org/abs/2506.24119.
 
 `exploitability` is exact, of the policy that is training: NashConv / 2, chips a hand. Uniform play:
 0.458 in Kuhn's game, 2.374 in Leduc's. After all updates, seeds 0 to 4 (--config.num_seeds=5):
-Kuhn's 0.0067, 0.0159, 0.0077, 0.0137, 0.0056; Leduc's 0.282, 0.256, 0.235, 0.277, 0.222. In Kuhn's
-2,048 hands an update were chosen on ten other seeds (100 to 109), which end at 0.006 to 0.011; with
-1,024 hands and 5,000 updates ten seeds end at 0.005 to 0.026, with 3,000 updates five at 0.008 to
-0.022. Leduc's moves by some 0.1 from line to line until the learning rate is nearly 0 (of earlier
-deals the same seeds came to 0.294, 0.260, 0.269, 0.247, 0.228, in 6 min 27 s of processor time).
+Kuhn's 0.0067, 0.0159, 0.0077, 0.0137, 0.0056 (2 min 12 s); Leduc's 0.282, 0.256, 0.235, 0.277,
+0.222. Kuhn's 2,048 hands an update were chosen on ten other seeds (100 to 109), which end at 0.006
+to 0.011; with 1,024 hands and 5,000 updates ten seeds end at 0.005 to 0.026, with 3,000 updates
+five at 0.008 to 0.022. Leduc's moves by some 0.1 from line to line until the learning rate is
+nearly 0 (of earlier deals the same seeds came to 0.294, 0.260, 0.269, 0.247, 0.228, in 6 min 27 s
+of processor time).
 
     python -m launchers.train --config=configs/poker.py:leduc --workdir=runs/leduc
 """
