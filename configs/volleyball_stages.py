@@ -34,8 +34,8 @@ With starts of "goto" near its places instead, seeds 0 to 2 and 100 to 102: stag
 scripted planner in two of six seeds (197 to 1 and 178 to 20 of 200 matches), is level in three and
 loses all matches in the sixth, whose goto holds in 0.754 of the hand-overs; stage III mends nothing
 there. (The hand-overs were then tried on seeds 100 to 102 again: on fresh ones they are untested.)
-At the rate of 1e-3, which is right over scripted skills, stage III lost 0.809
-of the decided matches against II (seeds 0 to 2).
+At the rate of 1e-3, which is right over scripted skills, stage III lost 0.809 of the decided
+matches against II (seeds 0 to 2).
 
 "plane": the hit that learnt from hand-overs first (1.000 there) does not miss any more; two teams
 of it play 2,980 of 3,000 matches against the script to the limit, and stages II and III 8,815 of

@@ -1,4 +1,4 @@
-"""Writes a trained language model as Hugging Face's files, which transformers and vLLM load.
+"""Writes a trained language model as Hugging Face's files, which transformers loads.
 
     python -m launchers.export --workdir=runs/qwen --out=models/trained
 
