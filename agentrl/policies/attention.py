@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.policies.placement import platform
+
 # A score that no key survives; finite, so that a row without any key gives numbers.
 MASKED = -1e30
 
@@ -59,14 +61,15 @@ class Rotation(NamedTuple):
     sin: jax.Array
 
 
-def rotation(positions: jax.Array, frequency: np.ndarray, size: int | None = None) -> Rotation:
+def rotation(positions: jax.Array, frequency: np.ndarray, size: int) -> Rotation:
     """The rotation at positions i32[...].
 
-    size: positions are below it, and are looked up in a table where that is small enough to be a
-    constant. XLA's CPU backend would compute the functions anew for every head of queries and keys
+    size: positions are below it, and on a CPU they are looked up in a table where that is small
+    enough to be a constant: XLA would compute the functions anew for every head of queries and keys
     in every layer, a sixth of the time of reading a prompt; a barrier does not keep it from that.
+    Elsewhere they cost nothing, and XLA folds the look-up into a constant for all rows.
     """
-    if size is None or size * frequency.size > 2**20:
+    if size * frequency.size > 2**20 or platform() != "cpu":
         angle = positions[..., None, None].astype(jnp.float32) * frequency
         return Rotation(jnp.cos(angle), jnp.sin(angle))
     table = np.arange(size, dtype=np.float32)[:, None, None] * frequency
@@ -132,35 +135,43 @@ def attend(
     q = q.reshape(batch, length, kv_heads, group, head_dim).transpose(0, 2, 3, 1, 4)
     q = q.reshape(batch, kv_heads, group * length, head_dim)
 
-    def read(carry, k, v, base):
-        most, total, out = carry
+    def read(k, v, base):
+        """Of one segment: the largest score, and the sums of weights and of weighted values."""
         scores = jnp.einsum("bkld,bkds->bkls", q, k, preferred_element_type=jnp.float32)
         if soft_cap is not None:
             scores = soft_cap * jnp.tanh(scores / soft_cap)
         scores = scores.reshape(batch, kv_heads, group, length, -1)
         scores = jnp.where(mask(base, base + v.shape[2])[:, None, None], scores, MASKED)
         scores = scores.reshape(batch, kv_heads, group * length, -1)
-        peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
-        more = jnp.maximum(most, peak)
-        shrink, weights = jnp.exp(most - more), jnp.exp(scores - more)
-        total = total * shrink + jnp.sum(weights, axis=-1, keepdims=True)
-        part = jnp.einsum(
+        most = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
+        weights = jnp.exp(scores - most)
+        out = jnp.einsum(
             "bkls,bksd->bkld", weights.astype(v.dtype), v, preferred_element_type=jnp.float32
         )
-        return more, total, out * shrink + part
+        return most, jnp.sum(weights, axis=-1, keepdims=True), out
 
-    nothing = jnp.zeros((*q.shape[:3], 1), jnp.float32)
-    carry = (nothing + MASKED, nothing, jnp.zeros(q.shape, jnp.float32))
-    base = 0
-    for k, v in zip(keys, values, strict=True):
-        step = functools.partial(read, k=k, v=v, base=base)
-        if span is None or len(keys) == 1:
-            carry = step(carry)
-        else:
-            seen = (span.low < base + v.shape[2]) & (span.high > base)
-            carry = jax.lax.cond(seen, step, lambda carry: carry, carry)
-        base += v.shape[2]
-    _, total, out = carry
+    def add(k, v, base, carry):
+        most, *sums = carry
+        peak, *parts = read(k, v, base)
+        more = jnp.maximum(most, peak)
+        shrink, scale = jnp.exp(most - more), jnp.exp(peak - more)
+        return more, *(x * shrink + y * scale for x, y in zip(sums, parts, strict=True))
+
+    if len(keys) == 1:
+        _, total, out = read(keys[0], values[0], 0)
+    else:
+        nothing = jnp.zeros((*q.shape[:3], 1), jnp.float32)
+        carry = (nothing + MASKED, nothing, jnp.zeros(q.shape, jnp.float32))
+        base = 0
+        for k, v in zip(keys, values, strict=True):
+            step = functools.partial(add, k, v, base)
+            if span is None:
+                carry = step(carry)
+            else:
+                seen = (span.low < base + v.shape[2]) & (span.high > base)
+                carry = jax.lax.cond(seen, step, lambda carry: carry, carry)
+            base += v.shape[2]
+        _, total, out = carry
     # Where no segment was read, the sum is 0, and what comes out is of no meaning but finite.
     out = (out / jnp.where(total > 0, total, 1.0)).astype(q.dtype)
     out = out.reshape(batch, kv_heads, group, length, head_dim).transpose(0, 3, 1, 2, 4)
@@ -171,17 +182,16 @@ def attend_causal(
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
-    positions: jax.Array,
     *,
     window: int | None = None,
     soft_cap: float | None = None,
 ) -> jax.Array:
     """`attend` within whole rows, each position to itself and those before it.
 
-    q [B, L, H, hd], k and v [B, L, K, hd], positions i32[B or 1, L] (for the window).
+    q [B, L, H, hd], scaled already, k and v [B, L, K, hd].
 
-    Blocks of queries (at most 8, of at least 64) meet only the keys up to their end: almost half of
-    the scores are never computed.
+    Blocks of queries (at most 8, of at least 64) meet only the keys that some of them see: almost
+    half of the scores are never computed.
     """
     length = q.shape[1]
     index = jnp.arange(length, dtype=jnp.int32)[None]
@@ -190,14 +200,34 @@ def attend_causal(
     out = []
     for start in range(0, length, size):
         rows = slice(start, start + size)
+        first = 0 if window is None else max(0, start - window + 1)
         end = min(start + size, length)
-
-        def mask(first, last, rows=rows):
-            seen = visible(index[:, rows], index[:, first:last], None)
-            if window is None:
-                return seen
-            return seen & visible(positions[:, rows], positions[:, first:last], window)
-
-        segment = ((keys[..., :end],), (values[:, :, :end],))
-        out.append(attend(q[:, rows], *segment, mask, soft_cap=soft_cap))
+        seen = visible(index[:, rows], index[:, first:end], window)
+        segment = (keys[..., first:end],), (values[:, :, first:end],)
+        out.append(attend(q[:, rows], *segment, lambda *_, seen=seen: seen, soft_cap=soft_cap))
     return jnp.concatenate(out, axis=1)
+
+
+def attend_flash(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    *,
+    window: int | None = None,
+    implementation: str = "cudnn",
+) -> jax.Array:
+    """`attend_causal` by cuDNN's flash attention: on NVIDIA's GPUs, bfloat16, no soft cap.
+
+    Scores never leave the chip, forwards or backwards: T. Dao 2023, "FlashAttention-2",
+    https://arxiv.org/abs/2307.08691. implementation="xla" computes the same anywhere, as JAX does
+    without cuDNN.
+    """
+    length = q.shape[1]
+    # JAX trains on even lengths only. What is added at the end is seen by nobody.
+    q, k, v = (jnp.pad(x, ((0, 0), (0, length % 2), (0, 0), (0, 0))) for x in (q, k, v))
+    # JAX counts the positions on the left of the query, without its own.
+    size = None if window is None else (window - 1, 0)
+    out = jax.nn.dot_product_attention(
+        q, k, v, scale=1.0, is_causal=True, local_window_size=size, implementation=implementation
+    )
+    return out[:, :length]

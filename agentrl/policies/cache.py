@@ -13,7 +13,7 @@ from flax import struct
 
 from agentrl.policies.attention import span
 from agentrl.policies.decoder_config import DecoderConfig
-from agentrl.policies.placement import BATCH, place
+from agentrl.policies.placement import BATCH, place, platform
 
 
 @struct.dataclass
@@ -53,9 +53,8 @@ def empty_cache(
     if batch < 1 or size < 1:
         raise ValueError(f"empty_cache batch={batch}, size={size}: expected at least 1 of each")
     if segment is None:
-        on_cpu = jax.default_backend() == "cpu"
         eighth = 16 * math.ceil(size / 128) if size >= 256 else 64
-        segment = eighth if on_cpu else size
+        segment = eighth if platform() == "cpu" else size
     sizes = [min(segment, size - start) for start in range(0, size, segment)]
     lead, last = (batch, config.kv_heads), config.head_dim
 

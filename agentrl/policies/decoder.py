@@ -20,6 +20,7 @@ from agentrl.policies.attention import (
     Rotation,
     attend,
     attend_causal,
+    attend_flash,
     frequencies,
     rotate,
     rotation,
@@ -29,6 +30,7 @@ from agentrl.policies.attention import (
 from agentrl.policies.cache import Cache as Cache
 from agentrl.policies.cache import empty_cache as empty_cache
 from agentrl.policies.cache import write
+from agentrl.policies.chunks import in_chunks
 from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
 from agentrl.policies.placement import BATCH, gathered, place
@@ -141,9 +143,7 @@ def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Arra
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 
-def _rotations(
-    config: DecoderConfig, positions: jax.Array, size: int | None
-) -> tuple[Rotation, ...]:
+def _rotations(config: DecoderConfig, positions: jax.Array, size: int) -> tuple[Rotation, ...]:
     """The rotations of each layer at positions i32[...] below size."""
     c = config
     plain = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling), size)
@@ -190,26 +190,23 @@ def hidden(
     params: Params,
     config: DecoderConfig,
     tokens: jax.Array,
-    positions: jax.Array | None = None,
     role: jax.Array | None = None,
 ) -> jax.Array:
     """Hidden states of whole sequences after the last norm: i32[B, L] -> f32[B, L, D].
 
     A position sees itself and those before it in its row, so that padding on the right changes
-    nothing before it. positions: i32[B, L], non-decreasing (default 0, 1, ...).
+    nothing before it.
     """
-    size = None
-    if positions is None:
-        size = tokens.shape[1]
-        positions = jnp.arange(size, dtype=jnp.int32)[None]
-    x, turns = _embed(params, config, tokens), _rotations(config, positions, size)
+    positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+    x, turns = _embed(params, config, tokens), _rotations(config, positions, tokens.shape[1])
+    if config.attention == "cudnn":
+        attend_rows = attend_flash
+    else:
+        attend_rows = functools.partial(attend_causal, soft_cap=config.attention_soft_cap)
 
     def block(i, layer, x):
         q, k, v = _qkv(layer, config, x, turns[i])
-        attended = attend_causal(
-            q, k, v, positions, window=config.window(i), soft_cap=config.attention_soft_cap
-        )
-        return _rest(layer, config, x, attended)
+        return _rest(layer, config, x, attend_rows(q, k, v, window=config.window(i)))
 
     for i in range(config.layers):
         run = functools.partial(block, i)
@@ -263,7 +260,7 @@ def extend(
     """
     positions = cache.length[:, None] + jnp.arange(tokens.shape[1], dtype=jnp.int32)
 
-    def mask(window, start, stop):
+    def mask(positions, window, start, stop):
         return visible(positions, jnp.arange(start, stop, dtype=jnp.int32)[None], window)
 
     x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
@@ -272,14 +269,14 @@ def extend(
         layer, window = _layer(params, config, i, role), config.window(i)
         q, k, v = _qkv(layer, config, x, turns[i])
         held_k, held_v = write(cache.k[i], cache.v[i], k, v, cache.length, count)
-        attended = attend(
-            q,
-            held_k,
-            held_v,
-            functools.partial(mask, window),
-            soft_cap=config.attention_soft_cap,
-            span=span(cache.length, count, window),
-        )
+        seen = span(cache.length, count, window)
+
+        def read(q, positions, held_k=held_k, held_v=held_v, window=window, seen=seen):
+            sees = functools.partial(mask, positions, window)
+            cap = config.attention_soft_cap
+            return attend(q, held_k, held_v, sees, soft_cap=cap, span=seen)
+
+        attended = in_chunks(read, q, positions, width=config.heads * cache.size)
         x = _rest(layer, config, x, attended)
         keys.append(held_k)
         vals.append(held_v)

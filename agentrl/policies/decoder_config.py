@@ -35,6 +35,8 @@ class DecoderConfig:
     value_heads: outputs of `values`.
     lora_rank, lora_alpha, lora_targets, lora_roles: see `agentrl.policies.lora`; rank 0 for none,
       lora_roles=1 for one adapter whatever the role.
+    attention: of `hidden`. "blocks": `agentrl.policies.attention.attend_causal`. "cudnn":
+      `attend_flash`, for NVIDIA's GPUs, with dtype "bfloat16" and without attention_soft_cap.
     remat: `hidden` keeps only what stands between layers for the backward pass, and computes the
       rest again there: memory of one layer's activations instead of all layers', for one more
       forward pass.
@@ -71,6 +73,7 @@ class DecoderConfig:
     lora_alpha: float = 16.0
     lora_targets: tuple[str, ...] = PROJECTIONS
     lora_roles: int = 1
+    attention: str = "blocks"
     remat: bool = False
     dtype: str = "float32"
 
@@ -88,11 +91,21 @@ class DecoderConfig:
                 f"decoder head_dim={self.head_dim}: expected an even number, rotary positions turn "
                 "pairs"
             )
-        for name, allowed in (("activation", ACTIVATIONS), ("dtype", ("float32", "bfloat16"))):
+        choices = {
+            "activation": ACTIVATIONS,
+            "dtype": ("float32", "bfloat16"),
+            "attention": ("blocks", "cudnn"),
+        }
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"decoder {name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}"
                 )
+        if self.attention == "cudnn" and (self.dtype != "bfloat16" or self.attention_soft_cap):
+            raise ValueError(
+                f"decoder attention='cudnn' with dtype={self.dtype!r}, attention_soft_cap="
+                f"{self.attention_soft_cap}: expected 'bfloat16' and no cap; use 'blocks'"
+            )
         if self.value_heads < 0:
             raise ValueError(f"decoder value_heads={self.value_heads}: expected at least 0")
         wrong = [name for name in self.lora_targets if name not in PROJECTIONS]

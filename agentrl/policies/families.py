@@ -236,6 +236,7 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         query_scale=float(np.float32(scale)),
         embed_scale=float(np.float32(config.embed_scale)),
         value_heads=0,
+        attention="blocks",
         remat=False,
         dtype="float32",
         lora_rank=0,

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.policies import decoder
+from agentrl.policies.chunks import in_chunks
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
 from agentrl.policies.placement import gathered
 from agentrl.policies.sampling import Sampling
-from agentrl.policies.scoring import Scored, in_chunks, score_logits
+from agentrl.policies.scoring import Scored, score_logits
 from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
 
@@ -64,7 +65,7 @@ class LanguagePolicy(NamedTuple):
         The distribution is the one that was sampled from: the same temperature, and the tokens that
         had been cut (rows.legal, recorded at sampling) are cut again. So at the parameters that
         sampled, these log-probabilities are the behaviour's. Logits of large batches never exist
-        all at once, see `agentrl.policies.scoring.in_chunks`.
+        all at once, see `agentrl.policies.chunks`.
         """
         config = self.config
         hidden = decoder.hidden(params, config, rows.tokens[:, :-1], role=rows.role)
@@ -81,7 +82,8 @@ class LanguagePolicy(NamedTuple):
             return score_logits(logits, tokens, value)
 
         legal = None if rows.legal is None else rows.legal[:, 1:]
-        scored = in_chunks(score, config.vocab_size, hidden, rows.tokens[:, 1:], value, legal)
+        arrays = hidden, rows.tokens[:, 1:], value, legal
+        scored = in_chunks(score, *arrays, width=config.vocab_size)
         return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), scored)
 
 

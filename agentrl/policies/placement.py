@@ -88,6 +88,21 @@ def _sizes() -> dict[str, int]:
     return {name: mesh.shape[name] for name in mesh.axis_names if name in mesh.auto_axes}
 
 
+def devices() -> int:
+    """How many devices the program is split over."""
+    return math.prod(_sizes().values())
+
+
+def platform() -> str:
+    """Where the program that is being traced will run: "cpu", "gpu" or "tpu".
+
+    That of the mesh, which may be another machine's (`agentrl.training.targets`), or of this one.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    device = None if mesh.empty else mesh.abstract_device
+    return jax.default_backend() if device is None else device.platform
+
+
 def gathered(params: chex.ArrayTree) -> chex.ArrayTree:
     """Parameters whole over `fsdp`: for a loop, which would gather them again in each step."""
     sizes = _sizes()
@@ -107,7 +122,7 @@ def place(x: jax.Array, *axes: Axis) -> jax.Array:
     The others are the compiler's choice.
     """
     sizes = _sizes()
-    if math.prod(sizes.values()) == 1:
+    if devices() == 1:
         return x
     spec = [_fitting(axis, size, sizes) for axis, size in zip(axes, x.shape, strict=False)]
     rest = [PartitionSpec.UNCONSTRAINED] * (x.ndim - len(spec))

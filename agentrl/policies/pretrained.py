@@ -32,6 +32,7 @@ def pretrained(
     constrained: bool = False,
     dtype: str = "bfloat16",
     param_dtype: str = "float32",
+    attention: str = "blocks",
     remat: bool = False,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
@@ -54,7 +55,7 @@ def pretrained(
         products are bfloat16's, and what is trained, its gradients and the optimizer's state
         float32: a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights
         are not trained, and bfloat16 does for them.
-      remat: see `agentrl.policies.decoder_config.DecoderConfig`.
+      attention, remat: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets: train adapters (and a critic) and nothing else, see
         `agentrl.policies.lora`; rank 0: train everything.
       lora_roles: an adapter for each of so many roles (seats of a game, planner and executor),
@@ -84,6 +85,7 @@ def pretrained(
         lora_alpha=lora_alpha,
         lora_targets=tuple(lora_targets),
         lora_roles=lora_roles,
+        attention=attention,
         remat=remat,
     )
     bind = functools.partial(

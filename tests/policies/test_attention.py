@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,12 +9,14 @@ from agentrl.policies.attention import (
     RopeScaling,
     attend,
     attend_causal,
+    attend_flash,
     frequencies,
     rotate,
     rotation,
     span,
     visible,
 )
+from agentrl.policies.chunks import in_chunks
 
 
 def test_attention_by_hand():
@@ -45,7 +49,7 @@ def test_rotary_positions_by_hand():
     # theta 100 and two pairs: 1 and 1/10 radians a position.
     frequency = frequencies(4, 100.0, None)
     np.testing.assert_allclose(frequency, [1.0, 0.1], rtol=1e-6)
-    turned = rotate(jnp.array([[[1.0, 0.0, 0.0, 2.0]]]), rotation(jnp.array([3]), frequency))
+    turned = rotate(jnp.array([[[1.0, 0.0, 0.0, 2.0]]]), rotation(jnp.array([3]), frequency, 4))
     # Pair (1, 0) by 3 radians, pair (0, 2) by 0.3.
     expected = [np.cos(3), -2 * np.sin(0.3), np.sin(3), 2 * np.cos(0.3)]
     np.testing.assert_allclose(turned[0, 0], expected, rtol=1e-5)
@@ -106,20 +110,62 @@ def test_segments_outside_of_the_span_are_not_read(window):
     np.testing.assert_allclose(out, whole, atol=1e-6)
 
 
-@pytest.mark.parametrize("window", [None, 20])
+def test_positions_are_relative():
+    q, k = jax.random.normal(jax.random.key(0), (2, 5, 1, 8))
+    frequency, read = frequencies(8, 10000.0, None), jnp.arange(5)
+
+    def scores(shift):
+        by = rotation(read + shift, frequency, 2048)
+        return jnp.einsum("qhd,khd->qk", rotate(q, by), rotate(k, by))
+
+    np.testing.assert_allclose(scores(0), scores(1000), atol=2e-4)
+
+
+@pytest.mark.parametrize("window", [None, 1, 20, 100])
 def test_blocks_of_queries_change_nothing(window):
     length = 150  # three blocks of 64, the last one shorter
     drawn = jax.random.normal(jax.random.key(0), (2, length, 6, 4))
     q, k, v = drawn[:, :, :2], drawn[:, :, 2:4], drawn[:, :, 4:]
-    # Positions with gaps and, as between two pieces of text, repeats.
-    positions = jnp.cumsum(jnp.arange(2 * length).reshape(2, length) * 7 % 3, axis=1)
     index = jnp.arange(length)[None]
 
     def mask(start, stop):
-        seen = visible(index, index[:, start:stop], None)
-        return seen & visible(positions, positions[:, start:stop], window)
+        return visible(index, index[:, start:stop], window)
 
     whole = attend(q, [k.transpose(0, 2, 3, 1)], [v.transpose(0, 2, 1, 3)], mask)
-    out = attend_causal(q, k, v, positions, window=window)
-    np.testing.assert_allclose(out, whole, atol=1e-6)
+    out = attend_causal(q, k, v, window=window)
+    np.testing.assert_allclose(out, whole, atol=3e-6)  # sums of 150 numbers in another order
     assert out.shape == (2, length, 2, 4)
+
+
+@pytest.mark.parametrize("limit", [1, 300, 10**6])
+def test_few_queries_at_a_time_change_nothing(limit):
+    q = jax.random.normal(jax.random.key(0), (2, 7, 4, 8))
+    keys = jax.random.normal(jax.random.key(1), (2, 2, 8, 12))
+    values = jax.random.normal(jax.random.key(2), (2, 2, 12, 8))
+    positions = jnp.array([[3], [5]]) + jnp.arange(7)
+
+    def read(q, positions):
+        return attend(
+            q, [keys], [values], lambda a, b: visible(positions, jnp.arange(a, b)[None], None)
+        )
+
+    few = functools.partial(in_chunks, read, width=4 * 12, limit=limit)
+    out = few(q, positions)
+    np.testing.assert_allclose(out, read(q, positions), atol=1e-6)
+    # Scores of two rows of four heads with 12 keys, of 1, 3 or all 7 queries.
+    assert ("scan" in str(jax.make_jaxpr(few)(q, positions))) == (limit < 7 * 96)
+
+
+@pytest.mark.parametrize("window, length", [(None, 70), (1, 70), (20, 71)])
+def test_flash_attention_means_the_same(window, length):
+    """As JAX computes it without cuDNN: mask, scale, groups of heads, gradients."""
+    drawn = jax.random.normal(jax.random.key(0), (2, length, 8, 4))
+    parts = drawn[:, :, :4], drawn[:, :, 4:6], drawn[:, :, 6:]
+
+    def gradients(attend):
+        return jax.grad(lambda x: jnp.sum(jnp.sin(attend(*x, window=window))))(parts)
+
+    ours = gradients(attend_causal)
+    theirs = gradients(functools.partial(attend_flash, implementation="xla"))
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, other, atol=2e-5)

@@ -147,14 +147,6 @@ def test_tokens_beyond_the_size_are_dropped_and_counted(segment):
     np.testing.assert_array_equal(later.length, [10, 6])
 
 
-def test_positions_are_relative():
-    params, read = sharp(TINY), tokens(2, 9)
-    shifted = jnp.broadcast_to(jnp.arange(9, dtype=jnp.int32) + 1000, (2, 9))
-    np.testing.assert_allclose(
-        hidden(params, TINY, read), hidden(params, TINY, read, shifted), atol=2e-4
-    )
-
-
 def test_init_names_and_scales():
     config = dataclasses.replace(TINY, width=64, hidden=256, layers=8, tie_embeddings=False)
     params = decoder.init(jax.random.key(0), config)

@@ -12,7 +12,7 @@ import pytest
 
 import envs
 from agentrl import policies
-from agentrl.policies import decoder, language, scoring
+from agentrl.policies import chunks, decoder, language, scoring
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.streams import Rows
 
@@ -92,7 +92,7 @@ def test_scores_in_chunks_are_those_of_the_whole(policy, legal, monkeypatch):
     whole = jax.jit(jax.grad(total, has_aux=True))(params)
     # Seven positions in chunks of two, the last one padded.
     limit = 2 * 3 * policy.config.vocab_size
-    chunked = functools.partial(scoring.in_chunks, limit=limit)
+    chunked = functools.partial(chunks.in_chunks, limit=limit)
     monkeypatch.setattr(language, "in_chunks", chunked)
     parts = jax.jit(jax.grad(lambda params: total(params), has_aux=True))(params)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
@@ -107,14 +107,14 @@ def test_chunks_need_less_memory():
             zero = jnp.zeros(tokens.shape)
             return scoring.score_logits(hidden @ head, tokens, zero)
 
-        scored = scoring.in_chunks(score, V, hidden, tokens, limit=limit)
+        scored = chunks.in_chunks(score, hidden, tokens, width=V, limit=limit)
         return jnp.sum(scored.logp + scored.entropy)
 
     shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((D, V), (4, 64, D))]
     tokens = jax.ShapeDtypeStruct((4, 64), jnp.int32)
     used = [
         temporary_bytes(jax.grad(functools.partial(total, limit), argnums=(0, 1)), *shapes, tokens)
-        for limit in (scoring.LOGITS, 4 * 4 * V)
+        for limit in (chunks.NUMBERS, 4 * 4 * V)
     ]
     # A sixteenth of the logits, and what is as large in both: the head's gradient.
     assert used[1] < 0.25 * used[0]

@@ -1,0 +1,44 @@
+"""Logits and scores of attention, which are too large to exist all at once."""
+
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies.placement import devices
+
+# Numbers that exist at once on a device: 256 MiB of float32.
+NUMBERS = 2**26
+
+
+def in_chunks(
+    function: Callable[..., chex.ArrayTree],
+    *arrays: jax.Array | None,
+    width: int,
+    limit: int = NUMBERS,
+) -> chex.ArrayTree:
+    """`function` of arrays [B, L, ...], at so many positions at a time that it needs little memory.
+
+    function: (*arrays at some positions) -> arrays [B, L', ...] of these positions, with `width`
+    numbers on the way for each. limit: such numbers at once on a device, though never less than
+    those of all rows at one position. With more than one chunk the backward pass computes each
+    chunk's again.
+    """
+    rows, length = arrays[0].shape[:2]
+    size = max(1, limit * devices() // (rows * width))
+    if size >= length:
+        return function(*arrays)
+    count = -(-length // size)
+    # Chunks as equal as they can be.
+    size = -(-length // count)
+
+    def cut(x):
+        x = jnp.pad(x, [(0, 0), (0, count * size - length)] + [(0, 0)] * (x.ndim - 2), mode="edge")
+        return jnp.moveaxis(x.reshape(rows, count, size, *x.shape[2:]), 1, 0)
+
+    def put(x):
+        return jnp.moveaxis(x, 0, 1).reshape(rows, count * size, *x.shape[3:])[:, :length]
+
+    chunks = jax.tree.map(cut, arrays)
+    return jax.tree.map(put, jax.lax.map(lambda chunk: jax.checkpoint(function)(*chunk), chunks))
