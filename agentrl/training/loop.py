@@ -109,8 +109,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
         else:
-            seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
-            update, state = 0, programs.init(seeds)
+            update, state = 0, programs.init(programs.seeds)
             if params is not None:
                 # Published weights leave value heads as they were drawn.
                 params = {**state.params, **params}

@@ -10,17 +10,22 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from agentrl.policies import LanguagePolicy
 from agentrl.policies.placement import AXES, BATCH, parameter_spec
+from agentrl.training.targets import Target
 
 
-def make_mesh(config: ml_collections.ConfigDict, experiment: Any) -> Mesh | None:
+def make_mesh(
+    config: ml_collections.ConfigDict, experiment: Any, target: Target | None = None
+) -> Mesh | None:
     """The mesh of config.mesh, with the axes of `agentrl.policies.placement`.
 
-    config.mesh.data=0: all devices that fsdp and tensor leave. None for a single device.
+    config.mesh.data=0: all devices that fsdp and tensor leave. None for a single device of this
+    machine. target: the machine that has the devices; default: this one.
 
     Raises:
       ValueError: there are not so many devices, or batch or heads do not divide over them.
     """
-    available = jax.device_count()
+    devices = jax.devices() if target is None else target.devices
+    available = len(devices)
     sizes = {name: config.mesh[name] for name in AXES}
     for name in AXES:
         if sizes[name] < (name != "data"):
@@ -30,9 +35,11 @@ def make_mesh(config: ml_collections.ConfigDict, experiment: Any) -> Mesh | None
     count = math.prod(sizes.values())
     given = ", ".join(f"config.mesh.{name}={size}" for name, size in sizes.items() if size > 1)
     if count > available:
+        more = f"simulate more on CPU with XLA_FLAGS=--xla_force_host_platform_device_count={count}"
+        if target is not None:
+            more = f"name a target of more than {target.name}"
         raise ValueError(
-            f"{given}: {count} devices, but there are {available}; lower it, or simulate more on "
-            f"CPU with XLA_FLAGS=--xla_force_host_platform_device_count={count}"
+            f"{given}: {count} devices, but there are {available}; lower it, or {more}"
         )
     if jax.process_count() > 1 and count != available:
         raise ValueError(
@@ -53,14 +60,14 @@ def make_mesh(config: ml_collections.ConfigDict, experiment: Any) -> Mesh | None
             "a multiple, or set config.mesh.data"
         )
     _check_tensor(sizes["tensor"], experiment.policy)
-    if count == 1:
+    if count == 1 and target is None:
         return None
     # Auto: programs say what they compute, constraints say where, the compiler does the rest.
     return jax.make_mesh(
         tuple(sizes[name] for name in AXES),
         AXES,
         axis_types=(AxisType.Auto,) * len(AXES),
-        devices=jax.devices()[:count],
+        devices=devices[:count],
     )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import ml_collections
+import numpy as np
 
 from agentrl.evaluation import play
 from agentrl.training import mesh
@@ -15,13 +15,17 @@ from agentrl.training.experiment import Experiment, TrainState
 
 @dataclasses.dataclass
 class Programs:
-    """What a run executes, compiled, for all seeds; evaluate on fixed tasks, by environment."""
+    """What a run executes, compiled, for all seeds; evaluate on fixed tasks, by environment.
+
+    seeds: what init takes. shapes: of the state, and where it lies.
+    """
 
     init: Callable[[jax.Array], TrainState]
     train: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]
     warm: Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]] | None
     begin: Callable[[TrainState], TrainState]
     evaluate: Callable[[Any], dict[str, play.Outcomes]]
+    seeds: np.ndarray
     shapes: Any
 
 
@@ -29,7 +33,7 @@ def compile_programs(
     experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: Any
 ) -> Programs:
     """Wraps the experiment's functions for `num_seeds` seeds and the mesh. Nothing runs yet."""
-    seeds = jnp.arange(config.num_seeds, dtype=jnp.int32)
+    seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
     population, across = experiment.population, experiment.across_seeds
 
     def init(seeds):
@@ -75,6 +79,7 @@ def compile_programs(
         warm=warm and jax.jit(across(warm), donate_argnums=0, **train_placed),
         begin=jax.jit(jax.vmap(experiment.begin), donate_argnums=0, **placed),
         evaluate=jit(across(evaluate), **told),
+        seeds=seeds,
         shapes=shapes,
     )
 

@@ -1,0 +1,155 @@
+"""Compiles a config for a machine that is not here, and says what memory it takes there.
+
+    python -m launchers.compile --config=configs/household.py:gigpo --target=v5e:2x2
+    python -m launchers.compile --config=configs/qwen_household_gigpo.py:DIRECTORY \
+        --target=h100:8 --config.mesh.fsdp=8
+
+Nothing is run and no weights are read: of a published model config.json and tokenizer.json do. For
+GPUs this needs XLA's compiler for CUDA (pip install 'jax[cuda12]'), for TPUs that of libtpu
+(pip install 'jax[tpu]'), and neither a GPU nor a TPU. Without --target: for this machine.
+
+Memory is that of one device as the compiler lays it out: what a program is given (the training
+state), what it returns besides, and what it needs in between; the largest program decides. The
+exit code is 1 if a program needs more than a device has.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+from ml_collections import config_flags
+
+from launchers import cli
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Config file, for example configs/coin.py."
+)
+_TARGET = flags.DEFINE_string("target", None, "h100, h200:8, v5e:2x4, ...; default: this machine.")
+PROGRAMS = ("init", "warm", "begin", "train", "evaluate")
+_PROGRAMS = flags.DEFINE_list("programs", ["train"], f"Which to compile: {', '.join(PROGRAMS)}.")
+
+# libtpu asks the network which machine of which TPU this is unless it is told, and wants to be the
+# only process that has it.
+ALONE = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+}
+
+COLUMNS = (
+    ("program", ""),
+    ("given_mib", ",.0f"),
+    ("returned_mib", ",.0f"),
+    ("between_mib", ",.0f"),
+    ("sum_mib", ",.0f"),
+    ("compile_seconds", ".0f"),
+)
+
+
+def _row(name: str, program: Any, *args: Any, options: dict[str, Any]) -> dict[str, Any]:
+    before = time.perf_counter()
+    m = program.lower(*args).compile(options).memory_analysis()
+    parts = {
+        "given_mib": m.argument_size_in_bytes / 2**20,
+        # What takes the place of an argument takes none of its own.
+        "returned_mib": (m.output_size_in_bytes - m.alias_size_in_bytes) / 2**20,
+        "between_mib": m.temp_size_in_bytes / 2**20,
+    }
+    seconds = time.perf_counter() - before
+    return {"program": name, **parts, "sum_mib": sum(parts.values()), "compile_seconds": seconds}
+
+
+def measure(
+    config: Any, names: Sequence[str], target: Any = None, prefix: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Compiles programs of a config: what each takes of a device.
+
+    target: `agentrl.training.targets.Target`; None: this machine. prefix: of the programs' names.
+
+    Raises:
+      ValueError: a config that cannot be used, there.
+    """
+    from agentrl.training import experiment, mesh
+    from agentrl.training.programs import compile_programs
+
+    bound = experiment.build(config)
+    if bound.rollout.on_host:
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} collects in Python: there is no one "
+            "program to compile"
+        )
+    device_mesh = mesh.make_mesh(config, bound, target)
+    # Which kernel of Triton's fits a product is found by trying; untried, some are impossible.
+    on_gpu = target is not None and target.devices[0].platform == "gpu"
+    options = {"xla_gpu_enable_triton_gemm": False} if on_gpu else {}
+    with mesh.use(device_mesh):
+        programs = compile_programs(bound, config, device_mesh)
+        args = {"init": programs.seeds, "evaluate": programs.shapes.params}
+        for name in names:
+            program = getattr(programs, name)
+            if program is None:
+                raise ValueError("--programs=warm: this config has no warm start; leave it out")
+            yield _row(prefix + name, program, args.get(name, programs.shapes), options=options)
+
+
+def too_large(rows: Sequence[Mapping[str, Any]], memory: int) -> str | None:
+    """What to do if the largest program needs more bytes than this."""
+    most = max(rows, key=lambda row: row["sum_mib"])
+    if most["sum_mib"] * 2**20 <= memory:
+        return None
+    return (
+        f"{most['program']} does not fit: raise config.mesh.fsdp, lower config.learner.microbatch "
+        "or the rollout's groups, or set config.policy.remat=True"
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Checks everything, then compiles."""
+    if len(argv) > 1:
+        cli.fail(f"{argv[1]!r} is no flag; write --config=... --target=... --config.key=value")
+    if _CONFIG.value is None:
+        cli.fail("--config is missing: name a file, for example --config=configs/coin.py")
+    if unknown := sorted(set(_PROGRAMS.value) - set(PROGRAMS)):
+        cli.fail(f"--programs={','.join(unknown)}: expected some of {', '.join(PROGRAMS)}")
+    config, name = _CONFIG.value, _TARGET.value
+    try:
+        config.keys()
+    except OSError as error:  # ml_collections tells of a missing file when it is first read
+        cli.fail(error)
+    import jax
+
+    if name is not None:
+        jax.config.update("jax_platforms", "cpu")  # which traces
+        os.environ.update(ALONE)
+    from agentrl.training import targets
+    from launchers.benchmarks.tables import table
+
+    rows = []
+    try:
+        target = None if name is None else targets.find(name)
+        stages = config.stages if "stages" in config else {"": config}
+        for stage, part in stages.items():
+            prefix = f"{stage}: " if stage else ""
+            rows.extend(measure(part, _PROGRAMS.value, target, prefix))
+    except ValueError as error:
+        cli.fail(error)
+    title = f"Memory of one device of {name or 'this machine'}"
+    print(
+        table(
+            title if target is None else f"{title}, which has {target.memory / 2**20:,.0f} MiB",
+            COLUMNS,
+            rows,
+        )
+    )
+    if target is not None and (error := too_large(rows, target.memory)):
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    cli.run(main)
