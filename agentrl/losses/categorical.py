@@ -1,4 +1,8 @@
-"""Categorical distributions given by logits, where illegal actions have the logit -inf."""
+"""Categorical distributions given by logits, where illegal actions have the logit -inf.
+
+Derivatives are written out: found by differentiating the formulas, they would read and write the
+logits, which of a language model are the largest arrays there are, many times more.
+"""
 
 import chex
 import jax
@@ -15,9 +19,25 @@ def entropy(logits: jax.Array) -> jax.Array:
       f32[...], in [0, log of the number of legal actions]; 0 where no action is legal. The
       gradient is finite, and 0 at the illegal actions. NaN logits give NaN.
     """
-    shifted, legal, log_sum = _normalized(logits)
-    probability = jnp.where(legal, jnp.exp(shifted - log_sum[..., None]), 0.0)
-    return log_sum - jnp.sum(probability * shifted, axis=-1)
+    return _entropy(jnp.asarray(logits, jnp.float32))
+
+
+@jax.custom_jvp
+def _entropy(logits):
+    shifted, log_sum = _normalized(logits)
+    probability = jnp.exp(shifted - log_sum[..., None])
+    return log_sum - jnp.sum(_times(probability, shifted), axis=-1)
+
+
+@_entropy.defjvp
+def _entropy_jvp(primals, tangents):
+    """dH = -sum_a p_a (log p_a + H) dx_a."""
+    (logits,), (change,) = primals, tangents
+    value = _entropy(logits)
+    shifted, log_sum = _normalized(logits)
+    log_p = shifted - log_sum[..., None]
+    slope = _times(jnp.exp(log_p), log_p + value[..., None])
+    return value, -jnp.sum(slope * change, axis=-1)
 
 
 def categorical_log_prob(logits: jax.Array, action: jax.Array) -> jax.Array:
@@ -32,11 +52,25 @@ def categorical_log_prob(logits: jax.Array, action: jax.Array) -> jax.Array:
       less probabilities, is finite and 0 at the illegal actions.
     """
     chex.assert_shape(action, logits.shape[:-1])
-    shifted, legal, log_sum = _normalized(logits)
-    index = jnp.asarray(action)[..., None]
-    chosen = jnp.take_along_axis(shifted, index, axis=-1)[..., 0]
-    possible = jnp.take_along_axis(legal, index, axis=-1)[..., 0]
-    return jnp.where(possible, chosen - log_sum, -jnp.inf)
+    return _log_prob(jnp.asarray(logits, jnp.float32), jnp.asarray(action))
+
+
+@jax.custom_jvp
+def _log_prob(logits, action):
+    shifted, log_sum = _normalized(logits)
+    return jnp.take_along_axis(shifted, action[..., None], axis=-1)[..., 0] - log_sum
+
+
+@_log_prob.defjvp
+def _log_prob_jvp(primals, tangents):
+    """d log p_a = dx_a - sum_b p_b dx_b."""
+    (logits, action), (change, _) = primals, tangents
+    value = _log_prob(logits, action)
+    shifted, log_sum = _normalized(logits)
+    taken = jnp.arange(logits.shape[-1]) == action[..., None]
+    slope = taken - jnp.exp(shifted - log_sum[..., None])
+    possible = ~jnp.isneginf(value)[..., None]
+    return value, jnp.sum(jnp.where(possible, slope, 0.0) * change, axis=-1)
 
 
 def categorical_kl(logits: jax.Array, ref_logits: jax.Array) -> jax.Array:
@@ -50,27 +84,44 @@ def categorical_kl(logits: jax.Array, ref_logits: jax.Array) -> jax.Array:
       f32[...], at least 0 but for rounding; 0 where no action is legal.
     """
     chex.assert_equal_shape([logits, ref_logits])
-    shifted, legal, log_sum = _normalized(logits)
-    reference, _, reference_sum = jax.lax.stop_gradient(_normalized(ref_logits))
-    log_p = shifted - log_sum[..., None]
-    log_q = reference - reference_sum[..., None]
-    return jnp.sum(jnp.where(legal, jnp.exp(log_p) * (log_p - log_q), 0.0), axis=-1)
+    reference = jax.lax.stop_gradient(jnp.asarray(ref_logits, jnp.float32))
+    return _kl(jnp.asarray(logits, jnp.float32), reference)
 
 
-def _normalized(logits: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(logits less their maximum, 0 if illegal; legal; log of the sum of exponentials).
+@jax.custom_jvp
+def _kl(logits, ref_logits):
+    return jnp.sum(_kl_parts(logits, ref_logits)[1], axis=-1)
 
-    The legal ones are those that are not -inf, rather than those that are finite: a NaN has to stay
-    visible. -inf is replaced before the arithmetic, since inf - inf and 0 * inf are NaN also in a
-    branch that is not selected, and so in the gradient.
+
+@_kl.defjvp
+def _kl_jvp(primals, tangents):
+    """dKL = sum_a p_a (log(p_a / q_a) - KL) dx_a."""
+    change, _ = tangents
+    p, parts = _kl_parts(*primals)
+    value = jnp.sum(parts, axis=-1)
+    return value, jnp.sum((parts - p * value[..., None]) * change, axis=-1)
+
+
+def _kl_parts(logits, ref_logits):
+    """p_a and p_a log(p_a / q_a)."""
+    (shifted, log_sum), (reference, reference_sum) = map(_normalized, (logits, ref_logits))
+    log_p, log_q = shifted - log_sum[..., None], reference - reference_sum[..., None]
+    p = jnp.exp(log_p)
+    return p, _times(p, log_p - log_q)
+
+
+def _times(p: jax.Array, x: jax.Array) -> jax.Array:
+    """p x, and 0 where p is: x is infinite or not a number at illegal actions."""
+    return jnp.where(p == 0, 0.0, p * x)
+
+
+def _normalized(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(logits less their maximum, -inf if illegal; log of the sum of their exponentials).
+
+    Of a row without legal actions the log is 0.
     """
-    logits = jnp.asarray(logits, jnp.float32)
-    legal = ~jnp.isneginf(logits)
-    logits = jnp.where(legal, logits, 0.0)
-    largest = jnp.max(logits, axis=-1, keepdims=True, where=legal, initial=-jnp.inf)
-    # A row without legal actions has no maximum, and a sum of 0.
-    largest = jax.lax.stop_gradient(jnp.where(jnp.any(legal, axis=-1, keepdims=True), largest, 0.0))
-    shifted = jnp.where(legal, logits - largest, 0.0)
-    total = jnp.sum(jnp.where(legal, jnp.exp(shifted), 0.0), axis=-1)
-    log_sum = jnp.log(jnp.where(jnp.any(legal, axis=-1), total, 1.0))
-    return shifted, legal, log_sum
+    largest = jnp.max(logits, axis=-1, keepdims=True)
+    shifted = logits - jnp.where(jnp.isneginf(largest), 0.0, largest)
+    total = jnp.sum(jnp.exp(shifted), axis=-1)
+    # Not `total > 0`: a NaN has to stay visible.
+    return shifted, jnp.log(jnp.where(total == 0, 1.0, total))

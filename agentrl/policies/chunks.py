@@ -6,26 +6,29 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.policies.placement import devices
+from agentrl.policies.placement import devices, platform
 
-# Numbers that exist at once on a device: 256 MiB of float32.
-NUMBERS = 2**26
+# Numbers that exist at once on a device: 256 MiB of float32 on a CPU. An accelerator has memory for
+# more, and with each chunk reads the weights and adds to their gradient again.
+ON_CPU, ELSEWHERE = 2**26, 2**28
 
 
 def in_chunks(
     function: Callable[..., chex.ArrayTree],
     *arrays: jax.Array | None,
     width: int,
-    limit: int = NUMBERS,
+    limit: int | None = None,
 ) -> chex.ArrayTree:
     """`function` of arrays [B, L, ...], at so many positions at a time that it needs little memory.
 
     function: (*arrays at some positions) -> arrays [B, L', ...] of these positions, with `width`
-    numbers on the way for each. limit: such numbers at once on a device, though never less than
-    those of all rows at one position. With more than one chunk the backward pass computes each
-    chunk's again.
+    numbers on the way for each. limit: such numbers at once on a device (default: by the platform),
+    though never less than those of all rows at one position. With more than one chunk the backward
+    pass computes each chunk's again.
     """
     rows, length = arrays[0].shape[:2]
+    if limit is None:
+        limit = ON_CPU if platform() == "cpu" else ELSEWHERE
     size = max(1, limit * devices() // (rows * width))
     if size >= length:
         return function(*arrays)

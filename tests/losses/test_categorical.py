@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.test_util import check_grads
 
 from agentrl import losses
 
@@ -85,6 +86,30 @@ def test_a_large_negative_logit_is_nearly_a_mask():
 def test_nan_stays_visible():
     broken = np.float32([0.0, np.nan, -INF, 1.0])
     assert np.isnan(entropy(broken)) and np.isnan(log_prob_and_grad(broken, np.int32(0))[0])
+
+
+def test_derivatives_of_first_and_second_order_both_ways():
+    keys = jax.random.split(jax.random.key(0), 2)
+    logits, reference = (jax.random.normal(key, (3, 5)) for key in keys)
+    action = jnp.array([0, 4, 2])
+    functions = (
+        losses.entropy,
+        lambda x: losses.categorical_log_prob(x, action),
+        lambda x: losses.categorical_kl(x, reference),
+    )
+    for function in functions:
+        check_grads(function, (logits,), order=2, modes=("fwd", "rev"), atol=2e-2, rtol=2e-2)
+
+
+def test_divergence_leaves_out_what_is_illegal():
+    grad = jax.grad(lambda x: losses.categorical_kl(x, jnp.roll(x, 1, axis=0))[1])
+    masked = jnp.array([[0.5, -INF, 1.0], [0.2, -INF, -0.4]])
+    short = masked[:, ::2]
+    np.testing.assert_allclose(grad(masked)[1, ::2], grad(short)[1], rtol=1e-6)
+    assert float(grad(masked)[1, 1]) == 0
+    nothing = jnp.full((2, 3), -INF)
+    assert float(losses.categorical_kl(nothing, nothing)[0]) == 0
+    np.testing.assert_array_equal(grad(nothing), np.zeros((2, 3)))
 
 
 @settings(max_examples=30, deadline=None)
