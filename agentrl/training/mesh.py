@@ -22,7 +22,8 @@ def make_mesh(
     machine. target: the machine that has the devices; default: this one.
 
     Raises:
-      ValueError: there are not so many devices, or batch or heads do not divide over them.
+      ValueError: there are not so many devices, batch or heads do not divide over them, or they
+        lack the attention that the policy asks for.
     """
     devices = jax.devices() if target is None else target.devices
     available = len(devices)
@@ -60,6 +61,7 @@ def make_mesh(
             "a multiple, or set config.mesh.data"
         )
     _check_tensor(sizes["tensor"], experiment.policy)
+    _check_attention(devices[0].platform, experiment.policy)
     if count == 1 and target is None:
         return None
     # Auto: programs say what they compute, constraints say where, the compiler does the rest.
@@ -86,6 +88,15 @@ def _check_tensor(size: int, policy: Any) -> None:
                 f"config.mesh.tensor={size} does not divide the decoder's {name}={heads}; choose a "
                 "divisor, and config.mesh.fsdp for the rest"
             )
+
+
+def _check_attention(platform: str, policy: Any) -> None:
+    chosen = policy.config.attention if isinstance(policy, LanguagePolicy) else "blocks"
+    if chosen == "cudnn" and platform != "gpu":
+        raise ValueError(
+            f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
+            f"{platform.upper()}s; use 'blocks'"
+        )
 
 
 def use(mesh: Mesh | None) -> Any:

@@ -15,7 +15,7 @@ from agentrl.policies import codec as codecs
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.rollout.contexts import OBSERVED, REPLIED
-from agentrl.training import loop, restored
+from agentrl.training import loop, mesh, restored
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
@@ -217,6 +217,16 @@ def test_the_configs_in_the_repository_build(directory):
         small_qwen.get_config("gigpo")
     with pytest.raises(ValueError, match="expected the directory of a model"):
         build(config_file.get_config())
+
+
+def test_attention_of_a_gpu_is_refused_elsewhere(directory):
+    config = qwen_household_gigpo.get_config(f"rehearsal,{directory}")
+    config.policy.attention, config.mesh.data = "cudnn", 1
+    with pytest.raises(ValueError, match="'cudnn' is for NVIDIA's GPUs.*CPUs; use 'blocks'"):
+        mesh.make_mesh(config, build(config))
+    config.policy.dtype = "float32"
+    with pytest.raises(ValueError, match="attention='cudnn' with dtype='float32'"):
+        build(config)
 
 
 def test_options_that_do_not_fit(directory):
