@@ -1,6 +1,9 @@
 """Checkpoints of the whole training state, through Orbax."""
 
+import functools
 import pathlib
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -64,9 +67,12 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
         raise CheckpointError(
             f"no checkpoint of update {step} in {directory}; there are {', '.join(map(str, found))}"
         )
+    shown = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_but_of_readers, shown)
     try:
         with _manager(directory, None, create=False) as manager:
             state = manager.restore(step, args=ocp.args.StandardRestore(like))
+        sys.unraisablehook = shown
     except Exception as error:  # Orbax raises whatever its readers raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         earlier = [s for s in found if s < step]
@@ -84,6 +90,17 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
                 f"config needs {want.dtype}{list(want.shape)}; use the run's own config"
             )
     return step, state
+
+
+def _but_of_readers(show: Callable[[Any], None], unraisable: Any) -> None:
+    """Shows an error that cannot be raised, unless it is one of Orbax's readers.
+
+    Many of them read a checkpoint at once. When the first fails the others are given up, and Python
+    would print a traceback for each when it forgets it, before or after we have said what is wrong.
+    """
+    code = getattr(unraisable.object, "cr_code", None)
+    if code is None or "orbax" not in code.co_filename:
+        show(unraisable)
 
 
 def _pairs(like: Any, state: Any):

@@ -1,10 +1,11 @@
 """Directories that cannot be read say so before anything compiles."""
 
 import json
+import types
 
 import pytest
 
-from agentrl.training import restored
+from agentrl.training import checkpoint, restored
 from configs import coin
 
 
@@ -38,3 +39,16 @@ def test_a_directory_without_a_run(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(restored.RunError, match="not a readable config"):
         restored.load(tmp_path)
+
+
+def test_readers_that_are_given_up_say_nothing():
+    def forgotten(name):
+        code = types.SimpleNamespace(co_filename=name)
+        return types.SimpleNamespace(object=types.SimpleNamespace(cr_code=code))
+
+    shown = []
+    ours, theirs = forgotten("agentrl/training/loop.py"), forgotten("x/orbax/serialization.py")
+    no_coroutine = types.SimpleNamespace(object=None)
+    for unraisable in (ours, theirs, no_coroutine):
+        checkpoint._but_of_readers(shown.append, unraisable)
+    assert shown == [ours, no_coroutine]
