@@ -3,6 +3,7 @@
 import functools
 import pathlib
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -67,13 +68,15 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
         raise CheckpointError(
             f"no checkpoint of update {step} in {directory}; there are {', '.join(map(str, found))}"
         )
-    shown = sys.unraisablehook
-    sys.unraisablehook = functools.partial(_but_of_readers, shown)
+    shown = sys.unraisablehook, sys.excepthook
+    sys.unraisablehook = functools.partial(_but_of_readers, sys.unraisablehook)
+    sys.excepthook = functools.partial(_but_of_late_readers, sys.excepthook)
     try:
         with _manager(directory, None, create=False) as manager:
             state = manager.restore(step, args=ocp.args.StandardRestore(like))
-        sys.unraisablehook = shown
+        sys.unraisablehook, sys.excepthook = shown
     except Exception as error:  # Orbax raises whatever its readers raise
+        time.sleep(0.5)  # for those that read on: at the end of the process nothing silences them
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         earlier = [s for s in found if s < step]
         remedy = "use another --workdir"
@@ -92,15 +95,22 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
     return step, state
 
 
-def _but_of_readers(show: Callable[[Any], None], unraisable: Any) -> None:
-    """Shows an error that cannot be raised, unless it is one of Orbax's readers.
+# Many of Orbax's readers read a checkpoint at once. When the first fails the others are given up,
+# and Python would print a traceback for each that it forgets, or that has read on in a thread and
+# finds nobody to tell, before or after we have said what is wrong.
 
-    Many of them read a checkpoint at once. When the first fails the others are given up, and Python
-    would print a traceback for each when it forgets it, before or after we have said what is wrong.
-    """
+
+def _but_of_readers(show: Callable[..., None], unraisable: Any) -> None:
+    """Shows an error that cannot be raised, unless it is of a reader that was given up."""
     code = getattr(unraisable.object, "cr_code", None)
     if code is None or "orbax" not in code.co_filename:
         show(unraisable)
+
+
+def _but_of_late_readers(show: Callable[..., None], kind: type, error: Any, trace: Any) -> None:
+    """Shows an error that nobody caught, unless it is a reader's whose event loop is closed."""
+    if kind is not RuntimeError or str(error) != "Event loop is closed":
+        show(kind, error, trace)
 
 
 def _pairs(like: Any, state: Any):

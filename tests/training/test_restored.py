@@ -52,3 +52,7 @@ def test_readers_that_are_given_up_say_nothing():
     for unraisable in (ours, theirs, no_coroutine):
         checkpoint._but_of_readers(shown.append, unraisable)
     assert shown == [ours, no_coroutine]
+    closed, other = RuntimeError("Event loop is closed"), RuntimeError("something else")
+    for error in (closed, other):
+        checkpoint._but_of_late_readers(lambda *a: shown.append(a[1]), RuntimeError, error, None)
+    assert shown[2:] == [other]
