@@ -53,6 +53,17 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     app.run(main, flags_parser=_parse)
 
 
+def given(config: Any) -> Any:
+    """The config of a flag --config; ends the program if it was left out or its file is missing."""
+    if config is None:
+        fail("--config is missing: name a file, for example --config=configs/coin.py")
+    try:
+        config.keys()
+    except OSError as error:  # ml_collections tells of a missing file when it is first read
+        fail(error)
+    return config
+
+
 def use_compilation_cache() -> None:
     """Keeps compiled programs across processes, so that the second start of a command is quick.
 

@@ -112,15 +112,9 @@ def main(argv: list[str]) -> None:
     """Checks everything, then compiles."""
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is no flag; write --config=... --target=... --config.key=value")
-    if _CONFIG.value is None:
-        cli.fail("--config is missing: name a file, for example --config=configs/coin.py")
+    config, name = cli.given(_CONFIG.value), _TARGET.value
     if unknown := sorted(set(_PROGRAMS.value) - set(PROGRAMS)):
         cli.fail(f"--programs={','.join(unknown)}: expected some of {', '.join(PROGRAMS)}")
-    config, name = _CONFIG.value, _TARGET.value
-    try:
-        config.keys()
-    except OSError as error:  # ml_collections tells of a missing file when it is first read
-        cli.fail(error)
     import jax
 
     if name is not None:
@@ -139,13 +133,9 @@ def main(argv: list[str]) -> None:
     except ValueError as error:
         cli.fail(error)
     title = f"Memory of one device of {name or 'this machine'}"
-    print(
-        table(
-            title if target is None else f"{title}, which has {target.memory / 2**20:,.0f} MiB",
-            COLUMNS,
-            rows,
-        )
-    )
+    if target is not None:
+        title += f", which has {target.memory / 2**20:,.0f} MiB"
+    print(table(title, COLUMNS, rows))
     if target is not None and (error := too_large(rows, target.memory)):
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -59,15 +59,9 @@ def main(argv: list[str]) -> None:
     """Checks everything, then trains."""
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is no flag; write --config=... --workdir=... --config.key=value")
-    if _CONFIG.value is None:
-        cli.fail("--config is missing: name a file, for example --config=configs/coin.py")
+    config = cli.given(_CONFIG.value)
     if _WORKDIR.value is None and not _DRY_RUN.value:
         cli.fail("--workdir is missing: name the run's directory, for example --workdir=runs/coin")
-    config = _CONFIG.value
-    try:
-        config.keys()
-    except OSError as error:  # ml_collections tells of a missing file when it is first read
-        cli.fail(error)
     cli.use_compilation_cache()
     _join()
     # Imported after the flags are parsed: a typing error is told at once.

@@ -260,8 +260,12 @@ def extend(
     """
     positions = cache.length[:, None] + jnp.arange(tokens.shape[1], dtype=jnp.int32)
 
-    def mask(positions, window, start, stop):
-        return visible(positions, jnp.arange(start, stop, dtype=jnp.int32)[None], window)
+    def read(q, positions, keys, values, window):
+        def mask(start, stop):
+            return visible(positions, jnp.arange(start, stop, dtype=jnp.int32)[None], window)
+
+        seen = span(cache.length, count, window)
+        return attend(q, keys, values, mask, soft_cap=config.attention_soft_cap, span=seen)
 
     x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
     keys, vals = [], []
@@ -269,14 +273,8 @@ def extend(
         layer, window = _layer(params, config, i, role), config.window(i)
         q, k, v = _qkv(layer, config, x, turns[i])
         held_k, held_v = write(cache.k[i], cache.v[i], k, v, cache.length, count)
-        seen = span(cache.length, count, window)
-
-        def read(q, positions, held_k=held_k, held_v=held_v, window=window, seen=seen):
-            sees = functools.partial(mask, positions, window)
-            cap = config.attention_soft_cap
-            return attend(q, held_k, held_v, sees, soft_cap=cap, span=seen)
-
-        attended = in_chunks(read, q, positions, width=config.heads * cache.size)
+        reader = functools.partial(read, keys=held_k, values=held_v, window=window)
+        attended = in_chunks(reader, q, positions, width=config.heads * cache.size)
         x = _rest(layer, config, x, attended)
         keys.append(held_k)
         vals.append(held_v)
