@@ -59,6 +59,28 @@ class Streams:
     call_turn: jax.Array | None = None
 
 
+# Per field what fills it, for errors where it is needed and missing.
+FILLED_BY: dict[str, str] = {
+    "group": "whole episodes in groups (config.rollout.name='episodes')",
+    "episode": "whole episodes (config.rollout.name='episodes')",
+    "role": "an environment of several agents",
+    "task": "an environment of several agents, or several environments",
+    "anchor": "whole episodes (config.rollout.name='episodes')",
+    "value": "a policy with a critic (config.policy.critic) and an estimator that uses it",
+    "target": "a policy with a critic (config.policy.critic) and an estimator that uses it, 'gae'",
+    "old_value": "a policy with a critic (config.policy.critic) and an estimator that uses it",
+    "bootstrap": "a policy with a critic (config.policy.critic)",
+    "cost": "a language policy",
+    "well_formed": "a language policy",
+    "parent": "an environment with a planner and workers, such as PlannedHousehold-v1",
+    "persuasion": "config.rollout.listeners, in matches of a game that asks about beliefs, such as "
+    "SocialDeduction-v1",
+    "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
+    "SocialDeduction-v1",
+    "reference_kl": "a policy over arrays; for language policies use losses.kl",
+}
+
+
 @struct.dataclass
 class Rows:
     """Sequences that go through the policy in the learner's forward pass.

@@ -8,9 +8,8 @@ https://arxiv.org/abs/1903.03176.
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -21,13 +20,9 @@ def get_config() -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), activation="relu")
     config.rollout = section(rollout.segments, num_envs=64, length=128)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
-    config.learner.update(
-        epochs=4,
-        minibatches=8,
-        normalize_advantage="minibatch",
-        entropy_coefficient=0.01,
-        value_clip=0.2,
-    )
+    config.learner.update(epochs=4, minibatches=8, normalize_advantage="minibatch")
+    config.objective.entropy.weight = 0.01
+    config.objective.value = term(losses.clipped_value_loss, weight=0.5, clip=0.2)
     config.optimizer.update(learning_rate=5e-3, schedule="linear")
     config.evaluation.greedy = True
     return config

@@ -7,9 +7,8 @@ Schulman et al. (2017), https://arxiv.org/abs/1707.06347, with the settings of P
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -20,13 +19,9 @@ def get_config() -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp)
     config.rollout = section(rollout.segments, num_envs=4, length=128)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
-    config.learner.update(
-        epochs=4,
-        minibatches=4,
-        normalize_advantage="minibatch",
-        entropy_coefficient=0.01,
-        value_clip=0.2,
-    )
+    config.learner.update(epochs=4, minibatches=4, normalize_advantage="minibatch")
+    config.objective.entropy.weight = 0.01
+    config.objective.value = term(losses.clipped_value_loss, weight=0.5, clip=0.2)
     config.optimizer.schedule = "linear"
     config.evaluation.greedy = True
     return config

@@ -8,15 +8,14 @@ Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/25
 import ml_collections
 
 from agentrl import policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 from configs import methods
 
 # (learning rate, entropy coefficient) of each method: the best of the same six for all, by the mean
 # success over the run, 3 seeds that the results do not use:
 #   p=configs/coin.py; python -m launchers.sweep --workdir=runs/coin_sweep \
 #       --configs=$p:gigpo,$p:grpo,$p:rloo,$p:ppo --grid="num_seeds=3;\
-#       optimizer.learning_rate=3e-3,6e-3;learner.entropy_coefficient=0.01,0.03,0.06"
+#       optimizer.learning_rate=3e-3,6e-3;objective.entropy.weight=0.01,0.03,0.06"
 TUNED = {"gigpo": (6e-3, 0.03), "grpo": (6e-3, 0.01), "rloo": (3e-3, 0.01), "ppo": (6e-3, 0.01)}
 
 
@@ -30,10 +29,10 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     critic = "separate" if method == "ppo" else "none"
     config.policy = section(policies.mlp, hidden=(64, 64), critic=critic)
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
-    config.advantage = methods.advantage("coin.py", method)
+    methods.use(config, "coin.py", method)
     config.learner.epochs = 2
     config.learner.minibatches = 4
     # Whitened for every method, so that one entropy bonus means the same to all of them.
     config.learner.normalize_advantage = "batch"
-    config.optimizer.learning_rate, config.learner.entropy_coefficient = TUNED[method]
+    config.optimizer.learning_rate, config.objective.entropy.weight = TUNED[method]
     return config

@@ -6,7 +6,7 @@ python -m launchers.train --config=configs/coin_talk.py:gigpo --workdir=runs/coi
 import ml_collections
 
 from agentrl import rollout
-from agentrl.training.config import env_section, section
+from agentrl.config import env_section, section
 from configs import language
 
 

@@ -15,8 +15,7 @@ trained honest wins 0.283 and 0.189 of 512: its partner in self-play was a weak 
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 METHODS = ("precommit", "open")
 
@@ -31,7 +30,9 @@ def get_config(method: str = "precommit") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(128, 128), critic="shared")
     config.rollout = section(rollout.matches, num_groups=256)
     config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
-    config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.02)
+    config.objective.value.weight = 0.5
+    config.learner.update(epochs=2, minibatches=4)
+    config.objective.entropy.weight = 0.02
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
     config.evaluation.update(every=400, episodes=512, opponent="expert", side="honest")
     return config

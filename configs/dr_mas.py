@@ -45,8 +45,7 @@ scores are short.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 GAMES = {
     "kuhn": ("KuhnPoker-v1", {"max_steps_in_episode": 3}),
@@ -70,6 +69,6 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.matches, num_groups=16, group_size=8)
     config.advantage = section(advantages.dr_mas, rows="agent", normalize="std")
-    config.learner.update(entropy_coefficient=0.02)
+    config.objective.entropy.weight = 0.02
     config.optimizer.learning_rate = 1e-3
     return config

@@ -8,8 +8,7 @@ Wang et al. (2025), RAGEN, https://arxiv.org/abs/2504.20073 (the environment's r
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -21,6 +20,6 @@ def get_config() -> ml_collections.ConfigDict:
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
     config.advantage = section(advantages.gigpo)
     config.learner.minibatches = 4
-    config.learner.entropy_coefficient = 0.01
+    config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
     return config

@@ -9,7 +9,7 @@ models of 1.5B and 7B parameters on ALFWorld; here is the same game with fewer t
 import ml_collections
 
 from agentrl import rollout
-from agentrl.training.config import env_section, section
+from agentrl.config import env_section, section
 from configs import language
 
 

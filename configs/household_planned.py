@@ -20,7 +20,7 @@ what else was measured is in configs/README.md.
 import ml_collections
 
 from agentrl import rollout
-from agentrl.training.config import env_section, section
+from agentrl.config import env_section, section
 from configs import key_door, language
 
 METHODS = (*key_door.METHODS, "sft")

@@ -9,8 +9,7 @@ from there. The policy reads the last two turns and the new observation.
 import ml_collections
 
 from agentrl import advantages, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 from configs import language
 
 
@@ -22,6 +21,7 @@ def get_config(environment: str = "Household-v1") -> ml_collections.ConfigDict:
     config.policy = language.policy()
     config.rollout = section(rollout.conversation, context="window", history=2)
     config.advantage = section(advantages.grpo)
-    config.warm_start.update(updates=400, episodes=32, learning_rate=3e-3)
+    config.warm_start.update(updates=400, learning_rate=3e-3)
+    config.expert.update(episodes=32)
     config.learner.microbatch = 64
     return config

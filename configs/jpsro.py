@@ -10,8 +10,8 @@ See `agentrl.selfplay.psro` for what was read.
 
 import ml_collections
 
+from agentrl.config import section
 from agentrl.selfplay import psro
-from agentrl.training.config import section
 
 GAMES = {
     "kuhn": ({"name": "KuhnPoker-v1"}, 10),

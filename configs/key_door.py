@@ -12,9 +12,7 @@ planner's value of what comes then. Five rooms:
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 METHODS = ("hae", "flat")
 
@@ -22,7 +20,7 @@ METHODS = ("hae", "flat")
 def advantage(method: str) -> ml_collections.ConfigDict:
     """The advantage section of a method, with equal rates."""
     if method == "hae":
-        return section(credit.hae, gamma=0.99, lam=0.95, subgoal_lam=0.95)
+        return section(advantages.hae_by_turn, gamma=0.99, lam=0.95, subgoal_lam=0.95)
     return section(advantages.gae, gamma=0.99, lam=0.95)
 
 
@@ -39,8 +37,10 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.matches, num_groups=64)
     config.advantage = advantage(method)
+    config.objective.value.weight = 0.5
     # Not whitened, as HiPER's are: before the first successes that blows up what the critics make
     # of nothing, and policies settle on walking about until the limit cuts them.
-    config.learner.update(epochs=2, minibatches=4, entropy_coefficient=0.01)
+    config.learner.update(epochs=2, minibatches=4)
+    config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
     return config

@@ -3,8 +3,7 @@
 import ml_collections
 
 from agentrl import policies
-from agentrl.training.base_config import base_config
-from agentrl.training.config import section
+from agentrl.config import base_config, section
 from configs import methods
 
 METHODS = (*methods.METHODS, "sft")
@@ -43,9 +42,10 @@ def config_of(
     # GiGPO without the division by the standard deviation, as in its code's configuration file:
     # with it the policies lost what they had been taught (README, in words).
     normalize = "mean" if method == "gigpo" else "std"
-    config.advantage = methods.advantage(file, method if learns else "grpo", normalize)
+    methods.use(config, file, method if learns else "grpo", normalize)
     config.reward.invalid_action_penalty = {"coefficient": 0.02}
-    config.warm_start.update(updates=warm_updates, episodes=32, learning_rate=3e-3)
+    config.warm_start.update(updates=warm_updates, learning_rate=3e-3)
+    config.expert.update(episodes=32)
     config.learner.minibatches = 4
     # As much at a time as fits a CPU's caches, and short episodes at half the length.
     config.learner.update(microbatch=16, lengths=2)

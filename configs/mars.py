@@ -47,8 +47,7 @@ has fallen least play stays worst. A third of the replies is illegal at the end 
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 from configs import language
 
 # Illegal actions are masked, so that half of the default limits is enough.
@@ -79,7 +78,8 @@ def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.matches, num_groups=64)
     config.advantage = section(advantages.mars, group="task_role", whitened=True)
     config.reward.at_end = {"share": 0.0}
-    config.learner.update(epochs=2, minibatches=2, entropy_coefficient=0.01)
+    config.learner.update(epochs=2, minibatches=2)
+    config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
     config.evaluation.episodes = 1024
     return _in_words(config) if game == "foraging_words" else config
@@ -92,7 +92,8 @@ def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.rollout = section(
         rollout.conversation, num_groups=32, group_size=1, context="window", history=0
     )
-    config.warm_start.update(updates=WARM, episodes=32, learning_rate=3e-3)
+    config.warm_start.update(updates=WARM, learning_rate=3e-3)
+    config.expert.update(episodes=32)
     config.updates = WARM + 100
     config.learner.update(epochs=1, microbatch=32)
     config.optimizer.learning_rate = 3e-4

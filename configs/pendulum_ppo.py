@@ -10,8 +10,7 @@ of gymnax's Pendulum-v1.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -23,6 +22,7 @@ def get_config() -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp)
     config.rollout = section(rollout.segments, num_envs=16, length=200)
     config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
+    config.objective.value.weight = 0.5
     config.learner.update(epochs=10, minibatches=25, normalize_advantage="minibatch")
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
     config.evaluation.greedy = True

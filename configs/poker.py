@@ -21,10 +21,8 @@ of processor time).
 
 import ml_collections
 
-from agentrl import policies, rollout
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl import advantages, policies, rollout
+from agentrl.config import base_config, env_section, section
 
 
 def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
@@ -34,20 +32,20 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.log_every = 50
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.matches, num_groups=1024)
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     # No momentum: it carries self-play past an equilibrium and around it.
     config.optimizer.update(schedule="linear", b1=0.0)
     if game == "kuhn":
         config.updates = 4000
         config.rollout.num_groups = 2048
         config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
-        config.reference_every = 25
-        config.learner.update(kl_coefficient=1.0, kl_estimator="k2")
-        config.learner.update(entropy_coefficient=0.1, final_entropy_coefficient=0.01)
+        config.reference.every = 25
+        config.objective.kl.update(weight=1.0, estimator="k2")
+        config.objective.entropy.update(weight=0.1, final_weight=0.01)
         config.optimizer.learning_rate = 3e-3
     else:
         config.updates = 4000
         config.env = env_section("LeducPoker-v1", max_steps_in_episode=8)
-        config.learner.update(entropy_coefficient=1.0, final_entropy_coefficient=0.25)
+        config.objective.entropy.update(weight=1.0, final_weight=0.25)
         config.optimizer.learning_rate = 1e-2
     return config

@@ -28,8 +28,7 @@ A population is one sample, so these are three of each.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 EXPERIMENTS = ("rates", "rates_alone", "shaping", "shaping_alone")
 
@@ -48,7 +47,7 @@ def get_config(experiment: str = "rates") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
     config.advantage = section(advantages.gigpo)
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
-    config.learner.entropy_coefficient = 0.03
+    config.objective.entropy.weight = 0.03
     config.optimizer.learning_rate = 6e-3
     config.population.update(every=20, probability=0.5)
     if what == "rates":

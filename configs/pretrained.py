@@ -18,8 +18,7 @@ on a small machine, with a random model of the family in place of the weights, a
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 
 def get_config(directory: str = "") -> ml_collections.ConfigDict:
@@ -37,7 +36,8 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
     )
     config.advantage = section(advantages.gigpo, normalize="mean")
     config.reward.invalid_action_penalty = {"coefficient": 0.1}
-    config.learner.update(microbatch=4, kl_coefficient=0.01)
+    config.learner.update(microbatch=4)
+    config.objective.kl.weight = 0.01
     config.optimizer.learning_rate = 1e-5
     config.evaluation.every = 25
     config.evaluation.episodes = 128

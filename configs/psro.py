@@ -9,8 +9,8 @@ self-play; see `agentrl.selfplay.psro` for what was read.
 
 import ml_collections
 
+from agentrl.config import section
 from agentrl.selfplay import psro
-from agentrl.training.config import section
 
 GAMES = {"kuhn": ("KuhnPoker-v1", 10), "leduc": ("LeducPoker-v1", 100)}
 

@@ -43,8 +43,7 @@ iterations. Not trained here.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 
 def get_config(directory: str = "") -> ml_collections.ConfigDict:
@@ -67,10 +66,10 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
     )
     config.advantage = section(advantages.gigpo, gamma=0.95, step_weight=1.0, normalize="std")
     config.reward.invalid_action_penalty = {"coefficient": 0.01}
-    config.loss.dual_clip = 3.0
-    config.learner.update(
-        minibatches=25, microbatch=32, kl_coefficient=0.01, entropy_coefficient=0.001
-    )
+    config.objective.policy.dual_clip = 3.0
+    config.learner.update(minibatches=25, microbatch=32)
+    config.objective.entropy.weight = 0.001
+    config.objective.kl.weight = 0.01
     config.optimizer.update(learning_rate=1e-6, max_grad_norm=1.0, weight_decay=0.01)
     config.evaluation.update(every=5, episodes=128)
     config.checkpoint.every = 25

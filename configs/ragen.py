@@ -50,8 +50,7 @@ do not spike in either: advantages are normalised over the batch, which bounds t
 import ml_collections
 
 from agentrl import advantages, losses, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section, term
 from configs import household, language
 
 NAMES = ("starpo", "starpo_filter", "starpo_s")
@@ -74,20 +73,21 @@ def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     config.policy = language.policy(critic="shared" if critic else "none")
     config.rollout = section(rollout.conversation, num_groups=8, group_size=16)
     config.reward.format_penalty = {"coefficient": 0.1}
-    config.warm_start.update(updates=40, episodes=32, learning_rate=3e-3)
+    config.warm_start.update(updates=40, learning_rate=3e-3)
+    config.expert.update(episodes=32)
     config.learner.minibatches = 4
-    config.learner.entropy_coefficient = 0.001
+    config.objective.entropy.weight = 0.001
     config.optimizer.learning_rate = 3e-4
     if name == "starpo":
-        config.learner.kl_coefficient = 0.001
+        config.objective.kl.weight = 0.001
     else:
-        config.filter = section(advantages.top_variance, fraction=0.25)
-        config.loss = section(losses.clipped_surrogate, clip_high=0.28)
+        config.filters.top_variance = {"fraction": 0.25}
+        config.objective.policy = term(losses.clipped_surrogate, clip_high=0.28)
     if critic:
         config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
         config.learner.normalize_advantage = "batch"
         # The value head shares the decoder, and starts from nothing after the warm start.
-        config.learner.value_coefficient = 0.1
+        config.objective.value.weight = 0.1
     else:
         config.advantage = section(advantages.grpo)
     config.evaluation.every = 40
@@ -107,7 +107,7 @@ def _household(name: str) -> ml_collections.ConfigDict:
     config.update(num_seeds=3, seed=100, log_every=4)
     config.advantage.normalize = "std"
     if name in ("household_filter", "household_s"):
-        config.filter = section(advantages.top_variance, fraction=0.25)
+        config.filters.top_variance = {"fraction": 0.25}
     if name in ("household_clip", "household_s"):
-        config.loss.clip_high = 0.28
+        config.objective.policy.clip_high = 0.28
     return config

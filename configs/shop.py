@@ -10,7 +10,7 @@ weight w of the step-level term on WebShop (figure 5): --config.advantage.step_w
 import ml_collections
 
 from agentrl import rollout
-from agentrl.training.config import env_section, section
+from agentrl.config import env_section, section
 from configs import language
 
 

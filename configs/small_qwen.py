@@ -23,7 +23,7 @@ to 6 s a seed on a busy machine.
 import ml_collections
 
 from agentrl import policies, rollout
-from agentrl.training.config import section
+from agentrl.config import section
 from configs import household
 
 

@@ -28,10 +28,8 @@ the script, which waits for somebody alone: 76 to 90 % of the games end at the l
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl import advantages, losses, policies, rewards, rollout
+from agentrl.config import base_config, env_section, section, term
 
 METHODS = ("rl", "listening", "speaking")
 
@@ -49,19 +47,15 @@ def get_config(method: str = "speaking") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
     config.rollout = section(rollout.matches, num_groups=64, opponent="expert", side="crew")
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
-    config.learner.update(
-        epochs=2,
-        minibatches=4,
-        microbatch=400,
-        normalize_advantage="batch",
-        entropy_coefficient=0.02,
-    )
+    config.objective.value.weight = 0.5
+    config.learner.update(epochs=2, minibatches=4, microbatch=400, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.02
     config.optimizer.update(learning_rate=2e-3, schedule="linear")
     config.evaluation.update(every=60, episodes=1024, opponent="expert", side="crew")
     if method != "rl":
         config.policy.answers = config.env.players
-        config.learner.listening_coefficient = 0.3
+        config.objective.listening = term(losses.listening_loss, weight=0.3)
     if method == "speaking":
         config.rollout.listeners = "others"
-        config.reward.speaking = section(credit.speaking, named=False)
+        config.reward.persuasion_reward = section(rewards.persuasion_reward)
     return config

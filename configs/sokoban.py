@@ -8,15 +8,14 @@ Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/25
 import ml_collections
 
 from agentrl import policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 from configs import methods
 
 # Entropy coefficient of each method: the best of the same three for all, by the mean success over
 # the run, 2 seeds that the results do not use:
 #   p=configs/sokoban.py; python -m launchers.sweep --workdir=runs/sokoban_sweep \
 #       --configs=$p:gigpo,$p:grpo,$p:rloo,$p:ppo --grid="num_seeds=2;updates=200;\
-#       learner.entropy_coefficient=0.01,0.03,0.1"
+#       objective.entropy.weight=0.01,0.03,0.1"
 TUNED = {"gigpo": 0.1, "grpo": 0.03, "rloo": 0.01, "ppo": 0.1}
 
 
@@ -30,10 +29,10 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     critic = "separate" if method == "ppo" else "none"
     config.policy = section(policies.mlp, hidden=(128, 128), critic=critic)
     config.rollout = section(rollout.episodes, num_groups=32, group_size=8)
-    config.advantage = methods.advantage("sokoban.py", method, normalize="mean")
+    methods.use(config, "sokoban.py", method, normalize="mean")
     config.learner.epochs = 2
     config.learner.minibatches = 4
     config.learner.normalize_advantage = "batch"
-    config.learner.entropy_coefficient = TUNED[method]
+    config.objective.entropy.weight = TUNED[method]
     config.optimizer.learning_rate = 3e-3
     return config

@@ -60,7 +60,7 @@ too), with and without (--config.advantage.decay=1.0) the baselines. Tic-tac-toe
 gradient 0.060, 0.050, 0.024 and 0.112, 0.063, 0.027; empty thoughts in the last 20 updates 0.003,
 0.007, 0.001 and 0.010, 0.059, 0.000; all matches end by an illegal move in the second seed of both.
 Kuhn's poker, five deals: 0.0047, 0.0053, 0.0069 and 0.0064, 0.0069, 0.0072; thoughts stay. With
---config.learner.entropy_coefficient=0.01 and baselines, 400 updates, they grow to the limit of
+--config.objective.entropy.weight=0.01 and baselines, 400 updates, they grow to the limit of
 tokens in two seeds and vanish in the third, and with them the form of the replies.
 
 That self-play drifts into games that an illegal move ends is no accident of one seed. A penalty on
@@ -104,10 +104,8 @@ Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool
 
 import ml_collections
 
-from agentrl import rollout
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, env_sections, section
+from agentrl import advantages, rollout
+from agentrl.config import base_config, env_section, env_sections, section
 from configs import language
 
 # Its games by its rules, with room for the longest without illegal moves; some that are held out.
@@ -143,11 +141,10 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config.rollout = section(
         rollout.conversation, num_groups=128, group_size=1, context="window", history=0
     )
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.reward.invalid_action_penalty = {"coefficient": 0.0}
-    config.learner.update(
-        minibatches=2, microbatch=64, aggregation="constant", entropy_coefficient=0.003
-    )
+    config.learner.update(minibatches=2, microbatch=64, aggregation="constant")
+    config.objective.entropy.weight = 0.003
     if game == "three":
         # Of 350 words hardly any reply is a command by chance: unconstrained, all but one in a
         # thousand were still illegal after 40 updates, and where all lose alike nothing is learnt.
@@ -163,11 +160,14 @@ def thoughts(game: str) -> ml_collections.ConfigDict:
     config = get_config(game)
     config.policy.grammar = "action"
     config.rollout.update(num_groups=64, max_new_tokens=16)
-    config.learner.update(microbatch=32, entropy_coefficient=0.0)
-    config.warm_start.update(updates=60, episodes=32, learning_rate=3e-3, thoughts=True)
+    config.learner.update(microbatch=32)
+    config.objective.entropy.weight = 0.0
+    config.warm_start.update(updates=60, learning_rate=3e-3)
+    config.expert.update(episodes=32, thoughts=True)
     if game == "TicTacToe-v1":
         # Its expert's play against itself is one line; on other boards nothing would be known.
-        config.warm_start.update(updates=200, noise=0.3)
+        config.warm_start.update(updates=200)
+        config.expert.update(noise=0.3)
     config.updates = config.warm_start.updates + 300
     config.log_every = 20
     config.optimizer.learning_rate = 3e-4

@@ -17,8 +17,7 @@ asked, 0.709 [0.680, 0.736] with easy ones, 0.581 [0.551, 0.611] with hard ones,
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 # Of each: the user, and its persona in training.
 METHODS = {
@@ -41,13 +40,9 @@ def get_config(method: str = "solo") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
     config.rollout = section(rollout.matches, num_groups=64)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
-    config.learner.update(
-        epochs=2,
-        minibatches=4,
-        microbatch=320,
-        normalize_advantage="batch",
-        entropy_coefficient=0.01,
-    )
+    config.objective.value.weight = 0.5
+    config.learner.update(epochs=2, minibatches=4, microbatch=320, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 2e-3
     config.evaluation.update(every=300, episodes=512)
     return config

@@ -33,9 +33,7 @@ about what was illegal. (A penalty for the illegal reply itself is tried in `con
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 # Bytes of the longest observation, and turns of the longest game with an illegal one before each.
 SIZES = {"TicTacToe-v0-train": (640, 18), "KuhnPoker-v0-train": (1152, 18)}
@@ -51,10 +49,11 @@ def get_config(game: str = "TicTacToe-v0-train") -> ml_collections.ConfigDict:
     )
     config.updates = 100
     config.log_every = 5
-    config.learner.update(microbatch=16, lengths=2, entropy_coefficient=0.003)
+    config.learner.update(microbatch=16, lengths=2)
+    config.objective.entropy.weight = 0.003
     config.optimizer.learning_rate = 1e-3
     config.evaluation.episodes = 32
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     if game == "sft":
         return _sft(config)
     if game == "lake":
@@ -82,7 +81,8 @@ def _sft(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.rollout = section(rollout.conversation, num_groups=8, context="window", history=0)
     config.updates, config.log_every = 200, 20
     # The expert's play against itself is one line; with noise it is seen on other boards, too.
-    config.warm_start.update(updates=200, episodes=8, learning_rate=3e-3, noise=0.3)
+    config.warm_start.update(updates=200, learning_rate=3e-3)
+    config.expert.update(episodes=8, noise=0.3)
     return config
 
 

@@ -18,8 +18,7 @@ line of 565 beats one of the five.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -31,8 +30,9 @@ def get_config() -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(128, 128))
     config.rollout = section(rollout.matches, num_groups=512)
     config.advantage = section(advantages.gae, gamma=1.0, lam=0.9)
+    config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=4)
-    config.learner.update(entropy_coefficient=0.4, final_entropy_coefficient=0.1)
+    config.objective.entropy.update(weight=0.4, final_weight=0.1)
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
     config.evaluation.update(every=200, greedy=True)
     return config

@@ -51,8 +51,7 @@ planners keep the ball up for 15 s: `configs/volleyball_levels.py` goes on.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 GAMES = {
     "plane": ("PlanarVolleyball-v1", {}),
@@ -75,15 +74,18 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.matches, num_groups=256)
     config.advantage = section(advantages.gae, gamma=0.995, lam=0.95)
+    config.objective.value.weight = 0.5
     # Rows are most of them empty, of matches that are over: they are left out by the microbatch.
-    config.learner.update(epochs=2, minibatches=4, microbatch=1024, entropy_coefficient=0.02)
+    config.learner.update(epochs=2, minibatches=4, microbatch=1024)
+    config.objective.entropy.weight = 0.02
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
     if game == "3v3":
         # A choice for each drone, as HCSP's: 13 outputs for 72 joint actions.
         config.policy = section(policies.factored, choices=(6, 3, 4), hidden=(64, 64))
         # The planner's equal first, so that what self-play adds is above it (see above).
-        config.warm_start.update(updates=300, episodes=64, learning_rate=2e-3)
+        config.warm_start.update(updates=300, learning_rate=2e-3)
+        config.expert.update(episodes=64)
         config.rollout.update(opponent="pool", members=4)
         config.pool.update(capacity=4, every=20, draw="uniform")
-        config.learner.update(entropy_coefficient=0.05, final_entropy_coefficient=0.01)
+        config.objective.entropy.update(weight=0.05, final_weight=0.01)
     return config

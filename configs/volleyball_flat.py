@@ -15,8 +15,7 @@ onto them; matches then last 2 to 3 s, a serve that nobody returns. Not tuned fu
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 GAMES = {
     "plane": ("PlanarVolleyball-v1", {}),
@@ -46,6 +45,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), log_std=-1.0)
     config.rollout = section(rollout.matches, num_groups=256, mask_illegal=False)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
     # Rows of matches that are over are left out by the microbatch.
     config.learner.update(epochs=2, minibatches=4, microbatch=3200, normalize_advantage="batch")
     config.optimizer.update(learning_rate=1e-3)

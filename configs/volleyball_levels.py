@@ -72,10 +72,8 @@ trained on alone in that way.
 import ml_collections
 
 import envs
-from agentrl import advantages, policies, rollout
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
 
 GAMES = ("plane", "1v1", "3v3")
 
@@ -102,17 +100,13 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     )
     config.pool.capacity = 8
     # `hae` knows of one executor to a planner.
-    config.advantage = section(credit.hae, gamma=0.998, lam=0.95)
+    config.advantage = section(advantages.hae_by_turn, gamma=0.998, lam=0.95)
+    config.objective.value.weight = 0.5
     if game == "3v3":
         config.advantage = section(advantages.gae, gamma=0.998, lam=0.95)
-    config.learner.update(
-        epochs=2,
-        minibatches=4,
-        microbatch=1760,
-        normalize_advantage="role",
-        entropy_coefficient=0.002,
-        kl_coefficient=0.01,
-        kl_estimator="exact",
-    )
+        config.objective.value.weight = 0.5
+    config.learner.update(epochs=2, minibatches=4, microbatch=1760, normalize_advantage="role")
+    config.objective.entropy.weight = 0.002
+    config.objective.kl = term(losses.exact_kl, weight=0.01)
     config.optimizer.update(learning_rate=1e-3)
     return config

@@ -33,8 +33,8 @@ better at each of its six hits. 3v3: 0.429 [0.407, 0.450] beside 0.401 [0.380, 0
 
 Without the script in the command, it is imitated first, then PPO goes on: RUN being
     --config.env.residual=0.0 --config.policy.log_std=-2.0 --config.warm_start.updates=200
-    --config.warm_start.episodes=128 --config.warm_start.learning_rate=3e-3
-    --config.warm_start.noise=0.03 --config.learner.microbatch=2048
+    --config.expert.episodes=128 --config.warm_start.learning_rate=3e-3
+    --config.expert.noise=0.03 --config.learner.microbatch=2048
 3v3_goto RUN --config.updates=600 (6.6 million steps of PPO): goto 0.880 [0.841, 0.910], serve_hover
 0.913, receive_hover 0.923, pass_hover 0.917, set_hover 0.808, attack_hover 0.833, in all 0.878
 [0.863, 0.891] beside 1.000; 3v3_hit RUN --config.updates=1400 (20 million): 0.167 [0.151, 0.183],
@@ -51,8 +51,7 @@ reward, how much more steps and less noise, was not told apart. The hit was not 
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
+from agentrl.config import base_config, env_section, section
 
 GAMES, SKILLS = ("plane", "1v1", "3v3"), ("goto", "hit")
 
@@ -72,6 +71,7 @@ def get_config(which: str = "plane_hit") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, log_std=log_std)
     config.rollout = section(rollout.segments, num_envs=256, length=64)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
     config.learner.update(epochs=4, minibatches=8, normalize_advantage="minibatch")
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
     config.evaluation.update(episodes=1024, greedy=True)

@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
         cli.fail("--players is missing: name some, for example --players=random,expert,mcts:100")
     cli.use_compilation_cache()
     import envs
-    from agentrl.training import checkpoint, contestants, restored
+    from agentrl.run import checkpoint, contestants, restored
 
     greedy = _GREEDY.value or _EXHAUSTIVE.value
     try:

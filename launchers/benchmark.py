@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
     if not out.parent.is_dir():
         cli.fail(f"--out={out}: {out.parent} is no directory; make it first")
     # No compilation cache: compile times are part of what is measured.
-    from agentrl.training.provenance import provenance
+    from agentrl.run.provenance import provenance
     from launchers.benchmarks import tables
 
     command = shlex.join([sys.executable, "-m", "launchers.benchmark", *sys.argv[1:]])

@@ -69,15 +69,16 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """Compiles programs of a config: what each takes of a device.
 
-    target: `agentrl.training.targets.Target`; None: this machine. prefix: of the programs' names.
+    target: `agentrl.devices.targets.Target`; None: this machine. prefix: of the programs' names.
 
     Raises:
       ValueError: a config that cannot be used, there.
     """
-    from agentrl.training import experiment, mesh
-    from agentrl.training.programs import compile_programs
+    from agentrl.config.build import build
+    from agentrl.run import mesh
+    from agentrl.run.programs import compile_programs
 
-    bound = experiment.build(config)
+    bound = build(config)
     if bound.rollout.on_host:
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} collects in Python: there is no one "
@@ -120,7 +121,7 @@ def main(argv: list[str]) -> None:
     if name is not None:
         jax.config.update("jax_platforms", "cpu")  # which traces
         os.environ.update(ALONE)
-    from agentrl.training import targets
+    from agentrl.devices import targets
     from launchers.benchmarks.tables import table
 
     rows = []

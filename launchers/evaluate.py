@@ -38,7 +38,7 @@ def main(argv: list[str]) -> None:
         cli.fail("--workdir is missing: name a run's directory, for example --workdir=runs/coin")
     workdir = pathlib.Path(_WORKDIR.value)
     cli.use_compilation_cache()
-    from agentrl.training import checkpoint, restored
+    from agentrl.run import checkpoint, restored
 
     try:
         run = restored.load(workdir, _UPDATE.value)
@@ -57,10 +57,10 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     import jax
     import numpy as np
 
+    from agentrl.config.tasks import evaluation_of
     from agentrl.evaluation import play
     from agentrl.rollout import players
-    from agentrl.training.experiment import evaluation_of
-    from agentrl.training.loop import evaluation_path
+    from agentrl.run.loop import evaluation_path
 
     config, env, env_params = run.config, task.env, task.env_params
     opponent, side = evaluation_of(config, env, env_params, task.rollout)
@@ -78,7 +78,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     def policy_outcomes(params):
         return task.evaluate(params, keys, chance, _GREEDY.value)
 
-    all_seeds = run.experiment.jit(run.experiment.across_seeds(policy_outcomes))
+    all_seeds = run.experiment.maybe_jit(run.experiment.over_seeds(policy_outcomes))
     per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
     seeds = [config.seed + i for i in range(config.num_seeds)]
     rows = [

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> None:
     import jax
 
     from agentrl.policies import huggingface
-    from agentrl.training import checkpoint, restored
+    from agentrl.run import checkpoint, restored
 
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)

@@ -2,7 +2,7 @@
 
     python -m launchers.gradient_noise --workdir=runs/key_door_hae --update=20 --turns=8
 
-Prints for each seed and way noise, signal and A^2 (see `agentrl.training.gradient_noise`), and the
+Prints for each seed and way noise, signal and A^2 (see `agentrl.run.gradient_noise`), and the
 ratio of the first two: so many episodes are needed for a gradient as long as its error.
 """
 
@@ -24,8 +24,8 @@ def main(argv: list[str]) -> None:
         cli.fail("give --workdir=, the directory of a run")
     cli.use_compilation_cache()
     from agentrl.policies import LanguagePolicy
-    from agentrl.training import checkpoint, restored
-    from agentrl.training.gradient_noise import measure, ways
+    from agentrl.run import checkpoint, restored
+    from agentrl.run.gradient_noise import measure, ways
 
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> None:
         return
     import envs
     from agentrl.evaluation import terminal
-    from agentrl.training import checkpoint, contestants, restored
+    from agentrl.run import checkpoint, contestants, restored
 
     try:
         options = cli.parse_options(_OPTIONS.value)
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> None:
 
 
 def _play_run(workdir: pathlib.Path, key: Any) -> None:
-    from agentrl.training import checkpoint, restored
+    from agentrl.run import checkpoint, restored
 
     try:
         run = restored.load(workdir)
@@ -94,7 +94,7 @@ def show_conversation(
     task_key, chance_key = jax.random.split(key)
     params = jax.tree.map(lambda x: x[0], run.state.params)
     task = run.experiment.tasks[name]
-    play_ = run.experiment.jit(task.rollout.play, static_argnums=3)
+    play_ = run.experiment.maybe_jit(task.rollout.play, static_argnums=3)
     streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
     codec, total = run.experiment.policy.codec, 0.0
     for t in np.flatnonzero(streams.mask[0]):

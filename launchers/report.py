@@ -62,7 +62,7 @@ def _credit(run):
     always succeeds has none, then of the one before, as long as the directory keeps any.
     """
     from agentrl.evaluation import report
-    from agentrl.training import checkpoint, restored
+    from agentrl.run import checkpoint, restored
 
     path = run.launches[0].path
     section = None
@@ -87,7 +87,7 @@ def _flown(run):
     from agentrl.evaluation import flights, touches
     from agentrl.evaluation.markup import join, tag
     from agentrl.rollout.players import policy_player, scripted
-    from agentrl.training import checkpoint, restored
+    from agentrl.run import checkpoint, restored
 
     try:
         loaded = restored.load(run.launches[0].path)
@@ -165,8 +165,8 @@ def _estimates(run, streams):
     import jax
 
     from agentrl import advantages
-    from agentrl.training import config as configs
-    from agentrl.training.credit import make_credit
+    from agentrl.config import bind as configs
+    from agentrl.learner.credit import make_credit
 
     config, estimates = run.config, {}
     options = {name: value for name, value in config.advantage.items() if name != "name"}

@@ -64,7 +64,7 @@ def main(argv: list[str]) -> None:
     try:
         config = _CONFIG.value.copy_and_resolve_references()
         cli.use_compilation_cache()
-        from agentrl.training.solving import solve
+        from agentrl.run.solving import solve
 
         solution = solve(config)
     except (OSError, ValueError) as error:

@@ -100,7 +100,7 @@ def _submit(commands: dict[str, list[str]], logs: pathlib.Path) -> list[str]:
 def table(workdirs: dict[str, pathlib.Path], metric: str) -> list[tuple[str, float, float]]:
     """(name, over the run, over its last tenth) of every cell that has the metric, best first."""
     from agentrl.evaluation import statistics
-    from agentrl.training import metrics
+    from agentrl.run import metrics
 
     rows = []
     for name, workdir in workdirs.items():

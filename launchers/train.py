@@ -65,12 +65,13 @@ def main(argv: list[str]) -> None:
     cli.use_compilation_cache()
     _join()
     # Imported after the flags are parsed: a typing error is told at once.
-    from agentrl.training import checkpoint, experiment, loop, processes, stages
+    from agentrl.config.build import build
+    from agentrl.run import checkpoint, loop, processes, stages
 
     command = shlex.join([sys.executable, "-m", "launchers.train", *sys.argv[1:]])
     try:
         if _DRY_RUN.value:
-            (stages.check if "stages" in config else experiment.build)(config)
+            (stages.check if "stages" in config else build)(config)
             print(config)
             return
         train = stages.run if "stages" in config else loop.run

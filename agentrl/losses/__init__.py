@@ -32,6 +32,9 @@ from agentrl.losses.policy import clip_fraction as clip_fraction
 from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
 from agentrl.losses.policy import gspo as gspo
 from agentrl.losses.policy import reinforce as reinforce
+from agentrl.losses.terms import entropy_bonus as entropy_bonus
+from agentrl.losses.terms import exact_kl as exact_kl
+from agentrl.losses.terms import imitation as imitation
 from agentrl.losses.value import clipped_value_loss as clipped_value_loss
 from agentrl.losses.value import explained_variance as explained_variance
 from agentrl.losses.value import value_loss as value_loss

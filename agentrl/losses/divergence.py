@@ -10,14 +10,14 @@ KL_ESTIMATORS = ("k1", "k2", "k3", "k3+")
 
 def kl(
     logp: jax.Array,
-    ref_logp: jax.Array,
+    reference_logp: jax.Array,
     mask: jax.Array | None = None,
     *,
     estimator: str,
 ) -> jax.Array:
     """Schulman's estimators of KL(pi || ref), one value a position, from samples of pi.
 
-    With d = logp - ref_logp:
+    With d = logp - reference_logp:
 
               value             gradient to logp   expected gradient is that of
       k1      d                 1                  a constant (it is 0)
@@ -32,7 +32,7 @@ def kl(
 
     Args:
       logp: [R, L], log-probability under the policy.
-      ref_logp: [R, L], log-probability under the reference; no gradient.
+      reference_logp: [R, L], log-probability under the reference; no gradient.
       mask: bool[R, L], positions to read; None for all.
       estimator: one of `KL_ESTIMATORS`.
 
@@ -49,14 +49,14 @@ def kl(
       b178a3c (read and executed; its own "k3+" raised there and is composed from its parts here).
     """
     check_choice("KL estimator", estimator, KL_ESTIMATORS)
-    logp, ref_logp = masked(mask, logp, ref_logp)
-    d = logp - jax.lax.stop_gradient(ref_logp)
+    logp, reference_logp = masked(mask, logp, reference_logp)
+    d = logp - jax.lax.stop_gradient(reference_logp)
     if estimator == "k1":
         return d
     k2 = 0.5 * jnp.square(d)
     if estimator == "k2":
         return k2
-    k3 = jnp.minimum(_k3(log_ratio(logp, ref_logp)), 10.0)
+    k3 = jnp.minimum(_k3(log_ratio(logp, reference_logp)), 10.0)
     if estimator == "k3":
         return k3
     # The bracket is exactly 0 and has the gradient of k2.
@@ -80,3 +80,6 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
 def _k3(d: jax.Array) -> jax.Array:
     """exp(-d) + d - 1; by expm1, since 1 would swallow a small d in float32."""
     return jnp.expm1(-d) + d
+
+
+kl.metrics = {"kl_ref": kl}

@@ -8,7 +8,7 @@ from agentrl.losses.categorical import categorical_log_prob
 
 
 def listening_loss(
-    logits: jax.Array,
+    answer_logits: jax.Array,
     answer: jax.Array,
     mask: jax.Array | None = None,
     *,
@@ -16,14 +16,14 @@ def listening_loss(
 ) -> jax.Array:
     """Cross-entropy of the true answer at questions about beliefs, one value a position.
 
-    l = -(1 - p)^focus log p,  p = softmax(logits)[answer].
+    l = -(1 - p)^focus log p,  p = softmax(answer_logits)[answer].
 
     The supervision is the game's own: after the episode it is known who the imposter was, so every
     question is labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
     mean over questions.
 
     Args:
-      logits: [..., V], of the position where the answer is given.
+      answer_logits: [..., V], of the position where the answer is given.
       answer: i32[...], the true answer's token.
       mask: bool[...], questions; None for all. Neither logits nor answers are read elsewhere.
       focus: exponent of the focal weight, >= 0; the gradient goes through the weight too.
@@ -41,13 +41,13 @@ def listening_loss(
     """
     if focus < 0:
         raise ValueError(f"listening_loss focus={focus}: expected at least 0 (0 is cross-entropy)")
-    chex.assert_shape(answer, logits.shape[:-1])
+    chex.assert_shape(answer, answer_logits.shape[:-1])
     if mask is not None:
         chex.assert_equal_shape([mask, answer])
         chex.assert_type(mask, bool)
-        logits = jnp.where(mask[..., None], logits, 0.0)
+        answer_logits = jnp.where(mask[..., None], answer_logits, 0.0)
         answer = jnp.where(mask, answer, 0)
-    logp = categorical_log_prob(logits, answer)
+    logp = categorical_log_prob(answer_logits, answer)
     loss = -logp
     if focus:
         missing = -jnp.expm1(logp)
@@ -55,3 +55,19 @@ def listening_loss(
         some = missing > 0
         loss = jnp.where(some, jnp.where(some, missing, 1.0) ** focus * loss, 0.0)
     return loss if mask is None else jnp.where(mask, loss, 0.0)
+
+
+def believed(
+    answer_logits: jax.Array,
+    answer: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    focus: float = 0.0,
+) -> jax.Array:
+    """Whether the most likely answer is the true one, bool[...]. Arguments as `listening_loss`."""
+    del mask, focus
+    return jnp.argmax(answer_logits, axis=-1) == answer
+
+
+listening_loss.over = "asked"
+listening_loss.metrics = {"belief_accuracy": believed}

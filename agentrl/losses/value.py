@@ -83,3 +83,6 @@ def explained_variance(
 
 def _variance(values: jax.Array, mask: jax.Array) -> jax.Array:
     return masked_mean(jnp.square(values - masked_mean(values, mask)), mask)
+
+
+value_loss.over = clipped_value_loss.over = "turn_start"

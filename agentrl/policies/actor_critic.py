@@ -55,6 +55,11 @@ class Policy(NamedTuple):
             value,
         )
 
+    @property
+    def outputs(self) -> dict[str, Callable[..., jax.Array]]:
+        """(params, rows) -> [R, L, ...] of what the policy says of rows beside `score`, by name."""
+        return {"answer_logits": self.answers} if self.num_answers else {}
+
     def divergence(
         self, params: chex.ArrayTree, reference: chex.ArrayTree, rows: Rows
     ) -> jax.Array:

@@ -59,6 +59,11 @@ class LanguagePolicy(NamedTuple):
         cut = sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
         return self.constrained or cut
 
+    @property
+    def outputs(self) -> dict[str, Callable[..., jax.Array]]:
+        """What the policy says of rows beside `score`: nothing."""
+        return {}
+
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
         """Scores of the rows' tokens, each from what stands before it; 0 at the first position.
 

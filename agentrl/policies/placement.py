@@ -96,7 +96,7 @@ def devices() -> int:
 def platform() -> str:
     """Where the program that is being traced will run: "cpu", "gpu" or "tpu".
 
-    That of the mesh, which may be another machine's (`agentrl.training.targets`), or of this one.
+    That of the mesh, which may be another machine's (`agentrl.devices.targets`), or of this one.
     """
     mesh = jax.sharding.get_abstract_mesh()
     device = None if mesh.empty else mesh.abstract_device

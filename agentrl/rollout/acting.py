@@ -33,6 +33,8 @@ class Rollout(NamedTuple):
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where matches are played against members of a pool, which match meets which; collect then
       takes their parameters [members, ...] as a fourth argument, those that are trained. Else None.
+    needs: names of the inputs that collect takes besides. properties: which of
+      `agentrl.declarations.PROPERTIES` hold of its streams.
     on_host: collect and play are Python that runs programs, not programs themselves. close: ends
       what they hold open.
 
@@ -52,6 +54,8 @@ class Rollout(NamedTuple):
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Slots | None = None
+    needs: tuple[str, ...] = ()
+    properties: frozenset[str] = frozenset()
     on_host: bool = False
     close: Callable[[], None] = lambda: None
 

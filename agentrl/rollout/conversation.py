@@ -173,7 +173,7 @@ def conversation(
         transcript, turns, _ = talk.run(
             None, along_data(starts(task_keys)), key, expert=True, **how
         )
-        return rows(transcript, turns)
+        return streams_of(turns, None, None), rows(transcript, turns)
 
     def play(params, task_keys, key, greedy):
         alone = talk.seats == 1 or env.cooperative
@@ -196,6 +196,11 @@ def conversation(
         turns=talk.turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
+        properties=frozenset(
+            {"whole_episodes", "one_end", "tokens_as_cost"}
+            | ({"team"} if getattr(env, "cooperative", True) else set())
+        ),
+        needs=("opponents",) if slots else (),
         # Of a game each turn of who moves in it.
         num_rows=streams
         if context == "whole"

@@ -70,7 +70,8 @@ def make_demonstrate(
         nothing = jnp.zeros(mask.shape)
         legal = legal if mask_illegal and numbered else None
         acted = Acted(observation, legal, action, nothing, nothing, anchor=None)
-        return rows_of(acted, mask, jnp.zeros_like(mask), policy.memory(count * looked))
+        rows = rows_of(acted, mask, jnp.zeros_like(mask), policy.memory(count * looked))
+        return None, rows
 
     return demonstrate
 

@@ -116,6 +116,7 @@ def episodes(
         turns=turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
+        properties=frozenset({"whole_episodes", "team", "one_end"}),
         num_rows=streams * (turns if policy.memory(1) is None else 1),
     )
 

@@ -195,6 +195,9 @@ def host(
         turns=max_turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
+        properties=frozenset(
+            {"whole_episodes", "one_end", "tokens_as_cost"} | (set() if seats > 1 else {"team"})
+        ),
         num_rows=count if context == "whole" else count * max_turns,
         roles=seats,
         play=play,

@@ -253,6 +253,11 @@ def matches(
         turns=turns,
         units=(num_groups, "config.rollout.num_groups"),
         provides=frozenset(provides),
+        properties=frozenset(
+            {"whole_episodes", "one_end"}
+            | ({"team"} if getattr(env, "cooperative", True) else set())
+        ),
+        needs=("opponents",) if slots else (),
         num_rows=count * looked * (1 if remembers else turns),
         roles=seats,
         slots=slots,

@@ -147,6 +147,7 @@ def segments(
         turns=length,
         units=(num_envs, "config.rollout.num_envs"),
         provides=frozenset(provides),
+        properties=frozenset({"one_end"}),
         num_rows=num_envs * (length if policy.memory(1) is None else 1),
         demonstrate=make_demonstrate(policy, env, env_params, mask_illegal=mask_illegal),
     )

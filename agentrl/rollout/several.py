@@ -54,10 +54,10 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         )
     provides = frozenset.intersection(*(part.provides - {"role", "task"} for part in parts))
 
-    def collect(params, states, key, *opponents):
+    def collect(params, states, key, **given):
         keys = jax.random.split(key, len(parts))
         collected = [
-            part.collect(params, state, k, *opponents)
+            part.collect(params, state, k, **{n: given[n] for n in part.needs})
             for part, state, k in zip(parts, states, keys, strict=True)
         ]
         states, streams, rows, metrics = zip(*collected, strict=True)
@@ -68,9 +68,9 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
     def demonstrate(task_keys, key, **how):
         bounds = np.linspace(0, task_keys.shape[0], len(parts) + 1).astype(int)
         keys = jax.random.split(key, len(parts))
-        return rows_together(
+        return None, rows_together(
             [
-                part.demonstrate(task_keys[first:last], k, **how)
+                part.demonstrate(task_keys[first:last], k, **how)[1]
                 for part, first, last, k in zip(parts, bounds[:-1], bounds[1:], keys, strict=True)
                 if last > first
             ]
@@ -85,6 +85,8 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         turns=max(part.turns for part in parts),
         units=parts[0].units,
         provides=provides | {"role", "task"},
+        properties=frozenset.intersection(*(part.properties for part in parts)),
+        needs=tuple(dict.fromkeys(name for part in parts for name in part.needs)),
         num_rows=sum(part.num_rows for part in parts),
         roles=max(part.roles for part in parts),
         tasks=names,

@@ -21,12 +21,12 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages, policies, rollout
-from agentrl.training import mesh
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
-from agentrl.training.credit import make_credit
-from agentrl.training.experiment import build
-from agentrl.training.programs import compile_programs
+from agentrl.config import base_config, env_section, section
+from agentrl.config.build import build
+from agentrl.config.learning import recipe_of
+from agentrl.learner.credit import make_credit
+from agentrl.run import mesh
+from agentrl.run.programs import compile_programs
 from launchers.benchmarks import environments, text, torch_loop
 from launchers.benchmarks.peers import MissingError
 from launchers.benchmarks.tables import spread, table
@@ -60,7 +60,7 @@ def _on_all_devices(groups: int, members: int, sizes: dict[str, int], work: floa
     with mesh.use(device_mesh):
         programs = compile_programs(experiment, config, device_mesh)
         state = programs.init(jnp.arange(1))
-        executable, seconds = compiled(programs.train, state)
+        executable, seconds = compiled(programs.train["rl"], state)
 
     def call():
         nonlocal state
@@ -86,11 +86,10 @@ def run(
     params, start = jax.tree.map(jnp.copy, (state.params, state.rollout))
     collect, _ = compiled(jax.jit(made.collect), params, start, jax.random.key(0))
     _, streams, _, _ = collect(params, start, jax.random.key(0))
-    credit_of = make_credit(
-        config.reward, config.advantage, made.provides, rollout_name=config.rollout.name
-    )
-    credit, _ = compiled(jax.jit(credit_of), streams)
-    train, seconds = carried(lambda s: experiment.train(s)[0], state)
+    credit_of = make_credit(recipe_of(config), has_critic=False)
+    credit, _ = compiled(jax.jit(lambda s: credit_of(s, None, {})), streams)
+    ((_, program),) = experiment.phases
+    train, seconds = carried(lambda s: program(s)[0], state)
     turns = float(jnp.sum(streams.mask)) / episodes
 
     def ready(program, *args):

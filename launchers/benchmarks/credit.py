@@ -2,7 +2,7 @@
 
 A batch of 4,096 streams of up to 64 turns in 512 groups of 8, 262,144 turns with padding. In each
 group turns were acted from 32 states, so that anchor groups have about ten members. The update is
-`agentrl.training.update` of a two-layer policy on Coin-v1's 42 numbers, in 8 minibatches.
+`agentrl.learner.update` of a two-layer policy on Coin-v1's 42 numbers, in 8 minibatches.
 """
 
 import functools
@@ -15,11 +15,10 @@ import numpy as np
 
 from agentrl import advantages, losses, policies
 from agentrl.advantages.grouping import first_occurrence
+from agentrl.config import bind as configs
+from agentrl.learner.optimizer import optimizer
+from agentrl.learner.update import make_update
 from agentrl.streams import Rows, Streams
-from agentrl.training import config as configs
-from agentrl.training import credit
-from agentrl.training.optimizer import optimizer
-from agentrl.training.update import make_update
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from agentrl.training import experiment
-from agentrl.training.programs import compile_programs
+from agentrl.config import build as experiment
+from agentrl.run.programs import compile_programs
 from configs import cartpole_ppo
 from launchers.benchmarks import purejaxrl_style
 from launchers.benchmarks.tables import spread, table
@@ -37,7 +37,7 @@ def ours(num_envs: int, updates: int) -> Ready:
     config = _config(num_envs, updates)
     programs = compile_programs(experiment.build(config), config, None)
     state = programs.init(jnp.zeros(1, jnp.int32))
-    train, seconds = compiled(programs.train, state)
+    train, seconds = compiled(programs.train["rl"], state)
     returned = 0.0
 
     def call():
@@ -65,9 +65,9 @@ def theirs(num_envs: int, updates: int) -> Ready:
         minibatches=config.learner.minibatches,
         gamma=config.advantage.gamma,
         lam=config.advantage.lam,
-        clip=config.learner.value_clip,
-        entropy_coefficient=config.learner.entropy_coefficient,
-        value_coefficient=config.learner.value_coefficient,
+        clip=config.objective.value.clip,
+        entropy_coefficient=config.objective.entropy.weight,
+        value_coefficient=config.objective.value.weight,
         max_grad_norm=config.optimizer.max_grad_norm,
         learning_rate=config.optimizer.learning_rate,
         total_updates=config.updates,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import launchers
-from agentrl.training import metrics
+from agentrl.run import metrics
 from launchers.benchmarks.tables import spread, table
 
 COMMANDS = {

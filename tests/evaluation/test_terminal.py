@@ -9,7 +9,7 @@ import pytest
 import envs
 from agentrl.evaluation import terminal
 from agentrl.rollout.players import scripted
-from agentrl.training import contestants
+from agentrl.run import contestants
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import pytest
 
 import envs
 from agentrl.evaluation import report, runs, terminal
-from agentrl.training import contestants, loop
+from agentrl.run import contestants, loop
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training")]

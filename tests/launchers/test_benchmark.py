@@ -124,7 +124,7 @@ def test_credit_times_estimators_and_the_update():
 
 
 def test_every_estimator_is_timed():
-    from agentrl.training.credit import ESTIMATORS
+    from agentrl.learner.credit import ESTIMATORS
 
     assert credit.OPTIONS.keys() == ESTIMATORS.keys()
     assert inspect.signature(credit.run).parameters["estimators"].default == tuple(credit.OPTIONS)

@@ -157,7 +157,7 @@ def test_sweep_cells():
 
 
 def test_sweep_runs_what_it_prints(tmp_path):
-    grid = "--grid=learner.entropy_coefficient=0.0,0.01;updates=2;log_every=2;mesh.data=1"
+    grid = "--grid=objective.entropy.weight=0.0,0.01;updates=2;log_every=2;mesh.data=1"
     flags = [f"--configs={CONFIGS / 'frozen_lake.py'}", grid, f"--workdir={tmp_path / 'sweep'}"]
     dry = call("sweep", *flags, "--dry_run")
     assert dry.returncode == 0 and len(dry.stdout.splitlines()) == 2, dry.stderr

@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import pytest
 
 import configs
+from agentrl.config.build import build
+from agentrl.devices import targets
 from agentrl.policies import decoder
 from agentrl.policies.decoder import DecoderConfig
-from agentrl.training import experiment, mesh, targets
+from agentrl.run import mesh
 from configs import frozen_lake
 from launchers import compile as compiling
 
@@ -56,7 +58,7 @@ def test_programs_of_this_machine():
     config = lake()
     config.mesh.data = 1
     rows = {row["program"]: row for row in compiling.measure(config, ["init", "train"])}
-    state = jax.eval_shape(experiment.build(config).init, jnp.int32(0))
+    state = jax.eval_shape(build(config).init, jnp.int32(0))
     mib = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)) / 2**20
     # The state goes in and comes back in its place; the alignment of arrays is the compiler's.
     assert rows["train"]["given_mib"] == pytest.approx(mib, rel=0.05)
@@ -70,7 +72,7 @@ def test_programs_of_this_machine():
 
 def test_a_target_has_the_devices_of_the_mesh():
     config = lake()
-    bound = experiment.build(config)
+    bound = build(config)
     here = targets.Target("two", jax.devices()[:2], 2**30)
     chex.assert_equal(mesh.make_mesh(config, bound, here).shape["data"], 2)
     one = targets.Target("one", jax.devices()[:1], 2**30)
@@ -129,7 +131,7 @@ def _text(name, function, *args):
     """What a machine's compiler makes of a function."""
     device = targets.find(name).devices[0]
     target = targets.Target(name, [device], 0)
-    with mesh.use(mesh.make_mesh(lake(), experiment.build(lake()), target)):
+    with mesh.use(mesh.make_mesh(lake(), build(lake()), target)):
         return jax.jit(function).lower(*args).compile().as_text()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import envs
 from agentrl.evaluation import terminal
-from agentrl.training import contestants, loop, restored
+from agentrl.run import contestants, loop, restored
 from launchers import cli, play
 
 HERE = pathlib.Path(__file__).parent

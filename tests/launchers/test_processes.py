@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 import configs
-from agentrl.training import checkpoint, loop, metrics
+from agentrl.run import checkpoint, loop, metrics
 from configs import frozen_lake
 
 CONFIG = pathlib.Path(configs.__file__).parent / "frozen_lake.py"

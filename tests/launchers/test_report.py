@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from agentrl.training import loop
+from agentrl.run import loop
 
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training")]

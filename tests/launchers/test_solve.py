@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from agentrl.training import solving
+from agentrl.run import solving
 from configs import jpsro, psro
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))

@@ -11,7 +11,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from agentrl.policies import decoder, generation, placement
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.sampling import Sampling
-from agentrl.training.mesh import parameter_shardings
+from agentrl.run.mesh import parameter_shardings
 
 CONFIG = DecoderConfig(
     vocab_size=24,

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 import envs
 from agentrl import policies, rollout
+from agentrl.config import base_config, env_section, section
+from agentrl.config.build import build
 from agentrl.evaluation import play
 from agentrl.rollout import players
 from agentrl.rollout.seats import by_agent, joint, look
 from agentrl.streams import to_last_turn
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
-from agentrl.training.experiment import build
 
 GROUPS, MEMBERS = 6, 2
 COUNT = GROUPS * MEMBERS

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl import policies, rollout, selfplay
+from agentrl import advantages, policies, rollout, selfplay
+from agentrl.config import base_config, env_section, section
+from agentrl.config.build import build
 from agentrl.selfplay.neural import make_exploitability, make_table
-from agentrl.training import credit
-from agentrl.training.base_config import base_config
-from agentrl.training.config import env_section, section
-from agentrl.training.experiment import build
 
 
 def policy_of(name, **options):
@@ -63,9 +61,10 @@ def test_self_play_becomes_less_exploitable():
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
     config.rollout = section(rollout.matches, num_groups=256)
-    config.advantage = section(credit.rae)
-    config.reference_every = 25
-    config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.02)
+    config.advantage = section(advantages.rae_by_turn)
+    config.reference.every = 25
+    config.objective.entropy.weight = 0.02
+    config.objective.kl.update(weight=1.0, estimator="k2")
     config.optimizer.learning_rate = 3e-3
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
@@ -88,6 +87,6 @@ def test_self_play_becomes_less_exploitable():
 def test_a_reference_that_moves_needs_a_pull():
     config = base_config()
     config.env = env_section("FrozenLake-v1")
-    config.reference_every = 10
-    with pytest.raises(ValueError, match="set config.learner.kl_coefficient above 0"):
+    config.reference.every = 10
+    with pytest.raises(ValueError, match="set config.objective.kl.weight above 0"):
         build(config)

@@ -1,0 +1,139 @@
+"""The keys that every config has, and the checks that need no environment."""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies
+from agentrl.config.bind import check_keys, section, term
+from agentrl.learner.components.expert import expert
+from agentrl.learner.components.opponent_pool import opponent_pool
+from agentrl.learner.components.population import population
+from agentrl.learner.components.reference import reference
+from agentrl.learner.optimizer import optimizer
+from agentrl.learner.update import learner
+from agentrl.rollout import ROLLOUTS
+
+
+def warm_start(*, updates: int = 0, learning_rate: float = 1e-3) -> None:
+    """Options of the warm start: supervised updates before the others (SFT, then RL).
+
+    In these updates the terms of the objective with during="warm_start" or "both" count, in all
+    others those with "rl" or "both". The optimizer starts afresh in between.
+
+    Args:
+      updates: how many of the run's updates these are. To config.updates less these it is the ratio
+        of SFT to RL.
+      learning_rate: of these updates; everything else of the optimizer is `config.optimizer`'s.
+    """
+
+
+def base_config() -> ml_collections.ConfigDict:
+    """The keys of every config, with sections that a config file replaces by its own.
+
+    seed, num_seeds: the run trains seeds seed, seed + 1, ... side by side in one program.
+    init_from: directory of a run whose parameters training starts from, each seed from its own; or
+      of several, "planner=DIR,hit=DIR", for those entries of a policy that has such parts.
+    updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
+    mesh: devices along each axis of `agentrl.policies.placement`: data (0: all that the others
+      leave) and fsdp split the batch, fsdp and tensor the parameters of a decoder.
+    env: one environment (`env_section`) or several that one language policy learns together
+      (`env_sections`): their episodes make one batch, each environment being a task with baselines
+      of its own. lexicon: further environments whose words codec "word" has tokens for, of a policy
+      that shall be evaluated there, or trained there from these parameters.
+    policy, rollout: who acts, and how experience is collected.
+    annotations: by name, functions (policy, params, streams, rows, key) -> {name: [N, T] or [R, L]}
+      that look at the model before credit is given.
+    reward: terms by name. Those that read `reward` give another reward, the others a penalty.
+    filters: by name, functions to bool[N], the streams that are learnt from. With when="before" a
+      rejected stream takes no part in the estimator's statistics, with when="after" it does.
+    advantage: the estimator. reweighting: by name, functions (advantage, ...) -> advantage.
+    objective: the terms of the loss by name (`term`); one of weight 0 is left out.
+    learner, optimizer: epochs, minibatches, AdamW. optimizers: optimizers of their own for entries
+      of the parameters, by name; without one an entry has `optimizer`'s options.
+    reference: of terms that read `reference_logp` or `reference_kl`. pool: of
+      rollout.opponent="pool". expert: of terms with source="expert". population: selection among
+      the seeds, with `tuned`, options that they tune. components: further ones by name, a user's
+      own among them (`agentrl.learner.component`).
+    staleness: updates that the sampler lags behind the learner. With 1 or more a rollout on the
+      host collects the next batch while the learner works; see component "importance".
+    warm_start: supervised updates before the others.
+    max_rejected_updates: non-finite updates in a row that stop the run.
+    evaluation.every, checkpoint.every: in updates; 0 for only at the end.
+    evaluation.opponent: who has the other seats in games of policies over arrays, one of
+      `agentrl.rollout.players.scripted`; evaluation.side: the side that the policy has all seats
+      of, in games with `sides`, instead of one seat after the other.
+    """
+    config = ml_collections.ConfigDict()
+    config.seed = 0
+    config.num_seeds = 1
+    config.init_from = ""
+    config.updates = 100
+    config.log_every = 10
+    config.mesh = ml_collections.ConfigDict({"data": 0, "fsdp": 1, "tensor": 1})
+    config.env = ml_collections.ConfigDict({"name": ""})
+    config.lexicon = ()
+    config.policy = section(policies.mlp, critic="none")
+    config.rollout = section(ROLLOUTS["episodes"])
+    config.annotations = ml_collections.ConfigDict()
+    config.reward = ml_collections.ConfigDict()
+    config.filters = ml_collections.ConfigDict()
+    config.advantage = section(advantages.gigpo)
+    config.reweighting = ml_collections.ConfigDict()
+    config.objective = ml_collections.ConfigDict()
+    config.objective.policy = term(losses.clipped_surrogate)
+    config.objective.value = term(losses.value_loss, weight=0.0)
+    config.objective.entropy = term(losses.entropy_bonus, weight=0.0)
+    config.objective.kl = term(losses.kl, weight=0.0, estimator="k3")
+    config.objective.imitation = term(losses.imitation, source="expert", during="warm_start")
+    config.learner = section(learner, named=False)
+    config.optimizer = section(optimizer, named=False)
+    config.optimizers = ml_collections.ConfigDict()
+    config.reference = section(reference, named=False)
+    config.pool = section(opponent_pool, named=False)
+    config.expert = section(expert, named=False)
+    config.population = section(population, named=False)
+    config.population.tuned = ml_collections.ConfigDict()
+    config.components = ml_collections.ConfigDict()
+    config.staleness = 0
+    config.warm_start = section(warm_start, named=False)
+    config.max_rejected_updates = 5
+    config.evaluation = ml_collections.ConfigDict(
+        {"every": 0, "episodes": 256, "greedy": False, "opponent": "random", "side": "none"}
+    )
+    config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
+    return config
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+    """ValueError, with the remedy, for keys that no config has and numbers that contradict."""
+    expected = base_config()
+    check_keys("config", config, expected)
+    for name in ("mesh", "evaluation", "checkpoint"):
+        check_keys(f"config.{name}", config[name], expected[name])
+    for name in ("num_seeds", "updates", "log_every", "max_rejected_updates"):
+        if config[name] < 1:
+            raise ValueError(f"config.{name}={config[name]}: expected at least 1")
+    for name, every in (
+        ("updates", config.updates),
+        ("warm_start.updates", config.warm_start.get("updates", 0)),
+        ("checkpoint.every", config.checkpoint.every),
+        ("evaluation.every", config.evaluation.every),
+    ):
+        if every < 0 or every % config.log_every:
+            raise ValueError(
+                f"config.{name}={every} is not a multiple of config.log_every={config.log_every}: "
+                f"updates are compiled in loops of log_every; change one of the two"
+            )
+    if not 0 <= config.staleness < config.max_rejected_updates:
+        raise ValueError(
+            f"config.staleness={config.staleness}: expected at least 0, and less than "
+            f"config.max_rejected_updates={config.max_rejected_updates}, after which sampler and "
+            "learner are the same"
+        )
+    if config.warm_start.get("updates", 0) > config.updates:
+        raise ValueError(
+            f"config.warm_start.updates={config.warm_start.updates}: expected at most "
+            f"config.updates={config.updates}"
+        )
+    for name in ("env", "policy", "rollout", "advantage"):
+        if "name" not in config[name]:
+            raise ValueError(f"config.{name}.name is missing")

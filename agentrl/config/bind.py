@@ -1,0 +1,191 @@
+"""Sections: a function by its dotted path, with its keyword options.
+
+`{"name": "agentrl.advantages.gigpo", "gamma": 0.95}` is bound to that function with gamma=0.95. The
+options are read off the function's signature (`agentrl.learner.bound`), so each exists in one
+place, and an unknown key is an error that names the nearest valid one, before anything compiles. A
+function of a user's own module works like one of the library's: `section(my_module.my_estimator)`.
+"""
+
+import difflib
+import importlib
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import ml_collections
+from ml_collections import config_dict
+
+from agentrl.learner.bound import options_of
+
+# Where the library's own functions of each section are: their short names work too.
+HOMES = {
+    "advantage": "agentrl.advantages",
+    "annotations": "agentrl.learner.annotations",
+    "components": "agentrl.learner.components",
+    "filters": "agentrl.advantages",
+    "method": "agentrl.selfplay.psro",
+    "objective": "agentrl.losses",
+    "policy": "agentrl.policies",
+    "reward": "agentrl.rewards",
+    "reweighting": "agentrl.advantages",
+    "rollout": "agentrl.rollout",
+}
+# Keys of a term of the objective beside the options of its loss, with their defaults.
+TERM_KEYS = {
+    "weight": 1.0,
+    "final_weight": None,
+    "source": "rollout",
+    "during": "rl",
+    "scale": None,
+}
+
+
+def nearest(word: str, known: typing.Iterable[str]) -> str:
+    """' (did you mean ...?)' if a known word is close, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def path_of(function: Callable) -> str:
+    """The shortest dotted path under which a function can be imported.
+
+    Raises:
+      ValueError: a function that has none, such as one defined inside another or in a config file.
+    """
+    parts = function.__module__.split(".")
+    for count in range(1, len(parts) + 1):
+        module = ".".join(parts[:count])
+        try:
+            found = getattr(importlib.import_module(module), function.__qualname__, None)
+        except ImportError:
+            continue
+        if found is function:
+            return f"{module}.{function.__qualname__}"
+    raise ValueError(
+        f"{function.__module__}.{function.__qualname__} cannot be imported by that name: define it "
+        "at the top level of a module of yours on the Python path, and import it from there"
+    )
+
+
+def lookup(section: str, name: str) -> Callable:
+    """The function that a section names, by its dotted path or its short name.
+
+    Raises:
+      ValueError: there is none; says the nearest of the library's.
+    """
+    home = HOMES.get(section.partition(".")[0])
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module or home), attribute, None)
+    except ImportError as error:
+        if module and error.name is not None and not module.startswith(error.name):
+            raise
+        found = None
+    if callable(found):
+        return found
+    known = [] if home is None else functions_of(home)
+    raise ValueError(
+        f"config.{section}.name={name!r} does not exist{nearest(attribute, known)}; expected the "
+        f"dotted path of a function of yours, or one of {', '.join(known)}"
+    )
+
+
+def functions_of(module: str) -> list[str]:
+    """Names of the functions that a package of the library offers."""
+    found = importlib.import_module(module)
+    names = getattr(found, "__all__", None) or dir(found)
+    return sorted(n for n in names if inspect.isfunction(getattr(found, n, None)))
+
+
+def bind(
+    section: str, function: Callable, values: Mapping[str, Any], *, beside: Mapping[str, Any] = {}
+) -> dict[str, Any]:
+    """Keyword arguments for `function` from a section's values.
+
+    beside: keys that the section has for others than the function.
+
+    Raises:
+      ValueError: a key that the function does not take, or one that it needs and is not given.
+    """
+    known = options_of(function)
+    given = {key: value for key, value in values.items() if key not in ("name", *beside)}
+    label = function.__name__
+    for key in given:
+        if key not in known:
+            valid = [*known, *beside]
+            raise ValueError(
+                f"config.{section}.{key} is not an option of {label!r}{nearest(key, valid)}; "
+                f"its options are {', '.join(valid) or 'none'}"
+            )
+    for key, parameter in known.items():
+        if parameter.default is inspect.Parameter.empty and key not in given:
+            raise ValueError(f"config.{section}.{key} is missing: {label!r} has no default for it")
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+
+
+def section(function: Callable, /, named: bool = True, **values: Any) -> ml_collections.ConfigDict:
+    """A config section with every option of a function, defaults filled in.
+
+    Filled in, each of them can be changed on the command line, and `config.json` is complete.
+    `values` are changes of the defaults, checked as in `bind`. named=False leaves out the name,
+    where the section is always bound to this function.
+    """
+    bind(function.__name__, function, values)
+    filled = ml_collections.ConfigDict({"name": path_of(function)} if named else {})
+    for key, parameter in options_of(function).items():
+        if key in values or parameter.default is not inspect.Parameter.empty:
+            default = parameter.default
+            _fill(filled, key, values.get(key, default), default, parameter.annotation)
+    return filled
+
+
+def _fill(filled: ml_collections.ConfigDict, key: str, value, default, annotation) -> None:
+    """Sets a key so that None stays possible where the default is None.
+
+    ml_collections fixes a field's type when it is first set.
+    """
+    if value is None:
+        kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
+        filled[key] = config_dict.placeholder(kinds[0] if kinds else object)
+        return
+    if default is None:
+        filled[key] = config_dict.placeholder(type(value))
+    filled[key] = value
+
+
+def term(loss: Callable, /, **values: Any) -> ml_collections.ConfigDict:
+    """The section of a term of the objective: the loss's options, and `TERM_KEYS`.
+
+    weight, final_weight: the term's weight, and where it goes by the end of its updates by equal
+    factors (None: it stays). source: the rows that it is of: "rollout", "expert" or a component's
+    name. during: "rl", "warm_start" or "both". scale: the name of an array that multiplies it.
+    """
+    own = {key: values.pop(key) for key in tuple(values) if key in TERM_KEYS}
+    filled = section(loss, **values)
+    kinds = {"final_weight": float | None, "scale": str | None}
+    for key, default in TERM_KEYS.items():
+        _fill(filled, key, own.get(key, default), default, kinds.get(key))
+    return filled
+
+
+def check_keys(name: str, given: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """ValueError for keys that are missing or not expected."""
+    for key in given:
+        if key not in expected:
+            raise ValueError(
+                f"{name}.{key} is not used by anything{nearest(key, expected)}; "
+                f"expected {', '.join(expected)}"
+            )
+    for key in expected:
+        if key not in given:
+            raise ValueError(f"{name}.{key} is missing; expected {', '.join(expected)}")
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(path, value) of each leaf of nested mappings, names joined by dots."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

@@ -1,0 +1,253 @@
+"""A config, bound to functions: the experiment that a run executes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from agentrl.config import requirements
+from agentrl.config.base import check, warm_start
+from agentrl.config.bind import bind
+from agentrl.config.components import make_components
+from agentrl.config.environments import environments
+from agentrl.config.learning import learner_of, objective_of, recipe_of
+from agentrl.config.optimizers import make_transform
+from agentrl.config.tasks import Task, make_policy, make_task
+from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.state import TrainState
+from agentrl.learner.train_step import Phase, make_batches, make_train
+from agentrl.learner.update import learner
+from agentrl.policies import LanguagePolicy
+from agentrl.policies.scoring import split
+from agentrl.rollout import Rollout, several
+
+Metrics = dict[str, jax.Array]
+
+
+class Experiment(NamedTuple):
+    """A config, bound to functions.
+
+    tasks: what is trained on, by name. rollout: of all of them. components: by name.
+    init: (seed i32[]) -> TrainState.
+    phases: the updates of the run, each with the program (TrainState) -> (TrainState, metrics) of
+      `log_every` updates; metrics are totals and weights f32[2] by name.
+    restart: (TrainState) -> TrainState between two phases.
+    batches: (TrainState) -> {source: Batch}, what the next update learns from.
+    across: (TrainState, metrics) -> the same, for all seeds together, after each program.
+    """
+
+    config: ml_collections.ConfigDict
+    tasks: dict[str, Task]
+    rollout: Rollout
+    components: Mapping[str, Component]
+    init: Callable[[jax.Array], TrainState]
+    phases: tuple[tuple[Phase, Callable[[TrainState], tuple[TrainState, Metrics]]], ...]
+    restart: Callable[[TrainState], TrainState]
+    batches: Callable[[TrainState], Any]
+    across: Callable[..., tuple[TrainState, Metrics]]
+
+    @property
+    def env(self) -> Any:
+        """The first task's environment."""
+        return self._first.env
+
+    @property
+    def env_params(self) -> Any:
+        """The first task's parameters."""
+        return self._first.env_params
+
+    @property
+    def policy(self) -> Any:
+        """The policy, as it acts in the first task."""
+        return self._first.policy
+
+    @property
+    def _first(self) -> Task:
+        return next(iter(self.tasks.values()))
+
+    @property
+    def maybe_jit(self) -> Callable[..., Callable]:
+        """`jax.jit`, or nothing where collecting is Python that runs programs of its own."""
+        return no_jit if self.rollout.on_host else jax.jit
+
+    @property
+    def over_seeds(self) -> Callable[[Callable], Callable]:
+        """How a function of one seed becomes one of all seeds.
+
+        `jax.vmap`; `lax.map` for programs with `while_loop`s, since under `vmap` every seed would
+        run as long as the slowest and copy its KV cache at each step; a Python loop on the host.
+        """
+        if self.rollout.on_host:
+            return python_map
+        return lax_map if isinstance(self.policy, LanguagePolicy) else jax.vmap
+
+
+def no_jit(function: Callable, **_: Any) -> Callable:
+    """In the place of `jax.jit`, for functions that cannot be compiled as a whole."""
+    return function
+
+
+def python_map(function: Callable) -> Callable:
+    """As `jax.vmap`, one element at a time, in Python."""
+
+    def across(*args):
+        count = len(jax.tree.leaves(args)[0])
+        outs = [function(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(count)]
+        return jax.tree.map(lambda *xs: jnp.stack(xs), *outs)
+
+    return across
+
+
+def lax_map(function: Callable) -> Callable:
+    """As `jax.vmap`, one element at a time, compiled."""
+    return lambda *args: jax.lax.map(lambda xs: function(*xs), args)
+
+
+def build(config: ml_collections.ConfigDict) -> Experiment:
+    """Binds a config. ValueError, with the remedy, for anything that cannot be run as it says."""
+    check(config)
+    made = environments(config.env)
+    policy = make_policy(config, made)
+    tasks = {
+        name: make_task(config, policy, name, env, env_params)
+        for name, (env, env_params) in made.items()
+    }
+    policy = next(iter(tasks.values())).policy
+    rollout = next(iter(tasks.values())).rollout
+    if not isinstance(config.env.name, str):
+        rollout = several({name: task.rollout for name, task in tasks.items()})
+    terms, recipe = objective_of(config), recipe_of(config)
+    warm = bind("warm_start", warm_start, config.warm_start)
+    requirements.check_batch(config, rollout)
+    setup = Setup(
+        envs=made,
+        policy=policy,
+        rollout=rollout,
+        seed=config.seed,
+        num_seeds=config.num_seeds,
+        updates=(warm["updates"], config.updates),
+        log_every=config.log_every,
+        microbatch=config.learner.get("microbatch"),
+        reads=requirements.names_read(config, terms, recipe),
+    )
+    components = make_components(config, setup, terms, recipe)
+    requirements.check_names(config, setup, terms, recipe, components)
+    phases = _phases(config, setup, components, warm)
+    init = _make_init(setup, components, phases)
+    bound = tuple(
+        (phase, make_train(policy, rollout, phase, config.log_every)) for phase, _ in phases
+    )
+    experiment = Experiment(
+        config=config,
+        tasks=tasks,
+        rollout=rollout,
+        components=components,
+        init=init,
+        phases=bound,
+        restart=_make_restart(setup, components, phases[-1][1]),
+        batches=make_batches(policy, rollout, phases[-1][0]),
+        across=_make_across(components),
+    )
+    requirements.check_population(config, experiment)
+    return experiment
+
+
+def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Mapping[str, Any]):
+    """[(Phase, optimizer)]: the warm start, if there is one, and reinforcement learning."""
+    options = bind("learner", learner, config.learner)
+    terms = objective_of(config)
+    first, end = setup.updates
+    per_update = options["epochs"] * options["minibatches"]
+    annotations = requirements.annotations_of(config)
+    phases = []
+    for name, span in (("warm_start", (0, first)), ("rl", (first, end))):
+        if span[0] == span[1] and (name == "warm_start" or first):
+            continue
+        here = {key: term for key, term in terms.items() if term.during in (name, "both")}
+        if not here:
+            raise ValueError(
+                f"config.objective has no term for the updates {span[0]} to {span[1]} "
+                f"(during={name!r}): add one, or change config.warm_start.updates"
+            )
+        supervised = name == "warm_start"
+        rate = {"learning_rate": warm["learning_rate"]} if supervised else {}
+        steps = (span[1] - span[0]) * (1 if supervised else per_update)
+        taking_part = {
+            key: component
+            for key, component in components.items()
+            if not supervised or component.in_warm_start
+        }
+        phase = Phase(
+            name=name,
+            first=span[0],
+            end=span[1],
+            learner=learner_of(config, setup, here, steps, rate, supervised=supervised),
+            sources=_in_order({term.source for term in here.values()}),
+            credited=frozenset(
+                term.source for term in here.values() if term.reads & {"advantage", "target"}
+            ),
+            annotations={} if supervised else annotations,
+            components=taking_part,
+        )
+        phases.append((phase, make_transform(config, setup.policy, steps, rate)))
+    return phases
+
+
+def _in_order(sources: set[str]) -> tuple[str, ...]:
+    """The sources, "rollout" first."""
+    return tuple(sorted(sources, key=lambda name: (name != "rollout", name)))
+
+
+def _carry(components: Mapping[str, Component], start: Start) -> dict[str, Any]:
+    keys = jax.random.split(start.key, max(len(components), 1))
+    return {
+        name: component.init(start._replace(key=key))
+        for key, (name, component) in zip(keys, components.items(), strict=False)
+    }
+
+
+def _make_init(setup: Setup, components: Mapping[str, Component], phases) -> Callable:
+    transform = phases[0][1]
+
+    def init(seed: jax.Array) -> TrainState:
+        param_key, rollout_key, carry_key, key = jax.random.split(jax.random.key(seed), 4)
+        params = setup.policy.init(param_key)
+        trained, _ = split(params, setup.policy.frozen)
+        zero = jnp.zeros((), jnp.int32)
+        return TrainState(
+            params=params,
+            opt_state=transform.init(trained),
+            rollout=setup.rollout.init(rollout_key),
+            key=key,
+            update=zero,
+            carry=_carry(components, Start(trained, carry_key, seed, zero)),
+        )
+
+    return init
+
+
+def _make_restart(setup: Setup, components: Mapping[str, Component], transform) -> Callable:
+    again = {name: component for name, component in components.items() if component.restarts}
+
+    def restart(state: TrainState) -> TrainState:
+        """A fresh optimizer, and components that begin from the parameters as they are now."""
+        trained, _ = split(state.params, setup.policy.frozen)
+        key, carry_key = jax.random.split(state.key)
+        start = Start(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
+        return state.replace(
+            opt_state=transform.init(trained), key=key, carry=state.carry | _carry(again, start)
+        )
+
+    return restart
+
+
+def _make_across(components: Mapping[str, Component]) -> Callable:
+    def across(state: TrainState, metrics: Metrics) -> tuple[TrainState, Metrics]:
+        for component in components.values():
+            if component.across is not None:
+                state, metrics = component.across(state, metrics)
+        return state, metrics
+
+    return across

@@ -1,0 +1,210 @@
+"""The components of a config: those that something asks for, and a user's own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import ml_collections
+
+from agentrl.config.bind import bind, flat, lookup, nearest, section
+from agentrl.config.learning import TUNABLE
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.components.baseline import baseline
+from agentrl.learner.components.expert import expert
+from agentrl.learner.components.guard import guard
+from agentrl.learner.components.opponent_pool import opponent_pool
+from agentrl.learner.components.population import population
+from agentrl.learner.components.reference import reference
+from agentrl.learner.components.sampler import sampler
+from agentrl.learner.components.steps import steps
+from agentrl.learner.credit import Recipe
+from agentrl.learner.objective import Term
+from agentrl.policies import Policy
+
+
+def make_components(
+    config: ml_collections.ConfigDict,
+    setup: Setup,
+    terms: Mapping[str, Term],
+    recipe: Recipe,
+) -> dict[str, Component]:
+    """The components of a run by name.
+
+    Raises:
+      ValueError: options of one that nothing asks for, or that cannot be as they say.
+    """
+    found: dict[str, Component] = {"guard": guard(setup), "steps": steps(setup)}
+    sources = {term.source for term in terms.values() if _counts(term, setup)}
+
+    def asked(name, factory, wanted: bool, remedy: str) -> None:
+        options = bind(name, factory, config[name])
+        if wanted:
+            found[name] = factory(setup, **options)
+            return
+        default = section(factory, named=False)
+        for key, value in options.items():
+            if value != default[key]:
+                raise ValueError(
+                    f"config.{name}.{key}={value!r} is not used by anything: {remedy}, or leave it "
+                    f"at {default[key]!r}"
+                )
+
+    asked(
+        "reference",
+        reference,
+        bool({"reference_logp", "reference_kl"} & setup.reads),
+        "add a term that reads the reference, config.objective.kl = term(losses.kl, ...)",
+    )
+    asked(
+        "pool",
+        opponent_pool,
+        "opponents" in setup.rollout.needs,
+        "set config.rollout.opponent='pool'",
+    )
+    if "expert" in sources:
+        found["expert"] = expert(setup, **bind("expert", expert, config.expert))
+    else:
+        bind("expert", expert, config.expert)
+    if "baseline" in recipe.estimator.inputs:
+        found["baseline"] = baseline(setup)
+    if config.staleness:
+        found["sampler"] = sampler(setup, staleness=config.staleness)
+    if isinstance(setup.policy, Policy):
+        # Imports the small games that can be solved; other runs start without them.
+        from agentrl.learner.components.exploitability import exploitability
+
+        component = exploitability(setup)
+        if component is not None:
+            found["exploitability"] = component
+    for name, values in config.components.items():
+        if name in found:
+            raise ValueError(
+                f"config.components.{name}: the run has a component of that name already; use "
+                "another name, with `name` the dotted path of its function"
+            )
+        found[name] = _own(name, values, setup)
+    return _with_population(config, setup, found)
+
+
+def _counts(term: Term, setup: Setup) -> bool:
+    """Whether a term counts in any update of the run."""
+    first, end = setup.updates
+    return {"warm_start": first > 0, "rl": end > first, "both": True}[term.during]
+
+
+def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:
+    path = values.get("name", f"agentrl.learner.components.{name}.{name}")
+    factory = lookup(f"components.{name}", path)
+    return factory(setup, **bind(f"components.{name}", factory, values))
+
+
+def _with_population(
+    config: ml_collections.ConfigDict, setup: Setup, found: dict[str, Component]
+) -> dict[str, Component]:
+    given = {key: value for key, value in config.population.items() if key != "tuned"}
+    options, ranges = bind("population", population, given), _ranges(config)
+    if options["every"] == 0:
+        default = section(population, named=False)
+        changed = [f"tuned.{path}" for path in ranges]
+        changed += [key for key, value in given.items() if value != default[key]]
+        if changed:
+            raise ValueError(
+                f"config.population.{changed[0]} is not used by anything: set "
+                "config.population.every, or leave it out"
+            )
+        return found
+    _check_population(config, setup, options)
+    return found | {"population": population(setup, ranges, dict(found), **options)}
+
+
+def _check_population(config, setup: Setup, options: Mapping[str, Any]) -> None:
+    every = options["every"]
+    if config.num_seeds < 2:
+        raise ValueError(
+            f"config.population.every={every} with config.num_seeds={config.num_seeds}: the seeds "
+            "are the members; set num_seeds to 2 or more, or every=0"
+        )
+    if every < 0 or every % config.log_every:
+        raise ValueError(
+            f"config.population.every={every}: expected a multiple of "
+            f"config.log_every={config.log_every}; updates are compiled in loops of log_every"
+        )
+    if setup.rollout.on_host:
+        raise ValueError(
+            f"config.population.every={every} with config.rollout.name={config.rollout.name!r}, "
+            "which trains one seed after the other: set every=0, or use an environment in JAX"
+        )
+    for name, (low, high) in {
+        "top": (0, 1),
+        "bottom": (0, 1),
+        "probability": (0, 1),
+        "absolute_gap": (0, None),
+        "relative_gap": (0, None),
+    }.items():
+        value = options[name]
+        if value < low or (high is not None and value > high) or (name == "top" and value == 0):
+            raise ValueError(
+                f"config.population.{name}={value}: expected "
+                f"{'more than' if name == 'top' else 'at least'} 0"
+                f"{'' if high is None else ' and at most 1'}"
+            )
+
+
+def _ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:
+    """(low, high) by path of each tuned option. ValueError for one that is not a number."""
+    tuned = dict(flat(config.population.tuned.to_dict()))
+    for path, bounds in tuned.items():
+        label, names = f"config.population.tuned.{path}", path.split(".")
+        part, node = names[0], config.to_dict()
+        if part not in TUNABLE:
+            raise ValueError(
+                f"{label}{nearest(part, TUNABLE)}: members may tune options of {', '.join(TUNABLE)}"
+            )
+        for name in names:
+            if not isinstance(node, Mapping) or name not in node:
+                known = node if isinstance(node, Mapping) else ()
+                raise ValueError(f"{label}: there is no config.{path}{nearest(name, known)}")
+            node = node[name]
+        if not isinstance(node, float):
+            raise ValueError(
+                f"{label}: config.{path}={node!r} is not a real number, and cannot be tuned"
+            )
+        numbers = isinstance(bounds, tuple | list) and all(
+            isinstance(x, float | int) and not isinstance(x, bool) for x in bounds
+        )
+        if not numbers or len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
+            raise ValueError(f"{label}={bounds!r}: expected (low, high) with 0 < low <= high")
+        if not bounds[0] <= node <= bounds[1]:
+            raise ValueError(
+                f"{label}={bounds!r}: config.{path}={node!r} is not within; change one of the two"
+            )
+    return {path: (float(low), float(high)) for path, (low, high) in tuned.items()}
+
+
+def check_traced(init: Any, train: Any, ranges: Mapping[str, Any], fitness: str) -> None:
+    """ValueError unless training can be traced with all tuned options, and gives the fitness."""
+    shapes = jax.eval_shape(init, jax.ShapeDtypeStruct((), "int32"))
+    number = jax.ShapeDtypeStruct((), "float32")
+
+    def traced(paths):
+        member = shapes.carry["population"].replace(options={path: number for path in paths})
+        state = shapes.replace(carry=shapes.carry | {"population": member})
+        return jax.eval_shape(train, state)[1]
+
+    try:
+        metrics = traced(ranges)
+    except jax.errors.ConcretizationTypeError:
+        for path in ranges:
+            try:
+                traced([path])
+            except jax.errors.ConcretizationTypeError:
+                raise ValueError(
+                    f"config.population.tuned.{path}: config.{path} decides what is computed, and "
+                    "so it cannot differ between members that share a program"
+                ) from None
+        raise
+    if fitness not in metrics:
+        raise ValueError(
+            f"config.population.fitness={fitness!r}{nearest(fitness, metrics)}: expected a metric "
+            f"of this run's training, one of {', '.join(sorted(metrics))}"
+        )

@@ -1,0 +1,67 @@
+"""Sections of environments, and the environments that they make."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import ml_collections
+
+import envs
+from agentrl.config.bind import check_keys, path_of
+
+
+def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
+    """A config section with every option of an environment, static and traced, filled in.
+
+    name: a registered name, or a class of a user's own module, which is stored by its dotted path.
+    Of an environment in Python (a name with a colon) the options are those that are given: it is
+    not started here.
+    """
+    if isinstance(name, type):
+        name = path_of(name)
+    if ":" in name:
+        own = {"python": "", "start_timeout_s": 120.0}
+        return ml_collections.ConfigDict({"name": name} | own | values)
+    env, params = envs.make(name, **values)
+    filled = ml_collections.ConfigDict({"name": name})
+    for source in (env, params):
+        for field in dataclasses.fields(source):
+            value = getattr(source, field.name)
+            if isinstance(value, bool | int | float | str | tuple):
+                filled[field.name] = value
+    if "identifier" in filled:  # a gymnax environment's own id, which is its name
+        del filled["identifier"]
+    if env.wordings is None:
+        del filled["wording"]
+    return filled
+
+
+def env_sections(*sections: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """The config section of several environments, which one policy learns together.
+
+    `name` is the tuple of their names; the options of each stand under its name.
+    """
+    names = tuple(section.name for section in sections)
+    if len(set(names)) < len(names):
+        raise ValueError(f"env_sections of {', '.join(names)}: expected each environment once")
+    together = ml_collections.ConfigDict({"name": names})
+    for section in sections:
+        together[section.name] = {key: x for key, x in section.items() if key != "name"}
+    return together
+
+
+def environments(section: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The environments of a section by name, (env, params) each; see `env_sections`.
+
+    Raises:
+      ValueError: an environment or an option that does not exist, or options of one that is not
+        among the names.
+    """
+    if isinstance(section["name"], str):
+        options = {key: value for key, value in section.items() if key != "name"}
+        return {section["name"]: envs.make(section["name"], **options)}
+    names = tuple(section["name"])
+    if not names:
+        raise ValueError("config.env.name is empty: expected one environment or more")
+    check_keys("config.env", section, dict.fromkeys(("name", *names)))
+    return {name: envs.make(name, **section[name]) for name in names}

@@ -1,0 +1,169 @@
+"""The objective, the credit and the update of a config."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import ml_collections
+
+from agentrl import losses
+from agentrl.config.bind import TERM_KEYS, bind, lookup, nearest
+from agentrl.config.optimizers import make_transform
+from agentrl.learner.bound import Bound
+from agentrl.learner.component import Setup
+from agentrl.learner.credit import Recipe, make_credit
+from agentrl.learner.objective import Term
+from agentrl.learner.update import NORMALIZATIONS, learner, make_update
+
+# Sections whose numbers members of a population may tune: they are bound while an update is traced.
+TUNABLE = ("reward", "advantage", "objective", "learner", "optimizer")
+DURING = ("rl", "warm_start", "both")
+# Carried numbers that an estimator takes and returns a new value of.
+CARRIED = ("baseline",)
+
+
+def bound(section: str, values: Mapping[str, Any], name: str, beside: Mapping[str, Any] = {}):
+    """The function of a section with its options."""
+    function = lookup(section, name)
+    return Bound(function, bind(section, function, values, beside=beside))
+
+
+def objective_of(
+    config: ml_collections.ConfigDict, objective: Mapping[str, Any] | None = None
+) -> dict[str, Term]:
+    """The terms of a config's objective by name.
+
+    objective: numbers in place of the config's.
+
+    Raises:
+      ValueError: a term that cannot be as it says.
+    """
+    terms = {}
+    for key, values in (config.objective if objective is None else objective).items():
+        label = f"objective.{key}"
+        own = {name: values.get(name, default) for name, default in TERM_KEYS.items()}
+        if isinstance(own["weight"], float | int) and own["weight"] == 0:
+            continue
+        if own["during"] not in DURING:
+            raise ValueError(
+                f"config.{label}.during={own['during']!r}{nearest(own['during'], DURING)}: "
+                f"expected one of {', '.join(DURING)}"
+            )
+        final = own["final_weight"]
+        if final is not None and not min(own["weight"], final) > 0:
+            raise ValueError(
+                f"config.{label}.final_weight={final} with weight={own['weight']}: it goes there "
+                "by equal factors, so both are above 0; or set None"
+            )
+        terms[key] = Term(bound(label, values, values.get("name", key), TERM_KEYS), **own)
+    return terms
+
+
+def recipe_of(
+    config: ml_collections.ConfigDict, sections: Mapping[str, Any] | None = None
+) -> Recipe:
+    """The functions of a config's credit. sections: numbers in place of the config's.
+
+    Raises:
+      ValueError: unknown functions or options.
+    """
+    sections = config if sections is None else sections
+    reward = [
+        bound(f"reward.{key}", values, values.get("name", key))
+        for key, values in sections["reward"].items()
+    ]
+    estimator = bound("advantage", sections["advantage"], config.advantage.name)
+    filters: dict[str, list[Bound]] = {"before": [], "after": []}
+    for key, values in config.filters.items():
+        when = values.get("when", "after")
+        if when not in filters:
+            raise ValueError(
+                f"config.filters.{key}.when={when!r}: expected 'before' or 'after' the statistics"
+            )
+        name = values.get("name", key)
+        filters[when].append(bound(f"filters.{key}", values, name, {"when": "after"}))
+    carried = [name for name in CARRIED if name in estimator.inputs]
+    return Recipe(
+        reward=reward,
+        estimator=estimator,
+        carried=carried[0] if carried else None,
+        before=filters["before"],
+        after=filters["after"],
+        reweighting=[
+            bound(f"reweighting.{key}", values, values.get("name", key))
+            for key, values in config.reweighting.items()
+        ],
+    )
+
+
+def with_options(
+    config: ml_collections.ConfigDict, options: Mapping[str, jax.Array]
+) -> dict[str, dict[str, Any]]:
+    """The config's `TUNABLE` sections with these values, by path, in the place of its own."""
+    sections = {name: config[name].to_dict() for name in TUNABLE}
+    for path, value in options.items():
+        *parents, last = path.split(".")
+        node: dict[str, Any] = sections
+        for name in parents:
+            node = node[name]
+        node[last] = value
+    return sections
+
+
+def learner_of(
+    config: ml_collections.ConfigDict,
+    setup: Setup,
+    terms: Mapping[str, Term],
+    steps: int,
+    rate: Mapping[str, float],
+    *,
+    supervised: bool,
+) -> Callable[[Mapping[str, jax.Array]], tuple[Callable, Callable]]:
+    """({path: number}) -> (credit, update), with these numbers in place of the config's.
+
+    steps: gradient steps of the phase. rate: its learning rate, if that is its own. supervised:
+    each update is one step on all rows.
+    """
+
+    def made(options: Mapping[str, jax.Array]) -> tuple[Callable, Callable]:
+        sections = with_options(config, options) if options else config
+        now = objective_of(config, sections["objective"]) if options else terms
+        now = {name: now[name] for name in terms}
+        update = bind("learner", learner, sections["learner"])
+        if supervised:
+            update |= {"epochs": 1, "minibatches": 1, "normalize_advantage": "none"}
+        credit = make_credit(
+            recipe_of(config, sections), has_critic="value" in recipe_of(config).estimator.inputs
+        )
+        transform = make_transform(config, setup.policy, steps, rate, sections["optimizer"])
+        return credit, make_update(setup.policy, transform, now, setup.rollout.roles, **update)
+
+    check_learner(config, setup)
+    return made
+
+
+def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
+    """ValueError for options of the update that cannot be as they say."""
+    given, roles = config.learner, setup.rollout.roles
+    for name, known in (
+        ("aggregation", losses.AGGREGATIONS),
+        ("normalize_advantage", NORMALIZATIONS),
+    ):
+        if given[name] not in known:
+            raise ValueError(
+                f"config.learner.{name}={given[name]!r}{nearest(given[name], known)}: "
+                f"expected one of {', '.join(known)}"
+            )
+    if given.normalize_advantage == "role" and roles == 1:
+        raise ValueError(
+            "config.learner.normalize_advantage='role' tells roles apart, of which this rollout "
+            "has one: use 'batch'"
+        )
+    for name in ("epochs", "minibatches", "lengths"):
+        if given[name] < 1:
+            raise ValueError(f"config.learner.{name}={given[name]}: expected at least 1")
+    if given.lengths > 1 and (given.microbatch is None or not hasattr(setup.policy, "codec")):
+        raise ValueError(
+            f"config.learner.lengths={given.lengths} is for language policies in microbatches; "
+            "set microbatch, or lengths=1"
+        )

@@ -1,0 +1,202 @@
+"""What the parts of a config need from each other, checked before anything compiles.
+
+Functions name the arrays that they read; rollouts, components, annotations and the policy fill
+them. `agentrl.streams.FILLED_BY` says once per array what fills it, and errors quote that.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import ml_collections
+
+from agentrl.config.bind import bind, lookup
+from agentrl.config.components import check_traced
+from agentrl.declarations import PROPERTIES
+from agentrl.learner.bound import Bound
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.credit import Recipe, reads_positions
+from agentrl.learner.objective import FORWARD, Term
+from agentrl.policies import LanguagePolicy, Policy
+from agentrl.rollout import Rollout
+from agentrl.streams import FILLED_BY, Rows
+
+ROW_FIELDS = frozenset(Rows.__dataclass_fields__)
+# Filled by the learner itself, or by nothing that a config could change.
+GIVEN = frozenset({"mask", "progress", "old_logp", "turn_start", "loss_mask"})
+
+
+def annotations_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """(policy, params, streams, rows, key) -> {name: array} of each annotation, by name."""
+    found = {}
+    for key, values in config.annotations.items():
+        function = lookup(f"annotations.{key}", values.get("name", key))
+        found[key] = partial(function, **bind(f"annotations.{key}", function, values))
+    return found
+
+
+def names_read(
+    config: ml_collections.ConfigDict, terms: Mapping[str, Term], recipe: Recipe
+) -> frozenset[str]:
+    """Names of all arrays that terms and credit read, needed or not."""
+    from agentrl.learner.bound import optional_inputs
+
+    credit = [*recipe.reward, recipe.estimator, *recipe.before, *recipe.after, *recipe.reweighting]
+    names = {name for one in credit for name in (*one.inputs, *optional_inputs(one.function))}
+    return frozenset(names.union(*(term.reads for term in terms.values())))
+
+
+def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
+    """ValueError unless minibatches and microbatches divide the rows of a batch."""
+    minibatches, microbatch = config.learner.minibatches, config.learner.microbatch
+    if minibatches < 1 or rollout.num_rows % minibatches:
+        raise ValueError(
+            f"config.learner.minibatches={minibatches} does not divide the {rollout.num_rows} rows "
+            "of a batch; choose a divisor"
+        )
+    minibatch = rollout.num_rows // minibatches
+    if microbatch is not None and (microbatch < 1 or minibatch % microbatch):
+        raise ValueError(
+            f"config.learner.microbatch={microbatch} does not divide the {minibatch} rows of a "
+            "minibatch; choose a divisor, or None"
+        )
+
+
+def check_names(
+    config: ml_collections.ConfigDict,
+    setup: Setup,
+    terms: Mapping[str, Term],
+    recipe: Recipe,
+    components: Mapping[str, Component],
+) -> None:
+    """ValueError for arrays that are read and not filled, or filled at a cost and not read."""
+    rollout, policy = setup.rollout, setup.policy
+    supplied = {name for component in components.values() for name in component.supplies}
+    noted = set(config.annotations)
+    streams = set(rollout.provides) | supplied | noted
+    if reads_positions(recipe.estimator):
+        streams |= ROW_FIELDS
+    for section, function in _credit(config, recipe):
+        _need(section, function, streams, rollout, config)
+        _assume(section, function, rollout, config)
+    has_target = "value" in recipe.estimator.inputs
+    known = set(GIVEN) | set(FORWARD) | ROW_FIELDS | supplied | noted | set(policy.outputs)
+    known |= {"advantage"} | ({"target", "old_value"} if has_target else set())
+    for name, term in terms.items():
+        if term.source not in ("rollout", "expert") and (
+            term.source not in components or components[term.source].source is None
+        ):
+            having = [key for key, part in components.items() if part.source is not None]
+            raise ValueError(
+                f"config.objective.{name}.source={term.source!r}: expected 'rollout', 'expert' or "
+                f"a component that is a source ({', '.join(having) or 'there is none'})"
+            )
+        for read in sorted(term.reads - known):
+            raise ValueError(
+                f"config.objective.{name} ({term.loss.name}) reads {read!r}, which nothing fills "
+                f"here; it needs {_filler(read)}"
+            )
+    _check_use(config, setup, terms, recipe, components)
+
+
+def _credit(config: ml_collections.ConfigDict, recipe: Recipe) -> list[tuple[str, Bound]]:
+    filters = [*recipe.before, *recipe.after]
+    return [
+        *((f"config.reward.{one.name}", one) for one in recipe.reward),
+        (f"config.advantage.name={recipe.estimator.name!r}", recipe.estimator),
+        *((f"config.filters.{one.name}", one) for one in filters),
+        *((f"config.reweighting.{one.name}", one) for one in recipe.reweighting),
+    ]
+
+
+def _need(section: str, function: Bound, known: set[str], rollout: Rollout, config) -> None:
+    for name in function.inputs:
+        if name not in known | {"advantage"}:
+            raise ValueError(
+                f"{section} needs {name!r}, which rollout {config.rollout.name!r} does not give "
+                f"here; it needs {_filler(name)}"
+            )
+
+
+def _filler(name: str) -> str:
+    return FILLED_BY.get(
+        name, "an annotation (config.annotations) or a component (config.components) of that name"
+    )
+
+
+def _assume(section: str, function: Bound, rollout: Rollout, config) -> None:
+    for name in sorted(getattr(function.function, "assumes", frozenset())):
+        about = PROPERTIES[name]
+        if about.field is not None and about.field not in rollout.provides:
+            continue
+        if name not in rollout.properties:
+            raise ValueError(
+                f"{section} with rollout {config.rollout.name!r}, whose streams are otherwise than "
+                f"it assumes ({about.meaning[0].lower()}{about.meaning[1:].rstrip('.')}); "
+                f"{about.remedy}"
+            )
+
+
+def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
+    """ValueError for what is computed and read by nothing."""
+    policy, provides = setup.policy, setup.rollout.provides
+    uses_critic = "value" in recipe.estimator.inputs
+    if "value" in provides and not uses_critic:
+        raise ValueError(
+            f"config.policy.critic={config.policy.get('critic')!r}, but advantage "
+            f"{recipe.estimator.name!r} does not use a critic; set config.policy.critic='none' or "
+            "use advantage 'gae'"
+        )
+    if policy.has_critic and not any("value" in term.reads for term in terms.values()):
+        raise ValueError(
+            f"config.policy.critic={config.policy.get('critic')!r} is not trained: set "
+            "config.objective.value.weight=0.5, or critic='none'"
+        )
+    if "persuasion" in provides and "persuasion" not in setup.reads:
+        raise ValueError(
+            "config.rollout.listeners is not used by anything: set config.reward.speaking="
+            "{'weight': 1.0}, or leave it out"
+        )
+    if isinstance(policy, Policy) and policy.num_answers and "answer_logits" not in setup.reads:
+        raise ValueError(
+            f"config.policy.answers={policy.num_answers} is not trained: add "
+            "config.objective.listening = term(losses.listening_loss), or set answers=0"
+        )
+    for name, component in components.items():
+        if name in config.components and component.supplies:
+            used = setup.reads | {term.scale for term in terms.values()}
+            if not set(component.supplies) & used:
+                raise ValueError(
+                    f"config.components.{name} is not used by anything: it fills "
+                    f"{', '.join(component.supplies)}, which no term and no part of the credit "
+                    "reads; add one, or leave it out"
+                )
+    if isinstance(policy, LanguagePolicy):
+        _check_adapters(config, policy, setup.rollout)
+
+
+def _check_adapters(config, policy: LanguagePolicy, rollout: Rollout) -> None:
+    roles = policy.config.lora_roles
+    if roles > 1 and roles != rollout.roles:
+        raise ValueError(
+            f"config.policy.lora_roles={roles}, and this rollout has {rollout.roles} role(s): set "
+            f"it to {rollout.roles}, or to 1 for one adapter for all roles"
+        )
+    scratch = config.policy.name.endswith("transformer")
+    if policy.frozen and scratch and not config.init_from:
+        raise ValueError(
+            f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
+            "on random weights that stay; name the run whose parameters they are for, or set 0"
+        )
+
+
+def check_population(config: ml_collections.ConfigDict, experiment: Any) -> None:
+    """ValueError unless the options that members tune can be traced."""
+    if "population" not in experiment.components:
+        return
+    phase, train = experiment.phases[-1]
+    del phase
+    shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
+    ranges = shapes.carry["population"].options
+    check_traced(experiment.init, train, ranges, config.population.fitness)

@@ -1,0 +1,151 @@
+"""Tasks: an environment, the policy as it acts there, the rollout, and its evaluation."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import ml_collections
+
+import envs
+from agentrl.config.bind import bind, lookup
+from agentrl.evaluation import play
+from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
+from agentrl.rollout import Rollout
+from agentrl.rollout.players import Player, opponent_named, policy_player
+from agentrl.rollout.seats import check_side
+from envs.environment import Environment
+from envs.game import Game
+from envs.hosted import Hosted
+
+
+class Task(NamedTuple):
+    """An environment, and a policy that acts in it.
+
+    evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
+    """
+
+    env: Any
+    env_params: Any
+    policy: Policy | LanguagePolicy
+    rollout: Rollout
+    evaluate: Callable[..., play.Outcomes]
+
+
+def make_task(
+    config: ml_collections.ConfigDict,
+    policy: Policy | LanguagePolicy,
+    name: str,
+    env: Any,
+    env_params: Any,
+) -> Task:
+    """Binds the policy and the rollout of a config to an environment.
+
+    Raises:
+      ValueError: they do not fit; for a language policy, above all, that it lacks the words.
+    """
+    if isinstance(policy, LanguagePolicy):
+        try:
+            policy = policy.on(env.view)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    _check_fit(config, name, env)
+    make_rollout = lookup("rollout", config.rollout.name)
+    rollout = make_rollout(policy, env, env_params, **bind("rollout", make_rollout, config.rollout))
+    evaluate = _make_evaluate(policy, rollout, env, env_params, config)
+    return Task(env, env_params, policy, rollout, evaluate)
+
+
+def short(name: str) -> str:
+    """The last part of a dotted path."""
+    return name.rpartition(".")[2]
+
+
+def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
+    """ValueError unless policy and rollout of a config are for this kind of environment."""
+    if isinstance(env, Hosted) != (short(config.rollout.name) == "host"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {name}: rollout 'host' is for "
+            "environments in Python (textarena:ID, gymnasium:ID, module:factory), the others for "
+            "those in JAX"
+        )
+    speaks = short(config.policy.name) in LANGUAGE_POLICIES
+    if speaks != (short(config.rollout.name) in ("conversation", "host")):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with config.policy.name="
+            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
+            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+        )
+    if speaks and isinstance(env, Environment) and env.continuous:
+        raise ValueError(
+            f"{name} with these options has continuous actions, which have no words: use one of "
+            f"{', '.join(POLICIES)}"
+        )
+    if isinstance(env, Game) and short(config.rollout.name) not in ("matches", "conversation"):
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {name}, which has "
+            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
+        )
+
+
+def make_policy(
+    config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]
+) -> Policy | LanguagePolicy:
+    """The policy of the first environment, with the words of all."""
+    make_policy = lookup("policy", config.policy.name)
+    options = bind("policy", make_policy, config.policy)
+    (env, _), *others = made.values()
+    if short(config.policy.name) in LANGUAGE_POLICIES:
+        if config.lexicon and options.get("codec") != "word":
+            raise ValueError(
+                f"config.lexicon={config.lexicon} is used by nothing: it is for codec 'word'; "
+                "this policy reads any text, leave it empty"
+            )
+        further = [envs.make(name) for name in config.lexicon]
+        return make_policy(env.view, *(other.view for other, _ in [*others, *further]), **options)
+    if others or config.lexicon:
+        raise ValueError(
+            f"config.env.name={config.env.name}, config.lexicon={config.lexicon} with "
+            f"config.policy.name={config.policy.name!r}: a policy over arrays plays one "
+            f"environment; use a language policy ({', '.join(LANGUAGE_POLICIES)})"
+        )
+    # Before it is asked for what environments of another kind do not have.
+    _check_fit(config, *made, env)
+    return make_policy(
+        env.observation_shape, env.num_codes, env.num_actions, env.continuous, **options
+    )
+
+
+def evaluation_of(
+    config: ml_collections.ConfigDict, env: Any, env_params: Any, rollout: Rollout
+) -> tuple[Player | None, str | None]:
+    """Whom the policy meets when it is measured, and the side that it has then.
+
+    Raises:
+      ValueError: where it meets nobody, or its conversations' own opponent, and config.evaluation
+        says otherwise.
+    """
+    name, side = config.evaluation.opponent, config.evaluation.side
+    opponent = play.opponent_of(env)
+    if rollout.play is not None or opponent is None:
+        for key, value, default in (("opponent", name, "random"), ("side", side, "none")):
+            if value != default:
+                raise ValueError(
+                    f"config.evaluation.{key}={value!r} is used by nothing: it is for policies "
+                    "over arrays in games against each other; leave it out"
+                )
+        return opponent, None
+    check_side(env, side, name)
+    return opponent_named(name, env, env_params), None if side == "none" else side
+
+
+def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
+    opponent, side = evaluation_of(config, env, env_params, rollout)
+
+    def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
+        if rollout.play is not None:
+            streams, _ = rollout.play(params, keys, key, greedy)
+            return play.of_streams(streams, rollout.roles)
+        mask = config.rollout.mask_illegal
+        player = policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+        return play.play(player, env, env_params, keys, key, opponent, side)
+
+    return evaluate

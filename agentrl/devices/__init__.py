@@ -1,0 +1,1 @@
+"""Devices: machines that programs are compiled for, at hand or not."""

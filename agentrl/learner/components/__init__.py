@@ -1,0 +1,1 @@
+"""Components of the library, a file each; see `agentrl.learner.component` for the contract."""

@@ -1,0 +1,78 @@
+"""Episodes of the environment's expert as a source of rows: supervised fine-tuning, imitation."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.evaluation.play import task_keys
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.scores import log_probs
+
+
+def expert(
+    setup: Setup,
+    *,
+    episodes: int = 64,
+    demonstrations: int = 0,
+    thoughts: bool = False,
+    noise: float = 0.0,
+    held_out: bool = True,
+) -> Component:
+    """Source "expert": (Streams, Rows) of episodes that the environment's expert plays.
+
+    Episodes are played again in the graph whenever they are read, so nothing is stored.
+
+    Args:
+      episodes: read per update.
+      demonstrations: how many different episodes there are; 0: new ones without end.
+      thoughts: the expert's replies name the command in their thoughts, too, which are empty
+        otherwise; for grammars that have thoughts.
+      noise: chance that a turn ends in a random legal action instead of the one that the row shows,
+        so that rows show what to do off the expert's own way, too (Laskey et al. 2017, DART,
+        https://arxiv.org/abs/1703.09327, written from the abstract; there the noise is fitted).
+      held_out: once per program, measure the loss on as many episodes of tasks that training never
+        meets: metric held_out_loss, nats per token. A forward pass, no gradients.
+    """
+    if episodes < 1:
+        raise ValueError(f"config.expert.episodes={episodes}: expected at least 1")
+    if demonstrations < 0:
+        raise ValueError(f"config.expert.demonstrations={demonstrations}: expected 0 or more")
+    if not 0 <= noise < 1:
+        raise ValueError(f"config.expert.noise={noise}: expected at least 0, and less than 1")
+    if setup.rollout.demonstrate is None:
+        raise ValueError(
+            'source "expert": this rollout has no episodes of an expert; set '
+            "config.warm_start.updates=0 and leave out terms with source='expert', or use an "
+            "environment with an expert"
+        )
+    demonstrate = functools.partial(setup.rollout.demonstrate, thoughts=thoughts)
+    if thoughts:
+        # Whether they fit is found before anything compiles.
+        jax.eval_shape(demonstrate, task_keys(0, episodes), jax.random.key(0))
+
+    def source(value, params, sources, key):
+        task_key, chance_key = jax.random.split(key)
+        if demonstrations == 0:
+            keys = jax.random.split(task_key, episodes)
+        else:
+            number = jax.random.randint(task_key, (episodes,), 0, demonstrations)
+            keys = jax.vmap(lambda n: jax.random.fold_in(value, n))(number)
+        return demonstrate(keys, chance_key, noise=noise)
+
+    def report(value, params):
+        # Tasks from the stream of keys that evaluation uses, which training never draws from.
+        _, rows = demonstrate(task_keys(0, episodes), jax.random.key(2), noise=noise)
+        logp = log_probs(setup.policy, params, rows, setup.microbatch)
+        loss = -jnp.sum(jnp.where(rows.loss_mask, logp, 0.0))
+        count = jnp.sum(rows.loss_mask, dtype=jnp.float32)
+        finite = jnp.isfinite(loss)
+        return {"held_out_loss": jnp.where(finite, jnp.stack([loss, count]), 0.0)}
+
+    return Component(
+        # The list of demonstrations belongs to the seed.
+        init=lambda start: start.key,
+        source=source,
+        report=report if held_out else None,
+        in_warm_start=True,
+    )

@@ -1,0 +1,73 @@
+"""The non-finite guard: counts rejected updates and remembers what the last one came from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.learner.component import Component, Setup
+
+NAME = "guard"
+
+
+@struct.dataclass
+class Guard:
+    """in_a_row, total: i32[], rejected updates. rollout, key: of the state that the last rejected
+    update started from; its batch can be collected again, for parameters have not changed since.
+    """
+
+    in_a_row: jax.Array
+    total: jax.Array
+    rollout: chex.ArrayTree
+    key: jax.Array
+
+
+def guard(setup: Setup) -> Component:
+    """The component; every run has it."""
+
+    def init(start):
+        # A placeholder of the right structure, with buffers of its own.
+        rollout = setup.rollout.init(start.key)
+        return Guard(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), rollout, start.key)
+
+    def after(value: Guard, outcome):
+        rejected, before = ~outcome.finite, outcome.before
+
+        def remembered(new, old):
+            return jax.tree.map(lambda n, o: jnp.where(rejected, n, o), new, old)
+
+        value = Guard(
+            in_a_row=jnp.where(rejected, value.in_a_row + 1, 0),
+            total=value.total + rejected,
+            rollout=remembered(before.rollout, value.rollout),
+            key=jnp.where(rejected, before.key, value.key),
+        )
+        return value, {}
+
+    return Component(
+        init=init,
+        after=after,
+        counts_rejected=True,
+        inherits=lambda own, parent: own.replace(in_a_row=parent.in_a_row),
+        in_warm_start=True,
+    )
+
+
+def rejected_in_a_row(carry: Mapping[str, Any]) -> jax.Array:
+    """Updates in a row, up to now, that were not finite."""
+    return carry[NAME].in_a_row
+
+
+def rejected_start(state: Any) -> Any:
+    """The state with what the last rejected update collected from."""
+    value = state.carry[NAME]
+    return state.replace(rollout=value.rollout, key=value.key)
+
+
+def placed(carry: Mapping[str, Any], replicated: Any, rollout: Any) -> dict[str, Any]:
+    """Where the guard's value lies on a mesh: its rollout state as the run's own."""
+    everywhere = jax.tree.map(lambda _: replicated, carry[NAME])
+    return {NAME: everywhere.replace(rollout=rollout)}

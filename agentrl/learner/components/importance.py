@@ -1,0 +1,59 @@
+"""Truncated importance weights of the learner over the sampler."""
+
+import jax.numpy as jnp
+
+from agentrl import losses
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.scores import log_probs
+
+
+def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
+    """Supplies `importance` and `old_logp`, f32[R, L] each.
+
+    For a sampler that is not the learner before the update (config.staleness, other kernels or
+    weights): `old_logp`, which ratios of losses are to, becomes the learner's own before the
+    update, at the cost of a forward pass over the rows; terms with scale="importance" are
+    multiplied by `losses.truncated_importance_weight` of it over the sampler.
+
+    Metrics: kl/rollout_train over all rows, importance_weight (mean), importance_ess (effective
+    share of the positions, (sum w)^2 / (n sum w^2)).
+
+    Args:
+      cap: largest weight. level: one of `losses.LEVELS`.
+    """
+    if cap <= 0:
+        raise ValueError(f"config.components.importance.cap={cap}: expected more than 0")
+    if level not in losses.LEVELS:
+        raise ValueError(
+            f"config.components.importance.level={level!r}: expected one of "
+            f"{', '.join(losses.LEVELS)}"
+        )
+
+    def annotate(value, params, streams, rows, key):
+        old = log_probs(setup.policy, params, rows, setup.microbatch)
+        weight = losses.truncated_importance_weight(
+            old, rows.behaviour_logp, rows.loss_mask, cap=cap, level=level
+        )
+        return {"old_logp": old, "importance": weight}
+
+    def after(value, outcome):
+        rows, notes = outcome.rows, outcome.notes
+        mask = rows.loss_mask & outcome.credit.keep[rows.stream][:, None]
+        count = jnp.sum(mask, dtype=jnp.float32)
+        weight = jnp.where(mask, notes["importance"], 0.0)
+        total = jnp.sum(weight)
+        divergence = losses.approx_kl(notes["old_logp"], rows.behaviour_logp, mask)
+        metrics = {
+            "kl/rollout_train": jnp.stack([divergence * count, count]),
+            "importance_weight": jnp.stack([total, count]),
+            "importance_ess": jnp.stack([total**2, count * jnp.sum(weight**2)]),
+        }
+        finite = outcome.finite
+        return value, {name: jnp.where(finite, x, 0.0) for name, x in metrics.items()}
+
+    return Component(
+        init=lambda start: (),
+        annotate=annotate,
+        after=after,
+        supplies=("importance", "old_logp"),
+    )

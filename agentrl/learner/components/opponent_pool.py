@@ -1,0 +1,163 @@
+"""The pool of frozen opponents: earlier parameters of the policy, met in games and added to."""
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.learner.component import Component, Outcome, Setup, Start
+from agentrl.selfplay import pfsp
+from agentrl.selfplay.mixture import nash_mixture
+
+DRAWS = ("latest", "uniform", "prioritised", "nash")
+# Of the draws of "nash" this share is even, so that no pair of members stays unknown.
+EVEN = 0.1
+
+
+@struct.dataclass
+class Pool:
+    """Opponent pool with capacity C.
+
+    members: trainable parameters [C, ...], C times their memory. since: i32[C], the update at which
+    each was added, -1 for an empty place. record: games of the policy in training against each,
+    [1, C]; running averages, since the policy changes. between: f32[C, C], win rates of row against
+    column among the members, estimated while the newer of the two trained.
+    """
+
+    members: chex.ArrayTree
+    since: jax.Array
+    record: pfsp.Record
+    between: jax.Array
+
+
+def opponent_pool(
+    setup: Setup,
+    *,
+    capacity: int = 0,
+    every: int = 10,
+    draw: str = "prioritised",
+    weighting: str = "hard",
+) -> Component:
+    """Supplies `opponents`, the members that the rollout's slots meet (rollout.opponent="pool").
+
+    In cooperative environments a match counts as won that reached its goal. Elsewhere it counts by
+    the sign of its return: 0 is a draw. Metrics: pool_size, pool_age (updates).
+
+    Args:
+      capacity: members at most; the first are the parameters that training starts from (after a
+        warm start), and once the pool is full the oldest is replaced. They lie in memory and in
+        checkpoints beside the parameters, each as large as those that are trained.
+      every: updates between two new members.
+      draw: which members are met: "latest", the newest; "uniform" (fictitious self-play: Heinrich
+        et al. 2015, https://proceedings.mlr.press/v37/heinrich15.html); "prioritised", more often
+        those that win more often (see `agentrl.selfplay.pfsp`); "nash", by a Nash equilibrium of
+        the game between the members (PSRO: Lanctot et al. 2017, https://arxiv.org/abs/1711.00832),
+        one draw of ten evenly from all. Then `every` updates are a best response that begins where
+        the last one ended. Its payoffs are the win rates counted on the way there; PSRO plays extra
+        matches for them.
+      weighting: of "prioritised": "linear", "hard" or "variance".
+    """
+    _check(capacity, every, draw, weighting)
+    rollout = setup.rollout
+    cooperative = cooperative_tasks(setup)
+
+    def init(start: Start) -> Pool:
+        return Pool(
+            members=jax.tree.map(
+                lambda x: jnp.zeros((capacity, *x.shape), x.dtype).at[0].set(x), start.params
+            ),
+            since=jnp.full(capacity, -1, jnp.int32).at[0].set(start.update),
+            record=pfsp.no_games(1, capacity),
+            between=jnp.full((capacity, capacity), 0.5),
+        )
+
+    def inputs(pool: Pool, key: jax.Array):
+        chance = draw_chance(pool, draw, weighting)
+        drawn = evenly_drawn(chance, pool.since >= 0, rollout.slots.members, key)
+        return {"opponents": jax.tree.map(lambda x: x[drawn], pool.members), "drawn": drawn}
+
+    def after(pool: Pool, outcome: Outcome):
+        drawn, update = outcome.inputs["drawn"], outcome.before.update
+        score, counts = results(outcome.streams, rollout.roles, cooperative)
+        met = drawn[rollout.slots.of_match()]
+        record = pfsp.count(pool.record, jnp.zeros_like(met), met, score, counts)
+        one = jnp.ones(())
+        metrics = {
+            "pool_size": jnp.stack([jnp.sum(pool.since >= 0) * 1.0, one]),
+            "pool_age": jnp.stack([jnp.mean(update - pool.since[drawn]), one]),
+        }
+        pool = pool.replace(record=record)
+        return with_member(pool, outcome.trained, update + 1, (update + 1) % every == 0), metrics
+
+    return Component(init=init, restarts=True, inputs=inputs, after=after, supplies=("opponents",))
+
+
+def _check(capacity: int, every: int, draw: str, weighting: str) -> None:
+    for name, value in (("capacity", capacity), ("every", every)):
+        if value < 1:
+            raise ValueError(
+                f"config.pool.{name}={value} with config.rollout.opponent='pool': expected at "
+                "least 1"
+            )
+    for name, value, known in (("draw", draw, DRAWS), ("weighting", weighting, pfsp.WEIGHTINGS)):
+        if value not in known:
+            raise ValueError(f"config.pool.{name}={value!r}: expected one of {', '.join(known)}")
+
+
+def cooperative_tasks(setup: Setup) -> tuple[bool, ...]:
+    """Per task, whether all agents play together."""
+    return tuple(getattr(env, "cooperative", False) for env, _ in setup.envs.values())
+
+
+def draw_chance(pool: Pool, draw: str, weighting: str) -> jax.Array:
+    """The probability with which each member is drawn, f32[C]."""
+    filled = pool.since >= 0
+    if draw == "latest":
+        return (jnp.arange(filled.shape[0]) == jnp.argmax(pool.since)) * 1.0
+    if draw == "uniform":
+        return filled / jnp.sum(filled)
+    if draw == "nash":
+        even = EVEN * filled / jnp.sum(filled)
+        return (1 - EVEN) * nash_mixture(pool.between, mask=filled) + even
+    rates = pfsp.win_rates(pool.record)[0]
+    return pfsp.opponent_weights(rates, weighting=weighting, mask=filled)
+
+
+def evenly_drawn(chance: jax.Array, filled: jax.Array, count: int, key: jax.Array) -> jax.Array:
+    """Members i32[count]: evenly spaced points on the distribution, shifted together.
+
+    A member with probability p gets p * count of the places on average, and never a whole one more
+    or less.
+    """
+    point = (jnp.arange(count) + jax.random.uniform(key)) / count
+    drawn = jnp.searchsorted(jnp.cumsum(chance), point, side="right").astype(jnp.int32)
+    return jnp.minimum(drawn, filled.shape[0] - 1 - jnp.argmax(filled[::-1]))
+
+
+def results(streams, seats: int, cooperative: tuple[bool, ...]) -> tuple[jax.Array, jax.Array]:
+    """(score in [0, 1], whether the policy played) of each match, f32 and bool [B]."""
+    match = jnp.arange(streams.mask.shape[0] // seats)
+    # All seats that the policy has in a match have the same result: the first of them.
+    played = jnp.any(streams.mask, axis=1).reshape(-1, seats)
+    own = match * seats + jnp.argmax(played, axis=1)
+    mask = streams.mask[own]
+    reached = jnp.any(mask & streams.success[own], axis=1)
+    total = jnp.sum(jnp.where(mask, streams.reward[own], 0.0), axis=1)
+    plays_together = jnp.asarray(cooperative)[streams.task[own]]
+    return jnp.where(plays_together, reached, (1 + jnp.sign(total)) / 2), jnp.any(mask, axis=1)
+
+
+def with_member(pool: Pool, params: chex.ArrayTree, update: jax.Array, joins: jax.Array) -> Pool:
+    """The pool with the parameters in an empty place, or else the oldest member's, if `joins`."""
+    place = jnp.argmin(pool.since)
+
+    def put(all_, one):
+        return all_.at[place].set(jnp.where(joins, one, all_[place]))
+
+    rates = pfsp.win_rates(pool.record)[0].at[place].set(0.5)
+    return Pool(
+        members=jax.tree.map(put, pool.members, params),
+        since=put(pool.since, update),
+        record=jax.tree.map(lambda x: x.at[0].set(put(x[0], 0.0)), pool.record),
+        between=put(put(pool.between, rates).T, 1 - rates).T,
+    )

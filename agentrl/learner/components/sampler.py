@@ -1,0 +1,28 @@
+"""A sampler that lags behind the learner: experience comes from earlier parameters."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.learner.component import Component, Setup
+from agentrl.policies.scoring import join, split
+
+
+def sampler(setup: Setup, *, staleness: int = 0) -> Component:
+    """Parameters of the last `staleness` updates, oldest first; the oldest ones act.
+
+    Only the trainable parameters are stored. With an environment in Python the next batch is
+    collected while the learner works; component "importance" corrects for the lag.
+    """
+    policy = setup.policy
+
+    def ahead(value, params):
+        return (*value[1:], split(params, policy.frozen)[0])
+
+    return Component(
+        init=lambda start: tuple(jax.tree.map(jnp.copy, start.params) for _ in range(staleness)),
+        restarts=True,
+        acting_params=lambda value, params: join(value[0], split(params, policy.frozen)[1]),
+        ahead=ahead,
+        after=lambda value, outcome: (ahead(value, outcome.before.params), {}),
+        counts_rejected=True,
+    )

@@ -1,0 +1,37 @@
+"""How many turns the policy has acted in, counted exactly over the whole run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.learner.component import Component, Setup
+
+NAME = "steps"
+
+
+def steps(setup: Setup) -> Component:
+    """The component; every run has it. Its value is u32[2], high and low words."""
+    del setup
+
+    def after(value, outcome):
+        if outcome.streams is None:
+            return value, {}
+        acted = jnp.sum(outcome.streams.mask, dtype=jnp.uint32)
+        low = value[1] + acted
+        high = value[0] + (low < acted)
+        return jnp.stack([high, low]), {}
+
+    return Component(
+        init=lambda start: jnp.zeros(2, jnp.uint32),
+        after=after,
+        counts_rejected=True,
+        inherits=lambda own, parent: own,
+    )
+
+
+def env_steps(carry: Mapping[str, Any]) -> np.ndarray:
+    """Turns acted so far by each seed, int64 [S]."""
+    words = np.asarray(carry[NAME]).astype(np.int64)
+    return (words[..., 0] << 32) + words[..., 1]

@@ -1,0 +1,22 @@
+"""An ablation: what a language policy read is trained as if it had written it."""
+
+import jax.numpy as jnp
+
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.scores import log_probs
+from agentrl.rollout.contexts import OBSERVED
+
+
+def train_on_observations(setup: Setup) -> Component:
+    """Adds the tokens of observations to the trained positions, at ratios to the parameters before
+    the update."""
+
+    def amend(value, params, streams, rows, key):
+        # The first position has no prefix, hence no predictive distribution.
+        read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)
+        read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
+        logp = log_probs(setup.policy, params, rows, setup.microbatch)
+        before = jnp.where(read, logp, rows.behaviour_logp)
+        return streams, rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before)
+
+    return Component(init=lambda start: (), amend=amend)

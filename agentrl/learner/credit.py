@@ -1,0 +1,141 @@
+"""From streams to advantages: reward terms, filters, the estimator, reweightings."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import advantages
+from agentrl.learner.bound import Bound, optional_inputs
+from agentrl.streams import Rows, Streams
+
+# What a reward term returns is told from what it reads: one that reads the reward gives another
+# reward, one that does not gives a penalty, f32[N, T], on each turn's own score.
+
+
+class Credit(NamedTuple):
+    """Credit of N streams of T turns, in R rows of L positions.
+
+    advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 where nothing is learnt.
+    keep: bool[N], streams that the update learns from.
+    target: the critic's target, as the advantage; None without a critic.
+    carried: {name: new value} of the carried number that the estimator updates.
+    """
+
+    advantage: jax.Array
+    keep: jax.Array
+    target: jax.Array | None
+    carried: Mapping[str, jax.Array]
+
+
+class Recipe(NamedTuple):
+    """The functions that credit is made of.
+
+    reward: terms, in the order in which they apply. estimator. carried: the name of the carried
+    number that the estimator returns a new value of; None for one that returns advantages alone.
+    before: filters whose rejected streams take no part in the statistics; after: filters whose
+    rejected streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage.
+    """
+
+    reward: Sequence[Bound]
+    estimator: Bound
+    carried: str | None
+    before: Sequence[Bound]
+    after: Sequence[Bound]
+    reweighting: Sequence[Bound]
+
+
+def arrays_of(streams: Streams, rows: Rows | None = None) -> dict[str, Any]:
+    """The filled fields by name, annotations included; a stream's field comes before a row's."""
+    found: dict[str, Any] = {}
+    for structure in (rows, streams):
+        if structure is not None:
+            fields = {name: getattr(structure, name) for name in structure.__dataclass_fields__}
+            found |= {name: value for name, value in fields.items() if value is not None}
+    return found
+
+
+def reads_positions(estimator: Bound) -> bool:
+    """Whether an estimator gives advantages per position, f32[R, L]: it reads the rows' mask."""
+    return "loss_mask" in estimator.inputs
+
+
+def shaped(recipe: Recipe, arrays: Mapping[str, jax.Array]) -> tuple[jax.Array, jax.Array | None]:
+    """(reward, penalty or None), f32[N, T] each, after the reward terms."""
+    reward, penalty = arrays["reward"], None
+    for term in recipe.reward:
+        if "reward" in term.inputs:
+            reward = term({**arrays, "reward": reward})
+        else:
+            one = term(arrays)
+            penalty = one if penalty is None else penalty + one
+    return reward, penalty
+
+
+def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
+    """(streams, rows, {name: annotation or carried number}) -> Credit.
+
+    The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
+    them in the reward. Filters read the environment's own rewards.
+    """
+    estimator = recipe.estimator
+    takes_penalty = "penalty" in (*estimator.inputs, *optional_inputs(estimator.function))
+
+    def credit(streams: Streams, rows: Rows, extra: Mapping[str, jax.Array]) -> Credit:
+        arrays = arrays_of(streams, rows) | dict(extra)
+        keep = jnp.any(streams.mask, axis=1)
+        for chosen in recipe.before:
+            keep = keep & chosen(arrays)
+            arrays["mask"] = streams.mask & keep[:, None]
+        reward, penalty = shaped(recipe, arrays)
+        if penalty is not None and not takes_penalty:
+            reward, penalty = reward - penalty, None
+        advantage = estimator({**arrays, "reward": reward, "penalty": penalty})
+        carried: dict[str, jax.Array] = {}
+        if recipe.carried is not None:
+            advantage, carried[recipe.carried] = advantage
+        for chosen in recipe.after:
+            keep = keep & chosen(arrays)
+        for change in recipe.reweighting:
+            advantage = change({**arrays, "advantage": advantage})
+        target = None
+        if has_critic:
+            mask = arrays["loss_mask"] if reads_positions(estimator) else streams.mask
+            target = jnp.where(mask, advantage + arrays["value"], 0.0)
+        return Credit(advantage, keep, target, carried)
+
+    return credit
+
+
+def group_metrics(streams: Streams) -> dict[str, jax.Array]:
+    """Totals and weights, f32[2], that show whether groups and anchors carry a signal.
+
+    frac_zero_std_groups: share of the streams in groups whose returns are all equal.
+    group_return_std: mean standard deviation of a group's raw returns (its fall while success
+    stands still is RAGEN's sign of an echo trap).
+    anchor_group_size: mean size of a turn's anchor group; frac_singleton_anchor: share of the turns
+    in groups of one; anchor_size/*: share of the turns in groups of that size.
+    """
+    signal = advantages.dynamic_sampling(streams.reward, streams.mask, streams.group)
+    present = jnp.any(streams.mask, axis=1)
+
+    def share(x, of):
+        return jnp.stack([jnp.sum(jnp.where(of, x, 0), dtype=jnp.float32), jnp.sum(of) * 1.0])
+
+    out = {"frac_zero_std_groups": share(~signal, present)}
+    returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0), axis=1)
+    deviation = advantages.moments(returns, advantages.group_segments(streams.group, present)).std
+    out["group_return_std"] = share(deviation, present)
+    if streams.anchor is not None:
+        segment = advantages.anchor_segments(streams.mask, streams.group, streams.anchor).reshape(-1)
+        count = segment.shape[0]
+        members = jax.ops.segment_sum(jnp.ones(count), segment, num_segments=count)
+        size = members[jnp.minimum(segment, count - 1)].reshape(streams.mask.shape)
+        out["anchor_group_size"] = share(size, streams.mask)
+        out["frac_singleton_anchor"] = share(size == 1, streams.mask)
+        for low, high in ((1, 1), (2, 3), (4, 7), (8, 15), (16, None)):
+            inside = (size >= low) & (size <= (high or jnp.inf))
+            label = f"{low}" if low == high else f"{low}_{high}" if high else f"{low}_up"
+            out[f"anchor_size/{label}"] = share(inside, streams.mask)
+    return out

@@ -1,0 +1,27 @@
+"""Minibatches: rows of several sources dealt out, units of rows kept together."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies.placement import along_data
+from agentrl.streams import trained_length
+
+
+def dealt(example, key: jax.Array, minibatches: int, *, unit: int, microbatch: int | None):
+    """An example's rows in shuffled minibatches: leaves [minibatches, R / minibatches, ...].
+
+    unit: neighbouring rows that stay together, in their order. With microbatches the rows that are
+    trained are dealt out evenly, so that each minibatch leaves out as many empty ones.
+    """
+    if minibatches == 1:
+        return jax.tree.map(lambda x: x[None], example)
+    count = example.rows.tokens.shape[0]
+    order = jax.random.permutation(key, count // unit)
+    if microbatch is not None:
+        empty = jnp.max(trained_length(example.rows).reshape(-1, unit), axis=1) == 0
+        order = order[jnp.argsort(empty[order], stable=True)]
+        order = order.reshape(-1, minibatches).T
+    order = order.reshape(minibatches, -1)
+    if unit > 1:
+        order = (order[..., None] * unit + jnp.arange(unit)).reshape(minibatches, -1)
+    return along_data(jax.tree.map(lambda x: x[order], example), 1)

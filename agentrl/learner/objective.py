@@ -1,0 +1,200 @@
+"""The objective: a sum of terms over the rows of the sources.
+
+    L = sum over terms of  weight * mean over positions of  scale * term(arrays by name)
+
+A term is a pure function, usually of `agentrl.losses`, whose parameters name what it reads. Names
+come from the rows (`tokens`, `turn`, `asked`, ...), from the credit (`advantage`, `target`,
+`old_value`), from annotations and components (`reference_logp`, ...), and from the forward pass at
+the parameters under training: `logp`, `entropy`, `value`, and the policy's further `outputs`.
+`old_logp` is the sampler's log-probability unless an annotation gives another. `mask` is the term's
+own: the positions that it is averaged over.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl import losses
+from agentrl.learner.bound import Bound
+from agentrl.streams import Rows
+
+# Which positions a term is averaged over, if its function does not say otherwise.
+POSITIONS = "loss_mask"
+# Names that the forward pass fills for every policy.
+FORWARD = ("logp", "entropy", "value")
+
+
+class Term(NamedTuple):
+    """One term of the objective.
+
+    weight, final_weight: the weight goes from the first to the second over the updates of its
+      phase, by equal factors; final_weight=None leaves it constant.
+    source: the rows that it is of. during: "rl", "warm_start" or "both", the updates in which it
+    counts. scale: the name of an array [R, L] that multiplies the term, or None.
+    """
+
+    loss: Bound
+    weight: float | jax.Array = 1.0
+    final_weight: float | None = None
+    source: str = "rollout"
+    during: str = "rl"
+    scale: str | None = None
+
+    @property
+    def over(self) -> str:
+        """The name of the positions that it is averaged over, bool[R, L]."""
+        return getattr(self.loss.function, "over", POSITIONS)
+
+    @property
+    def unit(self) -> str:
+        """What it gives one value per: "position", "row" or "pair" (of neighbouring rows)."""
+        return getattr(self.loss.function, "unit", "position")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the arrays that it needs, `mask` left out."""
+        needed = set(self.loss.inputs) | ({self.scale} if self.scale else set())
+        return frozenset(needed - {"mask"}) | {self.over}
+
+    def weight_at(self, progress: jax.Array | float) -> jax.Array | float:
+        """The weight after this share of the phase's updates."""
+        if self.final_weight is None:
+            return self.weight
+        return self.weight * (self.final_weight / self.weight) ** progress
+
+
+class Example(NamedTuple):
+    """Rows with what the terms read of them: leading axis R everywhere.
+
+    arrays: by name, [R, L, ...] or [R, ...]. weights: {positions: f32[R, L]}, of each position in
+    the aggregated loss of its minibatch. count: f32[R], trained positions of the minibatch, the
+    same in all rows.
+    """
+
+    rows: Rows
+    arrays: Mapping[str, jax.Array]
+    weights: Mapping[str, jax.Array]
+    count: jax.Array | None
+
+    def head(self, length: int) -> "Example":
+        """The first `length` positions of each row."""
+        longest = self.rows.loss_mask.shape[1]
+
+        def cut(tree):
+            return jax.tree.map(
+                lambda x: x[:, :length] if x.ndim > 1 and x.shape[1] == longest else x, tree
+            )
+
+        return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.count)
+
+
+def arrays_of(rows: Rows) -> dict[str, jax.Array]:
+    """The filled fields of rows by name, annotations included."""
+    fields = {name: getattr(rows, name) for name in rows.__dataclass_fields__}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def positions_of(name: str, arrays: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
+    """The positions bool[R, L] that terms are averaged over, by name."""
+    if name == POSITIONS:
+        return rows.loss_mask
+    return arrays[name]
+
+
+def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: int) -> Example:
+    """The example of a whole minibatch with the weights of its positions, before it is cut."""
+    mask = example.rows.loss_mask
+    weights = {}
+    for term in terms:
+        if term.unit == "position" and term.over not in weights:
+            over = positions_of(term.over, example.arrays, example.rows)
+            how = aggregation if term.over in (POSITIONS, "turn_start") else "token_mean"
+            constant = mask.size if how == "constant" else None
+            weights[term.over] = losses.aggregation_weights(over, how, constant=constant)
+        elif term.unit != "position":
+            size = 1 if term.unit == "row" else unit_size
+            some = jnp.any(mask, axis=1).reshape(-1, size)
+            units = jnp.all(some, axis=1)
+            share = units / jnp.maximum(jnp.sum(units), 1)
+            weights[term.unit] = jnp.repeat(share, size)[:, None] / size
+    count = jnp.broadcast_to(jnp.sum(mask, dtype=jnp.float32), mask.shape[:1])
+    return example._replace(weights=weights, count=count)
+
+
+def make_loss(
+    policy: Any,
+    terms: Mapping[str, Term],
+    *,
+    in_loss: Callable[..., Mapping[str, jax.Array]],
+    reports_policy: bool,
+) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]]:
+    """(params, Example, {term: weight}) -> (loss, metrics) of a part of a minibatch.
+
+    in_loss: (params, rows) -> further arrays by name, with gradients. reports_policy: metrics
+    entropy and approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
+    weights, f32[2]) of the parts of a minibatch add up to those of the whole. Besides loss/{term}
+    there are the metrics that a term's function declares, means over the term's positions.
+    """
+
+    def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
+        rows, mask = example.rows, example.rows.loss_mask
+        logp, entropy, value = policy.score(params, rows)
+        arrays = arrays_of(rows) | dict(example.arrays)
+        arrays |= {"logp": logp, "entropy": entropy, "value": value}
+        needed = frozenset().union(*(term.reads for term in terms.values()))
+        for name, output in policy.outputs.items():
+            if name in needed:
+                arrays[name] = output(params, rows)
+        arrays |= in_loss(params, rows)
+        count = jnp.sum(mask, dtype=jnp.float32)
+        total, metrics = jnp.zeros(()), {}
+        for name, term in terms.items():
+            here = arrays | {"mask": _own_mask(term, arrays, rows)}
+            values = term.loss(here)
+            if term.scale is not None:
+                values = arrays[term.scale] * values
+            weight = example.weights[term.over if term.unit == "position" else term.unit]
+            loss = _weighted_sum(values, weight, term.unit)
+            total = total + weights[name] * loss
+            # This part's share of what is aggregated over the minibatch.
+            metrics[f"loss/{name}"] = jnp.stack([loss * example.count[0], count])
+            metrics |= _declared_metrics(term, here)
+        if reports_policy:
+            metrics["entropy"] = _mean(entropy, mask)
+            approx_kl = losses.approx_kl(logp, arrays["old_logp"], mask)
+            metrics["approx_kl"] = jnp.stack([approx_kl * count, count])
+        return total, metrics
+
+    return loss_of
+
+
+def _own_mask(term: Term, arrays: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
+    if term.unit != "position":
+        return rows.loss_mask
+    return positions_of(term.over, arrays, rows)
+
+
+def _weighted_sum(values: jax.Array, weight: jax.Array, unit: str) -> jax.Array:
+    """Sum of weight * value; values where the weight is 0 may be anything, even NaN."""
+    if unit == "row":
+        weight = weight[:, 0]
+    elif unit == "pair":
+        weight = jnp.sum(weight.reshape(values.shape[0], -1), axis=1)
+    return jnp.sum(jnp.where(weight > 0, values, 0.0) * weight)
+
+
+def _mean(values: jax.Array, mask: jax.Array) -> jax.Array:
+    count = jnp.sum(mask, dtype=jnp.float32)
+    mean = losses.aggregate(values.astype(jnp.float32), mask, "token_mean")
+    return jnp.stack([mean * count, count])
+
+
+def _declared_metrics(term: Term, arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    declared = getattr(term.loss.function, "metrics", {})
+    return {
+        name: _mean(Bound(function, term.loss.options)(arrays), arrays["mask"])
+        for name, function in declared.items()
+    }

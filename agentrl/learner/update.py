@@ -1,0 +1,251 @@
+"""One update from one batch of rows per source: epochs of shuffled minibatches."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from agentrl import advantages, losses
+from agentrl.learner.credit import Credit
+from agentrl.learner.gradients import gradients
+from agentrl.learner.minibatch import dealt
+from agentrl.learner.objective import Example, Term, make_loss, weigh
+from agentrl.policies.scoring import join, split
+from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
+
+NORMALIZATIONS = ("none", "batch", "minibatch", "role")
+
+
+class Batch(NamedTuple):
+    """What an update learns from, of one source.
+
+    credit: None where no term reads advantages. notes: annotations by name, [N, T] or [R, L].
+    unit: neighbouring rows that stay together.
+    """
+
+    streams: Streams | None
+    rows: Rows
+    credit: Credit | None
+    notes: Mapping[str, jax.Array]
+    unit: int = 1
+
+
+def learner(
+    *,
+    epochs: int = 1,
+    minibatches: int = 1,
+    microbatch: int | None = None,
+    lengths: int = 1,
+    aggregation: str = "token_mean",
+    normalize_advantage: str = "none",
+) -> None:
+    """Options of the update.
+
+    Args:
+      epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
+        before each pass.
+      microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients
+        are summed, and rows without anything to learn from skipped. None: the whole minibatch.
+        On a CPU a pass is fastest while what it computes fits the caches.
+      lengths: rows go through in order of their length, each pass cut to the shortest of this many
+        evenly spaced sizes; each size is compiled. 1: all at full length.
+      aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
+        positions, trained or not. Terms over other positions than replies (questions) are means.
+      normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
+        turns), over each "minibatch" (of trained positions), over the batch per "role" (HiPER's
+        levels), or "none".
+    """
+
+
+def make_update(
+    policy: Any,
+    transform: optax.GradientTransformation,
+    terms: Mapping[str, Term],
+    roles: int = 1,
+    *,
+    epochs: int,
+    minibatches: int,
+    microbatch: int | None,
+    lengths: int,
+    aggregation: str,
+    normalize_advantage: str,
+) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
+    """The update: (params, opt_state, {source: Batch}, key, in_loss, progress) -> (params,
+    opt_state, metrics, finite).
+
+    in_loss: (params, rows) -> further arrays of the terms by name. progress: f32[] in [0, 1), the
+    share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
+    than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
+    the update from the sampler, on the rows trained first. finite: whether all losses, gradients
+    and parameters were; if not, parameters and optimizer are returned as they came.
+
+    Options as for `learner`.
+    """
+    by_source: dict[str, dict[str, Term]] = {}
+    for name, term in terms.items():
+        by_source.setdefault(term.source, {})[name] = term
+
+    def weighed(source: str, unit: int, example: Example) -> Example:
+        if normalize_advantage == "minibatch" and "advantage" in example.arrays:
+            mask = example.rows.loss_mask
+            whitened = advantages.whiten(example.arrays["advantage"], mask)
+            example = example._replace(arrays={**example.arrays, "advantage": whitened})
+        return weigh(example, tuple(by_source[source].values()), aggregation, unit)
+
+    def one_source(source, unit, frozen, in_loss, weights, params, example):
+        """(loss, metrics, gradients) of a source's part of a minibatch."""
+        loss_of = make_loss(
+            policy, by_source[source], in_loss=in_loss, reports_policy=source == "rollout"
+        )
+        example = weighed(source, unit, example)
+        loss, metrics, grads = gradients(
+            lambda trained, part: loss_of(join(trained, frozen), part, weights),
+            params,
+            example,
+            trained_length(example.rows),
+            longest=example.rows.loss_mask.shape[1],
+            microbatch=microbatch,
+            lengths=lengths,
+            unit=unit,
+            head=Example.head,
+        )
+        if source != "rollout":
+            own = {f"loss/{name}" for name in by_source[source]}
+            metrics = {k if k in own else f"{source}/{k}": v for k, v in metrics.items()}
+        return loss, metrics, grads
+
+    def step(one, carry, examples: Mapping[str, Example]):
+        params, opt_state, finite = carry
+        parts = [one[source](params, example) for source, example in examples.items()]
+        loss = sum(part[0] for part in parts)
+        grads = functools.reduce(
+            lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts]
+        )
+        norm = optax.tree.norm(grads)
+        updates, opt_state = transform.update(grads, opt_state, params)
+        params = optax.apply_updates(params, updates)
+        metrics = {name: value for part in parts for name, value in part[1].items()}
+        metrics["grad_norm"] = jnp.stack([norm, jnp.ones(())])
+        return (params, opt_state, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), metrics
+
+    def update(params, opt_state, batches: Mapping[str, Batch], key, in_loss, progress):
+        examples = {
+            source: example_of(batch, by_source[source], normalize_advantage, roles)
+            for source, batch in batches.items()
+        }
+        params, frozen = split(params, policy.frozen)
+        weights = {name: term.weight_at(progress) for name, term in terms.items()}
+        one = {
+            source: functools.partial(one_source, source, batch.unit, frozen, in_loss, weights)
+            for source, batch in batches.items()
+        }
+
+        def epoch(carry, key):
+            parts = {
+                source: dealt(
+                    example,
+                    jax.random.fold_in(key, i) if i else key,
+                    minibatches,
+                    unit=batches[source].unit,
+                    microbatch=microbatch,
+                )
+                for i, (source, example) in enumerate(examples.items())
+            }
+            return jax.lax.scan(functools.partial(step, one), carry, parts)
+
+        carry = (params, opt_state, jnp.ones((), bool))
+        (new_params, new_opt_state, finite), per_step = jax.lax.scan(
+            epoch, carry, jax.random.split(key, epochs)
+        )
+        finite = finite & jnp.isfinite(optax.tree.norm(new_params))
+        change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
+        params, opt_state = jax.tree.map(
+            lambda new, old: jnp.where(finite, new, old),
+            (new_params, new_opt_state),
+            (params, opt_state),
+        )
+        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=(0, 1)), per_step)
+        if "approx_kl" in per_step:
+            # Before the first step the policy is the learner's.
+            metrics["kl/rollout_train"] = per_step["approx_kl"][0, 0]
+        metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
+        for name, term in terms.items():
+            if term.final_weight is not None:
+                metrics[f"weight/{name}"] = jnp.stack([weights[name], jnp.ones(())])
+        for batch in batches.values():
+            if batch.credit is not None:
+                metrics |= advantage_metrics(batch)
+        # A rejected update says nothing but that it was rejected.
+        metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
+        return join(params, frozen), opt_state, metrics, finite
+
+    return update
+
+
+def example_of(
+    batch: Batch, terms: Mapping[str, Term], normalize_advantage: str, roles: int
+) -> Example:
+    """The rows of a source with the arrays that its terms read."""
+    rows, credit, streams = batch.rows, batch.credit, batch.streams
+    arrays: dict[str, jax.Array] = {"old_logp": rows.behaviour_logp}
+    if credit is not None:
+        rows = rows.replace(loss_mask=rows.loss_mask & credit.keep[rows.stream][:, None])
+        arrays["advantage"] = to_positions(_normalized(batch, normalize_advantage, roles), batch)
+        if credit.target is not None:
+            arrays["target"] = to_positions(credit.target, batch)
+            arrays["old_value"] = to_positions(streams.value, batch)
+    arrays |= {name: to_positions(value, batch) for name, value in batch.notes.items()}
+    if any(term.over == "turn_start" for term in terms.values()):
+        arrays["turn_start"] = turn_starts(rows)
+    needed = frozenset().union(*(term.reads for term in terms.values())) | {"old_logp"}
+    arrays = {name: value for name, value in arrays.items() if name in needed}
+    return Example(rows, arrays, {}, None)
+
+
+def to_positions(values: jax.Array, batch: Batch) -> jax.Array:
+    """Values per turn [N, T] at the positions of their turns; values per row stay."""
+    streams, rows = batch.streams, batch.rows
+    if streams is not None and values.shape == streams.mask.shape:
+        return at_positions(values, rows)
+    return values
+
+
+def _normalized(batch: Batch, how: str, roles: int) -> jax.Array:
+    credit, streams = batch.credit, batch.streams
+    advantage, trained = credit.advantage, streams.mask & credit.keep[:, None]
+    if advantage.shape != trained.shape:
+        rows = batch.rows
+        trained = rows.loss_mask & credit.keep[rows.stream][:, None]
+    if how == "batch":
+        return advantages.whiten(advantage, trained)
+    if how == "role":
+        role = streams.role if advantage.shape == streams.mask.shape else batch.rows.role
+        return sum(
+            advantages.whiten(advantage, trained & (role == number)[:, None])
+            for number in range(roles)
+        )
+    return advantage
+
+
+def advantage_metrics(batch: Batch) -> dict[str, jax.Array]:
+    """adv/mean, adv/std and, with a critic, explained_variance, over what is learnt from."""
+    credit, streams = batch.credit, batch.streams
+    trained = streams.mask & credit.keep[:, None]
+    if credit.advantage.shape != trained.shape:
+        trained = batch.rows.loss_mask & credit.keep[batch.rows.stream][:, None]
+    count = jnp.sum(trained, dtype=jnp.float32)
+    advantage = jnp.where(trained, credit.advantage, 0.0)
+    mean = jnp.sum(advantage) / jnp.maximum(count, 1)
+    square = jnp.sum(jnp.where(trained, jnp.square(advantage - mean), 0)) / jnp.maximum(count, 1)
+    metrics = {
+        "adv/mean": jnp.stack([mean * count, count]),
+        "adv/std": jnp.stack([jnp.sqrt(square) * count, count]),
+    }
+    if credit.target is not None and credit.target.shape == streams.mask.shape:
+        explained = losses.explained_variance(streams.value, credit.target, trained)
+        metrics["explained_variance"] = jnp.stack([explained, jnp.ones(())])
+    return metrics

@@ -1,0 +1,153 @@
+"""Players by what a command line calls them: scripted ones, and the checkpoints of runs."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from agentrl.config.build import Experiment
+from agentrl.policies import LanguagePolicy, Policy
+from agentrl.rollout.players import (
+    SCRIPTED,
+    Player,
+    language_player,
+    policy_player,
+    scripted,
+    translated,
+)
+from agentrl.rollout.seats import agents
+from agentrl.run import restored
+from envs.game import Game
+
+# Who types, where that is possible: `seated`.
+HUMAN = "human"
+
+_RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
+
+
+def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> dict[str, Player]:
+    """Players by name, in their order.
+
+    A name is one of `agentrl.rollout.players.scripted`, or a run: DIR (its newest checkpoint and
+    first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds.
+
+    greedy: checkpoints take their most likely actions instead of sampling as in training.
+
+    Raises:
+      ValueError: no such player, the same one twice, or a policy of other games or without the
+        words.
+      RunError, CheckpointError: a run that cannot be read.
+    """
+    found: dict[str, Player] = {}
+    for name in names:
+        for called, player in _named(name, env, env_params, greedy).items():
+            if called in found:
+                raise ValueError(f"player {called!r} is named twice")
+            found[called] = player
+    if not found:
+        raise ValueError("no players; name some, for example random,expert")
+    return found
+
+
+def seated(
+    names: Sequence[str], env: Any, env_params: Any, *, greedy: bool
+) -> list[tuple[str, Player | None]]:
+    """Who has each seat, as `agentrl.evaluation.terminal.play` takes it: `HUMAN` or as in `named`.
+
+    One player may have several seats; DIR#all is none.
+
+    Raises:
+      ValueError: another number of players than seats. As `named` besides.
+    """
+    count = agents(env)
+    if len(names) != count:
+        example = ",".join([HUMAN, *["random"] * (count - 1)])
+        raise ValueError(
+            f"--players={','.join(names)} in {env.name}, which has {count} "
+            f"seat{'s' if count > 1 else ''}: name one player for each, for example {example}"
+        )
+    found = {}
+    for name in dict.fromkeys(names):
+        if name == HUMAN:
+            found[name] = None
+        elif name.endswith("#all"):
+            raise ValueError(f"player {name!r} is several: name one of them, {name[:-3]}SEED")
+        else:
+            found |= _named(name, env, env_params, greedy, (HUMAN, *SCRIPTED))
+    return [(name, found[name]) for name in names]
+
+
+def _named(
+    name: str, env: Any, env_params: Any, greedy: bool, known: Sequence[str] = SCRIPTED
+) -> dict[str, Player]:
+    kinds = {form.partition(":")[0] for form in SCRIPTED}
+    if name.partition(":")[0] in kinds:
+        return {name: scripted(name, env, env_params)}
+    match = _RUN.fullmatch(name)
+    if match is None or not pathlib.Path(match["path"]).is_dir():
+        raise ValueError(
+            f"there is no player {name!r}, and no such directory; expected one of "
+            f"{', '.join(known)}, or a run: DIR, DIR@UPDATE, DIR#SEED, DIR#all"
+        )
+    update = None if match["update"] is None else int(match["update"])
+    run = restored.load(pathlib.Path(match["path"]), update)
+    seeds = range(run.config.seed, run.config.seed + run.config.num_seeds)
+    if match["seed"] == "all":
+        stem = name.removesuffix("#all")
+        return {f"{stem}#{s}": _of_run(name, run, s, env, env_params, greedy) for s in seeds}
+    seed = seeds[0] if match["seed"] is None else int(match["seed"])
+    if seed not in seeds:
+        raise ValueError(f"player {name!r}: the run has seeds {seeds[0]} to {seeds[-1]}")
+    return {name: _of_run(name, run, seed, env, env_params, greedy)}
+
+
+def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Player:
+    params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
+    options = {"greedy": greedy, "mask_illegal": run.config.rollout.get("mask_illegal", False)}
+    for task in run.experiment.tasks.values():
+        form = env.form_of(task.env) if isinstance(env, Game) and task.env != env else None
+        if form is not None:
+            player = policy_player(task.policy, params, **options)
+            return translated(player, form, task.env, task.env_params)
+    trained, policy = _as_trained(name, run.experiment, env)
+    if not isinstance(policy, LanguagePolicy):
+        return policy_player(policy, params, **options)
+    if not isinstance(env, Game):
+        raise ValueError(
+            f"player {name!r} reads whole conversations, not turns by themselves: use "
+            f"launchers.play --run={name}"
+        )
+    # Text is a view: it reads the wording that it was trained on.
+    tokens = run.config.rollout.max_new_tokens
+    return language_player(
+        policy, params, trained, env_params, greedy=greedy, max_new_tokens=tokens
+    )
+
+
+def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Policy | LanguagePolicy]:
+    """The game as one of the run's tasks, and the policy as it meets it.
+
+    A language policy may play what it was not trained on, if it has the words.
+
+    ValueError: another game, or the same with other rules; wordings may differ.
+    """
+    tasks = experiment.tasks.values()
+    task = next((task for task in tasks if type(task.env) is type(env)), None)
+    if task is None and isinstance(experiment.policy, LanguagePolicy):
+        try:
+            return env, experiment.policy.on(env.view)
+        except ValueError as error:
+            raise ValueError(f"player {name!r} in {env.name}: {error}") from None
+    if task is None:
+        played = ", ".join(task.env.name for task in tasks)
+        raise ValueError(f"player {name!r} plays {played}, not {env.name}")
+    trained = task.env
+    fields = [field.name for field in dataclasses.fields(env) if field.name != "wording"]
+    other = {f: getattr(trained, f) for f in fields if getattr(trained, f) != getattr(env, f)}
+    if other:
+        shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
+        raise ValueError(f"player {name!r} was trained with {shown}; say so in --options")
+    return trained, task.policy

@@ -1,0 +1,135 @@
+"""How noisy the policy gradient of early turns is, under one way of credit and another.
+
+Episodes of a run's checkpoint, each with the gradient g of sum A log pi over what one agent did in
+the first turns; policies whose rows are single turns. The ways, from the same streams: in a game
+with a planner, A by HAE and by GAE of the same critic, of the executor; in a run of Dr. MAS, of
+each role by its own statistics ("agent") and by those of all ("all"). A language policy's log pi is
+of each token, with its turn's A.
+
+  noise    trace of the covariance of g, (sum |g_i - mean g|^2) / (n - 1)
+  signal   |mean g|^2 - noise / n, the squared length of the true mean without bias
+  A^2      mean square of the advantages, which Dr. MAS predicts the second moment of g by
+
+The scale of advantages moves all of them; noise / signal does not depend on it. The second moment
+of g is noise + signal.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl import advantages
+from agentrl.learner.bound import Bound
+from agentrl.learner.credit import arrays_of
+from agentrl.policies import LanguagePolicy, Policy
+from agentrl.streams import Rows, Streams
+
+
+def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Noise and signal, f32[] each, of gradients f32[n, D] of independent episodes.
+
+    include: bool[n], those that count; the others are not read.
+    """
+    include = include[:, None]
+    count = jnp.sum(include)
+    mean = jnp.sum(jnp.where(include, gradients, 0.0), axis=0) / count
+    noise = jnp.sum(jnp.where(include, jnp.square(gradients - mean), 0.0)) / (count - 1)
+    return noise, jnp.sum(jnp.square(mean)) - noise / count
+
+
+def episode_gradients(
+    policy: Policy | LanguagePolicy,
+    params: chex.ArrayTree,
+    rows: Rows,
+    weight: jax.Array,
+    *,
+    streams: int,
+    most: int,
+) -> jax.Array:
+    """Gradient of the sum of weight log pi over the rows of each stream, f32[streams, D].
+
+    weight: f32[R, L], of each position of the rows. most: no stream has more rows with a weight
+    other than 0; of one that has, the others are left out.
+    """
+    used = jnp.any(weight != 0, axis=1)
+
+    def of_stream(stream):
+        mine = jnp.nonzero(used & (rows.stream == stream), size=most, fill_value=len(used))[0]
+        own = jax.tree.map(lambda x: x.at[mine].get(mode="clip"), rows)
+        factor = weight.at[mine].get(mode="fill", fill_value=0.0)
+
+        def total(params):
+            logp = policy.score(params, own).logp
+            return jnp.sum(jnp.where(factor != 0, logp, 0.0) * factor)
+
+        gradient = jax.grad(total)(params)
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(gradient)])
+
+    return jax.lax.map(of_stream, jnp.arange(streams), batch_size=32)
+
+
+def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]]:
+    """{way of credit: (streams) -> (advantage f32[N, T], streams that are looked at bool[N])}."""
+    chosen = run.config.advantage
+    if "parent" in run.experiment.rollout.provides and "gamma" in chosen:
+        options = {"gamma": chosen.gamma, "lam": chosen.lam}
+        of_both = {"subgoal_lam": chosen.get("subgoal_lam", chosen.lam)}
+        return {
+            name: lambda s, function=function, more=more: (
+                Bound(function, options | more)(arrays_of(s)),
+                s.parent >= 0,
+            )
+            for name, function, more in (
+                ("hae", advantages.hae_by_turn, of_both),
+                ("gae", advantages.gae, {}),
+            )
+        }
+    if chosen.name.endswith("dr_mas"):
+        options = {key: value for key, value in chosen.items() if key not in ("name", "rows")}
+        return {
+            f"{rows} {role}": lambda s, rows=rows, role=role: (
+                Bound(advantages.dr_mas, options | {"rows": rows})(arrays_of(s)),
+                s.role == role,
+            )
+            for role in range(run.experiment.rollout.roles)
+            for rows in ("agent", "all")
+        }
+    return {}
+
+
+def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ...]]:
+    """{way of credit: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
+    policy, rollout = run.experiment.policy, run.experiment.rollout
+
+    def collect(params, key):
+        begin_key, key = jax.random.split(key)
+        _, streams, rows, _ = rollout.collect(params, rollout.init(begin_key), key)
+        stream, turn = rows.stream[:, None], rows.turn
+        found = {}
+        for name, way in ways(run).items():
+            advantage, of = way(streams)
+            early = rows.loss_mask & (turn >= 0) & (turn < turns) & of[stream]
+            weight = jnp.where(early, advantage[stream, turn], 0.0)
+            mine = jnp.zeros_like(of).at[rows.stream].max(jnp.any(early, axis=1))
+            square = jnp.sum(jnp.square(weight)) / jnp.maximum(jnp.sum(early), 1)
+            gradients = episode_gradients(
+                policy, params, rows, weight, streams=of.shape[0], most=turns
+            )
+            found[name] = (gradients, mine, square)
+        return found
+
+    def of_seed(params):
+        keys = jax.random.split(jax.random.key(0), batches)
+        found = jax.lax.map(lambda key: collect(params, key), keys)
+        return {
+            name: (
+                *noise_and_signal(g.reshape(-1, g.shape[-1]), mine.reshape(-1)),
+                jnp.mean(square),
+            )
+            for name, (g, mine, square) in found.items()
+        }
+
+    return jax.jit(lambda params: jax.lax.map(of_seed, params))(run.state.params)

@@ -1,0 +1,280 @@
+"""The training loop: runs a config in a directory, resumes there, and stops cleanly."""
+
+import dataclasses
+import functools
+import pathlib
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import ml_collections
+import numpy as np
+
+from agentrl.config.build import Experiment, build
+from agentrl.evaluation import play
+from agentrl.learner.components import guard
+from agentrl.learner.components.steps import env_steps
+from agentrl.learner.state import TrainState
+from agentrl.policies import parameter_count
+from agentrl.run import checkpoint, mesh, metrics, processes, restored
+from agentrl.run.programs import Programs, compile_programs
+from agentrl.run.progress import Progress
+from agentrl.run.provenance import provenance
+from agentrl.run.restored import RunError
+from agentrl.run.workdir import claimed, write_json
+
+
+class NonFiniteError(RunError):
+    """Several updates in a row were not finite; the last batch is saved."""
+
+
+@dataclasses.dataclass
+class Stop:
+    """Set by SIGTERM and SIGINT; the loop looks at it after every program that it runs."""
+
+    requested: bool = False
+
+    def __enter__(self) -> "Stop":
+        self._before = {
+            number: signal.signal(number, self._set) for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _set(self, number: int, frame: Any) -> None:
+        self.requested = True
+
+
+def _evaluation_record(
+    outcomes: play.Outcomes, config: ml_collections.ConfigDict, update: int
+) -> dict[str, Any]:
+    seeds = [config.seed + i for i in range(config.num_seeds)]
+    columns = jax.tree.map(np.asarray, outcomes)
+    return {
+        "update": update,
+        "seeds": seeds,
+        "episodes": config.evaluation.episodes,
+        "greedy": config.evaluation.greedy,
+        "per_seed": {
+            str(seed): {name: column[i].tolist() for name, column in columns._asdict().items()}
+            for i, seed in enumerate(seeds)
+        },
+        "expert": None,
+    }
+
+
+def evaluation_path(
+    workdir: pathlib.Path, config: ml_collections.ConfigDict, name: str, update: int
+) -> pathlib.Path:
+    """Where the evaluation of a checkpoint is written.
+
+    In `eval`; in a folder there named after the environment, unless the run has that one alone.
+    """
+    directory = workdir / "eval"
+    if config.env.name != name:
+        directory = directory / name
+    return directory / f"update_{update:06d}.json"
+
+
+def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
+    """Trains a config in a directory, from where it stands there.
+
+    Returns True when all updates are done, False when a signal stopped it (the state is saved).
+
+    Raises:
+      ValueError, RunError, CheckpointError: before anything is changed in the directory.
+      NonFiniteError: the run is broken; the batch that broke it is in `rejected/`.
+    """
+    started = time.time()
+    experiment = build(config)
+    if experiment.rollout.on_host and jax.process_count() > 1:
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
+            "environments in Python are stepped by one; start one process"
+        )
+    device_mesh = mesh.make_mesh(config, experiment)
+    directory, params = workdir / "checkpoints", None
+    if not checkpoint.steps(directory):
+        params = restored.beginning(config, experiment, device_mesh)
+    with claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:
+        programs = compile_programs(experiment, config, device_mesh)
+        if checkpoint.steps(directory):
+            update, state = checkpoint.restore(directory, programs.shapes)
+        else:
+            update, state = 0, programs.init(programs.seeds)
+            if params is not None:
+                # Published weights leave value heads as they were drawn.
+                params = {**state.params, **params}
+                placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
+                state = programs.restart(state.replace(params=jax.device_put(params, placed)))
+        writer = None
+        if processes.is_first():
+            metrics.rewind(workdir / "metrics.jsonl", update)
+            write_json(workdir / "provenance.json", provenance(command))
+            writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
+        progress = Progress(
+            total=config.updates,
+            done=update,
+            title=f"{' + '.join(experiment.tasks)} · {config.advantage.name.rpartition('.')[2]} · "
+            f"{config.num_seeds} seed(s) · "
+            f"{parameter_count(programs.shapes.params) // config.num_seeds:,} parameters",
+            quiet=writer is None,
+        )
+        try:
+            with progress:
+                parts = _Parts(
+                    config, workdir, device_mesh, programs, experiment, writer, progress, stop
+                )
+                return _loop(parts, state, update, started)
+        finally:
+            if writer is not None:
+                writer.close()
+            experiment.rollout.close()
+
+
+class _Parts(NamedTuple):
+    """What a run consists of. writer: None in all processes but the first."""
+
+    config: ml_collections.ConfigDict
+    workdir: pathlib.Path
+    device_mesh: jax.sharding.Mesh | None
+    programs: Programs
+    experiment: Experiment
+    writer: metrics.Writer | None
+    progress: Progress
+    stop: Stop
+
+
+def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool:
+    """Runs programs until done or stopped. The state is donated at each step: rebind it."""
+    config, workdir, device_mesh, programs, experiment, writer, progress, stop = parts
+    per_update = config.learner.epochs * config.learner.minibatches
+    saved, compile_time, steps_before = update, None, env_steps(state.carry)
+    timings: dict[str, float] = {}
+
+    def timed(name: str, function: Callable, *args: Any) -> Any:
+        before = time.perf_counter()
+        out = jax.block_until_ready(function(*args))
+        timings[name] = time.perf_counter() - before
+        return out
+
+    supervised = sum(p.end for p, _ in experiment.phases if p.name == "warm_start")
+
+    def gradient_steps_at(update: int) -> int:
+        return min(update, supervised) + max(update - supervised, 0) * per_update
+
+    def save() -> None:
+        nonlocal saved
+        keep = config.checkpoint.keep
+        write = functools.partial(checkpoint.save, workdir / "checkpoints", update, keep=keep)
+        timed("time/checkpoint", write, state)
+        saved = update
+
+    def evaluate() -> dict[str, play.Outcomes]:
+        outcomes = timed("time/evaluation", programs.evaluate, state.params)
+        for name, played in outcomes.items() if writer is not None else ():
+            record = _evaluation_record(played, config, update)
+            path = evaluation_path(workdir, config, name, update)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, record)
+        return outcomes
+
+    stopping = processes.any_of(stop.requested)
+    while update < config.updates and not stopping:
+        phase = next(phase for phase, _ in experiment.phases if update < phase.end)
+        if update == phase.first > 0:
+            state = programs.restart(state)
+        state, totals = timed("time/train", programs.train[phase.name], state)
+        if compile_time is None:
+            compile_time = timings["time/train"]
+        update += config.log_every
+        totals = jax.device_get(totals)
+        steps_now = env_steps(state.carry)
+        records = []
+        for i in range(config.num_seeds):
+            records.append(
+                {
+                    "seed": config.seed + i,
+                    "update": update,
+                    "env_steps": int(steps_now[i]),
+                    "gradient_steps": gradient_steps_at(update),
+                    **metrics.means(totals, i),
+                }
+            )
+        done, stopping = update >= config.updates, processes.any_of(stop.requested)
+        every = config.evaluation.every
+        if every and (update % every == 0 or done) and not stopping:
+            outcomes = jax.device_get(evaluate())
+            for name, played in outcomes.items():
+                prefix = "" if isinstance(config.env.name, str) else f"{name}/"
+                for i, record in enumerate(records):
+                    mean = float(played.episode_return[i].mean())
+                    record[f"{prefix}evaluation/episode_return"] = mean
+                    if experiment.tasks[name].env.has_success:
+                        rate = float(played.success[i].mean())
+                        record[f"{prefix}evaluation/success_rate"] = rate
+        rejected = np.asarray(guard.rejected_in_a_row(state.carry))
+        if rejected.max() >= config.max_rejected_updates:
+            seed = int(rejected.argmax())
+            what = (
+                f"{rejected.max()} updates in a row were not finite (seed {config.seed + seed}, "
+                f"update {update}); the last checkpoint is of update {saved}"
+            )
+            if not phase.collects:
+                raise NonFiniteError(f"{what}; lower config.warm_start.learning_rate")
+            path = _save_rejected(experiment, state, seed, workdir, update, device_mesh)
+            raise NonFiniteError(
+                f"{what}, the last batch is in {path}; lower config.optimizer.learning_rate or "
+                "look at the batch"
+            )
+        machine = {
+            "wall_time": time.time() - started,
+            "compile_time": compile_time,
+            "peak_memory_gib": metrics.peak_memory_gib(),
+            "env_steps_per_second": float((steps_now - steps_before).sum()) / timings["time/train"],
+            **timings,
+        }
+        if "tokens" in records[0]:
+            written = sum(record["tokens"] for record in records) * config.log_every
+            machine["tokens_per_second"] = written / timings["time/train"]
+        steps_before = steps_now
+        if writer is not None:
+            for record in records:
+                writer.write(record | machine)
+            writer.flush()
+        progress.show(update, records, machine)
+        every, stopping = config.checkpoint.every, processes.any_of(stop.requested)
+        if done or stopping or (every and update % every == 0):
+            save()
+    if saved < update:
+        save()
+    return update >= config.updates
+
+
+def _save_rejected(
+    experiment: Experiment,
+    state: TrainState,
+    seed: int,
+    workdir: pathlib.Path,
+    update: int,
+    device_mesh: Any,
+) -> pathlib.Path:
+    """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
+    one = guard.rejected_start(jax.tree.map(lambda x: x[seed], state))
+    # The sampler's parameters are these too: the rejected updates are more than it lags behind.
+    batches = experiment.maybe_jit(experiment.batches)(one)
+    content = {"batch": batches, "params": one.params}
+    if device_mesh is not None:
+        content = jax.device_put(content, mesh.everywhere(device_mesh))
+    leaves = jax.tree_util.tree_flatten_with_path(content)[0]
+    path = workdir / "rejected" / f"update_{update:06d}.npz"
+    if not processes.is_first():
+        return path
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, **{jax.tree_util.keystr(key): np.asarray(leaf) for key, leaf in leaves})
+    return path

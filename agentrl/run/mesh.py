@@ -1,0 +1,142 @@
+"""Devices: the mesh of a run, and where the training state lives on it."""
+
+import contextlib
+import math
+from typing import Any
+
+import jax
+import ml_collections
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from agentrl.devices.targets import Target
+from agentrl.learner.components import guard as guards
+from agentrl.policies import LanguagePolicy
+from agentrl.policies.placement import AXES, BATCH, parameter_spec
+
+
+def make_mesh(
+    config: ml_collections.ConfigDict, experiment: Any, target: Target | None = None
+) -> Mesh | None:
+    """The mesh of config.mesh, with the axes of `agentrl.policies.placement`.
+
+    config.mesh.data=0: all devices that fsdp and tensor leave. None for a single device of this
+    machine. target: the machine that has the devices; default: this one.
+
+    Raises:
+      ValueError: there are not so many devices, batch or heads do not divide over them, or they
+        lack the attention that the policy asks for.
+    """
+    devices = jax.devices() if target is None else target.devices
+    available = len(devices)
+    sizes = {name: config.mesh[name] for name in AXES}
+    for name in AXES:
+        if sizes[name] < (name != "data"):
+            raise ValueError(f"config.mesh.{name}={sizes[name]}: expected at least 1")
+    inner = sizes["fsdp"] * sizes["tensor"]
+    sizes["data"] = sizes["data"] or max(1, available // inner)
+    count = math.prod(sizes.values())
+    given = ", ".join(f"config.mesh.{name}={size}" for name, size in sizes.items() if size > 1)
+    if count > available:
+        more = f"simulate more on CPU with XLA_FLAGS=--xla_force_host_platform_device_count={count}"
+        if target is not None:
+            more = f"name a target of more than {target.name}"
+        raise ValueError(
+            f"{given}: {count} devices, but there are {available}; lower it, or {more}"
+        )
+    if jax.process_count() > 1 and count != available:
+        raise ValueError(
+            f"{given or 'config.mesh'}: {count} devices, but {jax.process_count()} processes have "
+            f"{available}; with several processes all of them take part"
+        )
+    parts = sizes["data"] * sizes["fsdp"]
+    units, name = experiment.rollout.units
+    if units % parts:
+        raise ValueError(
+            f"{name}={units} does not divide over {parts} devices; choose a multiple, or set "
+            "config.mesh.data"
+        )
+    microbatch = config.learner.get("microbatch")
+    if microbatch is not None and microbatch % parts:
+        raise ValueError(
+            f"config.learner.microbatch={microbatch} does not divide over {parts} devices; choose "
+            "a multiple, or set config.mesh.data"
+        )
+    _check_tensor(sizes["tensor"], experiment.policy)
+    _check_attention(devices[0].platform, experiment.policy)
+    if count == 1 and target is None:
+        return None
+    # Auto: programs say what they compute, constraints say where, the compiler does the rest.
+    return jax.make_mesh(
+        tuple(sizes[name] for name in AXES),
+        AXES,
+        axis_types=(AxisType.Auto,) * len(AXES),
+        devices=devices[:count],
+    )
+
+
+def _check_tensor(size: int, policy: Any) -> None:
+    if size == 1:
+        return
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError(
+            f"config.mesh.tensor={size} splits the heads of a decoder, and this policy is none; "
+            "set it to 1"
+        )
+    for name in ("heads", "kv_heads"):
+        heads = getattr(policy.config, name)
+        if heads % size:
+            raise ValueError(
+                f"config.mesh.tensor={size} does not divide the decoder's {name}={heads}; choose a "
+                "divisor, and config.mesh.fsdp for the rest"
+            )
+
+
+def _check_attention(platform: str, policy: Any) -> None:
+    chosen = policy.config.attention if isinstance(policy, LanguagePolicy) else "blocks"
+    if chosen == "cudnn" and platform != "gpu":
+        raise ValueError(
+            f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
+            f"{platform.upper()}s; use 'blocks'"
+        )
+
+
+def use(mesh: Mesh | None) -> Any:
+    """Context in which `agentrl.policies.placement` sees the mesh."""
+    return contextlib.nullcontext() if mesh is None else jax.set_mesh(mesh)
+
+
+def everywhere(mesh: Mesh) -> NamedSharding:
+    """A whole copy on each device."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def parameter_shardings(mesh: Mesh | None, tree: Any) -> Any:
+    """Shardings of parameters, or of what follows them leaf by leaf. None without a mesh.
+
+    tree: arrays or shapes. The names of a leaf are the keys of the dicts around it: Adam's moments
+    and a pool's members lie where their parameters do.
+    """
+    if mesh is None:
+        return None
+    sizes = dict(mesh.shape)
+
+    def place(path, leaf):
+        names = [entry.key for entry in path if isinstance(entry, jax.tree_util.DictKey)]
+        return NamedSharding(mesh, parameter_spec(names, leaf.shape, sizes))
+
+    return jax.tree_util.tree_map_with_path(place, tree)
+
+
+def state_shardings(mesh: Mesh | None, state: Any) -> Any:
+    """Shardings of a `TrainState` (arrays or shapes) with a leading axis of seeds.
+
+    Episodes lie along `data` and `fsdp`, parameters and what follows them as
+    `parameter_shardings` says, the rest everywhere. None without a mesh.
+    """
+    if mesh is None:
+        return None
+    by_episode = NamedSharding(mesh, PartitionSpec(None, BATCH))
+    placed = parameter_shardings(mesh, state)
+    rollout = jax.tree.map(lambda _: by_episode, state.rollout)
+    guard = guards.placed(state.carry, everywhere(mesh), rollout)
+    return placed.replace(rollout=rollout, carry=placed.carry | guard)

@@ -1,0 +1,97 @@
+"""The compiled programs of a run: an experiment's functions for all seeds, on a mesh."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import ml_collections
+import numpy as np
+
+from agentrl.config.build import Experiment, lax_map
+from agentrl.evaluation import play
+from agentrl.learner.state import TrainState
+from agentrl.run import mesh
+
+
+@dataclasses.dataclass
+class Programs:
+    """What a run executes, compiled, for all seeds; evaluate on fixed tasks, by environment.
+
+    train: by the name of the phase. seeds: what init takes. shapes: of the state, and where it
+    lies.
+    """
+
+    init: Callable[[jax.Array], TrainState]
+    train: dict[str, Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]]
+    restart: Callable[[TrainState], TrainState]
+    evaluate: Callable[[Any], dict[str, play.Outcomes]]
+    seeds: np.ndarray
+    shapes: Any
+
+
+def compile_programs(
+    experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: Any
+) -> Programs:
+    """Wraps the experiment's functions for `num_seeds` seeds and the mesh. Nothing runs yet."""
+    seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
+    init = jax.vmap(experiment.init)
+    shapes = jax.eval_shape(init, seeds)
+    shardings = mesh.state_shardings(device_mesh, shapes)
+    # The state comes back placed as it went in, or the second call would compile again. The shapes
+    # say where a checkpoint goes, whatever devices it was saved from.
+    placed = {} if shardings is None else {"out_shardings": shardings}
+    state_and_metrics, replicated = {}, {}
+    if shardings is not None:
+        # Metrics are fully replicated, so every process can read them.
+        replicated = {"out_shardings": mesh.everywhere(device_mesh)}
+        state_and_metrics = {"out_shardings": (shardings, replicated["out_shardings"])}
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    where = jax.tree.map(lambda _: here, shapes) if shardings is None else shardings
+    shapes = jax.tree.map(
+        lambda s, place: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes, where
+    )
+
+    def of_seeds(phase, train):
+        on_host = phase.collects and experiment.rollout.on_host
+        over = experiment.over_seeds if phase.collects else _over(experiment)
+
+        def trained(state):
+            return experiment.across(*over(train)(state))
+
+        if not on_host:
+            return jax.jit(trained, donate_argnums=0, **state_and_metrics)
+        return trained if shardings is None else _back_in_place(trained, shardings)
+
+    def evaluate(params):
+        # Fixed tasks and fixed chances: two evaluations differ in the parameters alone.
+        keys = play.task_keys(0, config.evaluation.episodes)
+        key, greedy = jax.random.key(1), config.evaluation.greedy
+        return {
+            name: task.evaluate(params, keys, key, greedy)
+            for name, task in experiment.tasks.items()
+        }
+
+    return Programs(
+        init=jax.jit(init, **placed),
+        train={phase.name: of_seeds(phase, train) for phase, train in experiment.phases},
+        restart=jax.jit(jax.vmap(experiment.restart), donate_argnums=0, **placed),
+        evaluate=experiment.maybe_jit(experiment.over_seeds(evaluate), **replicated),
+        seeds=seeds,
+        shapes=shapes,
+    )
+
+
+def _over(experiment: Experiment) -> Callable[[Callable], Callable]:
+    """Seeds of a phase that does not act: as in the others, but never in Python."""
+    return lax_map if experiment.rollout.on_host else experiment.over_seeds
+
+
+def _back_in_place(train: Callable, shardings: Any) -> Callable:
+    """The state as it went in, for what is no program and so cannot be told where."""
+
+    def placed(state):
+        state, metrics = train(state)
+        return jax.device_put(state, shardings), metrics
+
+    return placed

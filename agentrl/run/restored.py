@@ -1,0 +1,229 @@
+"""A run read back from its directory: config, experiment and state."""
+
+import json
+import pathlib
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+
+import envs
+from agentrl.config import bind as configs
+from agentrl.config.build import Experiment, build
+from agentrl.config.environments import environments
+from agentrl.config.tasks import Task, make_task
+from agentrl.learner.state import TrainState
+from agentrl.policies import LanguagePolicy
+from agentrl.policies.placement import parameter_sharding
+from agentrl.run import checkpoint, mesh
+from agentrl.run.programs import compile_programs
+
+
+class RunError(RuntimeError):
+    """A run that cannot start, go on or be read; the message says what to do."""
+
+
+class Run(NamedTuple):
+    """What a directory holds; the state has a leading axis of seeds."""
+
+    config: ml_collections.ConfigDict
+    experiment: Experiment
+    update: int
+    state: TrainState
+
+
+def load(workdir: pathlib.Path, update: int | None = None) -> Run:
+    """Reads a run, at its newest checkpoint unless `update` is given.
+
+    Raises:
+      RunError: no run there, an unreadable config, or one that does not fit this version of the
+        code. CheckpointError: no usable checkpoint.
+    """
+    path = workdir / "config.json"
+    if not path.exists():
+        raise RunError(f"{workdir} holds no run (no config.json); name the directory of a run")
+    try:
+        config = ml_collections.ConfigDict(json.loads(path.read_text()))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise RunError(f"{path} is not a readable config ({error})") from None
+    try:
+        experiment = build(config)
+    except ValueError as error:
+        raise RunError(
+            f"{path} does not fit this version of agentrl ({error}); {_origin(workdir)}"
+        ) from None
+    shapes = compile_programs(experiment, config, None).shapes
+    found, state = checkpoint.restore(workdir / "checkpoints", shapes, update)
+    return Run(config, experiment, found, state)
+
+
+def _origin(workdir: pathlib.Path) -> str:
+    """Where to find the code that can read a run."""
+    try:
+        commit = json.loads((workdir / "provenance.json").read_text())["git"]["commit"]
+    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        return "read it with the version that wrote it"
+    return f"read it with the version that wrote it: git checkout {commit}"
+
+
+def beginning(
+    config: ml_collections.ConfigDict, experiment: Experiment, device_mesh: Any = None
+) -> chex.ArrayTree | None:
+    """Parameters [seeds, ...] that training starts from: another run's (config.init_from), or
+    published weights, of which value heads are no part. None: those that are drawn.
+
+    Published weights are read into their places on the mesh: no device holds all of a model.
+
+    Raises:
+      As `parameters`; ValueError: weights that cannot be read.
+    """
+    if "=" in config.init_from:
+        return parts(config, experiment)
+    if config.init_from:
+        return parameters(pathlib.Path(config.init_from), config, experiment)
+    policy = experiment.policy
+    if not isinstance(policy, LanguagePolicy) or policy.load is None:
+        return None
+    weights = policy.load(parameter_sharding(device_mesh))
+
+    def for_seeds(x):
+        return jnp.repeat(x[None], config.num_seeds, axis=0)
+
+    shapes = jax.eval_shape(lambda tree: jax.tree.map(for_seeds, tree), weights)
+    placed = mesh.parameter_shardings(device_mesh, shapes)
+    program = jax.jit(for_seeds)
+    leaves, tree = jax.tree.flatten(weights)
+    where = [None] * len(leaves) if placed is None else jax.tree.leaves(placed)
+    del weights
+    # Each goes when it has its place: the devices hold one array twice, not the model.
+    out = []
+    for at in where:
+        one = program(leaves.pop(0))
+        out.append(one if at is None else jax.device_put(one, at))
+    return tree.unflatten(out)
+
+
+def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.ArrayTree:
+    """A run's parameters of this config's seeds. RunError if it has not all of them."""
+    theirs = range(run.config.seed, run.config.seed + run.config.num_seeds)
+    ours = range(config.seed, config.seed + config.num_seeds)
+    if ours[0] not in theirs or ours[-1] not in theirs:
+        raise RunError(
+            f"{where} has seeds {theirs[0]} to {theirs[-1]}, this config {ours[0]} to {ours[-1]}; "
+            "each starts from the parameters of its own seed: change config.seed or num_seeds"
+        )
+    return jax.tree.map(lambda x: x[ours[0] - theirs[0] :][: len(ours)], run.state.params)
+
+
+def _shapes(params: chex.ArrayTree) -> chex.ArrayTree:
+    """Of one seed."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
+
+
+def parts(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.ArrayTree:
+    """Entries of the parameters from runs of their own, by config.init_from="NAME=DIR,...".
+
+    A run's policy may have more than the entry needs, such as a critic, which is left behind.
+
+    Raises:
+      RunError: an entry that the policy has not, or a run whose policy does not hold it. As `load`
+        besides.
+    """
+    wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
+    taken = {}
+    for item in config.init_from.split(","):
+        name, _, directory = item.partition("=")
+        where = f"config.init_from: {item!r}"
+        if name not in wanted:
+            raise RunError(
+                f"{where}: the policy has no {name!r}{configs.nearest(name, wanted)}; expected "
+                f"NAME=DIR, ... of {', '.join(wanted)}"
+            )
+        params = _of_seeds(load(pathlib.Path(directory)), config, where)
+        params = params.get(name, params)
+        params = {key: params[key] for key in wanted[name] if key in params}
+        if _shapes(params) != wanted[name]:
+            raise RunError(f"{where} holds another policy; use its config.policy")
+        taken[name] = params
+    return taken
+
+
+def parameters(
+    workdir: pathlib.Path, config: ml_collections.ConfigDict, experiment: Experiment
+) -> chex.ArrayTree:
+    """Parameters of another run's newest checkpoint, seed by seed, for this config to start from.
+
+    Raises:
+      RunError: that run has not all of this config's seeds, or another policy. As `load` besides.
+    """
+    run = load(workdir)
+    where = f"config.init_from={str(workdir)!r}"
+    params = _of_seeds(run, config, where)
+    wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
+    found = _shapes(params)
+    if "lora" not in found:
+        # Adapters begin as they are drawn, on what that run has learnt.
+        wanted = {name: shapes for name, shapes in wanted.items() if name != "lora"}
+    if found != wanted:
+        raise RunError(f"{where} holds another policy; use its config.policy, its critic included")
+    if _vocabulary(run.experiment) != _vocabulary(experiment):
+        raise RunError(f"{where} reads other words; use its codec, environment and wording")
+    return params
+
+
+def _vocabulary(experiment: Experiment) -> bytes | None:
+    """What the tokens of a language policy stand for."""
+    codec = getattr(experiment.policy, "codec", None)
+    return None if codec is None else np.asarray(codec.token_bytes).tobytes()
+
+
+def elsewhere(run: Run, name: str) -> dict[str, Task]:
+    """A run's policy in an environment of that name, by its name.
+
+    Raises:
+      ValueError: no such environment, or one that the policy does not know how to play.
+    """
+    if name in run.experiment.tasks:
+        return {name: run.experiment.tasks[name]}
+    policy = run.experiment.policy
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError(
+            f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
+        )
+    config = run.config.copy_and_resolve_references()
+    if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
+        config.rollout.update(opponent="self", members=None)
+    return {name: make_task(config, policy, name, *envs.make(name))}
+
+
+def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
+    """A run's policy in its own environment with other options, KEY=VALUE each.
+
+    Raises:
+      ValueError: no such option, or a value that is none of its.
+    """
+    config = run.config.copy_and_resolve_references()
+    if not isinstance(config.env.name, str):
+        raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
+    known = [key for key in config.env if key != "name"]
+    for option in options:
+        key, _, text = option.partition("=")
+        if key not in known:
+            raise ValueError(
+                f"--options={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
+                f"{', '.join(known)}"
+            )
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        try:
+            config.env[key] = value
+        except TypeError as error:
+            raise ValueError(f"--options={option}: {error}") from None
+    (made,) = environments(config.env).values()
+    label = f"{config.env.name},{','.join(options)}"
+    return {label: make_task(config, run.experiment.policy, label, *made)}

@@ -1,0 +1,29 @@
+"""Tabular games solved as a config says: see `launchers.solve`."""
+
+from typing import Any
+
+import ml_collections
+
+from agentrl import selfplay
+from agentrl.config import bind as configs
+
+KEYS = ("game", "iterations", "method")
+
+
+def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """The fields of `selfplay.psro.Result`, `infostates`, and `nash_conv` of the last policy.
+
+    Raises:
+      ValueError: a key that nothing uses, a game that is not tabular, a method that is none.
+    """
+    configs.check_keys("config", config, dict.fromkeys(KEYS))
+    function = configs.lookup("method", config.method.name)
+    options = configs.bind("method", function, config.method)
+    game = {key: value for key, value in config.game.items() if key != "name"}
+    if config.iterations < 1:
+        raise ValueError(f"config.iterations={config.iterations}: expected at least 1")
+    result = function(config.game.name, config.iterations, **options, **game)
+    return result._asdict() | {
+        "infostates": selfplay.infostates(config.game.name, **game),
+        "nash_conv": selfplay.nash_conv(config.game.name, result.policy, **game),
+    }

@@ -1,0 +1,79 @@
+"""Stages: runs that begin from each other, as one config, one after the other."""
+
+import pathlib
+
+import ml_collections
+
+from agentrl.config import bind as configs
+from agentrl.config.build import build
+from agentrl.run import checkpoint, loop
+
+# In config.init_from: the run of an earlier stage.
+EARLIER = "stage:"
+
+
+def order(config: ml_collections.ConfigDict) -> list[str]:
+    """Names of config.stages, each behind those that it begins from.
+
+    Raises:
+      ValueError: a stage that begins from none of them, or from itself in the end.
+    """
+    known, done = dict(config.stages.items()), []
+    for _ in known:
+        for name in [name for name in known if name not in done]:
+            begins = [word.rpartition("=")[2] for word in known[name].init_from.split(",")]
+            earlier = [x.removeprefix(EARLIER) for x in begins if x.startswith(EARLIER)]
+            for other in earlier:
+                if other not in known:
+                    raise ValueError(
+                        f"config.stages.{name}.init_from={known[name].init_from!r}: there is no "
+                        f"stage {other!r}{configs.nearest(other, known)}"
+                    )
+            if set(earlier) <= set(done):
+                done.append(name)
+    if len(done) < len(known):
+        raise ValueError(
+            f"config.stages: {', '.join(name for name in known if name not in done)} wait for each "
+            "other by init_from"
+        )
+    return done
+
+
+def check(config: ml_collections.ConfigDict) -> list[str]:
+    """The `order` of a config's stages, all of which are bound: before anything compiles.
+
+    Raises:
+      ValueError: anything beside the stages, or one that cannot be run as it says.
+    """
+    beside = [key for key in config if key != "stages"]
+    if beside or not config.stages:
+        raise ValueError(
+            f"config of stages with {', '.join(beside) or 'none'}: expected config.stages alone, "
+            "configs by name; keys are of a stage, config.stages.NAME.key"
+        )
+    names = order(config)
+    for name in names:
+        try:
+            build(config.stages[name])
+        except ValueError as error:
+            raise ValueError(f"stage {name!r}: {error}") from None
+    return names
+
+
+def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
+    """Trains config.stages in turn, each as a run of its own in `workdir`/NAME.
+
+    config.stages: configs by name. In init_from "stage:NAME" stands for the directory of another
+    one, also for parts: "planner=stage:choices,hit=stage:hit". A stage that is done is not touched
+    again, so the same command resumes where it was stopped.
+
+    Returns and raises as `loop.run`, ValueError besides as `check`.
+    """
+    for name in check(config):
+        stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name
+        if stage.updates in checkpoint.steps(directory / "checkpoints"):
+            continue
+        stage.init_from = stage.init_from.replace(EARLIER, f"{workdir}/")
+        if not loop.run(stage, directory, command=command):
+            return False
+    return True

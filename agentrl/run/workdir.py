@@ -1,0 +1,90 @@
+"""The directory of a run: one process writes it, for one config."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import ml_collections
+
+from agentrl.config import bind as configs
+from agentrl.run import processes
+from agentrl.run.restored import RunError
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    """Writes a file whole or not at all."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+    os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def _alone(workdir: pathlib.Path) -> Iterator[None]:
+    """Makes the directory, and holds it while no other process does. RunError if one does.
+
+    The kernel lets go when the process ends, however it ends.
+    """
+    workdir.mkdir(parents=True, exist_ok=True)
+    directory = os.open(workdir, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(directory)
+        raise RunError(
+            f"another process is training in {workdir}; wait for it, or use another --workdir"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(directory)
+
+
+def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
+    """Checks that the directory is empty or holds a run of this config.
+
+    `updates` may grow, and a run may go on upon another mesh.
+    """
+    path = workdir / "config.json"
+    content = json.loads(json.dumps(config.to_dict()))
+    if path.exists():
+        try:
+            before = json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            raise RunError(
+                f"{path} is not readable JSON ({error}); use another --workdir"
+            ) from None
+        ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
+        changed = [
+            f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
+            for key in sorted(ours.keys() | theirs.keys())
+            if ours.get(key) != theirs.get(key)
+            and not (key == "updates" or key.startswith("mesh."))
+        ]
+        if changed:
+            raise RunError(
+                f"{workdir} holds a run of another config ({'; '.join(changed[:3])}); use another "
+                f"--workdir, or the same config to resume"
+            )
+    elif any(workdir.iterdir()):
+        raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
+    write_json(path, content)
+
+
+@contextlib.contextmanager
+def claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterator[None]:
+    """`_alone` and `_claim` by the first process, for all of them."""
+    with contextlib.ExitStack() as held:
+        refusal = None
+        if processes.is_first():
+            try:
+                held.enter_context(_alone(workdir))
+                _claim(workdir, config)
+            except RunError as error:
+                refusal = error
+        if processes.any_of(refusal is not None):
+            raise refusal or RunError("the first process has refused to start; see what it says")
+        yield

@@ -1,1 +1,0 @@
-"""Training: the update, the loop, and what keeps a run safe."""

@@ -1,0 +1,185 @@
+"""Credit as the configs put it together, and what reaches each row."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import advantages
+from agentrl.config import section
+from agentrl.learner.credit import group_metrics, make_credit, rae
+from agentrl.streams import Rows, Streams, at_positions
+
+PROVIDES = frozenset({"reward", "mask", "group", "anchor", "valid", "terminated"})
+
+
+def streams():
+    rng = np.random.default_rng(0)
+    mask = np.arange(5)[None] < rng.integers(1, 6, 8)[:, None]
+    return Streams(
+        reward=jnp.asarray(np.where(mask, rng.random((8, 5)), 0), jnp.float32),
+        mask=jnp.asarray(mask),
+        group=jnp.repeat(jnp.arange(2), 4),
+        anchor=jnp.asarray(rng.integers(0, 3, (8, 5, 1)).repeat(2, -1), jnp.uint32),
+        valid=jnp.asarray(rng.random((8, 5)) < 0.7),
+        terminated=jnp.zeros((8, 5), bool),
+    )
+
+
+def make(estimator, reward=None, provides=PROVIDES, filter_section=None, **options):
+    return make_credit(
+        reward or {},
+        section(estimator, **options),
+        provides,
+        filter_section=filter_section,
+        rollout_name="episodes",
+    )
+
+
+def test_estimator_gets_its_fields_and_options():
+    s = streams()
+    ours = make(advantages.gigpo, gamma=0.8, normalize="mean")(s)
+    plain = advantages.gigpo(s.reward, s.mask, s.group, s.anchor, gamma=0.8, normalize="mean")
+    np.testing.assert_allclose(ours.advantage, plain, atol=1e-6)
+    assert ours.target is None and bool(ours.keep.all())
+
+
+def test_penalties_reach_a_turn_alone():
+    s = streams()
+    reward = {"invalid_action_penalty": {"coefficient": 0.1}}
+    ours = make(advantages.grpo, reward, normalize="mean")(s).advantage
+    plain = advantages.grpo(s.reward, s.mask, s.group, normalize="mean")
+    invalid = s.mask & ~s.valid
+    np.testing.assert_allclose(plain - ours, jnp.where(invalid, 0.1, 0.0), atol=1e-6)
+
+
+def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
+    """Two matches of three turns: seat 1 of the first errs in its second turn and loses by it."""
+    mask = jnp.array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]], bool)
+    outcome = jnp.array([0.5, -1.5, 1.0, -1.0])
+    last = jnp.arange(3) == jnp.sum(mask, axis=1, keepdims=True) - 1
+    s = Streams(
+        reward=outcome[:, None] * last,
+        mask=mask,
+        role=jnp.array([0, 1, 0, 1]),
+        task=jnp.zeros(4, jnp.int32),
+        # What stands where nobody acted is not read.
+        valid=mask & ~jnp.zeros_like(mask).at[1, 1].set(True),
+    )
+    before = jnp.array([[0.25, -0.5]])
+    provides = PROVIDES | {"role", "task"}
+    made = make(rae, {"invalid_action_penalty": {"coefficient": 0.2}}, provides)(s, before)
+    plain = make(rae, {}, provides)(s, before)
+    # 0.5 - 0.25, -1.5 + 0.5, 1 - 0.25, -1 + 0.5 on every turn; 0.2 off the one reply.
+    expected = np.float32(
+        [[0.25, 0.25, 0], [-1, -1.2, 0], [0.75, 0.75, 0.75], [-0.5, -0.5, 0]],
+    )
+    np.testing.assert_allclose(made.advantage, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        plain.advantage - made.advantage, jnp.zeros((4, 3)).at[1, 1].set(0.2), atol=1e-6
+    )
+    np.testing.assert_array_equal(made.baseline, plain.baseline)
+
+
+def test_step_penalty_is_part_of_the_reward():
+    s = streams()
+    ours = make(advantages.rloo, {"step_penalty": {"amount": 0.05}})(s).advantage
+    np.testing.assert_allclose(
+        ours, advantages.rloo(s.reward - 0.05 * s.mask, s.mask, s.group), atol=1e-5
+    )
+
+
+def test_rewards_move_to_the_end_after_the_step_penalty():
+    s = streams().replace(role=jnp.arange(8) % 2, task=jnp.zeros(8, jnp.int32))
+    reward = {"at_end": {"share": 1.0}, "step_penalty": {"amount": 0.05}}
+    ours = make(advantages.mars, reward, PROVIDES | {"role", "task"})(s).advantage
+    total = jnp.sum(s.reward - 0.05 * s.mask, axis=1, keepdims=True)
+    last = jnp.arange(5) == jnp.sum(s.mask, axis=1, keepdims=True) - 1
+    plain = advantages.mars(total * last, s.mask, s.task, s.role)
+    np.testing.assert_allclose(ours, plain, atol=1e-5)
+
+
+def test_dynamic_sampling_keeps_groups_with_a_signal():
+    s = streams()
+    s = s.replace(reward=s.reward.at[:4].set(0.0))
+    credit = make(advantages.grpo, filter_section={"name": "dynamic_sampling"})(s)
+    np.testing.assert_array_equal(credit.keep, [False] * 4 + [True] * 4)
+    shares = group_metrics(s)
+    np.testing.assert_allclose(shares["frac_zero_std_groups"], [4, 8])
+    spread = np.asarray(s.reward[4:].sum(1)).std(ddof=1)
+    np.testing.assert_allclose(shares["group_return_std"], [4 * spread, 8], rtol=1e-5)
+
+
+def test_anchor_sizes_by_hand():
+    # One group: anchors a a b | a c -> sizes 3 3 1 3 1: three turns in a group of 3, two alone.
+    mask = jnp.array([[True, True, True], [True, True, False]])
+    ids = jnp.array([[0, 0, 1], [0, 2, 0]], jnp.uint32)
+    s = Streams(
+        reward=jnp.zeros((2, 3)),
+        mask=mask,
+        group=jnp.zeros(2, jnp.int32),
+        anchor=jnp.stack([ids, ids], -1),
+    )
+    out = {k: float(v[0] / v[1]) for k, v in group_metrics(s).items()}
+    assert out["anchor_group_size"] == pytest.approx((3 + 3 + 1 + 3 + 1) / 5)
+    assert out["frac_singleton_anchor"] == pytest.approx(2 / 5)
+    assert out["anchor_size/1"] == pytest.approx(2 / 5)
+    assert out["anchor_size/2_3"] == pytest.approx(3 / 5)
+    assert sum(v for k, v in out.items() if k.startswith("anchor_size/")) == pytest.approx(1)
+
+
+def test_seats_of_an_episode_share_the_group_of_dr_mas():
+    # As rollouts number them: two tasks, two episodes each, two seats; groups 0 1 0 1 2 3 2 3.
+    s = streams().replace(
+        group=jnp.array([0, 1, 0, 1, 2, 3, 2, 3]),
+        role=jnp.arange(8) % 2,
+        episode=jnp.arange(8) // 2,
+    )
+    for rows in ("agent", "all", "mean", "first"):
+        ours = make(advantages.dr_mas, provides=PROVIDES | {"role"}, rows=rows)(s).advantage
+        plain = advantages.dr_mas(
+            s.reward, s.mask, jnp.arange(8) // 4, s.role, rows=rows, episode=s.episode
+        )
+        np.testing.assert_allclose(ours, plain, atol=1e-6)
+
+
+def test_each_position_gets_the_advantage_of_its_turn():
+    advantage = jnp.arange(6.0).reshape(2, 3) + 1
+    rows = Rows(
+        tokens=jnp.zeros((2, 4), jnp.int32),
+        loss_mask=jnp.ones((2, 4), bool),
+        stream=jnp.array([1, 0]),
+        turn=jnp.array([[0, 0, -1, 2], [1, -1, 1, -1]]),
+        behaviour_logp=jnp.zeros((2, 4)),
+    )
+    np.testing.assert_array_equal(at_positions(advantage, rows), [[4, 4, 0, 6], [2, 0, 2, 0]])
+
+
+def test_estimators_of_several_agents_get_their_fields():
+    base = streams()
+    rng = np.random.default_rng(1)
+    s = base.replace(
+        role=jnp.arange(8) % 2,
+        task=jnp.zeros(8, jnp.int32),
+        episode=jnp.arange(8) // 2,
+        parent=jnp.where(jnp.arange(8) % 2, jnp.arange(8) - 1, -1),
+        cost=jnp.asarray(rng.integers(1, 9, (8, 5)), jnp.float32),
+    )
+    provides = PROVIDES | {"role", "task", "parent"}
+
+    def credit(estimator, **options):
+        return make(estimator, provides=provides, **options)(s).advantage
+
+    arrays = (s.reward, s.mask, s.group)
+    # Episodes and costs are passed to those that can use them, though they can do without.
+    np.testing.assert_array_equal(
+        credit(advantages.dr_mas, rows="mean"),
+        advantages.dr_mas(*arrays, s.role, rows="mean", episode=s.episode),
+    )
+    np.testing.assert_array_equal(
+        credit(advantages.mars, weight="token"),
+        advantages.mars(s.reward, s.mask, s.task, s.role, weight="token", cost=s.cost),
+    )
+    np.testing.assert_array_equal(credit(advantages.matpo), advantages.matpo(*arrays, s.parent))
+    np.testing.assert_array_equal(credit(advantages.m_grpo), advantages.m_grpo(*arrays, s.role))
+    with pytest.raises(ValueError, match="needs 'role'.*use config.rollout.name='matches'"):
+        make(advantages.dr_mas)

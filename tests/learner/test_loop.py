@@ -1,0 +1,323 @@
+"""Runs: resumed equals uninterrupted, killed at any time, devices, compilations, the guard."""
+
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.config.build import build
+from agentrl.run import checkpoint, loop, mesh, metrics, restored
+from agentrl.run.programs import compile_programs
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import tiny  # noqa: E402
+
+CONFIGS = {
+    "groups": tiny.groups_config,
+    "matches": tiny.matches_config,
+    "segments": tiny.segments_config,
+    "talk": tiny.talk_config,
+}
+
+
+def lines(workdir):
+    """Metrics lines without what is measured of the machine."""
+    return [
+        {k: v for k, v in line.items() if k not in metrics.MACHINE_METRICS}
+        for line in metrics.read(workdir / "metrics.jsonl")
+    ]
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def uninterrupted(request, tmp_path_factory):
+    workdir = tmp_path_factory.mktemp(request.param) / "run"
+    config = CONFIGS[request.param](num_seeds=2)
+    assert loop.run(config, workdir, command="test")
+    return request.param, workdir
+
+
+def test_run_directory(uninterrupted):
+    name, workdir = uninterrupted
+    made = {p.name for p in workdir.iterdir()}
+    assert made == {"config.json", "provenance.json", "metrics.jsonl", "checkpoints", "tb"}
+    records = lines(workdir)
+    assert [(r["update"], r["seed"]) for r in records] == [
+        (u, s) for u in (2, 4, 6, 8) for s in (0, 1)
+    ]
+    assert all(np.isfinite(v) for r in records for v in r.values())
+    assert records[-1]["env_steps"] > 0 and records[0] != records[1]
+    provenance = json.loads((workdir / "provenance.json").read_text())
+    assert provenance["command"] == "test" and provenance["packages"]["jax"]
+
+
+def test_resumed_equals_uninterrupted(uninterrupted, tmp_path):
+    """Also where lines were written after the checkpoint, the last of them not to its end."""
+    name, whole = uninterrupted
+    first = CONFIGS[name](num_seeds=2, updates=4)
+    assert loop.run(first, tmp_path / "run", command="test")
+    path = tmp_path / "run" / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"seed": 0, "update": 6, "env_steps": 1}\n{"seed": 1, "up')
+    assert loop.run(CONFIGS[name](num_seeds=2), tmp_path / "run", command="test")
+    assert lines(tmp_path / "run") == lines(whole)
+    ours, theirs = restored.load(tmp_path / "run"), restored.load(whole)
+    for a, b in zip(jax.tree.leaves(ours.state), jax.tree.leaves(theirs.state), strict=True):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(a, b)
+
+
+def test_finished_run_stays_as_it_is(uninterrupted):
+    name, workdir = uninterrupted
+    before = (workdir / "metrics.jsonl").read_text()
+    assert loop.run(CONFIGS[name](num_seeds=2), workdir, command="test")
+    assert (workdir / "metrics.jsonl").read_text() == before
+
+
+def test_a_directory_belongs_to_one_process_at_a_time(uninterrupted):
+    name, workdir = uninterrupted
+    held = os.open(workdir, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    before = (workdir / "metrics.jsonl").read_bytes()
+    try:
+        with pytest.raises(loop.RunError, match="another process is training"):
+            loop.run(CONFIGS[name](num_seeds=2), workdir, command="test")
+    finally:
+        os.close(held)
+    assert (workdir / "metrics.jsonl").read_bytes() == before
+
+
+def test_seeds_side_by_side_equal_seeds_alone(uninterrupted, tmp_path):
+    name, workdir = uninterrupted
+    assert loop.run(CONFIGS[name](seed=1), tmp_path / "run", command="test")
+    alone = lines(tmp_path / "run")
+    beside = [r for r in lines(workdir) if r["seed"] == 1]
+    for a, b in zip(alone, beside, strict=True):
+        assert a.keys() == b.keys()
+        for key in a:
+            np.testing.assert_allclose(a[key], b[key], rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+# Two of each, for what has a decoder.
+MESHES = {"talk": {"mesh__data": 2, "mesh__fsdp": 2, "mesh__tensor": 2, "policy__kv_heads": 2}}
+
+
+def on_eight(name):
+    return MESHES.get(name, {"mesh__data": 8})
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_one_device_equals_eight(name, tmp_path):
+    """Every program is traced once, and a checkpoint of eight devices is read by one."""
+    states, shapes = {}, None
+    for devices in (1, 8):
+        chex.clear_trace_counter()
+        changes = on_eight(name)
+        if devices == 1:
+            changes = {k: 1 if k.startswith("mesh") else v for k, v in changes.items()}
+        config = CONFIGS[name](**changes)
+        experiment = build(config)
+        device_mesh = mesh.make_mesh(config, experiment)
+        with mesh.use(device_mesh):
+            counted = experiment._replace(train=chex.assert_max_traces(experiment.train, n=1))
+            programs = compile_programs(counted, config, device_mesh)
+            state = programs.init(jnp.arange(1, dtype=jnp.int32))
+            collected = []
+            for _ in range(3):
+                state, totals = programs.train(state)
+                collected.append(jax.device_get(totals))
+            states[devices] = (jax.device_get(state.params), collected)
+            if devices == 1:
+                assert programs.train._cache_size() == 1
+                shapes = programs.shapes
+                continue
+            if name == "segments":
+                assert len(state.rollout.episode_return.sharding.device_set) == 8
+            if name == "talk":
+                moments = state.opt_state[1][0].mu
+                for tree in (state.params, state.reference, moments):
+                    kernel = tree["layers"]["0"]["mlp"]["up_proj"]["kernel"]
+                    assert kernel.shape == (1, 16, 32)
+                    assert {s.data.shape for s in kernel.addressable_shards} == {(1, 8, 16)}
+            checkpoint.save(tmp_path, 3, state, 1)
+    chex.assert_trees_all_close(states[1], states[8], rtol=2e-4, atol=2e-5)
+    _, moved = checkpoint.restore(tmp_path, shapes, None)
+    assert all(len(x.sharding.device_set) == 1 for x in jax.tree.leaves(moved))
+    chex.assert_trees_all_equal(jax.device_get(moved.params), states[8][0])
+
+
+def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
+    # A learning rate that overflows float32: the first update's gradients are finite, its
+    # parameters are not.
+    config = tiny.groups_config(optimizer__learning_rate=1e38, optimizer__max_grad_norm=1e38)
+    config.max_rejected_updates = 2
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    after, _ = jax.jit(experiment.train)(state)
+    if int(after.guard.in_a_row):
+        chex.assert_trees_all_equal(after.params, state.params)
+        chex.assert_trees_all_equal(after.opt_state, state.opt_state)
+    with pytest.raises(loop.NonFiniteError, match="updates in a row were not finite") as error:
+        loop.run(config, tmp_path / "run", command="test")
+    saved = list((tmp_path / "run" / "rejected").glob("*.npz"))
+    assert len(saved) == 1 and str(saved[0]) in str(error.value)
+    batch = np.load(saved[0])
+    assert any("reward" in key for key in batch.files)
+    assert any("params" in key for key in batch.files)
+
+
+def test_non_finite_warm_start_stops_and_names_its_learning_rate(tmp_path):
+    config = tiny.talk_config(warm_start__learning_rate=1e38, optimizer__max_grad_norm=1e38)
+    config.max_rejected_updates = 2
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    after, totals = jax.jit(experiment.warm)(state)
+    assert int(after.guard.total) == int(totals["rejected_updates"][0]) > 0
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves((after.params, totals)))
+    with pytest.raises(loop.NonFiniteError, match="lower config.warm_start.learning_rate"):
+        loop.run(config, tmp_path / "run", command="test")
+    assert not (tmp_path / "run" / "rejected").exists()
+
+
+def test_a_run_starts_from_the_parameters_of_another(tmp_path):
+    taught = tiny.talk_config(num_seeds=2, updates=4, warm_start__updates=4)
+    assert loop.run(taught, tmp_path / "taught", command="test")
+    changes = {"init_from": str(tmp_path / "taught"), "warm_start__updates": 0}
+    # A learning rate of zero: what the run began with is what it ends with.
+    still = tiny.talk_config(seed=1, updates=2, optimizer__learning_rate=0.0, **changes)
+    assert loop.run(still, tmp_path / "still", command="test")
+    before, after = restored.load(tmp_path / "taught"), restored.load(tmp_path / "still")
+    for a, b in zip(
+        jax.tree.leaves(before.state.params), jax.tree.leaves(after.state.params), strict=True
+    ):
+        np.testing.assert_array_equal(a[1:], b)
+    # The reference is what it began with, not what was drawn.
+    chex.assert_trees_all_equal(after.state.reference, after.state.params)
+    for wrong, message in (
+        ({"seed": 1, "num_seeds": 2}, "has seeds 0 to 1, this config 1 to 2"),
+        ({"policy__width": 8}, "holds another policy"),
+        ({"policy__codec": "byte"}, "holds another policy|reads other words"),
+        ({"init_from": str(tmp_path / "nothing")}, "holds no run"),
+    ):
+        with pytest.raises(loop.RunError, match=message):
+            config = tiny.talk_config(**{"num_seeds": 2, "updates": 2, **changes, **wrong})
+            loop.run(config, tmp_path / "wrong", command="test")
+        assert not (tmp_path / "wrong").exists()
+
+
+# A process of its own, so that it can be killed.
+SCRIPT = """
+import pathlib, sys, time
+sys.path.insert(0, sys.argv[2])
+import jax
+jax.config.update("jax_num_cpu_devices", 8)
+import tiny
+from agentrl.run import checkpoint, loop
+config = tiny.segments_config(num_seeds=2, checkpoint__every=2, updates=int(sys.argv[4]))
+mode = sys.argv[3]
+if mode == "kill-in-save":
+    # Stop for the killer where Orbax has written the data and not yet renamed the directory.
+    from orbax.checkpoint._src.path import atomicity
+    import orbax.checkpoint as ocp
+    saves = []
+    original = checkpoint.save
+    def save(directory, step, state, keep):
+        saves.append(step)
+        if len(saves) == 3:
+            import os
+            real = os.rename
+            def hang(*a, **k):
+                print("saving", flush=True)
+                time.sleep(60)
+            import pathlib as p
+            p.Path.rename = hang
+            os.rename = hang
+            from etils import epath
+            type(epath.Path(str(directory))).rename = hang
+        original(directory, step, state, keep)
+    checkpoint.save = save
+print("started", flush=True)
+done = loop.run(config, pathlib.Path(sys.argv[1]), command="test")
+print("done" if done else "stopped", flush=True)
+"""
+
+
+def start(workdir, mode, updates=400):
+    environment = dict(
+        os.environ,
+        PYTHONUNBUFFERED="1",
+        JAX_DISABLE_MOST_OPTIMIZATIONS="true",
+        JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(workdir), str(HERE), mode, str(updates)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+        cwd=workdir.parent,
+    )
+
+
+def wait_for(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory):
+    """20 updates without a break, in a process like those that are killed."""
+    workdir = tmp_path_factory.mktemp("long") / "run"
+    finish(workdir)
+    return workdir
+
+
+def finish(workdir):
+    """Runs or resumes to update 20, whatever was asked of the killed process."""
+    process = start(workdir, "plain", updates=20)
+    out, _ = process.communicate(timeout=300)
+    assert out.split()[-1] == "done"
+
+
+def test_sigterm_saves_and_exits_cleanly_and_resumes_bitwise(long_run, tmp_path):
+    workdir = tmp_path / "run"
+    process = start(workdir, "sigterm")
+    wait_for(lambda: len(checkpoint.steps(workdir / "checkpoints")) >= 1)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and out.split()[-1] == "stopped"
+    saved = checkpoint.steps(workdir / "checkpoints")[-1]
+    assert lines(workdir)[-1]["update"] == saved
+    if saved < 20:
+        finish(workdir)
+    whole = [r for r in lines(long_run) if r["update"] <= 20]
+    assert [r for r in lines(workdir) if r["update"] <= 20] == whole[: len(lines(workdir))]
+
+
+def test_sigkill_in_the_middle_of_a_save_loses_nothing(long_run, tmp_path):
+    workdir = tmp_path / "run"
+    process = start(workdir, "kill-in-save")
+    try:
+        while process.stdout.readline().strip() != "saving":
+            assert process.poll() is None, "the process ended before its third save"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    directory = workdir / "checkpoints"
+    unfinished = [p for p in directory.iterdir() if not p.name.isdigit()]
+    assert unfinished, "the save was not cut short"
+    assert checkpoint.steps(directory) == [2, 4]
+    finish(workdir)
+    assert lines(workdir) == lines(long_run)

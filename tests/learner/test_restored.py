@@ -1,0 +1,58 @@
+"""Directories that cannot be read say so before anything compiles."""
+
+import json
+import types
+
+import pytest
+
+from agentrl.run import checkpoint, restored
+from configs import coin
+
+
+def _directory(path, change, provenance):
+    config = coin.get_config("gigpo").to_dict()
+    change(config)
+    (path / "config.json").write_text(json.dumps(config))
+    if provenance is not None:
+        (path / "provenance.json").write_text(provenance)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("provenance", "remedy"),
+    [
+        ('{"git": {"commit": "0123abc"}}', "wrote it: git checkout 0123abc"),
+        ('{"git": null}', "with the version that wrote it$"),
+        ("{", "with the version that wrote it$"),
+        (None, "with the version that wrote it$"),
+    ],
+)
+def test_a_run_of_another_version_names_its_commit(tmp_path, provenance, remedy):
+    directory = _directory(tmp_path, lambda config: config.pop("population"), provenance)
+    with pytest.raises(restored.RunError, match=f"config.population is missing.*{remedy}"):
+        restored.load(directory)
+
+
+def test_a_directory_without_a_run(tmp_path):
+    with pytest.raises(restored.RunError, match="holds no run"):
+        restored.load(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(restored.RunError, match="not a readable config"):
+        restored.load(tmp_path)
+
+
+def test_readers_that_are_given_up_say_nothing():
+    def forgotten(name):
+        code = types.SimpleNamespace(co_filename=name)
+        return types.SimpleNamespace(object=types.SimpleNamespace(cr_code=code))
+
+    shown = []
+    ours, theirs = forgotten("agentrl/run/loop.py"), forgotten("x/orbax/serialization.py")
+    no_coroutine = types.SimpleNamespace(object=None)
+    for unraisable in (ours, theirs, no_coroutine):
+        checkpoint._but_of_readers(shown.append, unraisable)
+    assert shown == [ours, no_coroutine]
+    closed, other = RuntimeError("Event loop is closed"), RuntimeError("something else")
+    for error in (closed, other):
+        checkpoint._but_of_late_readers(lambda *a: shown.append(a[1]), RuntimeError, error, None)
+    assert shown[2:] == [other]

@@ -1,0 +1,66 @@
+"""Stages: one config, runs that begin from each other, and go on where they were stopped."""
+
+import pathlib
+import sys
+
+import ml_collections
+import pytest
+
+from agentrl.run import loop, stages
+from configs import volleyball_stages
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import tiny  # noqa: E402
+
+
+def three(**changes):
+    """Stages whose names are not in their order; the middle one begins from a part."""
+    made = {name: tiny.matches_config(num_seeds=1, updates=2) for name in ("last", "one", "then")}
+    for name, init_from in ({"last": "stage:then", "then": "stage:one"} | changes).items():
+        made[name].init_from = init_from
+    return ml_collections.ConfigDict({"stages": made})
+
+
+def test_each_begins_from_the_one_before_and_is_resumed(tmp_path, monkeypatch):
+    ran = []
+
+    def train(stage, directory, *, command):
+        """Told to stop at the second one's first time."""
+        ran.append((directory.name, stage.init_from))
+        if len(ran) == 2:
+            return False
+        (directory / "checkpoints" / f"{stage.updates}").mkdir(parents=True)
+        return True
+
+    monkeypatch.setattr(loop, "run", train)
+    config = three()
+    assert not stages.run(config, tmp_path, command="x")
+    assert stages.run(config, tmp_path, command="x")
+    then = ("then", f"{tmp_path}/one")
+    assert ran == [("one", ""), then, then, ("last", f"{tmp_path}/then")]
+    assert stages.run(config, tmp_path, command="x") and len(ran) == 4
+    config.stages.last.updates = 4
+    assert stages.run(config, tmp_path, command="x") and ran[4:] == ran[3:4]
+
+
+def test_wrong_stages():
+    with pytest.raises(ValueError, match="there is no stage 'on' .did you mean 'one'"):
+        stages.check(three(then="critic=stage:on"))
+    with pytest.raises(ValueError, match="last, then wait for each other"):
+        stages.check(three(then="stage:last"))
+    config = three()
+    config.seed = 1
+    with pytest.raises(ValueError, match="with seed: expected config.stages alone"):
+        stages.check(config)
+    config = three()
+    config.stages.then.learner.minibatches = 7
+    with pytest.raises(ValueError, match="stage 'then': config.learner.minibatches=7"):
+        stages.check(config)
+
+
+def test_hcsps_three_stages():
+    assert stages.check(volleyball_stages.get_config("plane")) == ["hit", "planner", "both"]
+    scratch = volleyball_stages.get_config("plane_scratch")
+    assert stages.check(scratch) == ["goto", "hit", "planner", "both"]
+    # No command is scripted.
+    assert all(stage.env.residual == 0 for stage in scratch.stages.values())
