@@ -12,7 +12,6 @@ planner's value of what comes then. Five rooms:
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training import credit
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 
@@ -22,7 +21,7 @@ METHODS = ("hae", "flat")
 def advantage(method: str) -> ml_collections.ConfigDict:
     """The advantage section of a method, with equal rates."""
     if method == "hae":
-        return section(credit.hae, gamma=0.99, lam=0.95, subgoal_lam=0.95)
+        return section(advantages.hae_by_turn, gamma=0.99, lam=0.95, subgoal_lam=0.95)
     return section(advantages.gae, gamma=0.99, lam=0.95)
 
 

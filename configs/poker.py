@@ -21,8 +21,7 @@ of processor time).
 
 import ml_collections
 
-from agentrl import policies, rollout
-from agentrl.training import credit
+from agentrl import advantages, policies, rollout
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 
@@ -34,7 +33,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.log_every = 50
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.matches, num_groups=1024)
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     # No momentum: it carries self-play past an equilibrium and around it.
     config.optimizer.update(schedule="linear", b1=0.0)
     if game == "kuhn":

@@ -28,8 +28,7 @@ the script, which waits for somebody alone: 76 to 90 % of the games end at the l
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
-from agentrl.training import credit
+from agentrl import advantages, policies, rewards, rollout
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 
@@ -63,5 +62,5 @@ def get_config(method: str = "speaking") -> ml_collections.ConfigDict:
         config.learner.listening_coefficient = 0.3
     if method == "speaking":
         config.rollout.listeners = "others"
-        config.reward.speaking = section(credit.speaking, named=False)
+        config.reward.persuasion_reward = section(rewards.persuasion_reward, named=False)
     return config

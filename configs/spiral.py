@@ -104,8 +104,7 @@ Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool
 
 import ml_collections
 
-from agentrl import rollout
-from agentrl.training import credit
+from agentrl import advantages, rollout
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, env_sections, section
 from configs import language
@@ -143,7 +142,7 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config.rollout = section(
         rollout.conversation, num_groups=128, group_size=1, context="window", history=0
     )
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.reward.invalid_action_penalty = {"coefficient": 0.0}
     config.learner.update(
         minibatches=2, microbatch=64, aggregation="constant", entropy_coefficient=0.003

@@ -33,7 +33,6 @@ about what was illegal. (A penalty for the illegal reply itself is tried in `con
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.training import credit
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 
@@ -54,7 +53,7 @@ def get_config(game: str = "TicTacToe-v0-train") -> ml_collections.ConfigDict:
     config.learner.update(microbatch=16, lengths=2, entropy_coefficient=0.003)
     config.optimizer.learning_rate = 1e-3
     config.evaluation.episodes = 32
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     if game == "sft":
         return _sft(config)
     if game == "lake":

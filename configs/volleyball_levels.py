@@ -73,7 +73,6 @@ import ml_collections
 
 import envs
 from agentrl import advantages, policies, rollout
-from agentrl.training import credit
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 
@@ -102,7 +101,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     )
     config.pool.capacity = 8
     # `hae` knows of one executor to a planner.
-    config.advantage = section(credit.hae, gamma=0.998, lam=0.95)
+    config.advantage = section(advantages.hae_by_turn, gamma=0.998, lam=0.95)
     if game == "3v3":
         config.advantage = section(advantages.gae, gamma=0.998, lam=0.95)
     config.learner.update(

@@ -1,30 +1,47 @@
 """Advantage estimators: pure functions from arrays of `Streams` to f32[N, T].
 
-Every estimator returns 0 where the mask is False and never reads a value there.
+Every estimator returns 0 where the mask is False and never reads a value there. An advantage is a
+constant of the loss: every estimator stops the gradient of its result. Arguments stand in one
+order: numbers per turn (reward, value), the mask, then what else is needed. An option's range, and
+every array's shape and type, are checked before anything compiles.
+
+Exceptions to "f32[N, T]": `rae` and `hae` are about one value per stream and about two streams as
+one (`rae_by_turn` and `hae_by_turn` are their estimators), `mars_by_position` returns f32[R, L],
+and filters return the streams to keep, bool[N].
+
+What a function assumes of its streams (whole episodes, a cooperative team) is declared beside it
+with `agentrl.declarations.assumes`. Read `group_relative.py` first.
 """
 
 from agentrl.advantages.agentwise import dr_mas as dr_mas
-from agentrl.advantages.delegation import Alignment as Alignment
-from agentrl.advantages.delegation import align as align
 from agentrl.advantages.delegation import m_grpo as m_grpo
 from agentrl.advantages.delegation import matpo as matpo
 from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
+from agentrl.advantages.filtering import not_truncated as not_truncated
+from agentrl.advantages.filtering import over_turn_masking as over_turn_masking
+from agentrl.advantages.filtering import resample_on_correct as resample_on_correct
 from agentrl.advantages.filtering import top_variance as top_variance
-from agentrl.advantages.group_relative import anchor_owner as anchor_owner
+from agentrl.advantages.group_relative import anchor_segments as anchor_segments
 from agentrl.advantages.group_relative import gigpo as gigpo
 from agentrl.advantages.group_relative import grpo as grpo
+from agentrl.advantages.group_relative import pairwise_sign as pairwise_sign
 from agentrl.advantages.group_relative import rloo as rloo
-from agentrl.advantages.grouping import group_owner as group_owner
+from agentrl.advantages.grouping import group_segments as group_segments
 from agentrl.advantages.grouping import moments as moments
 from agentrl.advantages.hierarchical import Hierarchical as Hierarchical
 from agentrl.advantages.hierarchical import hae as hae
+from agentrl.advantages.hierarchical import hae_by_turn as hae_by_turn
 from agentrl.advantages.mars import mars as mars
+from agentrl.advantages.mars import mars_by_position as mars_by_position
 from agentrl.advantages.mars import mars_released as mars_released
+from agentrl.advantages.mixed import mapo as mapo
 from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
 from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
 from agentrl.advantages.reinforce import whiten as whiten
+from agentrl.advantages.role_conditioned import broadcast_to_turns as broadcast_to_turns
 from agentrl.advantages.role_conditioned import rae as rae
-from agentrl.advantages.role_conditioned import spread as spread
+from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
 from agentrl.advantages.sequential import marft as marft
+from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
 from agentrl.advantages.temporal import gae as gae
 from agentrl.advantages.temporal import spoken_gae as spoken_gae

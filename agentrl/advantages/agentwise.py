@@ -1,24 +1,40 @@
 """Group baselines over agent calls: each agent's own (Dr. MAS), or one for a team's episode."""
 
-import chex
+from typing import Literal, get_args
+
 import jax
 import jax.numpy as jnp
 
-from agentrl.advantages.grouping import choice, group_owner, joint_owner, moments, relative
+from agentrl.advantages.group_relative import episode_returns
+from agentrl.advantages.grouping import (
+    Normalize,
+    Singleton,
+    as_advantage,
+    group_segments,
+    joint_segments,
+    moments,
+    per_turn,
+    relative,
+)
 from agentrl.advantages.reinforce import whiten
+from agentrl.checks import check_choice, check_streams
+from agentrl.declarations import assumes
+
+CallStatistics = Literal["agent_turns", "all_turns", "episode_means", "first_turns"]
 
 
+@assumes("whole_episodes", "tokens_as_cost")
 def dr_mas(
     reward: jax.Array,
     mask: jax.Array,
     group: jax.Array,
     role: jax.Array,
     *,
-    rows: str = "agent",
-    normalize: str = "std",
+    statistics: CallStatistics = "agent_turns",
+    normalize: Normalize = "std",
     leave_one_out: bool = False,
     whitened: bool = False,
-    singleton: str = "zero",
+    singleton: Singleton = "zero",
     penalty: jax.Array | None = None,
     episode: jax.Array | None = None,
     cost: jax.Array | None = None,
@@ -26,97 +42,106 @@ def dr_mas(
 ) -> jax.Array:
     """Advantage of an agent's call against the calls of the same agent in the same group.
 
-    A row is a call: a turn of one agent. Its score is its stream's return (in a team all carry the
-    team's) less its own penalty, S[i, t] = R_i - penalty[i, t], and
+    A call is a turn of one agent. Its score is its stream's return (in a team all streams carry the
+    team's) minus its own penalty, S[i, t] = R_i - penalty[i, t], and
 
       A[i, t] = (S[i, t] - mean_{g, k}) / (std_{g, k} + epsilon),
 
-    over all rows of group g and agent (role) k: an agent that was called three times in an episode
+    over all calls of group g and agent (role) k: an agent that was called three times in an episode
     counts three times. With one mean for all agents, the second moment of agent k's gradient is
     larger by (std_k^2 + (mean_k - mean)^2) / std^2; agents differ in mean where some are called
-    only in some episodes, or where each has a reward of its own. Over all rows of a group the
+    only in some episodes, or where each has a reward of its own. Over all calls of a group the
     factor's mean is 1: what one agent's gradient gains another's loses. Without the division it is
     1 + (mean_k - mean)^2 / std_k^2, and never below 1.
 
     Args:
-      reward: f32[N, T]; mask: bool[N, T]; group, role: i32[N], any ids.
-      rows: what the statistics are of. "agent": the above. "mean": one baseline for all agents,
-        where all rows of an episode get the mean of their scores and it counts once (what the same
-        code base calls GRPO). "first": one baseline for all agents, over the scores of each
-        episode's first row, earliest turn, then lowest stream (its RLOO, REINFORCE++ and GiGPO);
-        each row keeps its own score. These two need `episode`. "all": one baseline for all agents,
-        over all their rows (that of the factor above; not in its code).
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids; all agents of an episode are in one group.
+      role: i32[N], any ids, the agent.
+      statistics: what mean and deviation are of. "agent_turns": the above. The others are one
+        baseline for all agents. "episode_means": all calls of an episode get the mean of their
+        scores, which counts once (what the same code base calls GRPO). "first_turns": over the
+        score of each episode's first call, earliest turn, then lowest stream (its RLOO, REINFORCE++
+        and GiGPO); each call keeps its own score. These two need `episode`. "all_turns": over all
+        calls of all agents (that of the factor above; not in its code).
       normalize: "std", or "mean" for no division.
-      leave_one_out: times n / (n - 1), n rows or episodes; with normalize="mean" this is RLOO.
+      leave_one_out: times n / (n - 1), n calls or episodes; with normalize="mean" this is RLOO.
       whitened: whiten the result over the batch, by tokens where `cost` is given, else by turns;
         with normalize="mean" this is REINFORCE++ with a baseline.
-      singleton: a group of one row (episode) gives "zero", or its "raw" score as the reference.
-      penalty: f32[N, T], subtracted from the row's own score (the reference, for malformed output:
+      singleton: a group of one call (episode) gives "zero", or its "raw" score as the reference.
+      penalty: f32[N, T], subtracted from the call's own score (the reference, for malformed output:
         0.1 in mathematics, 0.01 in search).
-      episode: i32[N], any ids; streams of one episode are in one group, the lowest that any of
-        them names: rollouts number groups by seat, and seats are compared here. None: as named.
+      episode: i32[N], any ids; the streams of one episode.
       cost: f32[N, T], tokens of each turn.
       epsilon: added to the standard deviation (ddof 1), outside the root.
 
     Returns:
-      f32[N, T], 0 where mask is False. Rows of equal scores give exactly 0.
+      f32[N, T], 0 where mask is False, gradient stopped. Calls of equal scores give exactly 0.
+
+    Raises:
+      ValueError: an unknown choice, statistics of episodes without `episode`, a negative epsilon,
+        or arrays of other shapes or types.
 
     References:
       Feng et al. (2026), Dr. MAS, https://arxiv.org/abs/2602.08847: the abstract; the variance's
       formula is recalled. Read and executed: langfengQ/DrMAS 19c632b, with group_by_agent_id True
-      ("agent") and False. It pads its batch with duplicates of random rows before this, which then
-      count; nothing is padded so here.
+      ("agent_turns") and False. It pads its batch with duplicates of random rows before this, which
+      then count; here nothing is padded so.
     """
-    choice("rows", rows, ("agent", "mean", "first", "all"))
-    if rows in ("mean", "first") and episode is None:
+    check_choice("statistics", statistics, get_args(CallStatistics))
+    if statistics in ("episode_means", "first_turns") and episode is None:
         raise ValueError(
-            f"dr_mas rows={rows!r} compares episodes; give episode=, the episode of each stream, "
-            "or use rows='agent'"
+            f"dr_mas statistics={statistics!r} compares episodes; give episode=, the episode of "
+            "each stream, or use statistics='agent_turns'"
         )
-    chex.assert_rank([reward, mask], 2)
-    chex.assert_equal_shape([reward, mask])
-    shape, count = mask.shape, mask.size
-    if episode is not None:
-        streams = mask.shape[0]
-        together = group_owner(jnp.asarray(episode), jnp.any(mask, axis=1))
-        lowest = jax.ops.segment_min(jnp.asarray(group), together, num_segments=streams)
-        group = lowest[jnp.minimum(together, streams - 1)]
-
-    def each_row(stream):
-        return jnp.broadcast_to(jnp.asarray(stream)[:, None], shape).reshape(-1)
-
-    acted = jnp.asarray(mask).reshape(-1)
-    score = each_row(jnp.sum(jnp.where(mask, reward, 0), axis=1, dtype=jnp.float32))
+    numbers = {"reward": reward, "penalty": penalty, "cost": cost}
+    ids = {"group": group, "role": role, "episode": episode}
+    check_streams("dr_mas", mask, numbers=numbers, ids=ids)
+    shape, acted = mask.shape, jnp.asarray(mask).reshape(-1)
+    score, scale = (per_turn(x, shape) for x in episode_returns(reward, mask))
     if penalty is not None:
-        chex.assert_equal_shape([reward, penalty])
-        score = score - jnp.where(mask, penalty, 0).reshape(-1)
+        penalty = jnp.where(mask, penalty, 0.0).reshape(-1)
+        score, scale = score - penalty, scale + jnp.abs(penalty)
     score = jnp.where(acted, score, 0.0)
-    of, weight = score, None
-    if rows == "agent":
-        owner = joint_owner(acted, each_row(group), each_row(role))
-    elif rows == "all":
-        owner = group_owner(each_row(group), acted)
+    scale = jnp.where(acted, scale, 0.0)
+    compared, frequency = score, None
+    groups = per_turn(group, shape)
+    if statistics == "agent_turns":
+        segment = joint_segments(acted, groups, per_turn(role, shape))
     else:
-        owner = group_owner(each_row(group), acted)
-        played = joint_owner(acted, each_row(group), each_row(episode))
-        home = jnp.minimum(played, count - 1)
-        # Rows in the order in which they were played, and the first of each episode.
-        place = jnp.arange(count).reshape(shape[::-1]).T.reshape(-1)
-        first = jax.ops.segment_min(place, played, num_segments=count)[home]
-        weight = acted & (place == first)
-        if rows == "mean":
-            of = score = moments(score, played).mean
+        segment = group_segments(groups, acted)
+    if statistics in ("episode_means", "first_turns"):
+        played = joint_segments(acted, groups, per_turn(episode, shape))
+        frequency = _first_calls(acted, played, shape)
+        if statistics == "episode_means":
+            compared = score = moments(score, played, scale=scale).mean
         else:
-            of = jax.ops.segment_sum(jnp.where(weight, score, 0.0), played, count)[home]
+            compared = _of_first_call(score, frequency, played)
+        scale = moments(scale, played).mean
+    against = moments(compared, segment, frequency=frequency, scale=scale)
     advantage = relative(
         score,
-        moments(of, owner, weight=weight),
-        of=of,
+        against,
+        compared=compared,
         normalize=normalize,
         epsilon=epsilon,
         leave_one_out=leave_one_out,
         singleton=singleton,
     ).reshape(shape)
-    if whitened:
-        return whiten(advantage, mask, weight=cost)
-    return jnp.where(mask, advantage, 0.0)
+    return whiten(advantage, mask, frequency=cost) if whitened else as_advantage(advantage, mask)
+
+
+def _first_calls(acted: jax.Array, played: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    """Whether a call is the first of its episode, bool[M]: earliest turn, then lowest stream."""
+    count = acted.shape[0]
+    place = jnp.arange(count).reshape(shape[::-1]).T.reshape(-1)
+    first = jax.ops.segment_min(place, played, num_segments=count)
+    return acted & (place == first[jnp.minimum(played, count - 1)])
+
+
+def _of_first_call(score: jax.Array, first: jax.Array, played: jax.Array) -> jax.Array:
+    """The score of the first call of each call's episode, f32[M]."""
+    count = score.shape[0]
+    own = jax.ops.segment_sum(jnp.where(first, score, 0.0), played, num_segments=count)
+    return own[jnp.minimum(played, count - 1)]

@@ -1,62 +1,88 @@
 """Advantages relative to a group of streams from the same task: GRPO, RLOO, GiGPO."""
 
-import chex
+from typing import Literal, get_args
+
 import jax
 import jax.numpy as jnp
 
 from agentrl.advantages.grouping import (
     Moments,
-    choice,
-    first_occurrence,
-    group_owner,
+    Normalize,
+    Singleton,
+    as_advantage,
+    group_segments,
+    joint_segments,
     moments,
+    per_turn,
     relative,
+    runs_of_equals,
 )
+from agentrl.checks import check_choice, check_range, check_streams
+from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
 
-
-def _turn_scores(
-    reward: jax.Array, mask: jax.Array, penalty: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """The episode's undiscounted return R [N], and each turn's score R - penalty [N, T]."""
-    chex.assert_rank([reward, mask], 2)
-    chex.assert_equal_shape([reward, mask])
-    episode_return = jnp.sum(jnp.where(mask, reward, 0), axis=1)
-    score = jnp.broadcast_to(episode_return[:, None], reward.shape)
-    if penalty is not None:
-        chex.assert_equal_shape([reward, penalty])
-        score = score - jnp.where(mask, penalty, 0)
-    return episode_return, score
+Statistics = Literal["stream", "turn"]
 
 
-def _episode_moments(
-    episode_return: jax.Array,
-    score: jax.Array,
-    mask: jax.Array,
-    group: jax.Array,
-    statistics: str,
+def episode_returns(reward: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(R, scale), f32[N]: each stream's undiscounted return, and the magnitude it is summed from.
+
+    R_i = sum_t r[i, t], scale_i = sum_t |r[i, t]|, over acted turns.
+    """
+    reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    return jnp.sum(reward, axis=1), jnp.sum(jnp.abs(reward), axis=1)
+
+
+def _turn_moments(
+    score: jax.Array, scale: jax.Array, mask: jax.Array, group: jax.Array, role: jax.Array | None
 ) -> Moments:
-    """Moments of each turn's group [N, T], over streams' returns or over all turns' scores."""
-    shape = mask.shape
-    if statistics == "stream":
-        per_stream = moments(episode_return, group_owner(group, jnp.any(mask, axis=1)))
-        return Moments(*(jnp.broadcast_to(field[:, None], shape) for field in per_stream))
-    per_turn = jnp.broadcast_to(jnp.asarray(group)[:, None], shape).reshape(-1)
-    flat = moments(
-        jnp.where(mask, score, 0).reshape(-1), group_owner(per_turn, jnp.asarray(mask).reshape(-1))
+    """Moments [N, T] of the scores of all turns of a group, i.e. long episodes weigh more."""
+    acted, shape = jnp.asarray(mask).reshape(-1), mask.shape
+    role = None if role is None else per_turn(role, shape)
+    segment = group_segments(per_turn(group, shape), acted, role)
+    statistics = moments(
+        jnp.where(acted, score.reshape(-1), 0.0), segment, scale=jnp.where(acted, scale, 0.0)
     )
-    return Moments(*(field.reshape(shape) for field in flat))
+    return Moments(*(field.reshape(shape) for field in statistics))
+
+
+def _stream_moments(
+    returns: jax.Array, scale: jax.Array, mask: jax.Array, group: jax.Array, role: jax.Array | None
+) -> Moments:
+    """Moments [N, 1] of the returns of all streams of a group."""
+    segment = group_segments(group, jnp.any(mask, axis=1), role)
+    return Moments(*(field[:, None] for field in moments(returns, segment, scale=scale)))
 
 
 def _episode_advantage(
-    reward, mask, group, *, normalize, statistics, singleton, penalty, epsilon, leave_one_out=False
-):
-    choice("statistics", statistics, ("stream", "turn"))
-    episode_return, score = _turn_scores(reward, mask, penalty)
+    reward: jax.Array,
+    mask: jax.Array,
+    group: jax.Array,
+    role: jax.Array | None,
+    penalty: jax.Array | None,
+    *,
+    normalize: Normalize,
+    statistics: Statistics,
+    singleton: Singleton,
+    epsilon: float,
+    leave_one_out: bool = False,
+) -> jax.Array:
+    check_choice("statistics", statistics, get_args(Statistics))
+    returns, scale = episode_returns(reward, mask)
+    score = jnp.broadcast_to(returns[:, None], mask.shape)
+    scale_of_turn = per_turn(scale, mask.shape)
+    if penalty is not None:
+        penalty = jnp.where(mask, jnp.asarray(penalty, jnp.float32), 0.0)
+        score = score - penalty
+        scale_of_turn = scale_of_turn + jnp.abs(penalty).reshape(-1)
+    if statistics == "stream":
+        compared, against = returns[:, None], _stream_moments(returns, scale, mask, group, role)
+    else:
+        compared, against = score, _turn_moments(score, scale_of_turn, mask, group, role)
     advantage = relative(
         score,
-        _episode_moments(episode_return, score, mask, group, statistics),
-        of=episode_return[:, None] if statistics == "stream" else score,
+        against,
+        compared=compared,
         normalize=normalize,
         epsilon=epsilon,
         leave_one_out=leave_one_out,
@@ -65,15 +91,17 @@ def _episode_advantage(
     return jnp.where(mask, advantage, 0.0)
 
 
+@assumes("whole_episodes")
 def grpo(
     reward: jax.Array,
     mask: jax.Array,
     group: jax.Array,
     *,
-    normalize: str = "std",
-    statistics: str = "stream",
-    singleton: str = "zero",
+    normalize: Normalize = "std",
+    statistics: Statistics = "stream",
+    singleton: Singleton = "zero",
     penalty: jax.Array | None = None,
+    role: jax.Array | None = None,
     epsilon: float = 1e-6,
 ) -> jax.Array:
     """Group-relative advantage: the episode's return against its group.
@@ -81,81 +109,127 @@ def grpo(
     A[i, t] = (S[i, t] - mean_g) / (std_g + epsilon), S[i, t] = R_i - penalty[i, t], with R_i the
     undiscounted sum of the stream's rewards.
 
+    Choose the statistics with the penalty in mind. With statistics="stream" and normalize="std" a
+    penalty is divided by a deviation that does not contain it: a penalty of 0.1 in a group whose
+    other returns are 0 and whose own are 0, 0, 0, x has the advantage 0 for x = 0 (the group is
+    constant), -200 for x = 0.001, -2.5 for x = 0.1 and -0.7 for x = 1. statistics="turn" includes
+    the penalty in the deviation (-2.5, -2.5, -1.8, -0.7), and normalize="mean" does not divide.
+
     Args:
-      reward: f32[N, T]; mask: bool[N, T]; group: i32[N], any ids.
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids.
       normalize: "std", or "mean" for no division (Dr. GRPO).
-      statistics: "stream", over one return a stream, without penalties (the papers' equation);
-        or "turn", over the scores of all turns, so that long episodes weigh more (what the GiGPO
-        code base runs by default).
-      singleton: a group of one stream (one turn, by `statistics`) gives "zero", or its "raw" score
-        as the reference does.
+      statistics: "stream", one return per stream, without penalties (the papers' equation); or
+        "turn", the scores of all turns, so that long episodes weigh more (the default of the GiGPO
+        code base).
+      singleton: a group of one stream (one turn, with statistics="turn") gives "zero", or its "raw"
+        score as the reference does.
       penalty: f32[N, T], subtracted from the turn's own score only.
+      role: i32[N], any ids; streams of different roles are compared apart. None: all of a group are
+        compared.
       epsilon: added to the standard deviation (ddof 1), outside the root.
 
     Returns:
-      f32[N, T], 0 where mask is False. A group of equal returns gives exactly 0 (with
-      normalize="mean" and statistics="stream": minus the turn's penalty).
+      f32[N, T], 0 where mask is False, gradient stopped. A group of equal returns gives exactly 0
+      (with normalize="mean" and statistics="stream": minus the turn's penalty). Returns are equal
+      if they differ by no more than float32 rounding of the rewards that they sum.
+
+    Raises:
+      ValueError: an unknown choice, a negative epsilon, or arrays of other shapes or types.
 
     References:
       Shao et al. (2024), DeepSeekMath, https://arxiv.org/abs/2402.03300. Liu et al. (2025), Dr.
       GRPO, https://arxiv.org/abs/2503.20783. Read in code: verl-agent 796ed31.
     """
-    return _episode_advantage(
+    numbers, ids = {"reward": reward, "penalty": penalty}, {"group": group, "role": role}
+    check_streams("grpo", mask, numbers=numbers, ids=ids)
+    advantage = _episode_advantage(
         reward,
         mask,
         group,
+        role,
+        penalty,
         normalize=normalize,
         statistics=statistics,
         singleton=singleton,
-        penalty=penalty,
         epsilon=epsilon,
     )
+    return as_advantage(advantage, mask)
 
 
+@assumes("whole_episodes")
 def rloo(
     reward: jax.Array,
     mask: jax.Array,
     group: jax.Array,
     *,
-    statistics: str = "stream",
-    singleton: str = "zero",
+    statistics: Statistics = "stream",
+    singleton: Singleton = "zero",
     penalty: jax.Array | None = None,
+    role: jax.Array | None = None,
 ) -> jax.Array:
     """Leave-one-out advantage: the return minus the mean return of the others in the group.
 
-    A[i, t] = n / (n - 1) (S[i, t] - mean_g), S[i, t] = R_i - penalty[i, t]; n counts streams, or
-    turns with statistics="turn" (the reference: its factor is then close to 1). Arguments and
-    result as for `grpo`.
+    A[i, t] = n / (n - 1) (S[i, t] - mean_g), S[i, t] = R_i - penalty[i, t].
+
+    Args:
+      reward, mask, group, singleton, penalty, role: as for `grpo`.
+      statistics: n counts "stream"s, or "turn"s (the reference: the factor is then close to 1).
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: an unknown choice, or arrays of other shapes or types.
 
     References:
       Ahmadian et al. (2024), Back to basics, https://arxiv.org/abs/2402.14740. Read in code:
       verl-agent 796ed31.
     """
-    return _episode_advantage(
+    numbers, ids = {"reward": reward, "penalty": penalty}, {"group": group, "role": role}
+    check_streams("rloo", mask, numbers=numbers, ids=ids)
+    advantage = _episode_advantage(
         reward,
         mask,
         group,
+        role,
+        penalty,
         normalize="mean",
         statistics=statistics,
         singleton=singleton,
-        penalty=penalty,
         epsilon=0.0,
         leave_one_out=True,
     )
+    return as_advantage(advantage, mask)
 
 
-def anchor_owner(mask: jax.Array, group: jax.Array, anchor: jax.Array) -> jax.Array:
-    """Anchor group of each turn, i32[N, T]: flat index of its first member, N*T where not acted.
+def anchor_segments(
+    mask: jax.Array, group: jax.Array, anchor: jax.Array, *, role: jax.Array | None = None
+) -> jax.Array:
+    """Anchor group of each turn, i32[N, T]: flat index of its first member, N * T where not acted.
 
-    Two turns share an anchor group iff they are of the same group and have the same anchor,
-    whatever their stream and turn number.
+    Two turns are in one anchor group iff their streams are of the same group (and the same role,
+    where roles are given) and their anchors are equal, whatever their stream and turn number.
+
+    Args:
+      mask: bool[N, T]; group, role: i32[N], any ids; anchor: u32[N, T, 2].
+
+    Raises:
+      ValueError: arrays of other shapes or types.
     """
-    chex.assert_shape(anchor, (*mask.shape, 2))
-    ids = jnp.broadcast_to(jnp.asarray(group)[:, None, None], (*mask.shape, 1)).astype(jnp.uint32)
-    keys = jnp.concatenate([ids, jnp.asarray(anchor).astype(jnp.uint32)], axis=-1).reshape(-1, 3)
-    return first_occurrence(keys, jnp.asarray(mask).reshape(-1)).reshape(mask.shape)
+    check_streams("anchor_segments", mask, ids={"group": group, "role": role})
+    shape = jnp.shape(mask)
+    if jnp.shape(anchor) != (*shape, 2):
+        raise ValueError(
+            f"anchor has shape {jnp.shape(anchor)}; expected {(*shape, 2)}, two u32 words per turn"
+        )
+    words = jnp.asarray(anchor).astype(jnp.uint32).reshape(-1, 2)
+    ids = [per_turn(key, shape).astype(jnp.uint32) for key in (group, role) if key is not None]
+    return joint_segments(jnp.asarray(mask).reshape(-1), *ids, *words.T).reshape(shape)
 
 
+@assumes("whole_episodes")
 def gigpo(
     reward: jax.Array,
     mask: jax.Array,
@@ -164,10 +238,11 @@ def gigpo(
     *,
     gamma: float = 0.95,
     step_weight: float = 1.0,
-    normalize: str = "std",
-    statistics: str = "stream",
-    singleton: str = "zero",
+    normalize: Normalize = "std",
+    statistics: Statistics = "stream",
+    singleton: Singleton = "zero",
     penalty: jax.Array | None = None,
+    role: jax.Array | None = None,
     epsilon: float = 1e-6,
 ) -> jax.Array:
     """Group-in-group advantage: GRPO's episode term plus a step term within anchor groups.
@@ -182,34 +257,94 @@ def gigpo(
     in the step term only.
 
     Args:
-      reward, mask, group, normalize, statistics, singleton, penalty, epsilon: as for `grpo`.
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids.
       anchor: u32[N, T, 2], fingerprint of what each turn was acted from.
-      gamma: discount of the step returns; with sparse reward and gamma below 1, quicker ways from
-        an anchor are better.
+      gamma: discount of the step returns, in [0, 1]; with sparse reward and gamma below 1, quicker
+        ways from an anchor are better.
       step_weight: the paper's omega; 0 gives GRPO.
+      normalize, statistics, singleton, penalty, role, epsilon: as for `grpo`.
 
     Returns:
-      f32[N, T], 0 where mask is False.
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: an unknown choice, gamma outside [0, 1], a negative epsilon, or arrays of other
+        shapes or types.
 
     References:
       Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978. Read
       and executed: verl-agent 796ed31, whose default is statistics="turn", singleton="raw". There
       "normalize" is called mean_std_norm or mean_norm.
     """
+    check_range("gigpo gamma", gamma, 0.0, 1.0)
+    numbers, ids = {"reward": reward, "penalty": penalty}, {"group": group, "role": role}
+    check_streams("gigpo", mask, numbers=numbers, ids=ids)
     episode = _episode_advantage(
         reward,
         mask,
         group,
+        role,
+        penalty,
         normalize=normalize,
         statistics=statistics,
         singleton=singleton,
-        penalty=penalty,
         epsilon=epsilon,
     )
     step_return = discounted_return(reward, mask, gamma=gamma)
+    scale = discounted_return(jnp.abs(reward), mask, gamma=gamma)
     if penalty is not None:
-        step_return = step_return - jnp.where(mask, penalty, 0)
+        penalty = jnp.where(mask, penalty, 0.0)
+        step_return, scale = step_return - penalty, scale + jnp.abs(penalty)
     step_return = step_return.reshape(-1)
-    anchors = moments(step_return, anchor_owner(mask, group, anchor).reshape(-1))
-    step = relative(step_return, anchors, normalize=normalize, epsilon=epsilon)
-    return episode + step_weight * jnp.where(mask, step.reshape(mask.shape), 0.0)
+    segment = anchor_segments(mask, group, anchor, role=role).reshape(-1)
+    against = moments(step_return, segment, scale=scale.reshape(-1))
+    step = relative(step_return, against, normalize=normalize, epsilon=epsilon)
+    return as_advantage(episode + step_weight * step.reshape(mask.shape), mask)
+
+
+@assumes("whole_episodes")
+def pairwise_sign(
+    reward: jax.Array,
+    mask: jax.Array,
+    group: jax.Array,
+    *,
+    role: jax.Array | None = None,
+) -> jax.Array:
+    """Share of the group that the episode beats, minus the share that beats it (DeepMiner).
+
+    A_i = mean_j (1[R_i > R_j] - 1[R_i < R_j]), j over all streams of the group, i included. Only
+    the order of returns matters. For returns 0 and 1 it is R_i - mean_g, i.e. Dr. GRPO; for graded
+    returns it is not.
+
+    Args:
+      reward, mask, group, role: as for `grpo`.
+
+    Returns:
+      f32[N, T] in (-1, 1), 0 where mask is False, gradient stopped. Returns that differ by float32
+      rounding only are equal.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      DeepMiner (2025). From notes on the paper that quote its equations; neither the paper's text
+      nor code was read.
+    """
+    check_streams(
+        "pairwise_sign", mask, numbers={"reward": reward}, ids={"group": group, "role": role}
+    )
+    returns, _ = episode_returns(reward, mask)
+    count = mask.shape[0]
+    segment = group_segments(group, jnp.any(mask, axis=1), role)
+    order, begins = runs_of_equals(returns, segment)
+    # Sorted by group and return: where the group and the run of equal returns begin and end.
+    index, ordered = jnp.arange(count), segment[order]
+    size = jax.ops.segment_sum(jnp.ones(count), segment, num_segments=count + 1)[ordered]
+    first = jax.ops.segment_min(index, ordered, num_segments=count + 1)[ordered]
+    run = jnp.cumsum(begins)
+    below = jax.ops.segment_min(index, run, num_segments=count + 1)[run] - first
+    above = first + size - 1 - jax.ops.segment_max(index, run, num_segments=count + 1)[run]
+    share = (below - above) / jnp.maximum(size, 1)
+    return as_advantage(jnp.zeros(count).at[order].set(share)[:, None], mask)

@@ -1,21 +1,27 @@
-"""Groups of equal keys and their statistics, as segment arithmetic inside jit."""
+"""Segments of equal keys and their statistics, as segment arithmetic inside jit."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.checks import check_choice, check_range
+
+Normalize = Literal["std", "mean"]
+Singleton = Literal["zero", "raw"]
+
 # Sums of the same float32 numbers in another order differ by a few units in the last place.
 ROUNDING = 8 * np.finfo(np.float32).eps
 
 
 class Moments(NamedTuple):
-    """Statistics of the group that each element belongs to, all [M].
+    """Statistics of the segment that each element belongs to, all [M].
 
-    mean, std f32 (ddof 1; 0 for one member), count f32, extent f32 (largest minus smallest member),
-    constant bool (the extent is no more than float32 rounding of the members).
+    mean, std: f32; ddof 1, and 0 for one member. count: f32. extent: f32, largest minus smallest
+    member. constant: bool, the extent is no more than float32 rounding of what the members were
+    summed from (eight units in the last place): 1e6 and 1e6 + 0.5 are constant, too.
     """
 
     mean: jax.Array
@@ -26,7 +32,7 @@ class Moments(NamedTuple):
 
 
 def _mix(words: jax.Array) -> jax.Array:
-    """One u32 a row of u32[M, K]; a word's change moves about half of the bits."""
+    """One u32 per row of u32[M, K]; a change of one word changes about half of the bits."""
     mixed = jnp.zeros(words.shape[0], jnp.uint32)
     for column in range(words.shape[1]):
         mixed = (mixed ^ words[:, column]) * np.uint32(0x85EBCA6B)
@@ -35,18 +41,22 @@ def _mix(words: jax.Array) -> jax.Array:
     return mixed
 
 
-def first_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
-    """Index of the first included element with the same key: a group's name.
-
-    keys: integer [M, K], equal iff all K words are equal. include: bool[M].
-    Returns i32[M] in [0, M) where included, M elsewhere (segment sums drop it).
+def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
+    """Index of the first included element with the same key, which names the segment.
 
     A hash table with open addressing, filled by all elements at once: in each round every
     undecided element looks at its slot; the lowest index claims an empty one; those whose key is
-    the owner's are decided, the others go on to their next slot. Keys are compared whole, so the
-    result is exact. Equal keys walk through the same slots, so a group is decided in one round;
-    the table is at most half full, so a few rounds do. Why not a sort: with payload it costs
-    several times more on CPU (262,144 keys; `launchers.benchmark --suite=credit`).
+    that of the slot's element are decided, the others go on to their next slot. Keys are compared
+    whole, so the result is exact. Equal keys walk through the same slots, so a segment is decided
+    in one round; the table is at most half full, so a few rounds suffice. Why not a sort: with
+    payload it costs several times more on CPU (262,144 keys; `launchers.benchmark --suite=credit`).
+
+    Args:
+      keys: integer [M, K]; two keys are equal iff all K words are.
+      include: bool[M].
+
+    Returns:
+      i32[M] in [0, M) where included, M elsewhere (segment sums drop it).
     """
     chex.assert_rank([keys, include], [2, 1])
     count = keys.shape[0]
@@ -57,15 +67,15 @@ def first_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
     stride = (_mix(keys[:, ::-1] ^ np.uint32(0x9E3779B9)) | 1).astype(jnp.uint32)
 
     def probe(carry):
-        owner, slot, pending, table = carry
+        segment, slot, pending, table = carry
         empty = table[slot] == count
         table = table.at[slot].min(jnp.where(pending & empty, index, count))
         claimed = jnp.minimum(table[slot], count - 1)
         decided = pending & jnp.all(keys[claimed] == keys, axis=1)
-        owner = jnp.where(decided, claimed, owner)
-        return owner, (slot + stride) & np.uint32(size - 1), pending & ~decided, table
+        segment = jnp.where(decided, claimed, segment)
+        return segment, (slot + stride) & np.uint32(size - 1), pending & ~decided, table
 
-    owner, *_ = jax.lax.while_loop(
+    segment, *_ = jax.lax.while_loop(
         lambda carry: jnp.any(carry[2]),
         probe,
         (
@@ -75,97 +85,164 @@ def first_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
             jnp.full(size, count, jnp.int32),
         ),
     )
-    return owner
+    return segment
 
 
-def moments(values: jax.Array, owner: jax.Array, *, weight: jax.Array | None = None) -> Moments:
-    """Mean, standard deviation (ddof 1), size and extent of each element's group.
+def joint_segments(include: jax.Array, *keys: jax.Array) -> jax.Array:
+    """`segment_ids` of elements that agree in all of several ids, each i32[M]."""
+    return segment_ids(jnp.stack([jnp.asarray(key) for key in keys], axis=-1), include)
 
-    values: f32[M]; owner: i32[M] as `first_occurrence` gives it. Elements without a group
-    (owner M) get the statistics of nothing and must be masked by the caller. weight: f32[M], how
-    often an element counts (0: it is compared with its group without being one of it); the size is
-    then the sum of the weights, and n / (n - 1) is of that.
+
+def group_segments(
+    group: jax.Array, include: jax.Array, role: jax.Array | None = None
+) -> jax.Array:
+    """`segment_ids` of group ids i32[M], and of (group, role) where roles i32[M] are given."""
+    return joint_segments(include, *(key for key in (group, role) if key is not None))
+
+
+def per_turn(stream: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    """A value per stream [N], repeated for each of its turns: [N * T]."""
+    return jnp.broadcast_to(jnp.asarray(stream)[:, None], shape).reshape(-1)
+
+
+def moments(
+    values: jax.Array,
+    segment: jax.Array,
+    *,
+    frequency: jax.Array | None = None,
+    scale: jax.Array | None = None,
+) -> Moments:
+    """Mean, standard deviation (ddof 1), size and extent of each element's segment.
+
+    Sums of float32 numbers lose digits as they grow: mean and variance are corrected by a second
+    pass over what the first one left, so that they are as exact in a segment of a million elements
+    as in one of ten. Deviations above 1e19, whose squares overflow float32, become infinite.
+
+    Args:
+      values: f32[M]; any type is converted to float32.
+      segment: i32[M] as `segment_ids` returns them. Elements outside all segments (M) get the
+        statistics of none, and must be masked by the caller.
+      frequency: f32[M], how often an element counts (0: it is compared with its segment without
+        being part of it). The size is then the sum n of the frequencies, and the variance has the
+        factor 1 / (n - 1) of n elements (2 / n where frequencies sum to less than 2).
+      scale: f32[M], magnitude of the numbers that each value was summed from (sum_t |r_t| of a
+        return), by which `constant` tells rounding from difference; None: |values|.
+
+    Returns:
+      `Moments`, gathered for each element.
     """
     count = values.shape[0]
+    values = jnp.asarray(values, jnp.float32)
+    scale = jnp.abs(values) if scale is None else jnp.asarray(scale, jnp.float32)
+    home = jnp.minimum(segment, count - 1)
 
-    def total(x):
-        return jax.ops.segment_sum(x, owner, num_segments=count)
+    def total(*columns):
+        summed = jax.ops.segment_sum(jnp.stack(columns, axis=-1), segment, num_segments=count)
+        return tuple(summed[home].T)
 
-    home = jnp.minimum(owner, count - 1)
-    if weight is None:
-        weight, lower, upper = jnp.ones_like(values), values, values
+    extremes = jnp.stack([values, -values, scale], axis=-1)
+    if frequency is None:
+        weight = jnp.ones_like(values)
     else:
-        weight = jnp.asarray(weight).astype(values.dtype)
-        lower, upper = (jnp.where(weight > 0, values, limit) for limit in (jnp.inf, -jnp.inf))
-    members = total(weight)
-    mean = (total(weight * values) / jnp.maximum(members, 1))[home]
-    spread = total(weight * jnp.square(values - mean)) / jnp.maximum(members - 1, 1)
-    lowest = jax.ops.segment_min(lower, owner, num_segments=count)
-    highest = jax.ops.segment_max(upper, owner, num_segments=count)
-    extent = highest - lowest
-    constant = extent <= ROUNDING * jnp.maximum(jnp.abs(lowest), jnp.abs(highest))
-    return Moments(mean, jnp.sqrt(spread)[home], members[home], extent[home], constant[home])
+        weight = jnp.asarray(frequency, jnp.float32)
+        extremes = jnp.where(weight[:, None] > 0, extremes, -jnp.inf)
+    size, mean = total(weight, weight * values)
+    divisor = jnp.where(size > 0, size, 1.0)
+    mean = mean / divisor
+    away = values - mean
+    shift, square = total(weight * away, weight * jnp.square(away))
+    shift = shift / divisor
+    mean, variance = mean + shift, square / divisor - jnp.square(shift)
+    (left,) = total(weight * (jnp.square(values - mean) - variance))
+    unbiased = size / jnp.where(size > 0, jnp.maximum(size - 1, size / 2), 1.0)
+    variance = jnp.maximum(variance + left / divisor, 0.0) * unbiased
+    variance = jnp.where(square < jnp.inf, variance, square)
+    highest, lowest, scale = jax.ops.segment_max(extremes, segment, num_segments=count)[home].T
+    extent = highest + lowest
+    return Moments(mean, jnp.sqrt(variance), size, extent, extent <= ROUNDING * scale)
 
 
 def relative(
     score: jax.Array,
-    group: Moments,
+    segment: Moments,
     *,
-    of: jax.Array | None = None,
-    normalize: str,
+    compared: jax.Array | None = None,
+    normalize: Normalize,
     epsilon: float,
     leave_one_out: bool = False,
-    singleton: str = "zero",
+    singleton: Singleton = "zero",
 ) -> jax.Array:
-    """score - mean, over std + epsilon with normalize="std": what all group baselines come to.
+    """score - mean, divided by std + epsilon with normalize="std": every group baseline.
 
-    `of` is what the statistics were taken of, if that is not the score (a turn's score is its
-    stream's return less the turn's own penalty). Where all of a group is equal up to float32
-    rounding, `of - mean` is 0 by decree: what rounding leaves of it would be blown up by the
-    division by epsilon. What remains there is score - of, which has no scale to be divided by.
+    In a segment whose elements are equal up to float32 rounding, `compared - mean` is set to
+    exactly 0: a division by epsilon would blow up the rounding error. score - compared remains,
+    and is not divided either, as there is no deviation to divide it by; with normalize="std" it is
+    set to 0, too.
 
-    leave_one_out: against the mean of the others, which is n / (n - 1) times the same. singleton:
-    a group of one gives "zero" or its "raw" score. All arrays of one shape.
+    Args:
+      score: f32[M].
+      segment: statistics of each element's segment.
+      compared: f32[M], the values that the statistics are of, if they are not the scores (a turn's
+        score is its stream's return minus the turn's own penalty).
+      normalize: "std", or "mean" for no division.
+      epsilon: added to the deviation.
+      leave_one_out: compare with the mean of the others, which is n / (n - 1) times the same.
+      singleton: a segment of one gives "zero", or its "raw" score.
+
+    Returns:
+      f32[M].
+
+    Raises:
+      ValueError: unknown `normalize` or `singleton`; a negative epsilon.
     """
-    choice("normalize", normalize, ("std", "mean"))
-    choice("singleton", singleton, ("zero", "raw"))
-    of = score if of is None else of
-    advantage = jnp.where(group.constant, 0.0, of - group.mean) + (score - of)
+    check_choice("normalize", normalize, get_args(Normalize))
+    check_choice("singleton", singleton, get_args(Singleton))
+    check_range("epsilon", epsilon, 0.0)
+    compared = score if compared is None else compared
+    advantage = jnp.where(segment.constant, 0.0, compared - segment.mean) + (score - compared)
     if normalize == "std":
-        advantage = jnp.where(group.constant, 0.0, advantage / (group.std + epsilon))
+        advantage = jnp.where(segment.constant, 0.0, advantage / (segment.std + epsilon))
     if leave_one_out:
-        advantage = advantage * group.count / jnp.maximum(group.count - 1, 1)
-    return jnp.where(group.count == 1, score, advantage) if singleton == "raw" else advantage
+        advantage = advantage * segment.count / jnp.maximum(segment.count - 1, 1)
+    return jnp.where(segment.count == 1, score, advantage) if singleton == "raw" else advantage
 
 
-def distinct(values: jax.Array, owner: jax.Array, *, resolution: float = ROUNDING) -> jax.Array:
-    """One representative of each distinct value of each group, bool[M]: as a weight, 1 a value.
+def as_advantage(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """The values as constants of the loss (gradient stopped), 0 where mask is False."""
+    return jax.lax.stop_gradient(jnp.where(mask, values, 0.0))
 
-    values f32[M], owner i32[M]. Values of a group that differ by no more than `resolution` times
-    the group's largest absolute value are one (neighbours in order, so that a chain of them is one
-    too): sums of the same numbers in another order would else count twice. 0 compares exactly.
+
+def runs_of_equals(
+    values: jax.Array, segment: jax.Array, *, resolution: float = ROUNDING
+) -> tuple[jax.Array, jax.Array]:
+    """Elements sorted by (segment, value), and where a new value or segment begins among them.
+
+    Values of a segment that differ by no more than `resolution` times the segment's largest
+    absolute value are one (neighbours in order, so that a chain of them is one, too): sums of the
+    same numbers in another order would otherwise differ. 0 compares exactly.
+
+    Args:
+      values: f32[M]; segment: i32[M].
+
+    Returns:
+      (order i32[M], begins bool[M]): begins[k] is about element order[k].
     """
     count = values.shape[0]
-    order = jnp.lexsort((values, owner))
-    sorted_values, sorted_owner = values[order], owner[order]
-    scale = jax.ops.segment_max(jnp.abs(values), owner, num_segments=count)
+    order = jnp.lexsort((values, segment))
+    sorted_values, sorted_segment = values[order], segment[order]
+    scale = jax.ops.segment_max(jnp.abs(values), segment, num_segments=count)
     step = sorted_values - jnp.roll(sorted_values, 1)
-    close = step <= resolution * scale[jnp.minimum(sorted_owner, count - 1)]
-    same = close & (sorted_owner == jnp.roll(sorted_owner, 1)) & (jnp.arange(count) > 0)
-    return jnp.zeros(count, bool).at[order].set(~same & (sorted_owner < count))
+    close = step <= resolution * scale[jnp.minimum(sorted_segment, count - 1)]
+    same = close & (sorted_segment == jnp.roll(sorted_segment, 1)) & (jnp.arange(count) > 0)
+    return order, ~same
 
 
-def choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """ValueError that names the choices if `value` is not one of them."""
-    if value not in choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+def distinct(values: jax.Array, segment: jax.Array, *, resolution: float = ROUNDING) -> jax.Array:
+    """One representative of each distinct value of each segment, bool[M].
 
-
-def group_owner(group: jax.Array, include: jax.Array) -> jax.Array:
-    """`first_occurrence` of scalar group ids i32[M]."""
-    return first_occurrence(jnp.asarray(group)[:, None], include)
-
-
-def joint_owner(include: jax.Array, *keys: jax.Array) -> jax.Array:
-    """`first_occurrence` of elements that agree in all of several ids, each i32[M]."""
-    return first_occurrence(jnp.stack([jnp.asarray(key) for key in keys], axis=-1), include)
+    As a `frequency` of `moments` it counts each distinct value once. Arguments as for
+    `runs_of_equals`.
+    """
+    order, begins = runs_of_equals(values, segment, resolution=resolution)
+    inside = segment[order] < values.shape[0]
+    return jnp.zeros(values.shape[0], bool).at[order].set(begins & inside)

@@ -2,9 +2,12 @@
 
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
+
+from agentrl.advantages.temporal import check_bootstrap
+from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 class Hierarchical(NamedTuple):
@@ -12,7 +15,7 @@ class Hierarchical(NamedTuple):
 
     action: of each turn's action, under the subgoal then in force.
     subgoal: of each new subgoal, on the turn that chose it.
-    switch: of choosing anew or keeping, on each turn; None without a critic for it.
+    switch: of choosing a new subgoal or keeping the old one, on each turn; None without its critic.
     """
 
     action: jax.Array
@@ -20,7 +23,7 @@ class Hierarchical(NamedTuple):
     switch: jax.Array | None
 
 
-def chosen_anew(mask: jax.Array, ends: jax.Array, switch: jax.Array) -> jax.Array:
+def segment_starts(mask: jax.Array, ends: jax.Array, switch: jax.Array) -> jax.Array:
     """Turns that begin a segment, bool[N, T]: an episode's first one, and where `switch` says so.
 
     mask, ends, switch: bool[N, T]; ends: the episode ended or was cut at this turn.
@@ -69,29 +72,42 @@ def hae(
     of H_t is `subgoal_bootstrap`. Turns with mask False are skipped over. With no switch, A of
     actions is `gae`; with a switch in each turn and lam of any size, it is the one-step advantage
     over W, and A of subgoals is `gae` on W. With durations d_t, gamma is gamma^d_t in turn t, and
-    gamma^(b'-b) their product: time stands still in turns of 0.
+    gamma^(b'-b) their product: turns of duration 0 are not discounted.
+
+    `hae_by_turn` computes it from the streams of a planner and its executor.
 
     Args:
-      reward, value (V), subgoal_value (W), switch_value (U): f32[N, T].
-      mask, switch, terminated, truncated: bool[N, T]; an episode's first turn always chooses.
+      reward, value (V), subgoal_value (W): f32[N, T].
+      mask, switch, terminated: bool[N, T]; an episode's first turn always chooses.
       bootstrap, subgoal_bootstrap: f32[N, T], f32[N] or a scalar, as for `gae`.
-      duration: f32[N, T], time that each turn takes; None: 1.
       gamma, lam, subgoal_lam: discount of a turn, traces within and across segments, in [0, 1].
+      switch_value (U): f32[N, T].
+      truncated: bool[N, T], as for `gae`.
+      duration: f32[N, T], time that each turn takes; None: 1.
 
     Returns:
       `Hierarchical`, gradient stopped. Critics' targets: action + V, subgoal + W, switch + U.
+
+    Raises:
+      ValueError: a number outside [0, 1], or arrays of other shapes or types.
 
     References:
       HiPER (2026), https://arxiv.org/abs/2602.16165; equations from its code, JonP07/HiPER-agent
       9d3c118, whose arrays this equals. The paper's advantage of switching is W - V, signed by the
       decision; its code learns a critic U of the outcome instead, and so do we. Deviation: where an
       episode is cut, the code takes V_t for N_t and W_b for the tail of H, as it has not seen the
-      next state; here the caller says what followed (those values, for the same).
+      next state; here the caller gives the value of the next state (those values, for the same).
     """
-    chex.assert_rank([reward, value, subgoal_value, mask, switch, terminated], 2)
-    chex.assert_equal_shape([reward, value, subgoal_value, mask, switch, terminated])
+    for name, number in (("gamma", gamma), ("lam", lam), ("subgoal_lam", subgoal_lam)):
+        check_range(f"hae {name}", number, 0.0, 1.0)
+    numbers = {"reward": reward, "value": value, "subgoal_value": subgoal_value}
+    numbers |= {"switch_value": switch_value, "duration": duration}
+    flags = {"switch": switch, "terminated": terminated, "truncated": truncated}
+    check_streams("hae", mask, numbers=numbers, flags=flags)
+    check_bootstrap("hae", bootstrap, mask)
+    check_bootstrap("hae", subgoal_bootstrap, mask)
     cut = jnp.zeros_like(mask) if truncated is None else truncated
-    begins = chosen_anew(mask, terminated | cut, switch)
+    begins = segment_starts(mask, terminated | cut, switch)
     took = jnp.ones(reward.shape) if duration is None else duration
 
     def per_turn(after):
@@ -143,3 +159,78 @@ def hae(
     if switch_value is not None:
         switched = jax.lax.stop_gradient(jnp.where(mask, outcome - switch_value, 0.0))
     return Hierarchical(action, subgoal, switched)
+
+
+@assumes("whole_episodes", "one_end")
+def hae_by_turn(
+    reward: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    parent: jax.Array,
+    *,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    subgoal_lam: float = 0.95,
+    truncated: jax.Array | None = None,
+    penalty: jax.Array | None = None,
+) -> jax.Array:
+    """`hae` of the streams of planners and executors, f32[N, T].
+
+    A segment is one turn of the planner, which takes no time, and the turns of the executor up to
+    the planner's next one. V is the executor's value, W the planner's; the executor gets the
+    advantages of actions, the planner those of subgoals. In an episode one of the two acts at a
+    time.
+
+    Args:
+      reward: f32[N, T], the executor's; the planner's is not read, as it was given the same.
+      value: f32[N, T], each stream's own.
+      mask, terminated, truncated: bool[N, T].
+      bootstrap: f32[N, T], value of what followed each stream's end.
+      parent: i32[N], the planner's stream of each executor's, -1 for planners; one executor each.
+      gamma, lam, subgoal_lam: as for `hae`.
+      penalty: f32[N, T], subtracted from the reward of the turn itself, of planner or executor.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: a number outside [0, 1], or arrays of other shapes or types.
+    """
+    numbers = {"reward": reward, "value": value, "bootstrap": bootstrap, "penalty": penalty}
+    flags = {"terminated": terminated, "truncated": truncated}
+    check_streams("hae_by_turn", mask, numbers=numbers, flags=flags, ids={"parent": parent})
+    planner, called = jnp.maximum(parent, 0), (parent >= 0)[:, None]
+    acts, plans = mask & called, mask[planner] & called
+    played = acts | plans
+    last = played & (jnp.cumsum(played[:, ::-1], axis=1)[:, ::-1] == 1)
+
+    def at_end(flag):
+        """An end that either stream marks on its own last turn, at the last turn of both."""
+        flag = jnp.any(flag & mask, axis=1)
+        return last & (flag | flag[planner])[:, None]
+
+    def of_both(own, planners):
+        return jnp.where(acts, own, jnp.where(plans, planners[planner], 0.0))
+
+    score = of_both(reward, jnp.zeros_like(reward))
+    if penalty is not None:
+        score = score - of_both(penalty, penalty)
+    given = hae(
+        score,
+        of_both(value, value),
+        jnp.where(plans, value[planner], 0.0),
+        played,
+        plans,
+        at_end(terminated),
+        bootstrap,
+        bootstrap[planner],
+        gamma=gamma,
+        lam=lam,
+        subgoal_lam=subgoal_lam,
+        truncated=None if truncated is None else at_end(truncated),
+        duration=acts.astype(jnp.float32),
+    )
+    planned = jnp.zeros_like(reward).at[planner].add(jnp.where(plans, given.subgoal, 0.0))
+    return jnp.where(acts, given.action, planned)

@@ -1,8 +1,9 @@
 """Advantages from a critic, along a stream."""
 
-import chex
 import jax
 import jax.numpy as jnp
+
+from agentrl.checks import check_range, check_streams
 
 
 def gae(
@@ -26,7 +27,10 @@ def gae(
       follows), else V_{t+1};  c_t = 0 in the first two cases, else 1.
 
     Args:
-      reward, value: f32[N, T]; mask, terminated: bool[N, T].
+      reward: f32[N, T].
+      value: f32[N, T], the critic's value of what the agent acted from.
+      mask: bool[N, T], the agent acted.
+      terminated: bool[N, T], the rules ended the episode at this turn.
       bootstrap: value of what followed a cut: f32[N, T] a value for each turn, f32[N] one for the
         end of each stream, or a scalar (0 for none).
       gamma, lam: discount and trace, in [0, 1].
@@ -36,11 +40,15 @@ def gae(
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped. The critic's target is A + value.
 
+    Raises:
+      ValueError: gamma or lam outside [0, 1], or arrays of other shapes or types.
+
     References:
       Schulman et al. (2016), https://arxiv.org/abs/1506.02438. Pardo et al. (2018), Time limits in
       reinforcement learning, https://arxiv.org/abs/1712.00378, for the bootstrap at truncation. The
       skipping agrees with verl's GAE across tool replies (executed).
     """
+    _check("gae", reward, value, mask, terminated, truncated, bootstrap, gamma, lam)
     return _gae(
         reward, value, mask, terminated, bootstrap, truncated, discount=gamma, trace=gamma * lam
     )
@@ -58,21 +66,24 @@ def spoken_gae(
     lam: float = 0.95,
     truncated: jax.Array | None = None,
 ) -> jax.Array:
-    """`gae` for which time stands still while the agent speaks.
+    """`gae` without discount or decay across turns in which the agent speaks.
 
     delta_t = r_t + g_t V'_t - V_t,  A_t = delta_t + l_t c_t A_{t+1},
 
     (g_t, l_t) = (1, 1) where t is spoken, else (gamma, gamma lam): a long sentence puts the future
-    no further away, and its tokens share what it leads to. Decisions of all kinds follow each other
-    in one row: words, game actions, answers to questions about beliefs.
+    no further away, and its tokens share the credit for it. Decisions of all kinds follow each
+    other in one row: words, game actions, answers to questions about beliefs.
 
     Args:
-      spoken: bool[N, T], the decision is a token (or turn) of speech.
       reward, value, mask, terminated, bootstrap, gamma, lam, truncated: as for `gae`; T may be
         turns, or positions of rows with mask where a decision was taken.
+      spoken: bool[N, T], the decision is a token (or turn) of speech; an annotation.
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: gamma or lam outside [0, 1], or arrays of other shapes or types.
 
     References:
       Sarkar et al. (2025), Training language models for social deduction with multi-agent
@@ -81,17 +92,37 @@ def spoken_gae(
       token's class is above 1. Its rewards at observed tokens are lost (the sum of them is cleared
       at a decision before it is used); here they are not read, and belong on the decision before.
     """
-    chex.assert_equal_shape([mask, spoken])
+    _check("spoken_gae", reward, value, mask, terminated, truncated, bootstrap, gamma, lam)
+    check_streams("spoken_gae", mask, flags={"spoken": spoken})
     discount, trace = (jnp.where(spoken, 1.0, rate) for rate in (gamma, gamma * lam))
     return _gae(
         reward, value, mask, terminated, bootstrap, truncated, discount=discount, trace=trace
     )
 
 
+def _check(function, reward, value, mask, terminated, truncated, bootstrap, gamma, lam) -> None:
+    check_range(f"{function} gamma", gamma, 0.0, 1.0)
+    check_range(f"{function} lam", lam, 0.0, 1.0)
+    flags = {"terminated": terminated, "truncated": truncated}
+    check_streams(function, mask, numbers={"reward": reward, "value": value}, flags=flags)
+    check_bootstrap(function, bootstrap, mask)
+
+
+def check_bootstrap(function: str, bootstrap: jax.Array, mask: jax.Array) -> None:
+    """Refuses a bootstrap that is not [N, T], [N] or a scalar.
+
+    Raises:
+      ValueError: names the function, the shape and what was expected.
+    """
+    given, whole = jnp.shape(bootstrap), jnp.shape(mask)
+    if given not in ((), whole[:1], whole) and given != (whole[0], 1):
+        raise ValueError(
+            f"{function}: bootstrap has shape {given}; expected {whole}, {whole[:1]} or a scalar"
+        )
+
+
 def _gae(reward, value, mask, terminated, bootstrap, truncated, *, discount, trace):
     """The recursion of `gae`, with a discount and a trace (discount * lambda) of each turn."""
-    chex.assert_rank([reward, value, mask, terminated], 2)
-    chex.assert_equal_shape([reward, value, mask, terminated])
     bootstrap = jnp.asarray(bootstrap, jnp.float32)
     if bootstrap.ndim == 1:
         bootstrap = bootstrap[:, None]

@@ -1,38 +1,50 @@
 """Estimates of the divergence between two policies from log-probabilities of samples."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 
-from agentrl.losses.arrays import check_choice, log_ratio, masked, masked_mean
+from agentrl.checks import check_choice
+from agentrl.declarations import measured
+from agentrl.losses.arrays import log_ratio, masked, masked_mean
 
 KL_ESTIMATORS = ("k1", "k2", "k3", "k3+")
+KLEstimator = Literal["k1", "k2", "k3", "k3+"]
 
 
 def kl(
     logp: jax.Array,
-    ref_logp: jax.Array,
+    reference_logp: jax.Array,
     mask: jax.Array | None = None,
     *,
-    estimator: str,
+    estimator: KLEstimator,
 ) -> jax.Array:
-    """Schulman's estimators of KL(pi || ref), one value a position, from samples of pi.
+    """Schulman's estimators of KL(pi || reference), one value per position, from samples of pi.
 
-    With d = logp - ref_logp:
+    With d = logp - reference_logp:
 
               value             gradient to logp   expected gradient is that of
       k1      d                 1                  a constant (it is 0)
-      k2      d^2 / 2           d                  KL(pi || ref)
-      k3      exp(-d) + d - 1   1 - exp(-d)        KL(ref || pi)
-      k3+     k3's              k2's               KL(pi || ref)
+      k2      d^2 / 2           d                  KL(pi || reference)
+      k3      exp(-d) + d - 1   1 - exp(-d)        KL(reference || pi)
+      k3+     k3's              k2's               KL(pi || reference)
 
     k1 and k3 are unbiased, k1 with the larger variance and either sign, k3 never negative; k2 is
-    biased. As a term of the loss only k2 and k3+ pull towards the minimum of KL(pi || ref); k1 is
-    for a term of the reward. All of them want samples of the policy as it is now: after several
+    biased. As a term of the loss only k2 and k3+ pull towards the minimum of KL(pi || reference);
+    k1 is for a term of the reward. All of them are for samples of the current policy: after several
     updates on one batch, multiply by sg(rho).
+
+    The KL is between the distributions that logp and reference_logp are of. With truncated sampling
+    (top-k, top-p, min-p, a grammar) both are renormalised over the tokens that the sampler kept, so
+    that mass which either policy has outside that set is not part of the KL and has no gradient
+    from it.
+
+    The metric `kl_ref` is the mean of this per position, whatever the loss is aggregated by.
 
     Args:
       logp: [R, L], log-probability under the policy.
-      ref_logp: [R, L], log-probability under the reference; no gradient.
+      reference_logp: [R, L], log-probability under the reference; no gradient.
       mask: bool[R, L], positions to read; None for all.
       estimator: one of `KL_ESTIMATORS`.
 
@@ -48,19 +60,22 @@ def kl(
       Schulman (2020), Approximating KL divergence, http://joschu.net/blog/kl-approx.html. verl
       b178a3c (read and executed; its own "k3+" raised there and is composed from its parts here).
     """
-    check_choice("KL estimator", estimator, KL_ESTIMATORS)
-    logp, ref_logp = masked(mask, logp, ref_logp)
-    d = logp - jax.lax.stop_gradient(ref_logp)
+    check_choice("kl estimator", estimator, KL_ESTIMATORS)
+    logp, reference_logp = masked(mask, logp, reference_logp)
+    d = logp - jax.lax.stop_gradient(reference_logp)
     if estimator == "k1":
         return d
     k2 = 0.5 * jnp.square(d)
     if estimator == "k2":
         return k2
-    k3 = jnp.minimum(_k3(log_ratio(logp, ref_logp)), 10.0)
+    k3 = jnp.minimum(_k3(log_ratio(logp, reference_logp)), 10.0)
     if estimator == "k3":
         return k3
     # The bracket is exactly 0 and has the gradient of k2.
     return jax.lax.stop_gradient(k3) + (k2 - jax.lax.stop_gradient(k2))
+
+
+measured(kl_ref=kl)(kl)
 
 
 def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -71,7 +86,12 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
     ceiling, for a metric should show a blow-up. verl reports the mean of -log rho under this name,
     which is the same in expectation and may be negative.
 
-    logp, old_logp: [R, L], log-ratio held within +-20. mask: bool[R, L]; None for all.
+    Args:
+      logp, old_logp: [R, L]; the log-ratio is held within +-20.
+      mask: bool[R, L]; None for all.
+
+    Returns:
+      f32[], 0 for a mask without a True position.
     """
     logp, old_logp = masked(mask, logp, old_logp)
     return masked_mean(_k3(-log_ratio(logp, old_logp)), mask)

@@ -1,29 +1,32 @@
-"""The listening loss: learning to answer who is suspicious from what others said."""
+"""The listening loss: learning to name the imposter from the messages of others."""
 
 import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range
+from agentrl.declarations import averaged
 from agentrl.losses.categorical import categorical_log_prob
 
 
+@averaged(over="asked")
 def listening_loss(
-    logits: jax.Array,
+    answer_logits: jax.Array,
     answer: jax.Array,
     mask: jax.Array | None = None,
     *,
     focus: float = 0.0,
 ) -> jax.Array:
-    """Cross-entropy of the true answer at questions about beliefs, one value a position.
+    """Cross-entropy of the true answer at questions about beliefs, one value per position.
 
-    l = -(1 - p)^focus log p,  p = softmax(logits)[answer].
+    l = -(1 - p)^focus log p,  p = softmax(answer_logits)[answer].
 
-    The supervision is the game's own: after the episode it is known who the imposter was, so every
-    question is labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
+    The game supplies the labels: after the episode the imposter is known, so every question is
+    labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
     mean over questions.
 
     Args:
-      logits: [..., V], of the position where the answer is given.
+      answer_logits: [..., V], of the position where the answer is given.
       answer: i32[...], the true answer's token.
       mask: bool[...], questions; None for all. Neither logits nor answers are read elsewhere.
       focus: exponent of the focal weight, >= 0; the gradient goes through the weight too.
@@ -39,8 +42,8 @@ def listening_loss(
       whose scripts run focus 0 and weigh the mean by 3.0. Lin et al. (2017), Focal loss,
       https://arxiv.org/abs/1708.02002.
     """
-    if focus < 0:
-        raise ValueError(f"listening_loss focus={focus}: expected at least 0 (0 is cross-entropy)")
+    check_range("listening_loss focus", focus, 0.0)
+    logits = answer_logits
     chex.assert_shape(answer, logits.shape[:-1])
     if mask is not None:
         chex.assert_equal_shape([mask, answer])

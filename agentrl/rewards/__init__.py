@@ -1,13 +1,18 @@
 """Reward terms and returns: pure functions on arrays of `Streams`, f32[N, T].
 
-Every function returns 0 where the mask is False and never reads a value there.
+Every function returns 0 where the mask is False and never reads a value there. A term that reads
+`reward` returns another reward; a term that does not returns a penalty, which the estimator
+subtracts from the turn's own score. `speaking_reward` is about one discussion, before there are
+streams. Read `shaping.py` first.
 """
 
 from agentrl.rewards.returns import discounted_return as discounted_return
 from agentrl.rewards.shaping import at_end as at_end
 from agentrl.rewards.shaping import format_penalty as format_penalty
+from agentrl.rewards.shaping import gated_accumulation as gated_accumulation
 from agentrl.rewards.shaping import invalid_action_penalty as invalid_action_penalty
 from agentrl.rewards.shaping import length_penalty as length_penalty
+from agentrl.rewards.shaping import persuasion_reward as persuasion_reward
 from agentrl.rewards.shaping import potential_shaping as potential_shaping
 from agentrl.rewards.shaping import step_penalty as step_penalty
 from agentrl.rewards.speaking import speaking_reward as speaking_reward

@@ -1,19 +1,20 @@
 """Returns to go along a stream."""
 
-import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range, check_streams
+
 
 def discounted_return(reward: jax.Array, mask: jax.Array, *, gamma: float) -> jax.Array:
-    """Return to go of each acted turn, discounted once an acted turn.
+    """Return to go of each acted turn, discounted once per acted turn.
 
     G_t = r_t + gamma G_{t+1}, where t + 1 is the stream's next acted turn and G = 0 after the last.
 
-    The clock is the agent's own: a turn in which it did not act (the opponent moved, or padding) is
-    passed over without a discount. Nothing is lost by that, since what an agent receives between
-    two of its turns is on the earlier one. For the return of one episode, a stream must hold one
-    episode.
+    Turns in which the agent did not act (the opponent moved, or padding) are skipped without a
+    discount. No reward is lost by that, since the rewards between two of an agent's turns are on
+    the earlier one. Ends of episodes are not read: for the return of one episode, a stream must
+    hold one episode.
 
     Args:
       reward: f32[N, T].
@@ -23,13 +24,15 @@ def discounted_return(reward: jax.Array, mask: jax.Array, *, gamma: float) -> ja
     Returns:
       f32[N, T], 0 where mask is False.
 
+    Raises:
+      ValueError: gamma outside [0, 1], or arrays of other shapes or types.
+
     References:
       Feng et al. (2025), Group-in-group policy optimization, https://arxiv.org/abs/2505.10978, eq.
       5, is the case without gaps. verl's token returns restart at every gap; these do not.
     """
-    chex.assert_rank([reward, mask], 2)
-    chex.assert_equal_shape([reward, mask])
-    chex.assert_type(mask, bool)
+    check_range("discounted_return gamma", gamma, 0.0, 1.0)
+    check_streams("discounted_return", mask, numbers={"reward": reward})
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
 
     def backward(return_after, turn):

@@ -1,8 +1,10 @@
-"""Terms that change what a turn earns: penalties and potential-based shaping."""
+"""Reward terms: penalties of a turn, and functions from rewards to other rewards."""
 
-import chex
 import jax
 import jax.numpy as jnp
+
+from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 def invalid_action_penalty(valid: jax.Array, mask: jax.Array, *, coefficient: float) -> jax.Array:
@@ -12,38 +14,53 @@ def invalid_action_penalty(valid: jax.Array, mask: jax.Array, *, coefficient: fl
     its own step return, after discounting. Put into the reward instead it would also reach the
     turns before, and the score of every turn of the stream.
 
-    In a game only the seat that replied is charged: others receive nothing for it, so that what a
-    zero-sum game pays out sums to less than 0 by exactly the penalties. What the rules themselves
-    take for an illegal move comes besides.
+    In a game only the player that replied is charged and the others receive nothing for it, so that
+    the rewards of a zero-sum game sum to minus the penalties. The game's own penalty for an illegal
+    move is added to it.
 
     Args:
       valid: bool[N, T], the reply was well formed and legal.
       mask: bool[N, T], the agent acted.
-      coefficient: what an invalid turn costs, >= 0 (0.1 in the released scripts, 0.01 for search).
+      coefficient: cost of an invalid turn, >= 0 (0.1 in the released scripts, 0.01 for search).
 
     Returns:
       f32[N, T], >= 0, and 0 where mask is False.
+
+    Raises:
+      ValueError: a negative coefficient, or arrays of other shapes or types.
 
     References:
       verl-agent 796ed31 (read and executed), the code of Feng et al. (2025), Group-in-group policy
       optimization, https://arxiv.org/abs/2505.10978.
     """
-    chex.assert_equal_shape([valid, mask])
-    chex.assert_type([valid, mask], bool)
+    check_range("invalid_action_penalty coefficient", coefficient, 0.0)
+    check_streams("invalid_action_penalty", mask, flags={"valid": valid})
     return jnp.where(mask & ~valid, jnp.asarray(coefficient, jnp.float32), 0.0)
 
 
 def format_penalty(well_formed: jax.Array, mask: jax.Array, *, coefficient: float) -> jax.Array:
     """Penalty of each turn whose reply broke the reply grammar: coefficient, else 0.
 
-    As `invalid_action_penalty`, but a well-formed command that was illegal costs nothing: what the
-    GiGPO code base calls invalid.
+    As `invalid_action_penalty`, but a well-formed command that was illegal costs nothing: this is
+    the rule that the GiGPO code base calls invalid.
 
-    well_formed, mask: bool[N, T]. Returns f32[N, T], >= 0, 0 where mask is False.
+    Args:
+      well_formed: bool[N, T], the reply kept the reply grammar.
+      mask: bool[N, T], the agent acted.
+      coefficient: cost of a malformed turn, >= 0.
+
+    Returns:
+      f32[N, T], >= 0, and 0 where mask is False.
+
+    Raises:
+      ValueError: a negative coefficient, or arrays of other shapes or types.
     """
+    check_range("format_penalty coefficient", coefficient, 0.0)
+    check_streams("format_penalty", mask, flags={"well_formed": well_formed})
     return invalid_action_penalty(well_formed, mask, coefficient=coefficient)
 
 
+@assumes("tokens_as_cost")
 def length_penalty(
     cost: jax.Array, mask: jax.Array, *, limit: float, buffer: float, coefficient: float = 1.0
 ) -> jax.Array:
@@ -55,9 +72,13 @@ def length_penalty(
       cost: f32[N, T], tokens of the reply.
       mask: bool[N, T], the agent acted.
       limit, buffer: tokens, 0 < buffer <= limit.
+      coefficient: the largest penalty, >= 0.
 
     Returns:
       f32[N, T], >= 0, and 0 where mask is False.
+
+    Raises:
+      ValueError: a number outside its range, or arrays of other shapes or types.
 
     References:
       Yu et al. (2025), DAPO, https://arxiv.org/abs/2503.14476 (soft overlong punishment, equation
@@ -68,29 +89,34 @@ def length_penalty(
         raise ValueError(
             f"length_penalty limit={limit}, buffer={buffer}: expected 0 < buffer <= limit"
         )
-    chex.assert_equal_shape([cost, mask])
+    check_range("length_penalty coefficient", coefficient, 0.0)
+    check_streams("length_penalty", mask, numbers={"cost": cost})
     over = jnp.clip((cost - (limit - buffer)) / buffer, 0.0, 1.0)
     return jnp.where(mask, coefficient * over, 0.0).astype(jnp.float32)
 
 
 def step_penalty(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Array:
-    """Reward less a fixed amount for each acted turn, so that shorter solutions earn more.
+    """Reward minus a fixed amount per acted turn, so that shorter solutions earn more.
 
     Args:
       reward: f32[N, T].
       mask: bool[N, T], the agent acted.
-      amount: what a turn costs, >= 0.
+      amount: cost of a turn, >= 0.
 
     Returns:
       f32[N, T], r_t - amount, and 0 where mask is False.
+
+    Raises:
+      ValueError: a negative amount, or arrays of other shapes or types.
     """
-    chex.assert_equal_shape([reward, mask])
-    chex.assert_type(mask, bool)
+    check_range("step_penalty amount", amount, 0.0)
+    check_streams("step_penalty", mask, numbers={"reward": reward})
     return jnp.where(mask, jnp.asarray(reward, jnp.float32) - amount, 0.0)
 
 
+@assumes("whole_episodes")
 def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Array:
-    """Moves a share of every reward to the stream's last acted turn; the stream's sum stays.
+    """Reward of which a share is moved to the stream's last acted turn; the stream's sum stays.
 
     (1 - share) r_t, and share * sum_k r_k more at the last acted turn. With share=1 and no discount
     every turn has the return of the whole episode to go: credit by episodes, from an estimator that
@@ -103,24 +129,102 @@ def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Arr
 
     Returns:
       f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: share outside [0, 1], or arrays of other shapes or types.
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"at_end share={share}: expected 0 (rewards stay) to 1 (all move)")
-    chex.assert_rank([reward, mask], 2)
-    chex.assert_equal_shape([reward, mask])
-    chex.assert_type(mask, bool)
+    check_range("at_end share", share, 0.0, 1.0)
+    check_streams("at_end", mask, numbers={"reward": reward})
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
     total = jnp.sum(reward, axis=1, keepdims=True)
     return (1 - share) * reward + jnp.where(last, share * total, 0.0)
 
 
-def potential_shaping(
+def persuasion_reward(
+    reward: jax.Array, mask: jax.Array, persuasion: jax.Array, *, coefficient: float = 1.0
+) -> jax.Array:
+    """Reward plus a share of what a message changed in its listeners' beliefs.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      persuasion: f32[N, T], `speaking_reward` of the message of each turn.
+      coefficient: weight of the persuasion.
+
+    Returns:
+      f32[N, T], r_t + coefficient * persuasion_t, and 0 where mask is False.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+    """
+    numbers = {"reward": reward, "persuasion": persuasion}
+    check_streams("persuasion_reward", mask, numbers=numbers)
+    changed = jnp.asarray(reward, jnp.float32) + coefficient * persuasion
+    return jnp.where(mask, changed, 0.0)
+
+
+@assumes("whole_episodes")
+def gated_accumulation(
     reward: jax.Array,
     mask: jax.Array,
-    terminated: jax.Array,
+    reward_levels: jax.Array,
+    *,
+    thresholds: tuple[float, ...],
+) -> jax.Array:
+    """Reward plus reward levels, each dropped in episodes whose higher levels were not reached.
+
+    With R^j[b] = sum_t r^j[b, t] of levels 1 (lowest priority) to n (highest),
+
+      r[b, t] + sum_i gate_i[b] r^i[b, t],  gate_i[b] = prod_{j > i} 1[R^j[b] > v_j].
+
+    The highest level is never gated. Without gates dense rewards for format and tool use are easier
+    to collect than the task's own, and completion falls while the sum rises. An all-failed group
+    then has equal returns and no signal, unless the outcome has levels of its own.
+
+    Args:
+      reward: f32[N, T], what is paid besides; zeros if the levels are all of the reward.
+      mask: bool[N, T], the agent acted.
+      reward_levels: f32[N, T, n], lowest priority first; an annotation.
+      thresholds: v_2 to v_n, of levels 2 to n. A level is reached if its sum is larger: choose the
+        value that separates "not completed" from "completed".
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: another number of thresholds than levels above the first, or arrays of other
+        shapes or types.
+
+    References:
+      G-RA (2025), https://arxiv.org/abs/2508.10548. From notes on the paper and one third-party
+      implementation; the paper's text was not read.
+    """
+    check_streams("gated_accumulation", mask, numbers={"reward": reward})
+    shape = jnp.shape(reward_levels)
+    if len(shape) != 3 or shape[:2] != jnp.shape(mask):
+        raise ValueError(
+            f"gated_accumulation: reward_levels has shape {shape}; expected "
+            f"{(*jnp.shape(mask), 'n')}, one reward per level"
+        )
+    if len(thresholds) != shape[2] - 1:
+        raise ValueError(
+            f"gated_accumulation: {len(thresholds)} thresholds for {shape[2]} reward levels; "
+            f"expected {shape[2] - 1}, one for each level but the lowest"
+        )
+    levels = jnp.where(mask[..., None], jnp.asarray(reward_levels, jnp.float32), 0.0)
+    reached = jnp.sum(levels, axis=1)[:, 1:] > jnp.asarray(thresholds, jnp.float32)
+    gate = jnp.cumprod(reached[:, ::-1], axis=1)[:, ::-1]
+    gate = jnp.concatenate([gate, jnp.ones((shape[0], 1), gate.dtype)], axis=1)
+    return jnp.where(mask, reward, 0.0) + jnp.sum(levels * gate[:, None], axis=-1)
+
+
+def potential_shaping(
+    reward: jax.Array,
     potential: jax.Array,
-    final: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    final_potential: jax.Array,
     *,
     gamma: float,
     truncated: jax.Array | None = None,
@@ -131,13 +235,14 @@ def potential_shaping(
 
     where t + 1 is the stream's next acted turn and
 
-      phi'_t = 0 where terminated, final_t where the stream is cut (truncated, or no acted turn
-      follows), else phi_{t+1}.
+      phi'_t = 0 where terminated, final_potential_t where the stream is cut (truncated, or no acted
+      turn follows), else phi_{t+1}.
 
     The terms telescope. The discounted return of a terminated episode changes by -phi_0, whatever
-    the policy did; that of a cut one by gamma^k final - phi_0, where a bootstrap from the critic of
-    the shaped task (V - phi) takes gamma^k final back. A time limit is not a terminal state: with
-    phi = 0 there, the policy would be paid for where the clock happened to stop it.
+    the policy did; that of a cut one by gamma^k final_potential - phi_0, where a bootstrap from the
+    critic of the shaped task (V - phi) takes gamma^k final_potential back. A time limit is not a
+    terminal state: with phi = 0 there, the policy would be paid for the state that the limit
+    happened to cut it in.
 
     It telescopes for the discount that the return is taken with. An estimator that sums rewards
     undiscounted (the episode term of GRPO and of GiGPO) needs gamma=1. Streams of one group start
@@ -145,17 +250,21 @@ def potential_shaping(
 
     Args:
       reward: f32[N, T].
+      potential: f32[N, T], phi of the state (or observation) that the agent acted from; an
+        annotation.
       mask: bool[N, T], the agent acted.
       terminated: bool[N, T], the rules ended the episode at this turn.
-      potential: f32[N, T], phi of the state (or observation) that the agent acted from.
-      final: phi of what followed a cut: f32[N, T] for each turn, f32[N] for the end of each stream,
-        or a scalar. Read only at cuts, as is the `bootstrap` of `gae`.
+      final_potential: phi of what followed a cut: f32[N, T] for each turn, f32[N] for the end of
+        each stream, or a scalar; an annotation. Read only at cuts, as is the `bootstrap` of `gae`.
       gamma: discount of the return, in [0, 1].
       truncated: bool[N, T], needed where a limit cuts an episode before the end of its row (a
-        segment that holds several episodes); then final is [N, T].
+        segment that holds several episodes); then final_potential is [N, T].
 
     Returns:
       f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: gamma outside [0, 1], or arrays of other shapes or types.
 
     References:
       Ng, Harada and Russell (1999), Policy invariance under reward transformations, ICML. Grzes
@@ -164,12 +273,13 @@ def potential_shaping(
     """
     if truncated is None:
         truncated = jnp.zeros_like(mask)
-    chex.assert_rank([reward, mask], 2)
-    chex.assert_equal_shape([reward, mask, terminated, truncated, potential])
-    chex.assert_type([mask, terminated, truncated], bool)
+    check_range("potential_shaping gamma", gamma, 0.0, 1.0)
+    numbers = {"reward": reward, "potential": potential}
+    flags = {"terminated": terminated, "truncated": truncated}
+    check_streams("potential_shaping", mask, numbers=numbers, flags=flags)
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     potential = jnp.where(mask, jnp.asarray(potential, jnp.float32), 0.0)
-    final = jnp.asarray(final, jnp.float32)
+    final = jnp.asarray(final_potential, jnp.float32)
     if final.ndim == 1:
         final = final[:, None]
     final = jnp.broadcast_to(final, reward.shape)

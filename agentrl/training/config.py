@@ -61,6 +61,16 @@ def inputs_of(function: Callable) -> tuple[str, ...]:
     )
 
 
+def optional_inputs(function: Callable) -> tuple[str, ...]:
+    """Names of the arrays that a function takes where there are any: keyword-only arrays."""
+    return tuple(
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        and _annotation_has(parameter.annotation, jax.Array)
+    )
+
+
 def bind(section: str, function: Callable, values: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments for `function` from a section's values.
 

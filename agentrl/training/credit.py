@@ -9,121 +9,26 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages, rewards
+from agentrl.declarations import PROPERTIES, check_assumptions
 from agentrl.streams import Streams
 from agentrl.training import config as configs
-
-
-def rae(
-    reward: jax.Array,
-    mask: jax.Array,
-    role: jax.Array,
-    task: jax.Array,
-    baseline: jax.Array,
-    *,
-    decay: float = 0.95,
-    order: str = "batch",
-    gamma: float = 1.0,
-    penalty: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array]:
-    """`advantages.rae` of each stream's return, on each of its turns: (f32[N, T], baseline).
-
-    gamma: discounts what is left above the baseline from the stream's last turn back.
-    penalty: f32[N, T], subtracted from the turn's own advantage; outcome and baseline are without
-    it. In the outcome it would be charged to all turns of the stream, legal ones too, and once
-    every match ends alike the baseline would have taken it up: nobody would pay for anything.
-    """
-    outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
-    played = jnp.any(mask, axis=1)
-    above, baseline = advantages.rae(
-        outcome, role, task, baseline, decay=decay, order=order, moves=played
-    )
-    advantage = advantages.spread(above, mask, gamma=gamma)
-    if penalty is not None:
-        advantage = advantage - jnp.where(mask, penalty, 0.0)
-    return advantage, baseline
-
-
-def hae(
-    reward: jax.Array,
-    value: jax.Array,
-    mask: jax.Array,
-    terminated: jax.Array,
-    bootstrap: jax.Array,
-    parent: jax.Array,
-    *,
-    gamma: float = 1.0,
-    lam: float = 1.0,
-    subgoal_lam: float = 0.95,
-    truncated: jax.Array | None = None,
-    penalty: jax.Array | None = None,
-) -> jax.Array:
-    """`advantages.hae` for a planner and its executor, who are streams of their own: f32[N, T].
-
-    A segment is a turn of the planner, which takes no time, and what the executor does until the
-    planner's next: V is the executor's value, W the planner's, the executor gets the advantages of
-    actions, the planner those of subgoals.
-
-    parent: i32[N], the planner's stream of each executor's, -1 for planners; one executor each.
-    Streams are whole episodes, in which one of the two acts at a time.
-    reward: the executor's; the planner's is not read, as it was given the same. penalty: f32[N, T],
-    taken off the turn in which either has earned it.
-    """
-    planner, called = jnp.maximum(parent, 0), (parent >= 0)[:, None]
-    acts, plans = mask & called, mask[planner] & called
-    played = acts | plans
-    last = played & (jnp.cumsum(played[:, ::-1], axis=1)[:, ::-1] == 1)
-
-    def at_end(flag):
-        """Each stream says at its own last turn how the episode ended."""
-        flag = jnp.any(flag & mask, axis=1)
-        return last & (flag | flag[planner])[:, None]
-
-    def of_both(own, planners):
-        return jnp.where(acts, own, jnp.where(plans, planners[planner], 0.0))
-
-    score = of_both(reward, jnp.zeros_like(reward))
-    if penalty is not None:
-        score = score - of_both(penalty, penalty)
-    given = advantages.hae(
-        score,
-        of_both(value, value),
-        jnp.where(plans, value[planner], 0.0),
-        played,
-        plans,
-        at_end(terminated),
-        bootstrap,
-        bootstrap[planner],
-        gamma=gamma,
-        lam=lam,
-        subgoal_lam=subgoal_lam,
-        truncated=None if truncated is None else at_end(truncated),
-        duration=acts.astype(jnp.float32),
-    )
-    planned = jnp.zeros_like(reward).at[planner].add(jnp.where(plans, given.subgoal, 0.0))
-    return jnp.where(acts, given.action, planned)
-
-
-def speaking(
-    reward: jax.Array, mask: jax.Array, persuasion: jax.Array, *, weight: float = 1.0
-) -> jax.Array:
-    """`rewards.speaking_reward` of messages, on the turns of who sent them: f32[N, T]."""
-    return reward + weight * jnp.where(mask, persuasion, 0.0)
-
 
 # Those with a parameter `baseline` carry it from update to update, and return it besides.
 ESTIMATORS: dict[str, Callable] = {
     function.__name__: function
     for function in (
-        rae,
-        hae,
         advantages.dr_mas,
         advantages.gae,
         advantages.gigpo,
         advantages.grpo,
+        advantages.hae_by_turn,
         advantages.m_grpo,
-        advantages.marft,
+        advantages.mapo,
+        advantages.marft_by_turn,
         advantages.mars,
         advantages.matpo,
+        advantages.pairwise_sign,
+        advantages.rae_by_turn,
         advantages.reinforce_pp,
         advantages.reinforce_pp_baseline,
         advantages.rloo,
@@ -141,13 +46,18 @@ PENALTIES: dict[str, Callable] = {
 }
 # Terms that give another reward, in their order; what they read is among the streams' fields.
 CHANGES: dict[str, Callable] = {
-    function.__name__: function for function in (rewards.step_penalty, speaking, rewards.at_end)
+    function.__name__: function
+    for function in (rewards.step_penalty, rewards.persuasion_reward, rewards.at_end)
 }
 REWARD_TERMS: dict[str, Callable] = {**PENALTIES, **CHANGES}
 
 FILTERS: dict[str, Callable] = {
     function.__name__: function
-    for function in (advantages.dynamic_sampling, advantages.top_variance)
+    for function in (
+        advantages.dynamic_sampling,
+        advantages.over_turn_masking,
+        advantages.top_variance,
+    )
 }
 
 
@@ -167,17 +77,23 @@ class Credit(NamedTuple):
 
 
 def estimate(function: Callable, options: Mapping[str, Any], streams: Streams, **extra: Any):
-    """Calls an estimator with the fields of `streams` that its parameters name.
+    """Calls an estimator or a filter with the fields of `streams` that its parameters name.
 
-    extra: arrays beyond the streams (a penalty, a baseline), passed if the estimator takes them.
+    extra: arrays beyond the streams (a penalty, a baseline), passed if the function takes them.
     """
-    takes = inspect.signature(function).parameters
-    arrays = {n: getattr(streams, n) for n in configs.inputs_of(function) if n not in extra}
-    # Fields that an estimator can do without: it gets them where the rollout fills them.
-    optional = {"truncated", "episode", "cost"} & takes.keys() - arrays.keys()
-    arrays |= {name: getattr(streams, name) for name in optional}
-    arrays |= {name: value for name, value in extra.items() if name in takes}
+    optional = configs.optional_inputs(function)
+    arrays = {name: extra[name] for name in extra if name in configs.inputs_of(function)}
+    for name in configs.inputs_of(function):
+        if name not in arrays:
+            arrays[name] = getattr(streams, name)
+    arrays |= {name: extra.get(name, getattr(streams, name, None)) for name in optional}
     return function(**arrays, **options)
+
+
+def _properties_of(rollout_name: str) -> frozenset[str]:
+    """Properties of the streams of a rollout that does not state them."""
+    unknown = {"team"} | ({"whole_episodes"} if rollout_name == "segments" else set())
+    return frozenset(PROPERTIES) - unknown
 
 
 def carries_baseline(function: Callable) -> bool:
@@ -193,20 +109,25 @@ def make_credit(
     filter_section: Mapping[str, Any] | None = None,
     mask_truncated: bool = False,
     rollout_name: str,
+    properties: frozenset[str] | None = None,
 ) -> Callable[..., Credit]:
     """The credit function of a config: (streams, baseline or None) -> Credit.
 
-    Order: step penalty and messages into the reward, and what moves to the end; the estimator,
+    Order: step penalty and persuasion into the reward, then moving it to the end; the estimator,
     which takes the sum of the penalties on each turn's own score (an estimator without such an
     argument gets them in the reward); the filter on the environment's own returns.
 
     filter_section: names one of `FILTERS`, or "none". mask_truncated: streams that a limit cut are
       compared with the others, but not learnt from (Mini-o3's over-turn masking: Lai et al. 2025,
       https://arxiv.org/abs/2509.07969, written from the paper).
+    properties: keys of `declarations.PROPERTIES` that hold of the rollout's streams.
 
     Raises:
-      ValueError: unknown names or options; an estimator that needs what the rollout does not give.
+      ValueError: unknown names or options; a function that needs an array that the rollout does not
+        give, or that assumes a property which its streams do not have.
     """
+    if properties is None:
+        properties = _properties_of(rollout_name)
     function = configs.lookup("advantage", advantage_section["name"], ESTIMATORS)
     options = configs.bind("advantage", function, advantage_section)
     terms = {}
@@ -224,10 +145,10 @@ def make_credit(
                     f"config.reward.{name} needs {field!r}, which rollout {rollout_name!r} does "
                     f"not give; {remedy}"
                 )
-    if "persuasion" in provides and "speaking" not in terms:
+    if "persuasion" in provides and "persuasion_reward" not in terms:
         raise ValueError(
-            "config.rollout.listeners is used by nothing: set config.reward.speaking="
-            "{'weight': 1.0}, or leave it out"
+            "config.rollout.listeners is used by nothing: set config.reward.persuasion_reward="
+            "{'coefficient': 1.0}, or leave it out"
         )
     for name in configs.inputs_of(function):
         if name not in provides | {"baseline"}:
@@ -245,6 +166,11 @@ def make_credit(
                 f"config.advantage.name={function.__name__!r} needs {name!r}, which rollout "
                 f"{rollout_name!r} does not give here; {remedy}"
             )
+    check_assumptions(
+        f"config.advantage.name={function.__name__!r}", function, properties, provides
+    )
+    for name in terms:
+        check_assumptions(f"config.reward.{name}", REWARD_TERMS[name], properties, provides)
     uses_critic = "value" in configs.inputs_of(function)
     if "value" in provides and not uses_critic:
         raise ValueError(
@@ -254,7 +180,10 @@ def make_credit(
     keep_groups = None
     if filter_section is not None and filter_section["name"] != "none":
         chosen = configs.lookup("filter", filter_section["name"], FILTERS)
-        keep_groups = functools.partial(chosen, **configs.bind("filter", chosen, filter_section))
+        check_assumptions(f"config.filter.name={chosen.__name__!r}", chosen, properties, provides)
+        keep_groups = functools.partial(
+            estimate, chosen, configs.bind("filter", chosen, filter_section)
+        )
         if "group" not in provides:
             raise ValueError(
                 f"config.filter needs groups, which rollout {rollout_name!r} does not give; set "
@@ -262,14 +191,16 @@ def make_credit(
             )
     elif filter_section is not None:
         configs.check_keys("config.filter", filter_section, {"name": "none"})
+    if mask_truncated:
+        check_assumptions(
+            "config.mask_truncated=True", advantages.not_truncated, properties, provides
+        )
     has_penalty = "penalty" in inspect.signature(function).parameters
 
     def credit(streams: Streams, baseline: jax.Array | None = None) -> Credit:
         reward = streams.reward
         for name in (name for name in CHANGES if name in terms):
-            of_streams = (n for n in configs.inputs_of(CHANGES[name]) if n != "reward")
-            arrays = {n: getattr(streams, n) for n in of_streams}
-            reward = CHANGES[name](reward, **arrays, **terms[name])
+            reward = estimate(CHANGES[name], terms[name], streams.replace(reward=reward))
         penalty = None
         for name in sorted(PENALTIES.keys() & terms.keys()):
             arrays = {f: getattr(streams, f) for f in configs.inputs_of(PENALTIES[name])}
@@ -284,9 +215,9 @@ def make_credit(
             advantage, baseline = advantage
         keep = jnp.any(streams.mask, axis=1)
         if keep_groups is not None:
-            keep = keep_groups(streams.reward, streams.mask, streams.group)
+            keep = keep_groups(streams)
         if mask_truncated:
-            keep = keep & ~jnp.any(streams.truncated & streams.mask, axis=1)
+            keep = keep & advantages.not_truncated(streams.mask, streams.truncated)
         target = None
         if uses_critic:
             target = jnp.where(streams.mask, advantage + streams.value, 0.0)
@@ -304,7 +235,8 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
     anchor_group_size: mean size of a turn's anchor group; frac_singleton_anchor: turns in groups of
     one; anchor_size/*: turns in groups of that size.
     """
-    signal = advantages.dynamic_sampling(streams.reward, streams.mask, streams.group)
+    group, role = streams.group, streams.role
+    signal = advantages.dynamic_sampling(streams.reward, streams.mask, group, role=role)
     present = jnp.any(streams.mask, axis=1)
 
     def share(x, of):
@@ -312,13 +244,13 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
 
     out = {"frac_zero_std_groups": share(~signal, present)}
     returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0), axis=1)
-    spread = advantages.moments(returns, advantages.group_owner(streams.group, present))
-    out["group_return_std"] = share(spread.std, present)
+    statistics = advantages.moments(returns, advantages.group_segments(group, present, role))
+    out["group_return_std"] = share(statistics.std, present)
     if streams.anchor is not None:
-        owner = advantages.anchor_owner(streams.mask, streams.group, streams.anchor).reshape(-1)
-        count = owner.shape[0]
-        members = jax.ops.segment_sum(jnp.ones(count), owner, num_segments=count)
-        size = members[jnp.minimum(owner, count - 1)].reshape(streams.mask.shape)
+        segment = advantages.anchor_segments(streams.mask, group, streams.anchor, role=role)
+        segment, count = segment.reshape(-1), segment.size
+        members = jax.ops.segment_sum(jnp.ones(count), segment, num_segments=count)
+        size = members[jnp.minimum(segment, count - 1)].reshape(streams.mask.shape)
         out["anchor_group_size"] = share(size, streams.mask)
         out["frac_singleton_anchor"] = share(size == 1, streams.mask)
         for low, high in ((1, 1), (2, 3), (4, 7), (8, 15), (16, None)):

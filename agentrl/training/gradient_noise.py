@@ -76,21 +76,21 @@ def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]
         options = {"gamma": chosen.gamma, "lam": chosen.lam}
         of_both = {"subgoal_lam": chosen.get("subgoal_lam", chosen.lam)}
         return {
-            name: lambda s, name=name, more=more: (
-                estimate(ESTIMATORS[name], options | more, s),
+            name: lambda s, function=function, more=more: (
+                estimate(ESTIMATORS[function], options | more, s),
                 s.parent >= 0,
             )
-            for name, more in (("hae", of_both), ("gae", {}))
+            for name, function, more in (("hae", "hae_by_turn", of_both), ("gae", "gae", {}))
         }
     if chosen.name == "dr_mas":
-        options = {key: value for key, value in chosen.items() if key not in ("name", "rows")}
+        options = {key: value for key, value in chosen.items() if key not in ("name", "statistics")}
         return {
-            f"{rows} {role}": lambda s, rows=rows, role=role: (
-                estimate(ESTIMATORS["dr_mas"], options | {"rows": rows}, s),
+            f"{label} {role}": lambda s, statistics=statistics, role=role: (
+                estimate(ESTIMATORS["dr_mas"], options | {"statistics": statistics}, s),
                 s.role == role,
             )
             for role in range(run.experiment.rollout.roles)
-            for rows in ("agent", "all")
+            for label, statistics in (("agent", "agent_turns"), ("all", "all_turns"))
         }
     return {}
 

@@ -112,11 +112,11 @@ def make_update(
         raise ValueError(
             f"config.learner.importance_cap={importance_cap}: expected more than 0, or None"
         )
-    if importance_level not in losses.LEVELS:
+    if importance_level not in losses.IMPORTANCE_LEVELS:
         raise ValueError(
             f"config.learner.importance_level={importance_level!r}"
-            f"{configs.nearest(importance_level, losses.LEVELS)}: expected one of "
-            f"{', '.join(losses.LEVELS)}"
+            f"{configs.nearest(importance_level, losses.IMPORTANCE_LEVELS)}: expected one of "
+            f"{', '.join(losses.IMPORTANCE_LEVELS)}"
         )
     if normalize_advantage == "role" and roles == 1:
         raise ValueError(
@@ -200,7 +200,8 @@ def make_update(
         old = example.old_logp
         arrays = {"logp": logp, "old_logp": old, "advantage": example.advantage, "mask": mask}
         arrays["turn"] = rows.turn
-        arrays = {name: arrays[name] for name in configs.inputs_of(function)}
+        taken = (*configs.inputs_of(function), *configs.optional_inputs(function))
+        arrays = {name: arrays[name] for name in taken}
 
         def aggregate(values, weight=example.weight):
             # Selected, not multiplied: what stands where the weight is 0 may be anything.

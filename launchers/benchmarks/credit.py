@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import advantages, losses, policies
-from agentrl.advantages.grouping import first_occurrence
+from agentrl.advantages.grouping import segment_ids
 from agentrl.streams import Rows, Streams
 from agentrl.training import config as configs
 from agentrl.training import credit
@@ -25,17 +25,17 @@ from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 
 GROUP_SIZE, ANCHORS, FEATURES, ACTIONS, MINIBATCHES = 8, 32, 42, 5, 8
 OPTIONS: dict[str, dict[str, Any]] = {
-    "rae": {},
+    "rae_by_turn": {},
     "grpo": {},
     "rloo": {},
     "gigpo": {"gamma": 0.95},
     "gae": {"gamma": 0.99, "lam": 0.95},
-    "hae": {},
+    "hae_by_turn": {},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
     "dr_mas": {},
     "m_grpo": {},
-    "marft": {},
+    "marft_by_turn": {},
     "mars": {},
     "matpo": {},
 }
@@ -88,7 +88,7 @@ def rows_of(streams: Streams) -> Rows:
 
 
 def sorted_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
-    """`first_occurrence` by sorting: keys [M, K], include bool[M] -> i32[M].
+    """`segment_ids` by sorting: keys [M, K], include bool[M] -> i32[M].
 
     A stable sort by inclusion and key brings equal keys together in the order of their indices; the
     first of each run names it, and a scatter takes the names back.
@@ -177,7 +177,7 @@ def run(
     ).reshape(-1, 3)
     include = streams.mask.reshape(-1)
     contenders.append(
-        ("anchors, hash table", _ready(first_occurrence, work, keys, include)),
+        ("anchors, hash table", _ready(segment_ids, work, keys, include)),
     )
     contenders.append(("anchors, sort", _ready(sorted_occurrence, work, keys, include)))
     for epochs in (1, 4):

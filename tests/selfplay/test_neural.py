@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl import policies, rollout, selfplay
+from agentrl import advantages, policies, rollout, selfplay
 from agentrl.selfplay.neural import make_exploitability, make_table
-from agentrl.training import credit
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
@@ -63,7 +62,7 @@ def test_self_play_becomes_less_exploitable():
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
     config.rollout = section(rollout.matches, num_groups=256)
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.reference_every = 25
     config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.02)
     config.optimizer.learning_rate = 3e-3

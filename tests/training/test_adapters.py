@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl import policies, rollout
-from agentrl.training import credit, loop, restored
+from agentrl import advantages, policies, rollout
+from agentrl.training import loop, restored
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
@@ -23,7 +23,7 @@ def config_of(**options):
     config.policy = section(policies.transformer, constrained=True, **small, **options)
     sizes = {"num_groups": 2, "group_size": 2, "context": "window", "history": 0}
     config.rollout = section(rollout.conversation, **sizes, max_turns=3)
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.updates = config.log_every = 1
     config.evaluation.episodes = 2
     return config

@@ -7,7 +7,7 @@ import pytest
 from agentrl import advantages
 from agentrl.streams import Rows, Streams, at_positions
 from agentrl.training.config import section
-from agentrl.training.credit import group_metrics, make_credit, rae
+from agentrl.training.credit import group_metrics, make_credit
 
 PROVIDES = frozenset({"reward", "mask", "group", "anchor", "valid", "terminated"})
 
@@ -67,8 +67,10 @@ def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
     )
     before = jnp.array([[0.25, -0.5]])
     provides = PROVIDES | {"role", "task"}
-    made = make(rae, {"invalid_action_penalty": {"coefficient": 0.2}}, provides)(s, before)
-    plain = make(rae, {}, provides)(s, before)
+    made = make(advantages.rae_by_turn, {"invalid_action_penalty": {"coefficient": 0.2}}, provides)(
+        s, before
+    )
+    plain = make(advantages.rae_by_turn, {}, provides)(s, before)
     # 0.5 - 0.25, -1.5 + 0.5, 1 - 0.25, -1 + 0.5 on every turn; 0.2 off the one reply.
     expected = np.float32(
         [[0.25, 0.25, 0], [-1, -1.2, 0], [0.75, 0.75, 0.75], [-0.5, -0.5, 0]],
@@ -127,19 +129,83 @@ def test_anchor_sizes_by_hand():
     assert sum(v for k, v in out.items() if k.startswith("anchor_size/")) == pytest.approx(1)
 
 
-def test_seats_of_an_episode_share_the_group_of_dr_mas():
-    # As rollouts number them: two tasks, two episodes each, two seats; groups 0 1 0 1 2 3 2 3.
-    s = streams().replace(
-        group=jnp.array([0, 1, 0, 1, 2, 3, 2, 3]),
-        role=jnp.arange(8) % 2,
-        episode=jnp.arange(8) // 2,
-    )
-    for rows in ("agent", "all", "mean", "first"):
-        ours = make(advantages.dr_mas, provides=PROVIDES | {"role"}, rows=rows)(s).advantage
-        plain = advantages.dr_mas(
-            s.reward, s.mask, jnp.arange(8) // 4, s.role, rows=rows, episode=s.episode
+def test_roles_of_a_group_are_compared_apart():
+    """All streams of a task instance share a group, or each role has groups of its own."""
+    base = streams().replace(role=jnp.arange(8) % 2)
+    shared = base.replace(group=jnp.arange(8) // 4)
+    apart = base.replace(group=(jnp.arange(8) // 4) * 2 + base.role)
+    alone = apart.replace(role=None)
+    provides = PROVIDES | {"role"}
+    for estimator in (advantages.grpo, advantages.gigpo, advantages.rloo, advantages.m_grpo):
+        ours = make(estimator, provides=provides)(shared).advantage
+        np.testing.assert_array_equal(ours, make(estimator, provides=provides)(apart).advantage)
+        if estimator is not advantages.m_grpo:
+            np.testing.assert_array_equal(ours, make(estimator)(alone).advantage)
+    metrics = [group_metrics(s) for s in (shared, apart, alone)]
+    for name in metrics[0]:
+        np.testing.assert_array_equal(metrics[0][name], metrics[2][name])
+        np.testing.assert_array_equal(metrics[1][name], metrics[2][name])
+    for name in ("dynamic_sampling", "top_variance"):
+        section_ = {"name": name} | ({"fraction": 0.5} if name == "top_variance" else {})
+        kept = [
+            make(advantages.grpo, provides=provides, filter_section=section_)(s).keep
+            for s in (shared, apart, alone)
+        ]
+        np.testing.assert_array_equal(kept[0], kept[2])
+        np.testing.assert_array_equal(kept[1], kept[2])
+
+
+def test_properties_are_refused_before_anything_compiles():
+    def credit(estimator=advantages.grpo, reward=None, properties=(), **options):
+        return make_credit(
+            reward or {},
+            section(estimator),
+            PROVIDES | {"value", "bootstrap", "episode", "role", "truncated", "cost"},
+            rollout_name="segments",
+            properties=frozenset(properties),
+            **options,
         )
-        np.testing.assert_allclose(ours, plain, atol=1e-6)
+
+    whole = "'reinforce_pp' assumes 'whole_episodes'.*config.rollout.name='episodes'"
+    with pytest.raises(ValueError, match=whole):
+        credit(advantages.reinforce_pp)
+    with pytest.raises(ValueError, match="'reinforce_pp' assumes 'tokens_as_cost'"):
+        credit(advantages.reinforce_pp, properties={"whole_episodes"})
+    with pytest.raises(ValueError, match="'marft_by_turn' assumes 'team'.*cooperative"):
+        credit(advantages.marft_by_turn, properties={"whole_episodes", "one_end"})
+    gae_section = section(advantages.gae, gamma=1.0, lam=1.0)
+    arguments = (gae_section, PROVIDES | {"value", "bootstrap", "truncated"})
+    with pytest.raises(ValueError, match="config.reward.at_end assumes 'whole_episodes'"):
+        make_credit({"at_end": {"share": 1.0}}, *arguments, rollout_name="segments")
+    with pytest.raises(ValueError, match="config.mask_truncated=True assumes 'whole_episodes'"):
+        make_credit({}, *arguments, mask_truncated=True, rollout_name="segments")
+    make_credit({}, *arguments, rollout_name="segments")
+
+
+def test_the_tokens_of_a_turn_reach_reinforce_pp():
+    rng = np.random.default_rng(1)
+    s = streams().replace(cost=jnp.asarray(rng.integers(1, 9, (8, 5)), jnp.float32))
+    ours = make(advantages.reinforce_pp, provides=PROVIDES | {"cost"})(s).advantage
+    by_tokens = advantages.reinforce_pp(s.reward, s.mask, cost=s.cost)
+    np.testing.assert_array_equal(ours, by_tokens)
+    assert np.abs(ours - advantages.reinforce_pp(s.reward, s.mask)).max() > 1e-3
+
+
+def test_streams_that_a_limit_cut_count_in_the_statistics_and_are_not_kept():
+    """Mini-o3: returns 1, 0, 0*, 0* give 1.5, -.5, -.5, -.5, of which two are learnt from."""
+    cut = jnp.array([False, False, True, True])
+    s = Streams(
+        reward=jnp.array([[1.0], [0.0], [0.0], [0.0]]),
+        mask=jnp.ones((4, 1), bool),
+        group=jnp.zeros(4, jnp.int32),
+        truncated=cut[:, None],
+    )
+    provides = frozenset({"reward", "mask", "group", "truncated"})
+    made = make_credit(
+        {}, section(advantages.grpo), provides, mask_truncated=True, rollout_name="episodes"
+    )(s)
+    np.testing.assert_allclose(made.advantage[:, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5)
+    np.testing.assert_array_equal(made.keep, ~cut)
 
 
 def test_each_position_gets_the_advantage_of_its_turn():
@@ -172,14 +238,16 @@ def test_estimators_of_several_agents_get_their_fields():
     arrays = (s.reward, s.mask, s.group)
     # Episodes and costs are passed to those that can use them, though they can do without.
     np.testing.assert_array_equal(
-        credit(advantages.dr_mas, rows="mean"),
-        advantages.dr_mas(*arrays, s.role, rows="mean", episode=s.episode),
+        credit(advantages.dr_mas, statistics="episode_means"),
+        advantages.dr_mas(*arrays, s.role, statistics="episode_means", episode=s.episode),
     )
     np.testing.assert_array_equal(
-        credit(advantages.mars, weight="token"),
-        advantages.mars(s.reward, s.mask, s.task, s.role, weight="token", cost=s.cost),
+        credit(advantages.mars, count_by="token"),
+        advantages.mars(s.reward, s.mask, s.task, s.role, count_by="token", cost=s.cost),
     )
-    np.testing.assert_array_equal(credit(advantages.matpo), advantages.matpo(*arrays, s.parent))
+    np.testing.assert_array_equal(
+        credit(advantages.matpo), advantages.matpo(*arrays, s.parent, role=s.role)
+    )
     np.testing.assert_array_equal(credit(advantages.m_grpo), advantages.m_grpo(*arrays, s.role))
     with pytest.raises(ValueError, match="needs 'role'.*use config.rollout.name='matches'"):
         make(advantages.dr_mas)

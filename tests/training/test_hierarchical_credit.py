@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import envs
 from agentrl import advantages, policies, rollout
 from agentrl.streams import Streams
-from agentrl.training import credit, gradient_noise, restored
+from agentrl.training import gradient_noise, restored
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
 
@@ -50,7 +50,7 @@ def drawn(seed, episodes=4, turns=9, plans=0.4):
 
 def hae(streams, penalty=None, **rates):
     return np.asarray(
-        credit.hae(
+        advantages.hae_by_turn(
             *(getattr(streams, n) for n in ("reward", "value", "mask", "terminated", "bootstrap")),
             streams.parent,
             truncated=streams.truncated,
@@ -195,7 +195,7 @@ def test_learns_in_words():
         rollout=section(
             rollout.conversation, num_groups=4, group_size=2, context="window", history=0
         ),
-        advantage=section(credit.hae),
+        advantage=section(advantages.hae_by_turn),
         learner__normalize_advantage="role",
         reward={"invalid_action_penalty": {"coefficient": 0.02}},
     )
@@ -219,6 +219,8 @@ def test_roles_are_told_apart_where_there_are_some():
 
 
 def test_needs_a_planner():
-    config = tiny.matches_config(advantage=section(credit.hae), policy__critic="separate")
+    config = tiny.matches_config(
+        advantage=section(advantages.hae_by_turn), policy__critic="separate"
+    )
     with pytest.raises(ValueError, match="needs 'parent'.*such as PlannedHousehold-v1"):
         build(config)

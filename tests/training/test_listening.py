@@ -121,7 +121,7 @@ def test_in_parts_as_in_one():
 
 def test_speaking_is_a_reward_of_the_turn():
     credit = make_credit(
-        {"speaking": {"weight": 2.0}},
+        {"persuasion_reward": {"coefficient": 2.0}},
         {"name": "rloo"},
         frozenset({"reward", "mask", "group", "persuasion"}),
         rollout_name="matches",
@@ -142,7 +142,7 @@ def social_config():
     config.policy = section(policies.mlp, hidden=(8,), critic="none", answers=4)
     config.rollout = section(rollout.matches, num_groups=8, listeners="all")
     config.pool.update(capacity=0, every=10)
-    config.reward.speaking = {"weight": 1.0}
+    config.reward.persuasion_reward = {"coefficient": 1.0}
     config.learner.listening_coefficient = 0.3
     return config
 
@@ -153,8 +153,14 @@ def social_config():
         ({"learner__listening_coefficient": 0.0}, "answers=4 is trained by nothing: set"),
         ({"learner__listening_coefficient": -1.0}, "listening_coefficient=-1.0 with 4 answers"),
         ({"policy__answers": 0, "rollout__listeners": "none", "reward": {}}, "=0.3 with 0 answers"),
-        ({"rollout__listeners": "none"}, "reward.speaking needs 'persuasion'.*rollout.listeners"),
-        ({"reward": {}}, "config.rollout.listeners is used by nothing: set config.reward.speaking"),
+        (
+            {"rollout__listeners": "none"},
+            "reward.persuasion_reward needs 'persuasion'.*rollout.listeners",
+        ),
+        (
+            {"reward": {}},
+            "config.rollout.listeners is used by nothing: set config.reward.persuasion_reward",
+        ),
         ({"evaluation__side": "cr"}, "side='cr' with SocialDeduction, whose sides are crew"),
         ({"evaluation__opponent": "exprt"}, "there is no player 'exprt'"),
     ],

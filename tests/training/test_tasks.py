@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl import policies, rollout
-from agentrl.training import contestants, credit, loop, restored
+from agentrl import advantages, policies, rollout
+from agentrl.training import contestants, loop, restored
 from agentrl.training import metrics as lines
 from agentrl.training.config import env_section, env_sections, section
 from agentrl.training.experiment import build
@@ -33,7 +33,7 @@ def several_config(**changes):
     config.rollout = section(
         rollout.conversation, num_groups=4, group_size=2, context="window", history=0
     )
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.evaluation.update(every=2, episodes=6)
     return tiny._changed(config, changes)
 

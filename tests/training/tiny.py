@@ -3,7 +3,6 @@
 import pathlib
 
 from agentrl import advantages, policies, rollout
-from agentrl.training import credit
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 
@@ -47,7 +46,7 @@ def matches_config(**changes):
     )
     # Three places: from the sixth update on the oldest member goes.
     config.pool.update(capacity=3, every=2)
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.learner.kl_coefficient = 0.1
     config.reference_every = 3
     return _changed(config, changes)
@@ -87,7 +86,7 @@ def host_config(**changes):
         observation_tokens=6,
         workers=3,
     )
-    config.advantage = section(credit.rae)
+    config.advantage = section(advantages.rae_by_turn)
     config.learner.minibatches = 2
     return _changed(config, changes)
 

@@ -1,0 +1,98 @@
+"""Checks at the top of public functions: what was given, what was expected, before any compiling.
+
+Shapes, types and Python numbers are checked; the values of arrays cannot be, as they are traced.
+"""
+
+import difflib
+import numbers
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
+    """Refuses an option that is not one of its choices, and names the nearest one.
+
+    Raises:
+      ValueError: `given` is not among `choices`.
+    """
+    if given in choices:
+        return
+    close = difflib.get_close_matches(str(given), list(choices), n=1, cutoff=0.6)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    expected = ", ".join(map(repr, choices))
+    raise ValueError(f"{name}={given!r}{hint}: expected one of {expected}")
+
+
+def check_range(
+    name: str,
+    given: Any,
+    low: float,
+    high: float = float("inf"),
+    *,
+    above: bool = False,
+    below: bool = False,
+) -> None:
+    """Refuses a Python number outside [low, high]; traced numbers and None pass.
+
+    above: `low` itself is refused. below: `high` itself is refused.
+
+    Raises:
+      ValueError: the number is outside, or not a number.
+    """
+    if not isinstance(given, numbers.Real):
+        return
+    enough = given > low if above else given >= low
+    fits = given < high if below else given <= high
+    if enough and fits:
+        return
+    expected = f"more than {low:g}" if above else f"at least {low:g}"
+    if high != float("inf"):
+        expected += f" and less than {high:g}" if below else f" and at most {high:g}"
+    raise ValueError(f"{name}={given}: expected {expected}")
+
+
+def check_streams(
+    function: str,
+    mask: Any,
+    *,
+    numbers: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    ids: Mapping[str, Any] | None = None,
+) -> None:
+    """Refuses arrays that are not of the shapes of `Streams`; entries of None are skipped.
+
+    Args:
+      function: the name in the error.
+      mask: bool[N, T].
+      numbers: arrays [N, T] of any type.
+      flags: arrays bool[N, T].
+      ids: integer arrays [N].
+
+    Raises:
+      ValueError: names the array, its type and shape, and what was expected.
+    """
+    shape = np.shape(mask)
+    if len(shape) != 2:
+        _refuse(function, "mask", mask, "bool[N, T], True where the agent acted")
+    whole = f"[{shape[0]}, {shape[1]}]"
+    for name, array in {"mask": mask, **(flags or {})}.items():
+        if array is not None and (_dtype(array) != np.bool_ or np.shape(array) != shape):
+            _refuse(function, name, array, f"bool{whole}; convert it with .astype(bool)")
+    for name, array in (numbers or {}).items():
+        if array is not None and np.shape(array) != shape:
+            _refuse(function, name, array, f"{whole}, the shape of mask")
+    for name, array in (ids or {}).items():
+        whole_numbers = array is None or np.issubdtype(_dtype(array), np.integer)
+        if array is not None and (not whole_numbers or np.shape(array) != shape[:1]):
+            _refuse(function, name, array, f"i32[{shape[0]}], one number per stream of mask")
+
+
+def _dtype(array: Any) -> np.dtype:
+    return array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+
+
+def _refuse(function: str, name: str, array: Any, expected: str) -> None:
+    given = f"{_dtype(array)}{list(np.shape(array))}"
+    raise ValueError(f"{function}: {name} is {given}; expected {expected}")
