@@ -72,6 +72,8 @@ def recipe_of(
         bound(f"reward.{key}", values, values.get("name", key))
         for key, values in sections["reward"].items()
     ]
+    # Terms that move reward between turns come after those that change it.
+    reward.sort(key=lambda one: getattr(one.function, "moves_reward", False))
     estimator = bound("advantage", sections["advantage"], config.advantage.name)
     filters: dict[str, list[Bound]] = {"before": [], "after": []}
     for key, values in config.filters.items():

@@ -13,7 +13,7 @@ import ml_collections
 
 from agentrl.config.bind import bind, lookup
 from agentrl.config.components import check_traced
-from agentrl.declarations import PROPERTIES
+from agentrl.declarations import check_assumptions
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
@@ -79,7 +79,7 @@ def check_names(
         streams |= ROW_FIELDS
     for section, function in _credit(config, recipe):
         _need(section, function, streams, rollout, config)
-        _assume(section, function, rollout, config)
+        _assume(section, function, rollout)
     has_target = "value" in recipe.estimator.inputs
     known = set(GIVEN) | set(FORWARD) | ROW_FIELDS | supplied | noted | set(policy.outputs)
     known |= {"advantage"} | ({"target", "old_value"} if has_target else set())
@@ -125,17 +125,8 @@ def _filler(name: str) -> str:
     )
 
 
-def _assume(section: str, function: Bound, rollout: Rollout, config) -> None:
-    for name in sorted(getattr(function.function, "assumes", frozenset())):
-        about = PROPERTIES[name]
-        if about.field is not None and about.field not in rollout.provides:
-            continue
-        if name not in rollout.properties:
-            raise ValueError(
-                f"{section} with rollout {config.rollout.name!r}, whose streams are otherwise than "
-                f"it assumes ({about.meaning[0].lower()}{about.meaning[1:].rstrip('.')}); "
-                f"{about.remedy}"
-            )
+def _assume(section: str, function: Bound, rollout: Rollout) -> None:
+    check_assumptions(section, function.function, rollout.properties, rollout.provides)
 
 
 def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
@@ -155,8 +146,8 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
         )
     if "persuasion" in provides and "persuasion" not in setup.reads:
         raise ValueError(
-            "config.rollout.listeners is not used by anything: set config.reward.speaking="
-            "{'weight': 1.0}, or leave it out"
+            "config.rollout.listeners is not used by anything: set config.reward.persuasion_reward="
+            "{'coefficient': 1.0}, or leave it out"
         )
     if isinstance(policy, Policy) and policy.num_answers and "answer_logits" not in setup.reads:
         raise ValueError(

@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import losses
+from agentrl.declarations import metrics_of, over_of, unit_of
 from agentrl.learner.bound import Bound
 from agentrl.streams import Rows
 
-# Which positions a term is averaged over, if its function does not say otherwise.
+# The positions that a policy produced and is trained on.
 POSITIONS = "loss_mask"
 # Names that the forward pass fills for every policy.
 FORWARD = ("logp", "entropy", "value")
@@ -46,12 +47,12 @@ class Term(NamedTuple):
     @property
     def over(self) -> str:
         """The name of the positions that it is averaged over, bool[R, L]."""
-        return getattr(self.loss.function, "over", POSITIONS)
+        return over_of(self.loss.function)
 
     @property
     def unit(self) -> str:
         """What it gives one value per: "position", "row" or "pair" (of neighbouring rows)."""
-        return getattr(self.loss.function, "unit", "position")
+        return unit_of(self.loss.function)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -193,8 +194,7 @@ def _mean(values: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def _declared_metrics(term: Term, arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    declared = getattr(term.loss.function, "metrics", {})
     return {
         name: _mean(Bound(function, term.loss.options)(arrays), arrays["mask"])
-        for name, function in declared.items()
+        for name, function in metrics_of(term.loss.function).items()
     }
