@@ -164,7 +164,7 @@ def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
     for name in ("epochs", "minibatches", "lengths"):
         if given[name] < 1:
             raise ValueError(f"config.learner.{name}={given[name]}: expected at least 1")
-    if given.lengths > 1 and (given.microbatch is None or not hasattr(setup.policy, "codec")):
+    if given.lengths > 1 and (given.microbatch is None or not setup.policy.reads_text):
         raise ValueError(
             f"config.learner.lengths={given.lengths} is for language policies in microbatches; "
             "set microbatch, or lengths=1"

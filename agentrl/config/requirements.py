@@ -18,7 +18,6 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
 from agentrl.learner.objective import FORWARD, Term
-from agentrl.policies import LanguagePolicy, Policy
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
 
@@ -149,7 +148,7 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
             "config.rollout.listeners is not used by anything: set config.reward.persuasion_reward="
             "{'coefficient': 1.0}, or leave it out"
         )
-    if isinstance(policy, Policy) and policy.num_answers and "answer_logits" not in setup.reads:
+    if not policy.reads_text and policy.num_answers and "answer_logits" not in setup.reads:
         raise ValueError(
             f"config.policy.answers={policy.num_answers} is not trained: add "
             "config.objective.listening = term(losses.listening_loss), or set answers=0"
@@ -163,11 +162,11 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
                     f"{', '.join(component.supplies)}, which no term and no part of the credit "
                     "reads; add one, or leave it out"
                 )
-    if isinstance(policy, LanguagePolicy):
+    if policy.reads_text:
         _check_adapters(config, policy, setup.rollout)
 
 
-def _check_adapters(config, policy: LanguagePolicy, rollout: Rollout) -> None:
+def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
     roles = policy.config.lora_roles
     if roles > 1 and roles != rollout.roles:
         raise ValueError(

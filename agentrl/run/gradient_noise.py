@@ -24,7 +24,6 @@ import jax.numpy as jnp
 from agentrl import advantages
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import arrays_of
-from agentrl.policies import LanguagePolicy, Policy
 from agentrl.streams import Rows, Streams
 
 
@@ -41,7 +40,7 @@ def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Arra
 
 
 def episode_gradients(
-    policy: Policy | LanguagePolicy,
+    policy: Any,
     params: chex.ArrayTree,
     rows: Rows,
     weight: jax.Array,
