@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from agentrl.rollout.meeting import meet
 
 import envs
 from agentrl import policies, rollout
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.rollout.meeting import meet
 from agentrl.rollout.players import Player, policy_player, scripted, translated
 from agentrl.run import contestants, restored
 from agentrl.selfplay import arena
@@ -25,7 +25,7 @@ def tiny(**policy):
     config.env.update(max_seconds=0.8, max_steps_in_episode=46)
     config.policy.update(hidden=(8,), planner_hidden=(8,), **policy)
     config.rollout = section(
-        rollout.matches, num_groups=8, opponent="pool", members=2, mask_illegal=False
+        rollout.episodes, num_groups=8, opponent="pool", members=2, mask_illegal=False, group_size=1
     )
     config.pool.update(capacity=2, every=1)
     config.learner.update(epochs=1, minibatches=1, microbatch=None)

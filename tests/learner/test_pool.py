@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from agentrl.rollout.opponents import Slots
 
 from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.components import opponent_pool as pools
-from agentrl.rollout.opponents import Slots
 from agentrl.selfplay import pfsp
 from agentrl.streams import Streams
 
