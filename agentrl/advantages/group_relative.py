@@ -110,10 +110,10 @@ def grpo(
     undiscounted sum of the stream's rewards.
 
     Choose the statistics with the penalty in mind. With statistics="stream" and normalize="std" a
-    penalty is divided by a deviation that does not contain it: a penalty of 0.1 in a group whose
-    other returns are 0 and whose own are 0, 0, 0, x has the advantage 0 for x = 0 (the group is
+    penalty is divided by a deviation that does not contain it. Four streams of one turn earn 0, 0,
+    0 and x, and the first has a penalty of 0.1: its advantage is 0 for x = 0 (the group is
     constant), -200 for x = 0.001, -2.5 for x = 0.1 and -0.7 for x = 1. statistics="turn" includes
-    the penalty in the deviation (-2.5, -2.5, -1.8, -0.7), and normalize="mean" does not divide.
+    the penalty in the deviation (-1.5, -1.5, -1.2, -0.6), and normalize="mean" does not divide.
 
     Args:
       reward: f32[N, T].
@@ -207,13 +207,19 @@ def rloo(
 def anchor_segments(
     mask: jax.Array, group: jax.Array, anchor: jax.Array, *, role: jax.Array | None = None
 ) -> jax.Array:
-    """Anchor group of each turn, i32[N, T]: flat index of its first member, N * T where not acted.
+    """Anchor group of each turn, named by its first member.
 
     Two turns are in one anchor group iff their streams are of the same group (and the same role,
     where roles are given) and their anchors are equal, whatever their stream and turn number.
 
     Args:
-      mask: bool[N, T]; group, role: i32[N], any ids; anchor: u32[N, T, 2].
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids.
+      anchor: u32[N, T, 2], fingerprint of what each turn was acted from.
+      role: i32[N], any ids; turns of different roles are in different groups.
+
+    Returns:
+      i32[N, T], flat index (stream * T + turn) of the first member; N * T where not acted.
 
     Raises:
       ValueError: arrays of other shapes or types.

@@ -262,11 +262,10 @@ def mars_by_position(
         "mars_by_position", mask, numbers={"reward": reward}, ids={"task": task, "role": role}
     )
     chex.assert_equal_shape([loss_mask, turn])
-    end = _turn_ends(loss_mask, turn)
-    earned = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
-    score = earned[stream[:, None], jnp.maximum(turn, 0)]
+    at = (stream[:, None], jnp.maximum(turn, 0))
+    end = _turn_ends(loss_mask, turn) & jnp.asarray(mask)[at]
     return mars_released(
-        jnp.where(end, score, 0.0),
+        jnp.where(end, jnp.asarray(reward)[at], 0.0),
         end,
         loss_mask,
         jnp.asarray(task)[stream],
