@@ -1,12 +1,10 @@
 """Continuous actions from the rollout to the update, in environments of one agent."""
 
-import pathlib
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 import envs
 from agentrl import advantages, losses, policies, rollout
@@ -15,9 +13,6 @@ from agentrl.config.build import build
 from agentrl.evaluation import play
 from agentrl.rollout import players
 from configs import pendulum_ppo
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,15 @@
 """Passes over parts of a batch: the sum is that of the whole, and nothing is left out or added."""
 
-import pathlib
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.config.build import build
 from agentrl.learner.gradients import gradients
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 ROWS, LONGEST = 8, 7
 

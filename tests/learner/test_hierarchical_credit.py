@@ -1,12 +1,11 @@
 """HAE for a planner and an executor who are streams of their own."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +15,6 @@ from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.run import gradient_noise, restored
 from agentrl.streams import Streams
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 RATES = {"gamma": 0.9, "lam": 0.7, "subgoal_lam": 0.6}
 

@@ -1,14 +1,13 @@
 """Listening in the update: who teaches what, by how much, and what is said of wrong configs."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import tiny
 
 from agentrl import losses, policies, rollout
 from agentrl.config import env_section, section
@@ -16,9 +15,6 @@ from agentrl.config.build import build
 from agentrl.learner.credit import Credit, make_credit
 from agentrl.learner.update import make_update
 from agentrl.streams import Rows, Streams
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 ROWS, ACTIONS, ANSWERS = 12, 3, 4
 POLICY = policies.mlp((5,), None, ACTIONS, hidden=(6,), critic="none", answers=ANSWERS)

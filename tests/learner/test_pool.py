@@ -1,12 +1,10 @@
 """The pool of frozen opponents: who joins, who goes, who is drawn, and what is counted."""
 
-import pathlib
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 from agentrl.config import section
 from agentrl.config.build import build
@@ -14,9 +12,6 @@ from agentrl.learner.components import opponent_pool as pools
 from agentrl.rollout.opponents import Slots
 from agentrl.selfplay import pfsp
 from agentrl.streams import Streams
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 
 class Played:

@@ -1,19 +1,15 @@
 """The update on conversations: what of a row is trained."""
 
 import functools
-import pathlib
-import sys
 
 import chex
 import jax
 import numpy as np
 import pytest
+import tiny
 
 from agentrl.config.build import build
 from agentrl.run import checkpoint
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 
 @functools.cache
