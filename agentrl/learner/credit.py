@@ -128,7 +128,9 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
     deviation = advantages.moments(returns, advantages.group_segments(streams.group, present)).std
     out["group_return_std"] = share(deviation, present)
     if streams.anchor is not None:
-        segment = advantages.anchor_segments(streams.mask, streams.group, streams.anchor).reshape(-1)
+        segment = advantages.anchor_segments(streams.mask, streams.group, streams.anchor).reshape(
+            -1
+        )
         count = segment.shape[0]
         members = jax.ops.segment_sum(jnp.ones(count), segment, num_segments=count)
         size = members[jnp.minimum(segment, count - 1)].reshape(streams.mask.shape)

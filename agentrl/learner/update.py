@@ -61,18 +61,23 @@ def learner(
     """
 
 
+class _Step(NamedTuple):
+    """What every gradient step of an update has in common."""
+
+    policy: Any
+    terms: Mapping[str, Mapping[str, Term]]
+    weights: Mapping[str, Any]
+    frozen: chex.ArrayTree
+    in_loss: Callable[..., Mapping[str, jax.Array]]
+    options: Mapping[str, Any]
+
+
 def make_update(
     policy: Any,
     transform: optax.GradientTransformation,
     terms: Mapping[str, Term],
     roles: int = 1,
-    *,
-    epochs: int,
-    minibatches: int,
-    microbatch: int | None,
-    lengths: int,
-    aggregation: str,
-    normalize_advantage: str,
+    **options: Any,
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
     """The update: (params, opt_state, {source: Batch}, key, in_loss, progress) -> (params,
     opt_state, metrics, finite).
@@ -81,68 +86,26 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer are returned as they came.
+    and parameters were; if not, parameters and optimizer are returned as they came. A step without
+    any trained position changes neither (metric empty_steps): an optimizer's momentum would move
+    them.
 
-    Options as for `learner`.
+    options: all of `learner`'s.
     """
+    epochs, minibatches = options["epochs"], options["minibatches"]
     by_source: dict[str, dict[str, Term]] = {}
     for name, term in terms.items():
         by_source.setdefault(term.source, {})[name] = term
 
-    def weighed(source: str, unit: int, example: Example) -> Example:
-        if normalize_advantage == "minibatch" and "advantage" in example.arrays:
-            mask = example.rows.loss_mask
-            whitened = advantages.whiten(example.arrays["advantage"], mask)
-            example = example._replace(arrays={**example.arrays, "advantage": whitened})
-        return weigh(example, tuple(by_source[source].values()), aggregation, unit)
-
-    def one_source(source, unit, frozen, in_loss, weights, params, example):
-        """(loss, metrics, gradients) of a source's part of a minibatch."""
-        loss_of = make_loss(
-            policy, by_source[source], in_loss=in_loss, reports_policy=source == "rollout"
-        )
-        example = weighed(source, unit, example)
-        loss, metrics, grads = gradients(
-            lambda trained, part: loss_of(join(trained, frozen), part, weights),
-            params,
-            example,
-            trained_length(example.rows),
-            longest=example.rows.loss_mask.shape[1],
-            microbatch=microbatch,
-            lengths=lengths,
-            unit=unit,
-            head=Example.head,
-        )
-        if source != "rollout":
-            own = {f"loss/{name}" for name in by_source[source]}
-            metrics = {k if k in own else f"{source}/{k}": v for k, v in metrics.items()}
-        return loss, metrics, grads
-
-    def step(one, carry, examples: Mapping[str, Example]):
-        params, opt_state, finite = carry
-        parts = [one[source](params, example) for source, example in examples.items()]
-        loss = sum(part[0] for part in parts)
-        grads = functools.reduce(
-            lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts]
-        )
-        norm = optax.tree.norm(grads)
-        updates, opt_state = transform.update(grads, opt_state, params)
-        params = optax.apply_updates(params, updates)
-        metrics = {name: value for part in parts for name, value in part[1].items()}
-        metrics["grad_norm"] = jnp.stack([norm, jnp.ones(())])
-        return (params, opt_state, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), metrics
-
     def update(params, opt_state, batches: Mapping[str, Batch], key, in_loss, progress):
         examples = {
-            source: example_of(batch, by_source[source], normalize_advantage, roles)
+            source: example_of(batch, by_source[source], options["normalize_advantage"], roles)
             for source, batch in batches.items()
         }
+        units = {source: batch.unit for source, batch in batches.items()}
         params, frozen = split(params, policy.frozen)
         weights = {name: term.weight_at(progress) for name, term in terms.items()}
-        one = {
-            source: functools.partial(one_source, source, batch.unit, frozen, in_loss, weights)
-            for source, batch in batches.items()
-        }
+        step = _Step(policy, by_source, weights, frozen, in_loss, options)
 
         def epoch(carry, key):
             parts = {
@@ -150,12 +113,12 @@ def make_update(
                     example,
                     jax.random.fold_in(key, i) if i else key,
                     minibatches,
-                    unit=batches[source].unit,
-                    microbatch=microbatch,
+                    unit=units[source],
+                    microbatch=options["microbatch"],
                 )
                 for i, (source, example) in enumerate(examples.items())
             }
-            return jax.lax.scan(functools.partial(step, one), carry, parts)
+            return jax.lax.scan(functools.partial(_stepped, step, transform, units), carry, parts)
 
         carry = (params, opt_state, jnp.ones((), bool))
         (new_params, new_opt_state, finite), per_step = jax.lax.scan(
@@ -163,11 +126,7 @@ def make_update(
         )
         finite = finite & jnp.isfinite(optax.tree.norm(new_params))
         change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
-        params, opt_state = jax.tree.map(
-            lambda new, old: jnp.where(finite, new, old),
-            (new_params, new_opt_state),
-            (params, opt_state),
-        )
+        params, opt_state = _chosen(finite, (new_params, new_opt_state), (params, opt_state))
         metrics = jax.tree.map(lambda x: jnp.sum(x, axis=(0, 1)), per_step)
         if "approx_kl" in per_step:
             # Before the first step the policy is the learner's.
@@ -184,6 +143,59 @@ def make_update(
         return join(params, frozen), opt_state, metrics, finite
 
     return update
+
+
+def _chosen(flag: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
+    return jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old)
+
+
+def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
+    """One optimizer step on a minibatch of each source: (carry, metrics)."""
+    params, opt_state, finite = carry
+    parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
+    loss = sum(part[0] for part in parts)
+    grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
+    norm = optax.tree.norm(grads)
+    updates, new_opt_state = transform.update(grads, opt_state, params)
+    some = sum(jnp.sum(_learns(example.rows)) for example in examples.values()) > 0
+    new = _chosen(some, (optax.apply_updates(params, updates), new_opt_state), (params, opt_state))
+    metrics = {name: value for part in parts for name, value in part[1].items()}
+    one = jnp.ones(())
+    metrics["grad_norm"] = jnp.stack([norm, one])
+    metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
+    return (*new, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), metrics
+
+
+def _learns(rows: Rows) -> jax.Array:
+    """Positions that something is learnt from, bool[R, L]: replies, and questions about beliefs."""
+    return rows.loss_mask if rows.asked is None else rows.loss_mask | rows.asked
+
+
+def _of_source(step: _Step, source: str, unit: int, params, example: Example):
+    """(loss, metrics, gradients) of a source's part of a minibatch."""
+    terms, options = step.terms[source], step.options
+    loss_of = make_loss(
+        step.policy, terms, in_loss=step.in_loss, reports_policy=source == "rollout"
+    )
+    if options["normalize_advantage"] == "minibatch" and "advantage" in example.arrays:
+        whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
+        example = example._replace(arrays={**example.arrays, "advantage": whitened})
+    example = weigh(example, tuple(terms.values()), options["aggregation"], unit)
+    loss, metrics, grads = gradients(
+        lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
+        params,
+        example,
+        trained_length(example.rows),
+        longest=example.rows.loss_mask.shape[1],
+        microbatch=options["microbatch"],
+        lengths=options["lengths"],
+        unit=unit,
+        head=Example.head,
+    )
+    if source != "rollout":
+        own = {f"loss/{name}" for name in terms}
+        metrics = {k if k in own else f"{source}/{k}": v for k, v in metrics.items()}
+    return loss, metrics, grads
 
 
 def example_of(
