@@ -72,6 +72,8 @@ def recipe_of(
         bound(f"reward.{key}", values, values.get("name", key))
         for key, values in sections["reward"].items()
     ]
+    # Configs keep their keys in alphabetical order; what moves rewards moves those of all terms.
+    reward.sort(key=lambda term: getattr(term.function, "applies_last", False))
     estimator = bound("advantage", sections["advantage"], config.advantage.name)
     filters: dict[str, list[Bound]] = {"before": [], "after": []}
     for key, values in config.filters.items():

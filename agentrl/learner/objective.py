@@ -10,6 +10,7 @@ the parameters under training: `logp`, `entropy`, `value`, and the policy's furt
 own: the positions that it is averaged over.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -97,20 +98,20 @@ def arrays_of(rows: Rows) -> dict[str, jax.Array]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def positions_of(name: str, arrays: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
-    """The positions bool[R, L] that terms are averaged over, by name."""
-    if name == POSITIONS:
-        return rows.loss_mask
-    return arrays[name]
+def learnt_positions(example: Example, terms: Sequence[Term]) -> jax.Array:
+    """Positions that any of the terms is averaged over, bool[R, L]; of whole rows the replies."""
+    arrays = arrays_of(example.rows) | dict(example.arrays)
+    names = {term.over if term.unit == "position" else POSITIONS for term in terms}
+    return functools.reduce(jnp.logical_or, [arrays[name] for name in sorted(names)])
 
 
 def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: int) -> Example:
     """The example of a whole minibatch with the weights of its positions, before it is cut."""
-    mask = example.rows.loss_mask
+    mask, arrays = example.rows.loss_mask, arrays_of(example.rows) | dict(example.arrays)
     weights = {}
     for term in terms:
         if term.unit == "position" and term.over not in weights:
-            over = positions_of(term.over, example.arrays, example.rows)
+            over = arrays[term.over]
             how = aggregation if term.over in (POSITIONS, "turn_start") else "token_mean"
             constant = mask.size if how == "constant" else None
             weights[term.over] = losses.aggregation_weights(over, how, constant=constant)
@@ -152,7 +153,7 @@ def make_loss(
         count = jnp.sum(mask, dtype=jnp.float32)
         total, metrics = jnp.zeros(()), {}
         for name, term in terms.items():
-            here = arrays | {"mask": _own_mask(term, arrays, rows)}
+            here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
             values = term.loss(here)
             if term.scale is not None:
                 values = arrays[term.scale] * values
@@ -169,12 +170,6 @@ def make_loss(
         return total, metrics
 
     return loss_of
-
-
-def _own_mask(term: Term, arrays: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
-    if term.unit != "position":
-        return rows.loss_mask
-    return positions_of(term.over, arrays, rows)
 
 
 def _weighted_sum(values: jax.Array, weight: jax.Array, unit: str) -> jax.Array:

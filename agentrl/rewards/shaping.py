@@ -141,6 +141,10 @@ def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Arr
     return (1 - share) * reward + jnp.where(last, share * total, 0.0)
 
 
+# It moves what the other terms pay, so it is the last of a config's reward terms.
+at_end.applies_last = True
+
+
 def persuasion_reward(
     reward: jax.Array, mask: jax.Array, persuasion: jax.Array, *, coefficient: float = 1.0
 ) -> jax.Array:
