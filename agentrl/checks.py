@@ -19,7 +19,7 @@ def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
     """
     if given in choices:
         return
-    close = difflib.get_close_matches(str(given), list(choices), n=1, cutoff=0.4)
+    close = difflib.get_close_matches(str(given), list(choices), n=1, cutoff=0.6)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     expected = ", ".join(map(repr, choices))
     raise ValueError(f"{name}={given!r}{hint}: expected one of {expected}")

@@ -168,10 +168,10 @@ def check_assumptions(
     Raises:
       ValueError: names the property, its meaning and the remedy.
     """
-    for name in sorted(assumptions_of(function)):
-        known = PROPERTIES[name]
+    assumed = assumptions_of(function)
+    for name, known in PROPERTIES.items():
         absent = known.field is not None and known.field not in fields
-        if name not in properties and not absent:
+        if name in assumed and name not in properties and not absent:
             raise ValueError(
                 f"{label} assumes {name!r} of its streams, which does not hold here. "
                 f"{known.meaning} To do: {known.remedy}"

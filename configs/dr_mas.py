@@ -68,7 +68,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.env = env_section(name, **options)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.matches, num_groups=16, group_size=8)
-    config.advantage = section(advantages.dr_mas, rows="agent", normalize="std")
+    config.advantage = section(advantages.dr_mas, statistics="agent_turns", normalize="std")
     config.objective.entropy.weight = 0.02
     config.optimizer.learning_rate = 1e-3
     return config

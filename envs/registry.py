@@ -68,7 +68,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
 
     options: fields of the environment (static: they shape its arrays) or of its params (traced).
     A name that is not ours is looked up in gymnax: `make("CartPole-v1")`. A name with a colon is an
-    environment in Python, `make("textarena:TicTacToe-v0")`: see `envs.hosted`.
+    environment in Python, `make("textarena:TicTacToe-v0")`: see `envs.hosted`. One with a dot is a
+    class of your own, `make("my_module.MyEnvironment")`.
 
     Lists among the options, as configs read back from JSON have them, become tuples.
 
@@ -83,6 +84,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
         factory = getattr(importlib.import_module(module), attribute)
     elif ":" in name:
         return hosted.make(name, **options)
+    elif "." in name:
+        factory = _imported(name)
     else:
         return _make_gymnax(name, options)
     if not isinstance(factory, type):
@@ -93,6 +96,21 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     return env, _with_params(
         name, env.default_params, static, {k: v for k, v in options.items() if k not in static}
     )
+
+
+def _imported(name: str) -> type[Environment]:
+    """An environment class of a user's own module, by its dotted path. ValueError if none."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"environment {name!r}: {error}; expected module.Class") from None
+    if not (isinstance(found, type) and issubclass(found, Environment)):
+        raise ValueError(
+            f"environment {name!r}: {module} has no class {attribute!r} that derives from "
+            "envs.environment.Environment"
+        )
+    return found
 
 
 def _hashable(value: Any) -> Any:

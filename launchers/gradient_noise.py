@@ -23,7 +23,6 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1 or _WORKDIR.value is None:
         cli.fail("give --workdir=, the directory of a run")
     cli.use_compilation_cache()
-    from agentrl.policies import LanguagePolicy
     from agentrl.run import checkpoint, restored
     from agentrl.run.gradient_noise import measure, ways
 
@@ -32,7 +31,7 @@ def main(argv: list[str]) -> None:
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     policy, chosen = run.experiment.policy, run.config.rollout
-    if isinstance(policy, LanguagePolicy):
+    if policy.reads_text:
         single = chosen.get("context") == "window"
     else:
         single = policy.memory(1) is None

@@ -4,7 +4,7 @@
     python -m launchers.train --config=configs/small_qwen.py:sft,models/small --workdir=runs/small
 
 A Qwen 2 in Hugging Face's files, for trying all that is done with published models, from scratch:
-the same policy (`agentrl.policies.pretrained`), codec, adapters and way back.
+the same policy (`agentrl.policies.published`), codec, adapters and way back.
 """
 
 from absl import flags

@@ -118,26 +118,26 @@ def _section(run):
     import numpy as np
 
     from agentrl.evaluation import credit_cards, credit_view, transcripts
+    from agentrl.learner.train_step import keys_of
 
     config, experiment = run.config, run.experiment
-    if config.rollout.name == "segments":
+    estimator = config.advantage.name.rpartition(".")[2]
+    if "whole_episodes" not in experiment.rollout.properties:
         raise ValueError("the rollout collects no groups of whole episodes (rollout 'segments').")
     # A stream of keys of its own: a batch that training has not seen, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
-    first = jax.tree.map(lambda x: x[0], (run.state.params, run.state.rollout))
-    carried = {name: getattr(run.state, name) for name in ("baseline", "pool", "member")}
-    carried = jax.tree.map(lambda x: x[0], carried)
-    batch, tasks = experiment.jit(experiment.batch), tuple(experiment.tasks)
+    first = jax.tree.map(lambda x: x[0], run.state)
+    collect, tasks = experiment.maybe_jit(experiment.batches), tuple(experiment.tasks)
     for attempt in range(_BATCHES):
-        key = jax.random.fold_in(stream, attempt)
-        streams, rows, credit = batch(*first, key, **carried)
+        state = first.replace(key=jax.random.fold_in(stream, attempt))
+        streams, rows, credit = collect(state)["rollout"][:3]
         numbers = range(len(tasks)) if len(tasks) > 1 else [None]
         # Of groups of one nothing ever does.
         alone = np.unique(streams.group).size == streams.group.size
         differs = alone or all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
-    if config.rollout.name in ("conversation", "host"):
+    if experiment.policy.reads_text:
         section = transcripts.section(
             experiment.policy.codec,
             streams,
@@ -152,9 +152,8 @@ def _section(run):
         experiment.env_params,
         streams,
         rows,
-        key,
-        _estimates(run, streams)
-        | {_LABELS.get(config.advantage.name, config.advantage.name): credit.advantage},
+        keys_of(state)[1],
+        _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage},
         update=run.update,
     )
     return credit_cards.section(view), differs
@@ -165,20 +164,18 @@ def _estimates(run, streams):
     import jax
 
     from agentrl import advantages
-    from agentrl.config import bind as configs
+    from agentrl.config.learning import recipe_of
+    from agentrl.learner.bound import Bound, options_of
     from agentrl.learner.credit import make_credit
 
-    config, estimates = run.config, {}
-    options = {name: value for name, value in config.advantage.items() if name != "name"}
+    recipe, estimates = recipe_of(run.config), {}
+    options = recipe.estimator.options
     for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
-        shared = {k: v for k, v in options.items() if k in configs.options_of(function)}
+        shared = {k: v for k, v in options.items() if k in options_of(function)}
         other = make_credit(
-            config.reward,
-            {"name": function.__name__, **shared},
-            run.experiment.rollout.provides - {"value", "bootstrap"},
-            rollout_name=config.rollout.name,
+            recipe._replace(estimator=Bound(function, shared), carried=None), has_critic=False
         )
-        estimates[label] = jax.jit(other)(streams).advantage
+        estimates[label] = jax.jit(lambda s, other=other: other(s, None, {}).advantage)(streams)
     return estimates
 
 

@@ -14,6 +14,8 @@ import launchers
 FLOORS = {
     "envs": 1,
     "agentrl.streams": 1,
+    "agentrl.declarations": 1,
+    "agentrl.checks": 1,
     "agentrl.policies": 2,
     "agentrl.advantages": 2,
     "agentrl.rewards": 2,

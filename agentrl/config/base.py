@@ -82,9 +82,11 @@ def base_config() -> ml_collections.ConfigDict:
     config.objective = ml_collections.ConfigDict()
     config.objective.policy = term(losses.clipped_surrogate)
     config.objective.value = term(losses.value_loss, weight=0.0)
-    config.objective.entropy = term(losses.entropy_bonus, weight=0.0)
+    config.objective.entropy = term(losses.negative_entropy, weight=0.0)
     config.objective.kl = term(losses.kl, weight=0.0, estimator="k3")
-    config.objective.imitation = term(losses.imitation, source="expert", during="warm_start")
+    config.objective.imitation = term(
+        losses.behaviour_cloning, source="expert", during="warm_start"
+    )
     config.learner = section(learner, named=False)
     config.optimizer = section(optimizer, named=False)
     config.optimizers = ml_collections.ConfigDict()

@@ -21,7 +21,7 @@ from agentrl.learner.bound import options_of
 # Where the library's own functions of each section are: their short names work too.
 HOMES = {
     "advantage": "agentrl.advantages",
-    "annotations": "agentrl.learner.annotations",
+    "annotations": "agentrl.methods",
     "components": "agentrl.learner.components",
     "filters": "agentrl.advantages",
     "method": "agentrl.selfplay.psro",

@@ -19,7 +19,6 @@ from agentrl.learner.component import Component, Setup, Start
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
 from agentrl.learner.update import learner
-from agentrl.policies import LanguagePolicy
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
 
@@ -81,7 +80,7 @@ class Experiment(NamedTuple):
         """
         if self.rollout.on_host:
             return python_map
-        return lax_map if isinstance(self.policy, LanguagePolicy) else jax.vmap
+        return lax_map if self.policy.reads_text else jax.vmap
 
 
 def no_jit(function: Callable, **_: Any) -> Callable:

@@ -19,7 +19,6 @@ from agentrl.learner.components.sampler import sampler
 from agentrl.learner.components.steps import steps
 from agentrl.learner.credit import Recipe
 from agentrl.learner.objective import Term
-from agentrl.policies import Policy
 
 
 def make_components(
@@ -69,7 +68,7 @@ def make_components(
         found["baseline"] = baseline(setup)
     if config.staleness:
         found["sampler"] = sampler(setup, staleness=config.staleness)
-    if isinstance(setup.policy, Policy):
+    if not setup.policy.reads_text:
         # Imports the small games that can be solved; other runs start without them.
         from agentrl.learner.components.exploitability import exploitability
 

@@ -72,8 +72,8 @@ def recipe_of(
         bound(f"reward.{key}", values, values.get("name", key))
         for key, values in sections["reward"].items()
     ]
-    # Configs keep their keys in alphabetical order; what moves rewards moves those of all terms.
-    reward.sort(key=lambda term: getattr(term.function, "applies_last", False))
+    # Terms that move reward between turns come after those that change it.
+    reward.sort(key=lambda one: getattr(one.function, "moves_reward", False))
     estimator = bound("advantage", sections["advantage"], config.advantage.name)
     filters: dict[str, list[Bound]] = {"before": [], "after": []}
     for key, values in config.filters.items():
@@ -164,7 +164,7 @@ def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
     for name in ("epochs", "minibatches", "lengths"):
         if given[name] < 1:
             raise ValueError(f"config.learner.{name}={given[name]}: expected at least 1")
-    if given.lengths > 1 and (given.microbatch is None or not hasattr(setup.policy, "codec")):
+    if given.lengths > 1 and (given.microbatch is None or not setup.policy.reads_text):
         raise ValueError(
             f"config.learner.lengths={given.lengths} is for language policies in microbatches; "
             "set microbatch, or lengths=1"

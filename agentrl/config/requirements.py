@@ -13,12 +13,11 @@ import ml_collections
 
 from agentrl.config.bind import bind, lookup
 from agentrl.config.components import check_traced
-from agentrl.declarations import PROPERTIES
+from agentrl.declarations import check_assumptions
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
 from agentrl.learner.objective import FORWARD, Term
-from agentrl.policies import LanguagePolicy, Policy
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
 
@@ -79,7 +78,7 @@ def check_names(
         streams |= ROW_FIELDS
     for section, function in _credit(config, recipe):
         _need(section, function, streams, rollout, config)
-        _assume(section, function, rollout, config)
+        _assume(section, function, rollout)
     has_target = "value" in recipe.estimator.inputs
     known = set(GIVEN) | set(FORWARD) | ROW_FIELDS | supplied | noted | set(policy.outputs)
     known |= {"advantage"} | ({"target", "old_value"} if has_target else set())
@@ -125,17 +124,8 @@ def _filler(name: str) -> str:
     )
 
 
-def _assume(section: str, function: Bound, rollout: Rollout, config) -> None:
-    for name in sorted(getattr(function.function, "assumes", frozenset())):
-        about = PROPERTIES[name]
-        if about.field is not None and about.field not in rollout.provides:
-            continue
-        if name not in rollout.properties:
-            raise ValueError(
-                f"{section} with rollout {config.rollout.name!r}, whose streams are otherwise than "
-                f"it assumes ({about.meaning[0].lower()}{about.meaning[1:].rstrip('.')}); "
-                f"{about.remedy}"
-            )
+def _assume(section: str, function: Bound, rollout: Rollout) -> None:
+    check_assumptions(section, function.function, rollout.properties, rollout.provides)
 
 
 def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
@@ -155,10 +145,10 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
         )
     if "persuasion" in provides and "persuasion" not in setup.reads:
         raise ValueError(
-            "config.rollout.listeners is not used by anything: set config.reward.speaking="
-            "{'weight': 1.0}, or leave it out"
+            "config.rollout.listeners is not used by anything: set config.reward.persuasion_reward="
+            "{'coefficient': 1.0}, or leave it out"
         )
-    if isinstance(policy, Policy) and policy.num_answers and "answer_logits" not in setup.reads:
+    if not policy.reads_text and policy.num_answers and "answer_logits" not in setup.reads:
         raise ValueError(
             f"config.policy.answers={policy.num_answers} is not trained: add "
             "config.objective.listening = term(losses.listening_loss), or set answers=0"
@@ -172,11 +162,11 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
                     f"{', '.join(component.supplies)}, which no term and no part of the credit "
                     "reads; add one, or leave it out"
                 )
-    if isinstance(policy, LanguagePolicy):
+    if policy.reads_text:
         _check_adapters(config, policy, setup.rollout)
 
 
-def _check_adapters(config, policy: LanguagePolicy, rollout: Rollout) -> None:
+def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
     roles = policy.config.lora_roles
     if roles > 1 and roles != rollout.roles:
         raise ValueError(

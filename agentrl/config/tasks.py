@@ -8,7 +8,7 @@ import ml_collections
 import envs
 from agentrl.config.bind import bind, lookup
 from agentrl.evaluation import play
-from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
+from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.rollout import Rollout
 from agentrl.rollout.players import Player, opponent_named, policy_player
 from agentrl.rollout.seats import check_side
@@ -25,14 +25,14 @@ class Task(NamedTuple):
 
     env: Any
     env_params: Any
-    policy: Policy | LanguagePolicy
+    policy: Any
     rollout: Rollout
     evaluate: Callable[..., play.Outcomes]
 
 
 def make_task(
     config: ml_collections.ConfigDict,
-    policy: Policy | LanguagePolicy,
+    policy: Any,
     name: str,
     env: Any,
     env_params: Any,
@@ -42,7 +42,7 @@ def make_task(
     Raises:
       ValueError: they do not fit; for a language policy, above all, that it lacks the words.
     """
-    if isinstance(policy, LanguagePolicy):
+    if policy.reads_text:
         try:
             policy = policy.on(env.view)
         except ValueError as error:
@@ -86,9 +86,7 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
         )
 
 
-def make_policy(
-    config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]
-) -> Policy | LanguagePolicy:
+def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
     """The policy of the first environment, with the words of all."""
     make_policy = lookup("policy", config.policy.name)
     options = bind("policy", make_policy, config.policy)

@@ -174,7 +174,9 @@ def view(
     actions = per_turn(rows.tokens, rows, mask.shape)
     probability = np.exp(per_turn(rows.behaviour_logp, rows, mask.shape))
     states = replay(env, env_params, streams, actions, key, shown)
-    owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
+    owner = np.asarray(
+        advantages.anchor_segments(streams.mask, streams.group, streams.anchor, role=streams.role)
+    )
     sizes = dict(zip(*np.unique(owner[mask], return_counts=True), strict=True))
     names = letters([o for i in shown for o in owner[i][mask[i]] if sizes[o] > 1])
     arrays = {label: np.asarray(values) for label, values in credit.items()}

@@ -16,7 +16,7 @@ ORDER = (
     *("adv/mean", "adv/std", "group_return_std", "frac_zero_std_groups"),
     *("anchor_group_size", "frac_singleton_anchor"),
 )
-_LAST = ("env_steps_per_second", "peak_memory_gib", "time/")
+_LAST = ("updates_per_second", "env_steps_per_second", "peak_memory_gib", "time/")
 _MEANINGS = {
     "approx_kl": "of the policy before and after the update's steps",
     "clip_fraction": "trained positions at which the loss is clipped",

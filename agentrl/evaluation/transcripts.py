@@ -35,7 +35,9 @@ def section(
     has read and said, side by side.
     """
     streams, rows = _host(streams), _host(rows)
-    owner = np.asarray(advantages.anchor_owner(streams.mask, streams.group, streams.anchor))
+    owner = np.asarray(
+        advantages.anchor_segments(streams.mask, streams.group, streams.anchor, role=streams.role)
+    )
     about = "the same task"
     if np.unique(streams.group).size == streams.group.size:
         nobody = np.zeros_like(streams.group)

@@ -1,5 +1,7 @@
 """Minibatches: rows of several sources dealt out, units of rows kept together."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -7,18 +9,19 @@ from agentrl.policies.placement import along_data
 
 
 def dealt(
-    example,
+    example: Any,
     learnt: jax.Array,
     key: jax.Array,
     minibatches: int,
     *,
     unit: int,
     microbatch: int | None,
-):
+) -> Any:
     """An example's rows in shuffled minibatches: leaves [minibatches, R / minibatches, ...].
 
-    learnt: bool[R, L], positions that something is learnt from. unit: neighbouring rows that stay together, in their order. With microbatches the rows that are
-    trained are dealt out evenly, so that each minibatch leaves out as many empty ones.
+    learnt: bool[R, L], positions that something is learnt from. unit: neighbouring rows that stay
+    together, in their order. With microbatches the rows that are learnt from are dealt out evenly,
+    so that each minibatch leaves out as many empty ones.
     """
     if minibatches == 1:
         return jax.tree.map(lambda x: x[None], example)

@@ -19,10 +19,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import losses
+from agentrl.declarations import metrics_of, over_of, unit_of
 from agentrl.learner.bound import Bound
 from agentrl.streams import Rows
 
-# Which positions a term is averaged over, if its function does not say otherwise.
+# The positions that a policy produced and is trained on.
 POSITIONS = "loss_mask"
 # Names that the forward pass fills for every policy.
 FORWARD = ("logp", "entropy", "value")
@@ -47,12 +48,12 @@ class Term(NamedTuple):
     @property
     def over(self) -> str:
         """The name of the positions that it is averaged over, bool[R, L]."""
-        return getattr(self.loss.function, "over", POSITIONS)
+        return over_of(self.loss.function)
 
     @property
     def unit(self) -> str:
         """What it gives one value per: "position", "row" or "pair" (of neighbouring rows)."""
-        return getattr(self.loss.function, "unit", "position")
+        return unit_of(self.loss.function)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -71,14 +72,14 @@ class Example(NamedTuple):
     """Rows with what the terms read of them: leading axis R everywhere.
 
     arrays: by name, [R, L, ...] or [R, ...]. weights: {positions: f32[R, L]}, of each position in
-    the aggregated loss of its minibatch. count: f32[R], trained positions of the minibatch, the
-    same in all rows.
+    the aggregated loss of its minibatch. counts: {positions: f32[R]}, how many of them the
+    minibatch has, the same in all rows.
     """
 
     rows: Rows
     arrays: Mapping[str, jax.Array]
     weights: Mapping[str, jax.Array]
-    count: jax.Array | None
+    counts: Mapping[str, jax.Array]
 
     def head(self, length: int) -> "Example":
         """The first `length` positions of each row."""
@@ -89,7 +90,7 @@ class Example(NamedTuple):
                 lambda x: x[:, :length] if x.ndim > 1 and x.shape[1] == longest else x, tree
             )
 
-        return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.count)
+        return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.counts)
 
 
 def arrays_of(rows: Rows) -> dict[str, jax.Array]:
@@ -121,8 +122,11 @@ def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: 
             units = jnp.all(some, axis=1)
             share = units / jnp.maximum(jnp.sum(units), 1)
             weights[term.unit] = jnp.repeat(share, size)[:, None] / size
-    count = jnp.broadcast_to(jnp.sum(mask, dtype=jnp.float32), mask.shape[:1])
-    return example._replace(weights=weights, count=count)
+    counts = {
+        name: jnp.broadcast_to(jnp.sum(weight > 0, dtype=jnp.float32), mask.shape[:1])
+        for name, weight in weights.items()
+    }
+    return example._replace(weights=weights, counts=counts)
 
 
 def make_loss(
@@ -157,11 +161,13 @@ def make_loss(
             values = term.loss(here)
             if term.scale is not None:
                 values = arrays[term.scale] * values
-            weight = example.weights[term.over if term.unit == "position" else term.unit]
+            where = term.over if term.unit == "position" else term.unit
+            weight, whole = example.weights[where], example.counts[where][0]
             loss = _weighted_sum(values, weight, term.unit)
             total = total + weights[name] * loss
             # This part's share of what is aggregated over the minibatch.
-            metrics[f"loss/{name}"] = jnp.stack([loss * example.count[0], count])
+            here_count = jnp.sum(weight > 0, dtype=jnp.float32)
+            metrics[f"loss/{name}"] = jnp.stack([loss * whole, here_count])
             metrics |= _declared_metrics(term, here)
         if reports_policy:
             metrics["entropy"] = _mean(entropy, mask)
@@ -188,8 +194,7 @@ def _mean(values: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def _declared_metrics(term: Term, arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    declared = getattr(term.loss.function, "metrics", {})
     return {
         name: _mean(Bound(function, term.loss.options)(arrays), arrays["mask"])
-        for name, function in declared.items()
+        for name, function in metrics_of(term.loss.function).items()
     }

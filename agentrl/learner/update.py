@@ -174,8 +174,15 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
 
 
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):
-    """(loss, metrics, gradients) of a source's part of a minibatch."""
+    """(loss, metrics, gradients) of a source's part of a minibatch.
+
+    A microbatch that does not divide the rows of another source than "rollout", whose number a
+    config does not choose, is left out there: all rows go at once.
+    """
     terms, options = step.terms[source], step.options
+    microbatch = options["microbatch"]
+    if microbatch is not None and example.rows.tokens.shape[0] % microbatch:
+        microbatch = None
     loss_of = make_loss(
         step.policy, terms, in_loss=step.in_loss, reports_policy=source == "rollout"
     )
@@ -189,7 +196,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         example,
         length_up_to(learnt_positions(example, tuple(terms.values()))),
         longest=example.rows.loss_mask.shape[1],
-        microbatch=options["microbatch"],
+        microbatch=microbatch,
         lengths=options["lengths"],
         unit=unit,
         head=Example.head,
@@ -217,7 +224,7 @@ def example_of(
         arrays["turn_start"] = turn_starts(rows)
     needed = frozenset().union(*(term.reads for term in terms.values())) | {"old_logp"}
     arrays = {name: value for name, value in arrays.items() if name in needed}
-    return Example(rows, arrays, {}, None)
+    return Example(rows, arrays, {}, {})
 
 
 def to_positions(values: jax.Array, batch: Batch) -> jax.Array:

@@ -1,40 +1,47 @@
 """Losses over rows: pure functions on arrays [R, L], aggregated last.
 
-A loss of the policy, a divergence or a weight is one value a position. They are multiplied and
+A loss of the policy, a divergence or a weight is one value per position. They are multiplied and
 added position by position, and `aggregate` turns the sum into a scalar:
 
-    loss = clipped_surrogate(logp, old_logp, advantage, mask) + 0.01 * kl(logp, ref_logp, mask, ...)
+    loss = clipped_surrogate(logp, old_logp, advantage, mask) + 0.01 * kl(logp, reference_logp, ...)
     loss = aggregate(weight * loss, mask, "token_mean")
 
 Only log-probabilities, logits and values under training carry a gradient; advantages, targets and
 the log-probabilities of other policies are data, whatever they were computed from. Inputs of any
 float type give float32. Where a mask is given, nothing behind it is read: NaN in padding reaches
 neither the loss nor the gradient.
+
+Arguments stand in one order: log-probabilities (the policy's first), advantage or target, then the
+mask. The array that a loss is averaged over and its diagnostics per position are declared beside it
+(`agentrl.declarations`). `approx_kl`, `clip_fraction` and `explained_variance` are means over the
+mask, f32[], for metrics. Read `policy.py` first.
 """
 
 from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
 from agentrl.losses.aggregation import aggregate as aggregate
 from agentrl.losses.aggregation import aggregation_weights as aggregation_weights
+from agentrl.losses.categorical import categorical_entropy as categorical_entropy
 from agentrl.losses.categorical import categorical_kl as categorical_kl
 from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
-from agentrl.losses.categorical import entropy as entropy
 from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
 from agentrl.losses.divergence import approx_kl as approx_kl
+from agentrl.losses.divergence import exact_kl as exact_kl
 from agentrl.losses.divergence import kl as kl
 from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
 from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
 from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
-from agentrl.losses.importance import LEVELS as LEVELS
+from agentrl.losses.gspo import gspo as gspo
+from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
+from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
+from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
 from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
 from agentrl.losses.listening import listening_loss as listening_loss
 from agentrl.losses.policy import cispo as cispo
 from agentrl.losses.policy import clip_fraction as clip_fraction
+from agentrl.losses.policy import clipped as clipped
 from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
-from agentrl.losses.policy import gspo as gspo
+from agentrl.losses.policy import negative_entropy as negative_entropy
 from agentrl.losses.policy import reinforce as reinforce
-from agentrl.losses.terms import entropy_bonus as entropy_bonus
-from agentrl.losses.terms import exact_kl as exact_kl
-from agentrl.losses.terms import imitation as imitation
 from agentrl.losses.value import clipped_value_loss as clipped_value_loss
 from agentrl.losses.value import explained_variance as explained_variance
 from agentrl.losses.value import value_loss as value_loss

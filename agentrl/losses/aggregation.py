@@ -1,18 +1,22 @@
-"""From one value a position to a scalar."""
+"""From one value per position to a scalar."""
+
+from typing import Literal
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.losses.arrays import check_choice, masked
+from agentrl.checks import check_choice, check_range
+from agentrl.losses.arrays import masked
 
 AGGREGATIONS = ("token_mean", "row_mean", "row_sum", "constant")
+Aggregation = Literal["token_mean", "row_mean", "row_sum", "constant"]
 
 
 def aggregate(
     values: jax.Array,
     mask: jax.Array,
-    how: str,
+    how: Aggregation,
     *,
     constant: float | jax.Array | None = None,
 ) -> jax.Array:
@@ -22,7 +26,7 @@ def aggregate(
       row_mean    mean over rows of the row's mean: every row counts the same, so that a position
                   of a long row counts less (the GRPO paper's).
       row_sum     mean over rows of the row's sum.
-      constant    sum m l / constant: the divisor depends on nothing that the policy does.
+      constant    sum m l / constant: the divisor does not depend on the policy.
 
     A row without a True position is not a row. Example: rows (1, 1) and (0, 0, 0, 0, 0, 0, 0, 2)
     of up to 8 positions give 4/10 = 0.4, (1 + 0.25)/2 = 0.625, (2 + 2)/2 = 2, and 4/8 = 0.5 with
@@ -32,9 +36,9 @@ def aggregate(
     is R * L_max. verl's seq-mean-token-sum-norm divided the whole sum by L_max alone at b178a3c
     (constant=L_max, R times as large), and by the number of rows too in later versions.
 
-    With gradients accumulated over micro-batches, a mean within each of them makes the weight of a
-    position depend on the micro-batch it fell into. A constant does not: with the whole batch's
-    count of positions, the micro-batches' losses add up to the token mean of the whole.
+    With gradients accumulated over microbatches, a mean within each of them makes the weight of a
+    position depend on its microbatch. A constant does not: with the whole batch's count of
+    positions, the microbatches' losses add up to the token mean of the whole.
 
     Args:
       values: [R, L].
@@ -59,12 +63,21 @@ def aggregate(
 
 
 def aggregation_weights(
-    mask: jax.Array, how: str, *, constant: jax.Array | float | None = None
+    mask: jax.Array, how: Aggregation, *, constant: jax.Array | float | None = None
 ) -> jax.Array:
     """The weight of each position in `aggregate`, f32[R, L]: aggregate = sum(weights * values).
 
-    With the weights of the whole batch, losses of its parts add up to the whole's, however it is
-    cut. Arguments and errors as for `aggregate`; 0 where mask is False.
+    With the weights of the whole batch, the losses of its parts add up to the whole's, however it
+    is cut.
+
+    Args:
+      mask, how, constant: as for `aggregate`.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+
+    Raises:
+      ValueError: as `aggregate`.
     """
     check_choice("aggregation", how, AGGREGATIONS)
     if how == "constant" and constant is None:
@@ -77,8 +90,7 @@ def aggregation_weights(
             f"aggregation {how!r} takes no constant, given {constant!r}; "
             "leave it out or use 'constant'"
         )
-    if isinstance(constant, int | float) and constant <= 0:
-        raise ValueError(f"the divisor of aggregation 'constant' is {constant!r}; expected > 0")
+    check_range("the divisor of aggregation 'constant'", constant, 0.0, above=True)
     length = jnp.sum(mask, axis=1, keepdims=True)
     rows = jnp.maximum(jnp.sum(length > 0), 1)
     divisor = {

@@ -1,6 +1,4 @@
-"""What every loss does first: float32, nothing behind the mask, options by name."""
-
-import difflib
+"""Masking before arithmetic: float32, and nothing behind the mask is read."""
 
 import chex
 import jax
@@ -35,12 +33,3 @@ def log_ratio(logp: jax.Array, old_logp: jax.Array) -> jax.Array:
     Beyond the bound the gradient is 0 (verl's convention).
     """
     return jnp.clip(logp - jax.lax.stop_gradient(old_logp), -20.0, 20.0)
-
-
-def check_choice(what: str, given: str, choices: tuple[str, ...]) -> None:
-    """Raises a ValueError that names the choices, and the nearest one, if `given` is not one."""
-    if given in choices:
-        return
-    close = difflib.get_close_matches(str(given), choices, n=1, cutoff=0.4)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise ValueError(f"no {what} {given!r}{hint}; there are {', '.join(choices)}")

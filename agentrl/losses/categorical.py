@@ -1,7 +1,7 @@
 """Categorical distributions given by logits, where illegal actions have the logit -inf.
 
-Derivatives are written out: found by differentiating the formulas, they would read and write the
-logits, which of a language model are the largest arrays there are, many times more.
+Derivatives are written out. Derivatives of the formulas would read and write the logits, the
+largest arrays of a language model, many times more.
 """
 
 import chex
@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 
 
-def entropy(logits: jax.Array) -> jax.Array:
+def categorical_entropy(logits: jax.Array) -> jax.Array:
     """Entropy in nats of the distribution over the last axis, -sum_a p_a log p_a.
+
+    The entropy term of an objective is `negative_entropy`.
 
     Args:
       logits: [..., A]; -inf where an action is illegal, which leaves it out (p log p = 0).
@@ -73,24 +75,24 @@ def _log_prob_jvp(primals, tangents):
     return value, jnp.sum(jnp.where(possible, slope, 0.0) * change, axis=-1)
 
 
-def categorical_kl(logits: jax.Array, ref_logits: jax.Array) -> jax.Array:
-    """KL(pi || ref) of softmax(logits) from softmax(ref_logits), sum_a p_a log(p_a / q_a).
+def categorical_kl(logits: jax.Array, reference_logits: jax.Array) -> jax.Array:
+    """KL(pi || reference) of the two softmax distributions, sum_a p_a log(p_a / q_a).
 
     Args:
       logits: [..., A]; -inf where an action is illegal, which leaves it out.
-      ref_logits: [..., A], with the same illegal actions; no gradient.
+      reference_logits: [..., A], with the same illegal actions; no gradient.
 
     Returns:
       f32[...], at least 0 but for rounding; 0 where no action is legal.
     """
-    chex.assert_equal_shape([logits, ref_logits])
-    reference = jax.lax.stop_gradient(jnp.asarray(ref_logits, jnp.float32))
+    chex.assert_equal_shape([logits, reference_logits])
+    reference = jax.lax.stop_gradient(jnp.asarray(reference_logits, jnp.float32))
     return _kl(jnp.asarray(logits, jnp.float32), reference)
 
 
 @jax.custom_jvp
-def _kl(logits, ref_logits):
-    return jnp.sum(_kl_parts(logits, ref_logits)[1], axis=-1)
+def _kl(logits, reference_logits):
+    return jnp.sum(_kl_parts(logits, reference_logits)[1], axis=-1)
 
 
 @_kl.defjvp
@@ -102,9 +104,9 @@ def _kl_jvp(primals, tangents):
     return value, jnp.sum((parts - p * value[..., None]) * change, axis=-1)
 
 
-def _kl_parts(logits, ref_logits):
+def _kl_parts(logits, reference_logits):
     """p_a and p_a log(p_a / q_a)."""
-    (shifted, log_sum), (reference, reference_sum) = map(_normalized, (logits, ref_logits))
+    (shifted, log_sum), (reference, reference_sum) = map(_normalized, (logits, reference_logits))
     log_p, log_q = shifted - log_sum[..., None], reference - reference_sum[..., None]
     p = jnp.exp(log_p)
     return p, _times(p, log_p - log_q)

@@ -1,11 +1,16 @@
 """Estimates of the divergence between two policies from log-probabilities of samples."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 
-from agentrl.losses.arrays import check_choice, log_ratio, masked, masked_mean
+from agentrl.checks import check_choice
+from agentrl.declarations import measured
+from agentrl.losses.arrays import log_ratio, masked, masked_mean
 
 KL_ESTIMATORS = ("k1", "k2", "k3", "k3+")
+KLEstimator = Literal["k1", "k2", "k3", "k3+"]
 
 
 def kl(
@@ -13,22 +18,29 @@ def kl(
     reference_logp: jax.Array,
     mask: jax.Array | None = None,
     *,
-    estimator: str,
+    estimator: KLEstimator,
 ) -> jax.Array:
-    """Schulman's estimators of KL(pi || ref), one value a position, from samples of pi.
+    """Schulman's estimators of KL(pi || reference), one value per position, from samples of pi.
 
     With d = logp - reference_logp:
 
               value             gradient to logp   expected gradient is that of
       k1      d                 1                  a constant (it is 0)
-      k2      d^2 / 2           d                  KL(pi || ref)
-      k3      exp(-d) + d - 1   1 - exp(-d)        KL(ref || pi)
-      k3+     k3's              k2's               KL(pi || ref)
+      k2      d^2 / 2           d                  KL(pi || reference)
+      k3      exp(-d) + d - 1   1 - exp(-d)        KL(reference || pi)
+      k3+     k3's              k2's               KL(pi || reference)
 
     k1 and k3 are unbiased, k1 with the larger variance and either sign, k3 never negative; k2 is
-    biased. As a term of the loss only k2 and k3+ pull towards the minimum of KL(pi || ref); k1 is
-    for a term of the reward. All of them want samples of the policy as it is now: after several
+    biased. As a term of the loss only k2 and k3+ pull towards the minimum of KL(pi || reference);
+    k1 is for a term of the reward. All of them are for samples of the current policy: after several
     updates on one batch, multiply by sg(rho).
+
+    The KL is between the distributions that logp and reference_logp are of. With truncated sampling
+    (top-k, top-p, min-p, a grammar) both are renormalised over the tokens that the sampler kept, so
+    that mass which either policy has outside that set is not part of the KL and has no gradient
+    from it.
+
+    The metric `kl_ref` is the mean of this per position, whatever the loss is aggregated by.
 
     Args:
       logp: [R, L], log-probability under the policy.
@@ -48,7 +60,7 @@ def kl(
       Schulman (2020), Approximating KL divergence, http://joschu.net/blog/kl-approx.html. verl
       b178a3c (read and executed; its own "k3+" raised there and is composed from its parts here).
     """
-    check_choice("KL estimator", estimator, KL_ESTIMATORS)
+    check_choice("kl estimator", estimator, KL_ESTIMATORS)
     logp, reference_logp = masked(mask, logp, reference_logp)
     d = logp - jax.lax.stop_gradient(reference_logp)
     if estimator == "k1":
@@ -63,6 +75,25 @@ def kl(
     return jax.lax.stop_gradient(k3) + (k2 - jax.lax.stop_gradient(k2))
 
 
+measured(kl_ref=kl)(kl)
+
+
+def exact_kl(reference_kl: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """KL(pi || reference) in closed form, one value per position; `kl` estimates it from samples.
+
+    Args:
+      reference_kl: [R, L], the divergence, with its gradient to the policy.
+      mask: bool[R, L], positions to read; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+    """
+    return masked(mask, reference_kl)[0]
+
+
+measured(kl_ref=exact_kl)(exact_kl)
+
+
 def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     """How far the updates on a batch have moved the policy: an estimate of KL(old || pi), f32[].
 
@@ -71,7 +102,12 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
     ceiling, for a metric should show a blow-up. verl reports the mean of -log rho under this name,
     which is the same in expectation and may be negative.
 
-    logp, old_logp: [R, L], log-ratio held within +-20. mask: bool[R, L]; None for all.
+    Args:
+      logp, old_logp: [R, L]; the log-ratio is held within +-20.
+      mask: bool[R, L]; None for all.
+
+    Returns:
+      f32[], 0 for a mask without a True position.
     """
     logp, old_logp = masked(mask, logp, old_logp)
     return masked_mean(_k3(-log_ratio(logp, old_logp)), mask)
@@ -80,6 +116,3 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
 def _k3(d: jax.Array) -> jax.Array:
     """exp(-d) + d - 1; by expm1, since 1 would swallow a small d in float32."""
     return jnp.expm1(-d) + d
-
-
-kl.metrics = {"kl_ref": kl}

@@ -1,11 +1,15 @@
 """Weights for samples of another policy than the one that learns."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 
-from agentrl.losses.arrays import check_choice, masked, masked_mean
+from agentrl.checks import check_choice, check_range
+from agentrl.losses.arrays import masked, masked_mean
 
-LEVELS = ("token", "sequence")
+IMPORTANCE_LEVELS = ("token", "sequence")
+ImportanceLevel = Literal["token", "sequence"]
 
 
 def truncated_importance_weight(
@@ -14,13 +18,13 @@ def truncated_importance_weight(
     mask: jax.Array,
     *,
     cap: float,
-    level: str = "token",
+    level: ImportanceLevel = "token",
     normalize: bool = False,
 ) -> jax.Array:
     """Importance weight of the learner over the sampler, cut off at a cap.
 
     w = min(exp(old_logp - behaviour_logp), cap) for each position, or with level="sequence" one
-    weight a row, w = min(exp(sum_t (old_logp_t - behaviour_logp_t)), cap).
+    weight per row, w = min(exp(sum_t (old_logp_t - behaviour_logp_t)), cap).
 
     There are three policies: the sampler (behaviour), whose kernels, precision or weights differ a
     little; the learner before this batch's updates (old); and the learner now. The ratio inside a
@@ -31,8 +35,8 @@ def truncated_importance_weight(
       old_logp, behaviour_logp: [R, L]; their difference (or its sum) is held within +-20.
       mask: bool[R, L], positions that the policy produced.
       cap: largest weight, > 0 (2 is verl's default).
-      level: "token" or "sequence". A row is the sequence: an episode that was cut into several
-        rows has a weight for each.
+      level: "token" or "sequence". A row is the sequence: an episode in several rows has a weight
+        for each of them.
       normalize: divide by the mean weight of the batch, over positions or over rows by `level`, so
         that the scale of the loss stays. The cap comes first: a weight may end above it.
 
@@ -40,13 +44,14 @@ def truncated_importance_weight(
       f32[R, L], gradient stopped, 0 where mask is False.
 
     Raises:
-      ValueError: unknown `level`.
+      ValueError: unknown `level`; a cap that is not positive.
 
     References:
       Yao et al. (2025), Your efficient RL framework secretly brings you off-policy RL training.
       verl b178a3c (read and executed).
     """
-    check_choice("level of importance weights", level, LEVELS)
+    check_choice("level", level, IMPORTANCE_LEVELS)
+    check_range("truncated_importance_weight cap", cap, 0.0, above=True)
     old_logp, behaviour_logp = masked(mask, old_logp, behaviour_logp)
     difference, counted = old_logp - behaviour_logp, mask
     if level == "sequence":

@@ -1,12 +1,29 @@
-"""The listening loss: learning to answer who is suspicious from what others said."""
+"""The listening loss: learning to name the imposter from the messages of others."""
 
 import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range
+from agentrl.declarations import averaged, measured
 from agentrl.losses.categorical import categorical_log_prob
 
 
+def believed(
+    answer_logits: jax.Array,
+    answer: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    focus: float = 0.0,
+) -> jax.Array:
+    """Whether the most likely answer is the true one, bool[...]; arguments as `listening_loss`."""
+    del focus
+    right = jnp.argmax(answer_logits, axis=-1) == answer
+    return right if mask is None else right & mask
+
+
+@measured(belief_accuracy=believed)
+@averaged(over="asked")
 def listening_loss(
     answer_logits: jax.Array,
     answer: jax.Array,
@@ -14,12 +31,12 @@ def listening_loss(
     *,
     focus: float = 0.0,
 ) -> jax.Array:
-    """Cross-entropy of the true answer at questions about beliefs, one value a position.
+    """Cross-entropy of the true answer at questions about beliefs, one value per position.
 
     l = -(1 - p)^focus log p,  p = softmax(answer_logits)[answer].
 
-    The supervision is the game's own: after the episode it is known who the imposter was, so every
-    question is labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
+    The game supplies the labels: after the episode the imposter is known, so every question is
+    labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
     mean over questions.
 
     Args:
@@ -39,15 +56,15 @@ def listening_loss(
       whose scripts run focus 0 and weigh the mean by 3.0. Lin et al. (2017), Focal loss,
       https://arxiv.org/abs/1708.02002.
     """
-    if focus < 0:
-        raise ValueError(f"listening_loss focus={focus}: expected at least 0 (0 is cross-entropy)")
-    chex.assert_shape(answer, answer_logits.shape[:-1])
+    check_range("listening_loss focus", focus, 0.0)
+    logits = answer_logits
+    chex.assert_shape(answer, logits.shape[:-1])
     if mask is not None:
         chex.assert_equal_shape([mask, answer])
         chex.assert_type(mask, bool)
-        answer_logits = jnp.where(mask[..., None], answer_logits, 0.0)
+        logits = jnp.where(mask[..., None], logits, 0.0)
         answer = jnp.where(mask, answer, 0)
-    logp = categorical_log_prob(answer_logits, answer)
+    logp = categorical_log_prob(logits, answer)
     loss = -logp
     if focus:
         missing = -jnp.expm1(logp)
@@ -55,19 +72,3 @@ def listening_loss(
         some = missing > 0
         loss = jnp.where(some, jnp.where(some, missing, 1.0) ** focus * loss, 0.0)
     return loss if mask is None else jnp.where(mask, loss, 0.0)
-
-
-def believed(
-    answer_logits: jax.Array,
-    answer: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    focus: float = 0.0,
-) -> jax.Array:
-    """Whether the most likely answer is the true one, bool[...]. Arguments as `listening_loss`."""
-    del mask, focus
-    return jnp.argmax(answer_logits, axis=-1) == answer
-
-
-listening_loss.over = "asked"
-listening_loss.metrics = {"belief_accuracy": believed}

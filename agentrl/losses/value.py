@@ -1,17 +1,20 @@
-"""Losses of the critic, one value a position, and how well it explains its targets."""
+"""Losses of the critic, one value per position, and the share of variance that it explains."""
 
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range
+from agentrl.declarations import averaged
 from agentrl.losses.arrays import masked, masked_mean
 
 
+@averaged(over="turn_start")
 def value_loss(value: jax.Array, target: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     """Half the squared error, 0.5 (V - target)^2.
 
     Args:
       value: [R, L], the critic's value.
-      target: [R, L], what it should be, for example advantage + old value; no gradient.
+      target: [R, L], its target, for example advantage + old value; no gradient.
       mask: bool[R, L], positions to read; None for all.
 
     Returns:
@@ -21,6 +24,7 @@ def value_loss(value: jax.Array, target: jax.Array, mask: jax.Array | None = Non
     return 0.5 * jnp.square(value - jax.lax.stop_gradient(target))
 
 
+@averaged(over="turn_start")
 def clipped_value_loss(
     value: jax.Array,
     old_value: jax.Array,
@@ -39,17 +43,21 @@ def clipped_value_loss(
     Args:
       value: [R, L], the critic's value.
       old_value: [R, L], the same before this batch's updates; no gradient.
-      target: [R, L], what it should be; no gradient.
+      target: [R, L], its target; no gradient.
       mask: bool[R, L], positions to read; None for all.
       clip: half the width of the interval, >= 0 (0.5 in verl and verl-agent).
 
     Returns:
       f32[R, L], 0 where mask is False.
 
+    Raises:
+      ValueError: a negative clip.
+
     References:
       In OpenAI baselines' code of PPO, not in the paper (recalled). verl b178a3c (read and
       executed), whose loss is the token mean of this.
     """
+    check_range("clipped_value_loss clip", clip, 0.0)
     value, old_value, target = masked(mask, value, old_value, target)
     target, old_value = jax.lax.stop_gradient((target, old_value))
     error = value - target
@@ -66,9 +74,15 @@ def explained_variance(
 ) -> jax.Array:
     """1 - Var[target - V] / Var[target] over the positions where mask is True, f32[].
 
-    1 is a perfect critic, 0 is one that is as good as a constant, and below 0 it is worse. Targets
-    that are all equal leave nothing to explain and give 0 (others report NaN, which a check for
-    finite metrics would trip over).
+    1 is a perfect critic, 0 is one that is as good as a constant, and below 0 it is worse.
+
+    Args:
+      value, target: [R, L].
+      mask: bool[R, L], positions to read; None for all.
+
+    Returns:
+      f32[]. Targets that are all equal leave nothing to explain and give 0 (other libraries report
+      NaN, which a check for finite metrics would reject).
     """
     value, target = masked(mask, value, target)
     mask = jnp.ones(target.shape, bool) if mask is None else mask
@@ -83,6 +97,3 @@ def explained_variance(
 
 def _variance(values: jax.Array, mask: jax.Array) -> jax.Array:
     return masked_mean(jnp.square(values - masked_mean(values, mask)), mask)
-
-
-value_loss.over = clipped_value_loss.over = "turn_start"

@@ -56,6 +56,11 @@ class Policy(NamedTuple):
         )
 
     @property
+    def reads_text(self) -> bool:
+        """Whether it is a language policy."""
+        return False
+
+    @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
         """(params, rows) -> [R, L, ...] of what the policy says of rows beside `score`, by name."""
         return {"answer_logits": self.answers} if self.num_answers else {}
@@ -395,9 +400,6 @@ def gru(
 
 def _example(observation_shape: tuple[int, ...], num_codes: int | None) -> np.ndarray:
     return np.zeros(observation_shape, np.float32 if num_codes is None else np.uint8)
-
-
-ACTOR_CRITICS: dict[str, Callable[..., Policy]] = {"mlp": mlp, "cnn": cnn, "gru": gru}
 
 
 def parameter_count(params: Any) -> int:

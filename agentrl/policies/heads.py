@@ -55,7 +55,7 @@ CATEGORICAL = Head(
     log_prob=lambda logits, legal, action: losses.categorical_log_prob(
         mask_logits(logits, legal), action
     ),
-    entropy=lambda logits, legal: losses.entropy(mask_logits(logits, legal)),
+    entropy=lambda logits, legal: losses.categorical_entropy(mask_logits(logits, legal)),
     kl=lambda logits, reference, legal: losses.categorical_kl(
         mask_logits(logits, legal), mask_logits(reference, legal)
     ),

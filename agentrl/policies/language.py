@@ -60,6 +60,11 @@ class LanguagePolicy(NamedTuple):
         return self.constrained or cut
 
     @property
+    def reads_text(self) -> bool:
+        """Whether it is a language policy."""
+        return True
+
+    @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
         """What the policy says of rows beside `score`: nothing."""
         return {}

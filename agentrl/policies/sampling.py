@@ -20,6 +20,12 @@ class Sampling:
     The order is that of transformers: temperature, top_k, top_p among what is left, min_p. Tokens
     that are exactly as likely as the last one kept by top_p are kept too, where transformers keeps
     those that its sort puts first.
+
+    A distribution that top_k, top_p or min_p cut is recorded with each token, as the set of tokens
+    that could be drawn, so that the learner scores the same distribution: `Rows.legal`,
+    bool[R, L, V]. That is R * L * V bytes. It is meant for small vocabularies: 6,400 rows of 3,042
+    positions with 151,936 tokens would take 3 terabytes. With a published model's vocabulary draw
+    from the whole distribution (the defaults), for which nothing is recorded.
     """
 
     temperature: float = 1.0

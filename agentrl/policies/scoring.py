@@ -5,7 +5,7 @@ from typing import NamedTuple
 import chex
 import jax
 
-from agentrl.losses.categorical import categorical_log_prob, entropy
+from agentrl.losses.categorical import categorical_entropy, categorical_log_prob
 
 
 class Scored(NamedTuple):
@@ -23,7 +23,7 @@ class Scored(NamedTuple):
 
 def score_logits(logits: jax.Array, tokens: jax.Array, value: jax.Array) -> Scored:
     """Scores of tokens [R, L] from the logits [R, L, V] of their distributions."""
-    return Scored(categorical_log_prob(logits, tokens), entropy(logits), value)
+    return Scored(categorical_log_prob(logits, tokens), categorical_entropy(logits), value)
 
 
 def split(params: chex.ArrayTree, frozen: tuple[str, ...]) -> tuple[chex.ArrayTree, dict]:

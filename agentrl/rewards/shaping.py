@@ -141,8 +141,8 @@ def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Arr
     return (1 - share) * reward + jnp.where(last, share * total, 0.0)
 
 
-# It moves what the other terms pay, so it is the last of a config's reward terms.
-at_end.applies_last = True
+# Moves reward between turns: applied after the terms that change it.
+at_end.moves_reward = True
 
 
 def persuasion_reward(

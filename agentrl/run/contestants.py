@@ -9,7 +9,6 @@ from typing import Any
 import jax
 
 from agentrl.config.build import Experiment
-from agentrl.policies import LanguagePolicy, Policy
 from agentrl.rollout.players import (
     SCRIPTED,
     Player,
@@ -113,7 +112,7 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
             player = policy_player(task.policy, params, **options)
             return translated(player, form, task.env, task.env_params)
     trained, policy = _as_trained(name, run.experiment, env)
-    if not isinstance(policy, LanguagePolicy):
+    if not policy.reads_text:
         return policy_player(policy, params, **options)
     if not isinstance(env, Game):
         raise ValueError(
@@ -127,7 +126,7 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     )
 
 
-def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Policy | LanguagePolicy]:
+def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:
     """The game as one of the run's tasks, and the policy as it meets it.
 
     A language policy may play what it was not trained on, if it has the words.
@@ -136,7 +135,7 @@ def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Polic
     """
     tasks = experiment.tasks.values()
     task = next((task for task in tasks if type(task.env) is type(env)), None)
-    if task is None and isinstance(experiment.policy, LanguagePolicy):
+    if task is None and experiment.policy.reads_text:
         try:
             return env, experiment.policy.on(env.view)
         except ValueError as error:

@@ -24,7 +24,6 @@ import jax.numpy as jnp
 from agentrl import advantages
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import arrays_of
-from agentrl.policies import LanguagePolicy, Policy
 from agentrl.streams import Rows, Streams
 
 
@@ -41,7 +40,7 @@ def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Arra
 
 
 def episode_gradients(
-    policy: Policy | LanguagePolicy,
+    policy: Any,
     params: chex.ArrayTree,
     rows: Rows,
     weight: jax.Array,
@@ -88,14 +87,14 @@ def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]
             )
         }
     if chosen.name.endswith("dr_mas"):
-        options = {key: value for key, value in chosen.items() if key not in ("name", "rows")}
+        options = {key: value for key, value in chosen.items() if key not in ("name", "statistics")}
         return {
-            f"{rows} {role}": lambda s, rows=rows, role=role: (
-                Bound(advantages.dr_mas, options | {"rows": rows})(arrays_of(s)),
+            f"{label} {role}": lambda s, statistics=statistics, role=role: (
+                Bound(advantages.dr_mas, options | {"statistics": statistics})(arrays_of(s)),
                 s.role == role,
             )
             for role in range(run.experiment.rollout.roles)
-            for rows in ("agent", "all")
+            for label, statistics in (("agent", "agent_turns"), ("all", "all_turns"))
         }
     return {}
 

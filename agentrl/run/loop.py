@@ -17,6 +17,7 @@ from agentrl.evaluation import play
 from agentrl.learner.components import guard
 from agentrl.learner.components.steps import env_steps
 from agentrl.learner.state import TrainState
+from agentrl.learner.train_step import Phase
 from agentrl.policies import parameter_count
 from agentrl.run import checkpoint, mesh, metrics, processes, restored
 from agentrl.run.programs import Programs, compile_programs
@@ -128,7 +129,15 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         try:
             with progress:
                 parts = _Parts(
-                    config, workdir, device_mesh, programs, experiment, writer, progress, stop
+                    config,
+                    workdir,
+                    device_mesh,
+                    programs,
+                    experiment,
+                    writer,
+                    progress,
+                    stop,
+                    {},
                 )
                 return _loop(parts, state, update, started)
         finally:
@@ -138,7 +147,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
 
 
 class _Parts(NamedTuple):
-    """What a run consists of. writer: None in all processes but the first."""
+    """What a run consists of. writer: None in all processes but the first. timings: seconds of the
+    last call of each program."""
 
     config: ml_collections.ConfigDict
     workdir: pathlib.Path
@@ -148,112 +158,139 @@ class _Parts(NamedTuple):
     writer: metrics.Writer | None
     progress: Progress
     stop: Stop
+    timings: dict[str, float]
+
+    def timed(self, name: str, function: Callable, *args: Any) -> Any:
+        """The function's result, when it is there; its time goes to `timings`."""
+        before = time.perf_counter()
+        out = jax.block_until_ready(function(*args))
+        self.timings[name] = time.perf_counter() - before
+        return out
+
+    def save(self, state: TrainState, update: int) -> int:
+        """Writes a checkpoint; returns its update."""
+        config = self.config
+        write = functools.partial(
+            checkpoint.save, self.workdir / "checkpoints", update, keep=config.checkpoint.keep
+        )
+        self.timed("time/checkpoint", write, state)
+        return update
 
 
 def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
-    config, workdir, device_mesh, programs, experiment, writer, progress, stop = parts
-    per_update = config.learner.epochs * config.learner.minibatches
+    config, experiment = parts.config, parts.experiment
     saved, compile_time, steps_before = update, None, env_steps(state.carry)
-    timings: dict[str, float] = {}
-
-    def timed(name: str, function: Callable, *args: Any) -> Any:
-        before = time.perf_counter()
-        out = jax.block_until_ready(function(*args))
-        timings[name] = time.perf_counter() - before
-        return out
-
-    supervised = sum(p.end for p, _ in experiment.phases if p.name == "warm_start")
-
-    def gradient_steps_at(update: int) -> int:
-        return min(update, supervised) + max(update - supervised, 0) * per_update
-
-    def save() -> None:
-        nonlocal saved
-        keep = config.checkpoint.keep
-        write = functools.partial(checkpoint.save, workdir / "checkpoints", update, keep=keep)
-        timed("time/checkpoint", write, state)
-        saved = update
-
-    def evaluate() -> dict[str, play.Outcomes]:
-        outcomes = timed("time/evaluation", programs.evaluate, state.params)
-        for name, played in outcomes.items() if writer is not None else ():
-            record = _evaluation_record(played, config, update)
-            path = evaluation_path(workdir, config, name, update)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, record)
-        return outcomes
-
-    stopping = processes.any_of(stop.requested)
+    stopping = processes.any_of(parts.stop.requested)
     while update < config.updates and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
-            state = programs.restart(state)
-        state, totals = timed("time/train", programs.train[phase.name], state)
-        if compile_time is None:
-            compile_time = timings["time/train"]
+            state = parts.programs.restart(state)
+        state, totals = parts.timed("time/train", parts.programs.train[phase.name], state)
+        compile_time = compile_time or parts.timings["time/train"]
         update += config.log_every
-        totals = jax.device_get(totals)
         steps_now = env_steps(state.carry)
-        records = []
-        for i in range(config.num_seeds):
-            records.append(
-                {
-                    "seed": config.seed + i,
-                    "update": update,
-                    "env_steps": int(steps_now[i]),
-                    "gradient_steps": gradient_steps_at(update),
-                    **metrics.means(totals, i),
-                }
-            )
-        done, stopping = update >= config.updates, processes.any_of(stop.requested)
+        records = _records(config, experiment, update, steps_now, jax.device_get(totals))
+        done, stopping = update >= config.updates, processes.any_of(parts.stop.requested)
         every = config.evaluation.every
         if every and (update % every == 0 or done) and not stopping:
-            outcomes = jax.device_get(evaluate())
-            for name, played in outcomes.items():
-                prefix = "" if isinstance(config.env.name, str) else f"{name}/"
-                for i, record in enumerate(records):
-                    mean = float(played.episode_return[i].mean())
-                    record[f"{prefix}evaluation/episode_return"] = mean
-                    if experiment.tasks[name].env.has_success:
-                        rate = float(played.success[i].mean())
-                        record[f"{prefix}evaluation/success_rate"] = rate
-        rejected = np.asarray(guard.rejected_in_a_row(state.carry))
-        if rejected.max() >= config.max_rejected_updates:
-            seed = int(rejected.argmax())
-            what = (
-                f"{rejected.max()} updates in a row were not finite (seed {config.seed + seed}, "
-                f"update {update}); the last checkpoint is of update {saved}"
-            )
-            if not phase.collects:
-                raise NonFiniteError(f"{what}; lower config.warm_start.learning_rate")
-            path = _save_rejected(experiment, state, seed, workdir, update, device_mesh)
-            raise NonFiniteError(
-                f"{what}, the last batch is in {path}; lower config.optimizer.learning_rate or "
-                "look at the batch"
-            )
+            _evaluate(parts, state, update, records)
+        _check_rejected(parts, state, phase, update, saved)
         machine = {
             "wall_time": time.time() - started,
             "compile_time": compile_time,
             "peak_memory_gib": metrics.peak_memory_gib(),
-            "env_steps_per_second": float((steps_now - steps_before).sum()) / timings["time/train"],
-            **timings,
+            **_rates(records, float((steps_now - steps_before).sum()), config, parts.timings),
+            **parts.timings,
         }
-        if "tokens" in records[0]:
-            written = sum(record["tokens"] for record in records) * config.log_every
-            machine["tokens_per_second"] = written / timings["time/train"]
         steps_before = steps_now
-        if writer is not None:
+        if parts.writer is not None:
             for record in records:
-                writer.write(record | machine)
-            writer.flush()
-        progress.show(update, records, machine)
-        every, stopping = config.checkpoint.every, processes.any_of(stop.requested)
+                parts.writer.write(record | machine)
+            parts.writer.flush()
+        parts.progress.show(update, records, machine)
+        every, stopping = config.checkpoint.every, processes.any_of(parts.stop.requested)
         if done or stopping or (every and update % every == 0):
-            save()
+            saved = parts.save(state, update)
     if saved < update:
-        save()
+        parts.save(state, update)
     return update >= config.updates
+
+
+def _records(
+    config: ml_collections.ConfigDict,
+    experiment: Experiment,
+    update: int,
+    steps: np.ndarray,
+    totals: dict[str, np.ndarray],
+) -> list[dict[str, Any]]:
+    """The metrics of each seed, from totals and weights [S, 2]."""
+    supervised = sum(phase.end for phase, _ in experiment.phases if phase.name == "warm_start")
+    per_update = config.learner.epochs * config.learner.minibatches
+    gradient_steps = min(update, supervised) + max(update - supervised, 0) * per_update
+    return [
+        {
+            "seed": config.seed + i,
+            "update": update,
+            "env_steps": int(steps[i]),
+            "gradient_steps": gradient_steps,
+            **metrics.means(totals, i),
+        }
+        for i in range(config.num_seeds)
+    ]
+
+
+def _rates(
+    records: list[dict[str, Any]], steps: float, config: Any, timings: dict[str, float]
+) -> dict[str, float]:
+    """What was done per second; only what was done at all."""
+    seconds = timings["time/train"]
+    rates = {"updates_per_second": config.log_every / seconds}
+    if steps:
+        rates["env_steps_per_second"] = steps / seconds
+    if "tokens" in records[0]:
+        written = sum(record["tokens"] for record in records) * config.log_every
+        rates["tokens_per_second"] = written / seconds
+    return rates
+
+
+def _evaluate(parts: _Parts, state: TrainState, update: int, records: list[dict]) -> None:
+    """Plays the fixed tasks, writes the outcomes, and adds their means to the records."""
+    config = parts.config
+    outcomes = jax.device_get(parts.timed("time/evaluation", parts.programs.evaluate, state.params))
+    for name, played in outcomes.items():
+        if parts.writer is not None:
+            path = evaluation_path(parts.workdir, config, name, update)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, _evaluation_record(played, config, update))
+        prefix = "" if isinstance(config.env.name, str) else f"{name}/"
+        for i, record in enumerate(records):
+            mean = float(played.episode_return[i].mean())
+            record[f"{prefix}evaluation/episode_return"] = mean
+            if parts.experiment.tasks[name].env.has_success:
+                rate = float(played.success[i].mean())
+                record[f"{prefix}evaluation/success_rate"] = rate
+
+
+def _check_rejected(
+    parts: _Parts, state: TrainState, phase: Phase, update: int, saved: int
+) -> None:
+    """NonFiniteError after too many rejected updates in a row."""
+    rejected = np.asarray(guard.rejected_in_a_row(state.carry))
+    if rejected.max() < parts.config.max_rejected_updates:
+        return
+    seed = int(rejected.argmax())
+    what = (
+        f"{rejected.max()} updates in a row were not finite (seed {parts.config.seed + seed}, "
+        f"update {update}); the last checkpoint is of update {saved}"
+    )
+    if not phase.collects:
+        raise NonFiniteError(f"{what}; lower config.warm_start.learning_rate")
+    path = _save_rejected(parts.experiment, state, seed, parts.workdir, update, parts.device_mesh)
+    raise NonFiniteError(
+        f"{what}, the last batch is in {path}; lower config.optimizer.learning_rate or look at the "
+        "batch"
+    )
 
 
 def _save_rejected(

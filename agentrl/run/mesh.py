@@ -10,7 +10,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from agentrl.devices.targets import Target
 from agentrl.learner.components import guard as guards
-from agentrl.policies import LanguagePolicy
 from agentrl.policies.placement import AXES, BATCH, parameter_spec
 
 
@@ -77,7 +76,7 @@ def make_mesh(
 def _check_tensor(size: int, policy: Any) -> None:
     if size == 1:
         return
-    if not isinstance(policy, LanguagePolicy):
+    if not policy.reads_text:
         raise ValueError(
             f"config.mesh.tensor={size} splits the heads of a decoder, and this policy is none; "
             "set it to 1"
@@ -92,7 +91,7 @@ def _check_tensor(size: int, policy: Any) -> None:
 
 
 def _check_attention(platform: str, policy: Any) -> None:
-    chosen = policy.config.attention if isinstance(policy, LanguagePolicy) else "blocks"
+    chosen = policy.config.attention if policy.reads_text else "blocks"
     if chosen == "cudnn" and platform != "gpu":
         raise ValueError(
             f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "

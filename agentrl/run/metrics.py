@@ -17,6 +17,7 @@ MACHINE_METRICS = (
     "wall_time",
     "compile_time",
     "peak_memory_gib",
+    "updates_per_second",
     "env_steps_per_second",
     "tokens_per_second",
     "time/train",

@@ -12,6 +12,8 @@ SHOWN = (
     ("success_rate", "success", ".2f"),
     ("episode_return", "return", ".2f"),
     ("episode_length", "length", ".1f"),
+    ("loss/imitation", "loss", ".3f"),
+    ("held_out_loss", "held out", ".3f"),
     ("entropy", "entropy", ".2f"),
     ("approx_kl", "kl", ".4f"),
     ("explained_variance", "ev", ".2f"),
@@ -63,7 +65,11 @@ class Progress:
             values = [record[name] for record in records if name in record]
             if values and not (name == "rejected_updates" and not any(values)):
                 words.append(f"{label} {np.mean(values):{form}}")
-        words.append(f"{machine['env_steps_per_second']:,.0f} steps/s")
+        # Supervised updates take no steps in the environment.
+        if "env_steps_per_second" in machine:
+            words.append(f"{machine['env_steps_per_second']:,.0f} steps/s")
+        else:
+            words.append(f"{machine['updates_per_second']:.2f} updates/s")
         text = " · ".join(words)
         self._bar.update(self._task, completed=update, metrics=text)
         now = time.monotonic()

@@ -16,7 +16,6 @@ from agentrl.config.build import Experiment, build
 from agentrl.config.environments import environments
 from agentrl.config.tasks import Task, make_task
 from agentrl.learner.state import TrainState
-from agentrl.policies import LanguagePolicy
 from agentrl.policies.placement import parameter_sharding
 from agentrl.run import checkpoint, mesh
 from agentrl.run.programs import compile_programs
@@ -85,7 +84,7 @@ def beginning(
     if config.init_from:
         return parameters(pathlib.Path(config.init_from), config, experiment)
     policy = experiment.policy
-    if not isinstance(policy, LanguagePolicy) or policy.load is None:
+    if not policy.reads_text or policy.load is None:
         return None
     weights = policy.load(parameter_sharding(device_mesh))
 
@@ -189,7 +188,7 @@ def elsewhere(run: Run, name: str) -> dict[str, Task]:
     if name in run.experiment.tasks:
         return {name: run.experiment.tasks[name]}
     policy = run.experiment.policy
-    if not isinstance(policy, LanguagePolicy):
+    if not policy.reads_text:
         raise ValueError(
             f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
         )

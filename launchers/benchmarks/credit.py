@@ -14,27 +14,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import advantages, losses, policies
-from agentrl.advantages.grouping import first_occurrence
-from agentrl.config import bind as configs
+from agentrl.advantages.grouping import segment_ids
+from agentrl.learner.bound import Bound
+from agentrl.learner.credit import Credit, arrays_of
+from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import optimizer
-from agentrl.learner.update import make_update
+from agentrl.learner.update import Batch, make_update
 from agentrl.streams import Rows, Streams
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 
 GROUP_SIZE, ANCHORS, FEATURES, ACTIONS, MINIBATCHES = 8, 32, 42, 5, 8
 OPTIONS: dict[str, dict[str, Any]] = {
-    "rae": {},
+    "rae_by_turn": {},
     "grpo": {},
     "rloo": {},
     "gigpo": {"gamma": 0.95},
     "gae": {"gamma": 0.99, "lam": 0.95},
-    "hae": {},
+    "hae_by_turn": {},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
     "dr_mas": {},
     "m_grpo": {},
-    "marft": {},
+    "marft_by_turn": {},
     "mars": {},
     "matpo": {},
 }
@@ -120,20 +122,26 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
     update = make_update(
         policy,
         transform,
-        configs.section(losses.clipped_surrogate),
+        {"policy": Term(Bound(losses.clipped_surrogate, {}))},
         epochs=epochs,
         minibatches=MINIBATCHES,
+        microbatch=None,
+        lengths=1,
+        aggregation="token_mean",
+        normalize_advantage="none",
     )
     params = policy.init(jax.random.key(0))
     opt_state, key = transform.init(params), jax.random.key(1)
-    estimate = functools.partial(credit.estimate, advantages.gigpo, OPTIONS["gigpo"])
-    advantage = jax.jit(estimate)(streams)
-    earned = credit.Credit(advantage, jnp.any(streams.mask, axis=1), None)
+    advantage = jax.jit(lambda s: Bound(advantages.gigpo, OPTIONS["gigpo"])(arrays_of(s)))(streams)
+    earned = Credit(advantage, jnp.any(streams.mask, axis=1), None, {})
     arguments = (streams, rows, earned)
 
     def step(params, opt_state, key, streams, rows, earned):
         key, update_key = jax.random.split(key)
-        params, opt_state, metrics, _ = update(params, opt_state, streams, rows, earned, update_key)
+        batches = {"rollout": Batch(streams, rows, earned, {})}
+        params, opt_state, metrics, _ = update(
+            params, opt_state, batches, update_key, lambda params, rows: {}, 0.0
+        )
         return params, opt_state, key, metrics
 
     donated = jax.jit(step, donate_argnums=(0, 1, 2))
@@ -160,12 +168,12 @@ def run(
     rows, work = rows_of(streams), num_streams * turns
     contenders = []
     for name in estimators:
-        timed = functools.partial(
-            credit.estimate,
-            credit.ESTIMATORS[name],
-            OPTIONS[name],
-            baseline=jnp.zeros((1, int(streams.role.max()) + 1)),
-        )
+        estimator = Bound(getattr(advantages, name), OPTIONS[name])
+        baseline = jnp.zeros((1, int(streams.role.max()) + 1))
+
+        def timed(streams, estimator=estimator, baseline=baseline):
+            return estimator(arrays_of(streams) | {"baseline": baseline})
+
         contenders.append((name, _ready(timed, work, streams)))
     keys = jnp.concatenate(
         [
@@ -176,7 +184,7 @@ def run(
     ).reshape(-1, 3)
     include = streams.mask.reshape(-1)
     contenders.append(
-        ("anchors, hash table", _ready(first_occurrence, work, keys, include)),
+        ("anchors, hash table", _ready(segment_ids, work, keys, include)),
     )
     contenders.append(("anchors, sort", _ready(sorted_occurrence, work, keys, include)))
     for epochs in (1, 4):

@@ -17,17 +17,17 @@ VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
 CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("drmas_")})
 dr_mas = jax.jit(
     library.dr_mas,
-    static_argnames=("rows", "normalize", "leave_one_out", "whitened", "singleton"),
+    static_argnames=("statistics", "normalize", "leave_one_out", "whitened", "singleton"),
 )
 REFERENCES = {
     "agent_std1": {},
     "agent_std0": {"normalize": "mean"},
     "agent_rloo": {"normalize": "mean", "leave_one_out": True},
     "agent_rfpp": {"normalize": "mean", "whitened": True},
-    "global_std1": {"rows": "mean"},
-    "global_std0": {"rows": "mean", "normalize": "mean"},
-    "global_rloo": {"rows": "first", "normalize": "mean", "leave_one_out": True},
-    "global_rfpp": {"rows": "first", "normalize": "mean", "whitened": True},
+    "global_std1": {"statistics": "episode_means"},
+    "global_std0": {"statistics": "episode_means", "normalize": "mean"},
+    "global_rloo": {"statistics": "first_turns", "normalize": "mean", "leave_one_out": True},
+    "global_rfpp": {"statistics": "first_turns", "normalize": "mean", "whitened": True},
 }
 
 
@@ -89,15 +89,17 @@ def test_worked_numbers():
         ours, [[third, third], [0.5, 0], [-2 * third, 0], [-0.5, 0]], atol=1e-6
     )
     # One baseline for both: two episodes, mean 1/2.
-    for rows in ("mean", "first"):
-        ours = dr_mas(reward, mask, group, role, rows=rows, normalize="mean", episode=episode)
+    for statistics in ("episode_means", "first_turns"):
+        ours = dr_mas(
+            reward, mask, group, role, statistics=statistics, normalize="mean", episode=episode
+        )
         np.testing.assert_allclose(ours, [[0.5, 0.5], [0.5, 0], [-0.5, 0], [-0.5, 0]], atol=1e-6)
     # The solver's second call is malformed: 0.9. By means the first episode has 2.9 / 3.
     penalty = np.float32([[0, 0.1], [0, 0], [0, 0], [0, 0]])
     options = {"penalty": penalty, "normalize": "mean", "episode": episode}
-    ours = dr_mas(reward, mask, group, role, rows="mean", **options)
+    ours = dr_mas(reward, mask, group, role, statistics="episode_means", **options)
     np.testing.assert_allclose(ours[:2], [[2.9 / 6] * 2, [2.9 / 6, 0]], atol=1e-6)
-    ours = dr_mas(reward, mask, group, role, rows="first", **options)
+    ours = dr_mas(reward, mask, group, role, statistics="first_turns", **options)
     np.testing.assert_allclose(ours[:2], [[0.5, 0.4], [0.5, 0]], atol=1e-6)
 
 
@@ -118,11 +120,11 @@ def batches(draw):
     }
 
 
-@pytest.mark.parametrize("rows", ["agent", "mean", "first"])
+@pytest.mark.parametrize("statistics", ["agent_turns", "episode_means", "first_turns"])
 @settings(max_examples=15, deadline=None)
 @given(batch=batches(), singleton=st.sampled_from(["zero", "raw"]))
-def test_equals_plain_loops(rows, batch, singleton):
-    ours = np.asarray(dr_mas(**batch, rows=rows, singleton=singleton))
+def test_equals_plain_loops(statistics, batch, singleton):
+    ours = np.asarray(dr_mas(**batch, statistics=statistics, singleton=singleton))
     mask, places = batch["mask"], np.argwhere(batch["mask"].T)[:, ::-1]
     total = np.where(mask, batch["reward"], 0).sum(1)
     score = {(i, t): total[i] - batch["penalty"][i, t] for i, t in places}
@@ -133,9 +135,9 @@ def test_equals_plain_loops(rows, batch, singleton):
         for j, u in mates:
             episodes.setdefault(batch["episode"][j], []).append(score[j, u])
         own = score[i, t]
-        if rows == "agent":
+        if statistics == "agent_turns":
             members = [score[j, u] for j, u in mates if batch["role"][j] == batch["role"][i]]
-        elif rows == "mean":
+        elif statistics == "episode_means":
             members = [np.mean(values) for values in episodes.values()]
             own = np.mean(episodes[batch["episode"][i]])
         else:
@@ -163,8 +165,10 @@ def test_relations(batch, seed):
     one["penalty"] = np.zeros((9, 1), np.float32)
     np.testing.assert_allclose(dr_mas(**one), library.grpo(**plain), atol=1e-5)
     alone = one | {"episode": np.arange(9)}
-    for rows in ("mean", "first"):
-        np.testing.assert_allclose(dr_mas(**alone, rows=rows), library.grpo(**plain), atol=1e-5)
+    for statistics in ("episode_means", "first_turns"):
+        np.testing.assert_allclose(
+            dr_mas(**alone, statistics=statistics), library.grpo(**plain), atol=1e-5
+        )
     # Poison, and the order of the streams.
     bad = batch | {
         n: np.where(batch["mask"], batch[n], np.nan).astype(np.float32)
@@ -178,8 +182,9 @@ def test_relations(batch, seed):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"rows": "team"}, "rows='team': expected one of 'agent', 'mean', 'first', 'all'"),
-        ({"rows": "mean"}, "give episode=, the episode of each stream, or use rows='agent'"),
+        ({"statistics": "team"}, "statistics='team': expected one of 'agent_turns', 'all_turns', "),
+        ({"statistics": "first_turn"}, "did you mean 'first_turns'"),
+        ({"statistics": "episode_means"}, "give episode=, the episode of each stream, or use stat"),
         ({"singleton": "drop"}, "singleton='drop': expected one of 'zero', 'raw'"),
     ],
 )
@@ -198,7 +203,7 @@ def test_one_baseline_for_all_agents_has_the_second_moments_it_predicts():
     arrays = (np.float32(reward), np.ones((n, 1), bool), np.zeros(n, int), role)
     each = [reward[role == k] for k in (0, 1)]
     predicted = [(r.var() + (r.mean() - reward.mean()) ** 2) / reward.var() for r in each]
-    given = np.asarray(dr_mas(*arrays, rows="all"))
+    given = np.asarray(dr_mas(*arrays, statistics="all_turns"))
     measured = [np.mean(given[role == k] ** 2) for k in (0, 1)]
     np.testing.assert_allclose(measured, predicted, rtol=0.01)
     assert measured[0] < 1 < measured[1] and np.mean(measured) == pytest.approx(1, rel=0.01)

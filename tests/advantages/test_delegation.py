@@ -1,4 +1,4 @@
-"""Planners and workers: MATPO, M-GRPO and its alignment.
+"""Planners and workers: MATPO and M-GRPO.
 
 selfplay.npz, `matpo`: mzf666/MATPO 3c41d62, executed.
 """
@@ -17,7 +17,6 @@ VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
 CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("matpo_")})
 matpo = jax.jit(library.matpo, static_argnames=("normalize", "singleton"))
 m_grpo = jax.jit(library.m_grpo, static_argnames=("normalize", "singleton"))
-align = jax.jit(library.align, static_argnames=("queries", "target"))
 
 
 @pytest.mark.parametrize("number", CASES)
@@ -125,40 +124,8 @@ def test_m_grpo_worked_numbers():
     np.testing.assert_allclose(ours[:, 0], [1 / 2, -1 / 2, 1 / 3, 1 / 3, -2 / 3], atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_alignment(seed):
-    rng = np.random.default_rng(seed)
-    group, include = rng.integers(0, 4, 20), rng.random(20) < 0.6
-    index, filled, copies = align(jax.random.key(seed), group, include, queries=5, target=3)
-    assert index.shape == filled.shape == (5, 3)
-    for query in range(5):
-        candidates = np.flatnonzero(include & (group == query))
-        assert np.all(filled[query] == (len(candidates) > 0))
-        if len(candidates) == 0:
-            continue
-        drawn = np.bincount(np.asarray(index[query]), minlength=20)
-        assert drawn.sum() == 3 and drawn[candidates].sum() == 3
-        # As even as whole numbers allow: nobody twice where there are enough.
-        assert drawn[candidates].max() - drawn[candidates].min() <= 1
-        np.testing.assert_array_equal(copies[candidates], drawn[candidates])
-    assert np.all(np.asarray(copies)[~include] == 0)
-
-
-def test_alignment_draws_every_candidate_equally_often():
-    group, include = np.array([0, 0, 1, 0, 0, 0]), np.array([1, 1, 1, 1, 1, 0], bool)
-    keys = jax.random.split(jax.random.key(0), 4000)
-    copies = jax.vmap(lambda key: align(key, group, include, queries=2, target=3).copies)(keys)
-    # Three of four, and one three times; the deviation of each share is 0.007.
-    np.testing.assert_allclose(copies.mean(0), [0.75, 0.75, 3, 0.75, 0.75, 0], atol=0.035)
-    copies = jax.vmap(lambda key: align(key, group, include, queries=2, target=6).copies)(keys)
-    np.testing.assert_allclose(copies.mean(0), [1.5, 1.5, 6, 1.5, 1.5, 0], atol=0.04)
-
-
 def test_errors():
     none, some = np.zeros(1, int), np.ones(1, bool)
-    with pytest.raises(ValueError, match="queries=2, target=0: expected at least 1 of each"):
-        library.align(jax.random.key(0), none, some, queries=2, target=0)
     for function in (library.matpo, library.m_grpo):
         with pytest.raises(ValueError, match="normalize='none': expected one of 'std', 'mean'"):
             function(np.zeros((1, 1)), some[:, None], none, none, normalize="none")

@@ -21,7 +21,7 @@ class advantages:  # noqa: N801
     grpo = staticmethod(jax.jit(library.grpo, static_argnames=STATIC))
     rloo = staticmethod(jax.jit(library.rloo, static_argnames=STATIC[1:]))
     gigpo = staticmethod(jax.jit(library.gigpo, static_argnames=STATIC))
-    anchor_owner = staticmethod(jax.jit(library.anchor_owner))
+    anchor_segments = staticmethod(jax.jit(library.anchor_segments))
     reinforce_pp_baseline = staticmethod(
         jax.jit(library.reinforce_pp_baseline, static_argnames=STATIC[1:])
     )
@@ -100,7 +100,7 @@ def test_reference_gigpo_with_stream_statistics(name):
 @pytest.mark.parametrize("name", DENSE)
 def test_reference_anchor_groups(name):
     data = case(name)
-    owner = np.asarray(advantages.anchor_owner(data["active"], data["group"], data["anchor"]))
+    owner = np.asarray(advantages.anchor_segments(data["active"], data["group"], data["anchor"]))
     gid = data["o_step_gid"]
     active = data["active"]
     same_ours = owner[active][:, None] == owner[active][None]
@@ -119,7 +119,7 @@ def test_reference_reinforce_pp_baseline(name):
         statistics="turn",
         singleton="raw",
         penalty=data["penalty"],
-        weight=data["resp_len"].astype(np.float32),
+        cost=data["resp_len"].astype(np.float32),
     )
     for k in range(len(data["cfg_gamma"])):
         np.testing.assert_allclose(ours, data["o_rfpp_base"][k], atol=2e-5)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentrl.advantages import grouping
 
-first_occurrence = jax.jit(grouping.first_occurrence)
+segment_ids = jax.jit(grouping.segment_ids)
 
 
 @settings(max_examples=25, deadline=None)
@@ -18,7 +18,7 @@ first_occurrence = jax.jit(grouping.first_occurrence)
     kinds=st.sampled_from([1, 2, 5, 1000]),
     words=st.integers(1, 3),
 )
-def test_names_are_first_occurrences(seed, kinds, words):
+def test_names_are_segment_idss(seed, kinds, words):
     count = 150
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, kinds, (count, words)).astype(np.uint32)
@@ -26,7 +26,7 @@ def test_names_are_first_occurrences(seed, kinds, words):
     expected, seen = np.full(count, count), {}
     for i in np.flatnonzero(include):
         expected[i] = seen.setdefault(tuple(keys[i]), i)
-    np.testing.assert_array_equal(first_occurrence(keys, include), expected)
+    np.testing.assert_array_equal(segment_ids(keys, include), expected)
 
 
 @pytest.mark.parametrize("spread", [1, 256, 65536, 2**24])
@@ -35,7 +35,7 @@ def test_structured_keys_do_not_cluster(spread):
     keys = (np.arange(4096, dtype=np.uint64) * spread).astype(np.uint32)
     keys = np.stack([keys, np.arange(4096, dtype=np.uint32) // 64], -1)
     unique = len(np.unique(keys, axis=0))
-    owner = np.asarray(first_occurrence(keys, np.ones(4096, bool)))
+    owner = np.asarray(segment_ids(keys, np.ones(4096, bool)))
     assert len(np.unique(owner)) == unique
 
 
@@ -57,7 +57,7 @@ def test_weighted_moments_are_of_repeated_elements():
     owner = rng.integers(0, 3, 30)
     owner = np.array([np.flatnonzero(owner == o)[0] for o in owner])
     weight = rng.integers(0, 4, 30)
-    ours = grouping.moments(values, owner, weight=weight)
+    ours = grouping.moments(values, owner, frequency=weight)
     repeated = np.repeat(np.arange(30), weight)
     first = {o: np.flatnonzero(owner[repeated] == o)[0] for o in np.unique(owner)}
     theirs = grouping.moments(values[repeated], np.array([first[o] for o in owner[repeated]]))
@@ -94,7 +94,7 @@ def test_relative_by_hand(options, expected):
 
 
 def test_joint_names():
-    owner = grouping.joint_owner(
+    owner = grouping.joint_segments(
         np.array([1, 1, 1, 0, 1], bool), np.array([0, 0, 1, 0, 0]), np.array([5, -1, 5, 5, 5])
     )
     assert np.asarray(owner).tolist() == [0, 1, 2, 5, 0]

@@ -19,7 +19,8 @@ VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
 CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("mars_")})
 CHOICES = {"identity": "none", "None": "none", "mean": "mean", "mean_std": "std"}
 mars = jax.jit(
-    library.mars, static_argnames=("order", "group", "weight", "normalize", "gamma", "whitened")
+    library.mars,
+    static_argnames=("compared", "within", "count_by", "normalize", "gamma", "whitened"),
 )
 
 
@@ -29,7 +30,7 @@ def case(number):
     }
     inputs = [data[k][:, 1:] for k in ("scores", "turn_end", "response_mask")]
     options = {
-        "group": "task_role" if data["separate"] else "task",
+        "within": "task_role" if data["separate"] else "task",
         "normalize": CHOICES[str(data["method"])],
         "whiten_rewards": bool(data["whiten_rewards"]),
         "gamma": float(data["gamma"]),
@@ -65,7 +66,7 @@ def test_reference_recentring_given_its_own_returns(number):
     owner = np.broadcast_to(np.unique(data["player"], return_index=True)[1], (len(raw), 2))
     owner = np.where(data["player"][:, None] == data["player"][owner], owner, 0).max(1)
     flat, owner = raw.reshape(-1), np.repeat(owner * raw.shape[1], raw.shape[1])
-    against = moments(flat, owner, weight=distinct(flat, owner, resolution=0.0))
+    against = moments(flat, owner, frequency=distinct(flat, owner, resolution=0.0))
     ours = relative(flat, against, normalize=options["recentre"], epsilon=1e-6).reshape(raw.shape)
     if options["whiten_advantages"]:
         ours = library.whiten(ours, inputs[2])
@@ -94,7 +95,7 @@ def test_turns_and_tokens_agree_without_the_second_centring(number):
             start = place + 1
     tokens = library.mars_released(
         *inputs,
-        group=options["group"],
+        within=options["within"],
         normalize="mean",
         whiten_rewards=False,
         recentre="none",
@@ -104,8 +105,8 @@ def test_turns_and_tokens_agree_without_the_second_centring(number):
         mask,
         data["game"],
         data["player"],
-        order="normalise_then_sum",
-        group=options["group"],
+        compared="rewards",
+        within=options["within"],
         whitened=True,
         cost=cost,
     )
@@ -121,17 +122,17 @@ def test_worked_numbers():
     ours = mars(reward, mask, task, role)
     np.testing.assert_allclose(ours, [[1.25, 0.25], [-0.75, -0.75], [2, 0], [-2, 0]], atol=1e-6)
     # Distinct values 3, 2, 1: mean 2.
-    ours = mars(reward, mask, task, role, weight="distinct")
+    ours = mars(reward, mask, task, role, count_by="distinct")
     np.testing.assert_allclose(ours, [[1, 0], [-1, -1], [2, 0], [-2, 0]], atol=1e-6)
     # By tokens (1, 1, 4, 4): (3 + 2 + 4 + 4) / 10 = 1.3; role 1 by (3, 1): 3.
     cost = np.float32([[1, 1], [4, 4], [3, 99], [1, 99]])
-    ours = mars(reward, mask, task, role, weight="token", cost=cost)
+    ours = mars(reward, mask, task, role, count_by="token", cost=cost)
     np.testing.assert_allclose(ours, [[1.7, 0.7], [-0.3, -0.3], [1, 0], [-3, 0]], atol=1e-6)
     # Immediate rewards 1, 2, 0, 1 of role 0 have mean 1: (0, 1) and (-1, 0), then summed.
-    ours = mars(reward, mask, task, role, order="normalise_then_sum")
+    ours = mars(reward, mask, task, role, compared="rewards")
     np.testing.assert_allclose(ours, [[1, 1], [-1, 0], [2, 0], [-2, 0]], atol=1e-6)
     # One group for both roles: mean 11/6.
-    ours = mars(reward, mask, task, role, group="batch")
+    ours = mars(reward, mask, task, role, within="batch")
     np.testing.assert_allclose(ours[:, 0], np.array([3, 1, 4, 0]) - 11 / 6, atol=1e-6)
 
 
@@ -150,9 +151,9 @@ def batches(draw):
 
 
 OPTIONS = [
-    {"order": order, "weight": weight, "normalize": normalize, "whitened": whitened}
-    for order in ("sum_then_normalise", "normalise_then_sum")
-    for weight, normalize in (("turn", "mean"), ("distinct", "std"), ("token", "mean"))
+    {"compared": compared, "count_by": count_by, "normalize": normalize, "whitened": whitened}
+    for compared in ("returns", "rewards")
+    for count_by, normalize in (("turn", "mean"), ("distinct", "std"), ("token", "mean"))
     for whitened in (False, True)
 ]
 
@@ -177,28 +178,28 @@ def test_invariances(options, batch, seed):
 @given(batch=batches())
 def test_relations(batch):
     # Tasks and roles are names: one task is grouping by role, one of each is the batch.
-    plain = mars(**batch, group="role")
+    plain = mars(**batch, within="role")
     one_task = batch | {"task": np.full(10, 7)}
     np.testing.assert_allclose(mars(**one_task), plain, atol=1e-5)
     one = one_task | {"role": np.full(10, -3)}
-    np.testing.assert_allclose(mars(**one), mars(**batch, group="batch"), atol=1e-5)
+    np.testing.assert_allclose(mars(**one), mars(**batch, within="batch"), atol=1e-5)
     # Centred on the batch and whitened by tokens or turns, it is REINFORCE++.
-    ours = mars(**batch, group="batch", whitened=True)
-    theirs = library.reinforce_pp(batch["reward"], batch["mask"], weight=batch["cost"])
+    ours = mars(**batch, within="batch", whitened=True)
+    theirs = library.reinforce_pp(batch["reward"], batch["mask"], cost=batch["cost"])
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
     # On one turn the two orders are the same; equal costs make tokens turns.
     first = {n: v[:, :1] if v.ndim == 2 else v for n, v in batch.items()}
-    np.testing.assert_allclose(mars(**first), mars(**first, order="normalise_then_sum"), atol=1e-5)
+    np.testing.assert_allclose(mars(**first), mars(**first, compared="rewards"), atol=1e-5)
     same = batch | {"cost": np.full((10, 5), 3, np.float32)}
-    np.testing.assert_allclose(mars(**same, weight="token"), mars(**same), atol=1e-5)
+    np.testing.assert_allclose(mars(**same, count_by="token"), mars(**same), atol=1e-5)
 
 
 def test_equal_returns_give_exactly_zero():
     reward, none = np.full((3, 1), 0.1, np.float32), np.zeros(3, int)
-    for weight in ("turn", "distinct"):
+    for count_by in ("turn", "distinct"):
         for normalize in ("mean", "std"):
             ours = mars(
-                reward, np.ones((3, 1), bool), none, none, weight=weight, normalize=normalize
+                reward, np.ones((3, 1), bool), none, none, count_by=count_by, normalize=normalize
             )
             assert np.all(np.asarray(ours) == 0)
 
@@ -206,10 +207,10 @@ def test_equal_returns_give_exactly_zero():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"order": "sum"}, "order='sum': expected one of 'sum_then_normalise'"),
-        ({"group": "game"}, "group='game': expected one of 'task_role', 'task', 'role', 'batch'"),
-        ({"weight": "row"}, "weight='row': expected one of 'turn', 'distinct', 'token'"),
-        ({"weight": "token"}, "give cost=, the tokens of each turn"),
+        ({"compared": "sum"}, "compared='sum': expected one of 'returns', 'rewards'"),
+        ({"within": "xyz"}, "within='xyz': expected one of 'task_role', 'task', 'role', 'batch'"),
+        ({"count_by": "xyz"}, "count_by='xyz': expected one of 'turn', 'distinct', 'token'"),
+        ({"count_by": "token"}, "give cost=, the tokens of each turn"),
         ({"normalize": "none"}, "normalize='none': expected one of 'std', 'mean'"),
     ],
 )

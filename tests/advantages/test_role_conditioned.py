@@ -17,7 +17,7 @@ from agentrl import advantages
 
 VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
 rae = jax.jit(advantages.rae, static_argnames="order")
-spread = jax.jit(advantages.spread)
+spread = jax.jit(advantages.broadcast_to_turns)
 
 
 def cases(prefix):
@@ -43,7 +43,7 @@ def test_reference_sequential(name):
         )
         gamma = float(data["gamma"]) if data["use_intermediate_rewards"] else 1.0
         mask = np.arange(turns) < data["n_turns"].reshape(-1, 1)
-        ours = advantages.spread(advantage, mask, gamma=gamma)
+        ours = advantages.broadcast_to_turns(advantage, mask, gamma=gamma)
     # NaN: the turn does not exist, or was dropped because its advantage is 0, or is the opponent's.
     expected = np.nan_to_num(data["advantage"]).reshape(-1, turns)
     np.testing.assert_allclose(np.where(moves[:, None], ours, 0), expected, atol=1e-12)
@@ -148,7 +148,7 @@ def test_spread_counts_own_turns_only():
         spread(value, mask, gamma=0.5), [[2, 0, 4, 0, 8, 0], [0, -1, 0, 0, 0, 0], [0] * 6]
     )
     ones = np.where(mask, np.float32([8, -1, 0])[:, None], 0)
-    np.testing.assert_array_equal(advantages.spread(value, mask), ones)
+    np.testing.assert_array_equal(advantages.broadcast_to_turns(value, mask), ones)
     # gamma 0 leaves the last own turn.
     np.testing.assert_array_equal(spread(value, mask, gamma=0.0)[0], [0, 0, 0, 0, 8, 0])
 
@@ -157,7 +157,7 @@ def test_spread_counts_own_turns_only():
     "options, message",
     [
         ({"order": "stream"}, "order='stream': expected one of 'batch', 'sequential'"),
-        ({"decay": 1.5}, "rae decay=1.5: expected the weight of the past"),
+        ({"decay": 1.5}, "rae decay=1.5: expected at least 0 and at most 1"),
     ],
 )
 def test_errors(options, message):

@@ -99,7 +99,7 @@ def test_conversations_without_a_group_are_shown_together():
     assert "One group of 6 conversations about a task of its own each, by the policy of" in html
     assert "<h4>Return 7" in html and html.count("<h4>Return") > 1
     # Nothing was compared: no turn is said to share an anchor with one of another conversation.
-    shared = advantages.anchor_owner(streams.mask, alone.group, streams.anchor)
+    shared = advantages.anchor_segments(streams.mask, alone.group, streams.anchor)
     mask = np.asarray(streams.mask)
     _, counts = np.unique(np.asarray(shared)[mask], return_counts=True)
     assert (counts.max() > 1) == ("data-anchor" in html)

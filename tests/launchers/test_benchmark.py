@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.advantages.grouping import first_occurrence
+from agentrl.advantages.grouping import segment_ids
 from launchers import benchmark
 from launchers.benchmarks import (
     credit,
@@ -135,7 +135,7 @@ def test_sorting_names_the_same_groups_as_the_hash_table():
     keys = jnp.asarray(rng.integers(-2, 3, (200, 3)), jnp.int32)
     include = jnp.asarray(rng.random(200) < 0.7)
     np.testing.assert_array_equal(
-        credit.sorted_occurrence(keys, include), first_occurrence(keys, include)
+        credit.sorted_occurrence(keys, include), segment_ids(keys, include)
     )
 
 

@@ -130,5 +130,5 @@ def test_errors_say_what_to_do():
         losses.aggregate(ROWS, LENGTHS, "constant")
     with pytest.raises(ValueError, match="takes no constant, given 8"):
         losses.aggregate(ROWS, LENGTHS, "row_mean", constant=8)
-    with pytest.raises(ValueError, match="expected > 0"):
+    with pytest.raises(ValueError, match="expected more than 0"):
         losses.aggregate(ROWS, LENGTHS, "constant", constant=0)

@@ -1,4 +1,4 @@
-"""Masking before arithmetic, means over a mask, and options by name.
+"""Masking before arithmetic, and means over a mask.
 
 Run without jit: the compiler may turn a product with a mask into a selection, and so hide a NaN.
 """
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.losses.arrays import check_choice, log_ratio, masked, masked_mean
+from agentrl.losses.arrays import log_ratio, masked, masked_mean
 
 MASK = np.array([[True, False, True]])
 
@@ -45,13 +45,3 @@ def test_log_ratio_is_bounded():
     for argument, expected in ((0, [0, 1, 0]), (1, [0, 0, 0])):
         grad = jax.grad(lambda *args: log_ratio(*args).sum(), argnums=argument)(logp, old)
         np.testing.assert_array_equal(grad, expected)
-
-
-def test_unknown_names_are_answered_with_the_nearest():
-    check_choice("level", "token", ("token", "row"))
-    with pytest.raises(
-        ValueError, match=r"no level 'tokens' \(did you mean 'token'\?\); there are token, row"
-    ):
-        check_choice("level", "tokens", ("token", "row"))
-    with pytest.raises(ValueError, match="no level 'xyz'; there are token, row"):
-        check_choice("level", "xyz", ("token", "row"))

@@ -10,8 +10,8 @@ from jax.test_util import check_grads
 
 from agentrl import losses
 
-entropy = jax.jit(losses.entropy)
-entropy_grad = jax.jit(jax.grad(lambda logits: losses.entropy(logits).sum()))
+entropy = jax.jit(losses.categorical_entropy)
+entropy_grad = jax.jit(jax.grad(lambda logits: losses.categorical_entropy(logits).sum()))
 categorical_log_prob = jax.jit(losses.categorical_log_prob)
 log_prob_and_grad = jax.jit(jax.value_and_grad(losses.categorical_log_prob))
 
@@ -93,7 +93,7 @@ def test_derivatives_of_first_and_second_order_both_ways():
     logits, reference = (jax.random.normal(key, (3, 5)) for key in keys)
     action = jnp.array([0, 4, 2])
     functions = (
-        losses.entropy,
+        losses.categorical_entropy,
         lambda x: losses.categorical_log_prob(x, action),
         lambda x: losses.categorical_kl(x, reference),
     )

@@ -24,12 +24,12 @@ DAPO = {"clip_low": 0.2, "clip_high": 0.28}
 
 clipped_surrogate = jax.jit(losses.clipped_surrogate, static_argnames="dual_clip")
 clip_fraction = jax.jit(losses.clip_fraction, static_argnames="dual_clip")
-gspo = jax.jit(losses.gspo, static_argnames="sequence")
+gspo = jax.jit(losses.gspo, static_argnames="ratio_of")
 cispo, reinforce = jax.jit(losses.cispo), jax.jit(losses.reinforce)
 LOSSES = {
     "clipped_surrogate": lambda *args: clipped_surrogate(*args, **DAPO, dual_clip=3.0),
     "gspo": lambda *args: gspo(*args, **DAPO),
-    "gspo of turns": lambda *args: gspo(*args, TURN, **DAPO, sequence="turn"),
+    "gspo of turns": lambda *args: gspo(*args, **DAPO, ratio_of="turn", turn=TURN),
     "cispo": lambda *args: cispo(*args, **DAPO),
     "reinforce": lambda logp, old, advantage, mask: reinforce(logp, advantage, mask),
 }
@@ -155,7 +155,7 @@ def test_gspo_of_one_position_is_the_clipped_surrogate():
     )
     each_its_own = np.broadcast_to(np.arange(6) + 70, (8, 6))
     np.testing.assert_allclose(
-        gspo(LOGP, OLD, ADVANTAGE, MASK, each_its_own, **wide, sequence="turn"),
+        gspo(LOGP, OLD, ADVANTAGE, MASK, **wide, ratio_of="turn", turn=each_its_own),
         clipped_surrogate(LOGP, OLD, ADVANTAGE, MASK, **wide),
         rtol=1e-6,
         atol=1e-7,
@@ -163,8 +163,8 @@ def test_gspo_of_one_position_is_the_clipped_surrogate():
 
 
 def test_gspo_of_turns_is_gspo_of_rows_that_hold_one_turn():
-    ours = np.asarray(gspo(LOGP, OLD, ADVANTAGE, MASK, TURN, **DAPO, sequence="turn"))
-    whole = gspo(LOGP, OLD, ADVANTAGE, MASK, np.full((8, 6), 40), **DAPO, sequence="turn")
+    ours = np.asarray(gspo(LOGP, OLD, ADVANTAGE, MASK, **DAPO, ratio_of="turn", turn=TURN))
+    whole = gspo(LOGP, OLD, ADVANTAGE, MASK, **DAPO, ratio_of="turn", turn=np.full((8, 6), 40))
     np.testing.assert_allclose(whole, gspo(LOGP, OLD, ADVANTAGE, MASK, **DAPO), rtol=1e-6)
     for t in range(3):
         alone = MASK & (TURN == t)
@@ -177,7 +177,7 @@ def test_a_gap_inside_a_turn_does_not_split_it():
     mask = np.array([[True, False, True, True]])
     turn = np.array([[5, -1, 5, 6]])
     zeros, ones = np.zeros((1, 4)), np.ones((1, 4))
-    loss = gspo(ratios, zeros, ones, mask, turn, clip_high=9.0, sequence="turn")
+    loss = gspo(ratios, zeros, ones, mask, clip_high=9.0, ratio_of="turn", turn=turn)
     expected = [-np.exp(0.3), 0.0, -np.exp(0.3), -np.exp(0.1)]  # (0.2 + 0.4) / 2 and 0.1
     np.testing.assert_allclose(loss[0], expected, rtol=1e-6)
 
@@ -268,13 +268,13 @@ def test_clip_fraction_counts_what_the_clip_removes():
 
 def test_gspo_says_what_it_needs_for_turns():
     with pytest.raises(ValueError, match="give turn="):
-        losses.gspo(LOGP, OLD, ADVANTAGE, MASK, sequence="turn")
+        losses.gspo(LOGP, OLD, ADVANTAGE, MASK, ratio_of="turn")
     with pytest.raises(ValueError, match="did you mean 'turn'"):
-        losses.gspo(LOGP, OLD, ADVANTAGE, MASK, TURN, sequence="turns")
+        losses.gspo(LOGP, OLD, ADVANTAGE, MASK, ratio_of="turns", turn=TURN)
 
 
 def test_a_dual_clip_of_one_or_less_is_an_error():
-    with pytest.raises(ValueError, match="dual_clip is 1.0; expected more than 1"):
+    with pytest.raises(ValueError, match="clipped_surrogate dual_clip=1.0: expected more than 1"):
         clipped_surrogate(LOGP, OLD, ADVANTAGE, MASK, dual_clip=1.0)
 
 

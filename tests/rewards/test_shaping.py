@@ -7,7 +7,14 @@ import pytest
 from agentrl import rewards
 from agentrl.rewards import at_end, invalid_action_penalty, step_penalty
 
-shaping = jax.jit(rewards.potential_shaping)
+
+@jax.jit
+def shaping(reward, mask, terminated, potential, final, gamma, truncated=None):
+    return rewards.potential_shaping(
+        reward, potential, mask, terminated, final, gamma=gamma, truncated=truncated
+    )
+
+
 discounted_return = jax.jit(rewards.discounted_return)
 
 

@@ -13,7 +13,7 @@ from agentrl.policies.heads import mask_logits
 
 def make_policy(name, env, critic):
     options = {"critic": critic, "hidden": (16,)}
-    return policies.POLICIES[name](env.observation_shape, env.num_codes, env.num_actions, **options)
+    return getattr(policies, name)(env.observation_shape, env.num_codes, env.num_actions, **options)
 
 
 @pytest.fixture(scope="module", params=["mlp", "gru"])

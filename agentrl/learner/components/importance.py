@@ -19,14 +19,14 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
     share of the positions, (sum w)^2 / (n sum w^2)).
 
     Args:
-      cap: largest weight. level: one of `losses.LEVELS`.
+      cap: largest weight. level: one of `losses.IMPORTANCE_LEVELS`.
     """
     if cap <= 0:
         raise ValueError(f"config.components.importance.cap={cap}: expected more than 0")
-    if level not in losses.LEVELS:
+    if level not in losses.IMPORTANCE_LEVELS:
         raise ValueError(
             f"config.components.importance.level={level!r}: expected one of "
-            f"{', '.join(losses.LEVELS)}"
+            f"{', '.join(losses.IMPORTANCE_LEVELS)}"
         )
 
     def annotate(value, params, streams, rows, key):

@@ -1,0 +1,129 @@
+"""GSPO: one importance ratio per sequence, a row or a turn."""
+
+from typing import Literal, get_args
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_choice
+from agentrl.declarations import measured
+from agentrl.losses.arrays import masked
+from agentrl.losses.policy import check_bounds, outside_bounds, pessimistic
+
+RatioOf = Literal["row", "turn"]
+
+
+def gspo_clipped(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    advantage: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    clip_low: float = 3e-4,
+    clip_high: float = 4e-4,
+    ratio_of: RatioOf = "row",
+    turn: jax.Array | None = None,
+) -> jax.Array:
+    """Positions whose gradient GSPO's clip removes, bool[R, L]; never where A = 0.
+
+    Args:
+      logp, old_logp, advantage, mask, clip_low, clip_high, ratio_of, turn: as for `gspo`.
+
+    Returns:
+      bool[R, L], False where mask is False.
+
+    Raises:
+      ValueError: as `gspo`.
+    """
+    logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
+    ratio = _sequence_ratio(logp, old_logp, mask, clip_low, clip_high, ratio_of, turn)
+    return outside_bounds(ratio, advantage, clip_low, clip_high) & (advantage != 0)
+
+
+@measured(clip_fraction=gspo_clipped)
+def gspo(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    advantage: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    clip_low: float = 3e-4,
+    clip_high: float = 4e-4,
+    ratio_of: RatioOf = "row",
+    turn: jax.Array | None = None,
+) -> jax.Array:
+    """GSPO: one ratio for a whole sequence, the geometric mean of its positions' ratios, clipped.
+
+    l_t = max(-A_t s_t, -A_t clip(s_t, 1 - clip_low, 1 + clip_high)),
+    s_t = sg(s) exp(logp_t - sg(logp_t)),  s = exp(min(mean_k (logp_k - old_logp_k), 10)).
+
+    Every position has the value of the sequence's ratio and its own gradient -A_t s, so that with
+    `aggregate(..., "row_mean")`, the paper's, the gradient is that of -A s. The mean is over the
+    positions where mask is True.
+
+    The sequence is the whole row, or with ratio_of="turn" each turn of it, for advantages that
+    differ between turns: with one turn per row this is GSPO again, with one position per turn
+    `clipped_surrogate`.
+
+    Args:
+      logp, old_logp, advantage: [R, L].
+      mask: bool[R, L], positions to read; None for all.
+      clip_low, clip_high: distances of the bounds from 1; a mean over many positions moves far less
+        than one ratio, hence the small values (as in the released scripts).
+      ratio_of: the sequence that shares a ratio, "row" or "turn".
+      turn: i32[R, L], turn of each position, ascending along a row; -1 for none. Read only if
+        ratio_of="turn".
+
+    Returns:
+      f32[R, L], 0 where mask is False. The metric `clip_fraction` is the share of positions whose
+      gradient is removed; with bounds as small as these it is the first number to look at.
+
+    Raises:
+      ValueError: unknown `ratio_of`, "turn" without `turn`, or a negative bound.
+
+    References:
+      Zheng et al. (2025), Group sequence policy optimization, https://arxiv.org/abs/2507.18071.
+      verl b178a3c (read and executed), whose ceiling of 10 on the log-ratio is kept: above it the
+      gradient is 0. Ratios of turns are our addition.
+    """
+    logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
+    ratio = _sequence_ratio(logp, old_logp, mask, clip_low, clip_high, ratio_of, turn)
+    return pessimistic(ratio, advantage, clip_low, clip_high, None)
+
+
+def _sequence_ratio(logp, old_logp, mask, clip_low, clip_high, ratio_of, turn) -> jax.Array:
+    """The ratio of `gspo` at each position, f32[R, L]; logp and old_logp are 0 behind the mask."""
+    check_choice("ratio_of", ratio_of, get_args(RatioOf))
+    check_bounds("gspo", clip_low, clip_high, None)
+    if ratio_of == "turn" and turn is None:
+        raise ValueError("gspo with ratio_of='turn' needs the turn of each position; give turn=")
+    chex.assert_rank(logp, 2)
+    if mask is None:
+        mask = jnp.ones(logp.shape, bool)
+    difference = jax.lax.stop_gradient(logp - old_logp)
+    by_turn = ratio_of == "turn"
+    mean = _turn_mean(difference, mask, turn) if by_turn else _row_mean(difference, mask)
+    return jnp.exp(jnp.minimum(mean + (logp - jax.lax.stop_gradient(logp)), 10.0))
+
+
+def _row_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """Mean over the row, f32[R, 1], of values that are 0 where mask is False."""
+    count = jnp.sum(mask, axis=1, keepdims=True)
+    return jnp.sum(values, axis=1, keepdims=True) / jnp.maximum(count, 1)
+
+
+def _turn_mean(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array:
+    """Mean over the position's turn, f32[R, L], of values that are 0 where mask is False."""
+    chex.assert_equal_shape([values, turn])
+    # Turns are numbered within the episode, so a row may hold turns 70 to 80: they are renumbered
+    # from 0 to bound the number of segments by L. The running maximum fills gaps within a turn.
+    turn = jax.lax.cummax(jnp.where(mask, turn, -1), axis=1)
+    starts = jnp.pad(turn[:, 1:] != turn[:, :-1], ((0, 0), (1, 0)))
+    segment = jnp.cumsum(starts, axis=1)
+
+    def total(x: jax.Array, segment: jax.Array) -> jax.Array:
+        return jax.ops.segment_sum(x, segment, num_segments=x.shape[0])[segment]
+
+    count = jax.vmap(total)(mask.astype(jnp.float32), segment)
+    return jax.vmap(total)(values, segment) / jnp.maximum(count, 1)
