@@ -176,12 +176,12 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):
     """(loss, metrics, gradients) of a source's part of a minibatch.
 
-    A microbatch that does not divide the rows of another source than "rollout", whose number a
-    config does not choose, is left out there: all rows go at once.
+    The number of rows of other sources than "rollout" is not the config's choice: where a
+    microbatch does not divide it, all of them go at once.
     """
     terms, options = step.terms[source], step.options
     microbatch = options["microbatch"]
-    if microbatch is not None and example.rows.tokens.shape[0] % microbatch:
+    if microbatch is not None and (example.rows.tokens.shape[0] % microbatch or microbatch % unit):
         microbatch = None
     loss_of = make_loss(
         step.policy, terms, in_loss=step.in_loss, reports_policy=source == "rollout"

@@ -1,9 +1,11 @@
 """Co-self-play: a planner and skills learn together, tied to where they began."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import train_of
 
 import envs
 from agentrl import policies, rollout
@@ -18,7 +20,7 @@ from configs import volleyball, volleyball_flat, volleyball_levels, volleyball_s
 SEATS = 4
 
 
-def tiny(**policy):
+def small(**policy):
     config = volleyball_levels.get_config("plane")
     config.mesh.data = 1
     config.num_seeds, config.updates, config.log_every = 1, 2, 1
@@ -34,22 +36,15 @@ def tiny(**policy):
 
 @pytest.fixture(scope="module")
 def trained():
-    """(streams, rows, credit, params before, states and metrics after one and two updates)."""
-    experiment = build(tiny())
+    """(experiment, streams, rows, credit, params before and after an update, its metrics, those of
+    the next)."""
+    experiment = build(small())
     state = jax.jit(experiment.init)(0)
-    collect_key = jax.random.split(state.key, 3)[1]
-    batch = jax.jit(experiment.batch)(state.params, state.rollout, collect_key, pool=state.pool)
-    traces = []
-
-    @jax.jit
-    def train(state):
-        traces.append(0)
-        return experiment.train(state)
-
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    train = jax.jit(chex.assert_max_traces(train_of(experiment), n=1))
     one, metrics = train(state)
-    two, later = train(one)
-    assert len(traces) == 1
-    return experiment, *batch, state.params, one.params, metrics, later
+    _, later = train(one)
+    return experiment, *batch[:3], state.params, one.params, metrics, later
 
 
 def test_the_policy_has_all_seats_of_a_team(trained):
@@ -175,7 +170,7 @@ def _run(config):
 
 
 def test_runs_of_all_forms_are_players_of_two_levels(monkeypatch, tmp_path):
-    configs = [tiny(), volleyball.get_config("plane"), volleyball_flat.get_config("plane")]
+    configs = [small(), volleyball.get_config("plane"), volleyball_flat.get_config("plane")]
     for config in configs:
         config.num_seeds = 1
     runs = {name: _run(config) for name, config in zip("abc", configs, strict=True)}
@@ -205,7 +200,7 @@ def test_parts_begin_from_runs_of_their_own(monkeypatch):
         config.num_seeds = 2
     runs = {"one": _run(planner), "other": _run(skill)}
     monkeypatch.setattr(restored, "load", lambda path: runs[str(path)])
-    config = tiny()
+    config = small()
     config.seed = 1
     config.init_from = "planner=one,hit=other"
     experiment = build(config)
