@@ -127,11 +127,10 @@ class Rows:
         return cut.replace(stream=self.stream, memory=self.memory, role=self.role)
 
 
-def trained_length(rows: Rows) -> jax.Array:
-    """Positions of each row up to the last trained or asked one, i32[R]; 0 where none is."""
-    number = jnp.arange(1, rows.loss_mask.shape[1] + 1, dtype=jnp.int32)
-    learnt = rows.loss_mask if rows.asked is None else rows.loss_mask | rows.asked
-    return jnp.max(jnp.where(learnt, number, 0), axis=1)
+def length_up_to(last: jax.Array) -> jax.Array:
+    """Positions of each row up to the last True one of bool[R, L], i32[R]; 0 where none is."""
+    number = jnp.arange(1, last.shape[1] + 1, dtype=jnp.int32)
+    return jnp.max(jnp.where(last, number, 0), axis=1)
 
 
 def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:

@@ -42,7 +42,8 @@ def base_config() -> ml_collections.ConfigDict:
     policy, rollout: who acts, and how experience is collected.
     annotations: by name, functions (policy, params, streams, rows, key) -> {name: [N, T] or [R, L]}
       that look at the model before credit is given.
-    reward: terms by name. Those that read `reward` give another reward, the others a penalty.
+    reward: terms by name, applied in alphabetical order, those that move rewards (`at_end`) last.
+      Those that read `reward` give another reward, the others a penalty.
     filters: by name, functions to bool[N], the streams that are learnt from. With when="before" a
       rejected stream takes no part in the estimator's statistics, with when="after" it does.
     advantage: the estimator. reweighting: by name, functions (advantage, ...) -> advantage.

@@ -3,15 +3,12 @@
 import json
 import pathlib
 import shutil
-import sys
 
 import pytest
+from commands import call
 
 import configs
 from launchers import sweep
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from commands import call  # noqa: E402
 
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"

@@ -1,20 +1,14 @@
 """Playing in the terminal: what is told to whom, what replies come to, and bad flags."""
 
-import pathlib
-import sys
-
 import jax
 import pytest
+import tiny
+from commands import call
 
 import envs
 from agentrl.evaluation import terminal
 from agentrl.run import contestants, loop, restored
 from launchers import cli, play
-
-HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
-import tiny  # noqa: E402
-from commands import call  # noqa: E402
 
 
 def played(who, replies=(), seed=0, name="Coin-v1", **options):

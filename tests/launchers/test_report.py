@@ -1,16 +1,10 @@
 """The report's command line, on a run that was really trained."""
 
-import pathlib
-import sys
-
 import pytest
+import tiny
+from commands import call
 
 from agentrl.run import loop
-
-HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
-import tiny  # noqa: E402
-from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")

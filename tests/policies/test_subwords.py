@@ -3,13 +3,13 @@
 import functools
 import json
 import pathlib
-import sys
 import tempfile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tokenizer_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +18,6 @@ from agentrl.policies import codec as codecs
 from agentrl.policies.subwords import Tokenizer, huggingface
 from envs.text import Lexicon, Text, View, make_grammar, parse, template
 from envs.text.view import command_fragments
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
-import tokenizer_files  # noqa: E402
 
 
 @functools.cache
