@@ -9,12 +9,16 @@ from tiny import train_of
 
 import envs
 from agentrl import policies, rollout
+from agentrl.actors.array import array_actor
+from agentrl.actors.scripted import scripted, translated
+from agentrl.actors.types import Actor, Decision, no_memory
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.rollout.players import scripted, translated
+from agentrl.rollout.results import play_results
 from agentrl.run import contestants, restored
 from agentrl.selfplay import arena
 from configs import volleyball, volleyball_flat, volleyball_levels, volleyball_skills
+from envs.vector import World
 
 SEATS = 4
 
@@ -26,7 +30,7 @@ def small(**policy):
     config.env.update(max_seconds=0.8, max_steps_in_episode=46)
     config.policy.update(hidden=(8,), planner_hidden=(8,), **policy)
     config.rollout = section(
-        rollout.episodes, num_groups=8, opponent="pool", members=2, mask_illegal=False
+        rollout.episodes, num_groups=8, opponent="pool", members=2, mask_illegal=False, group_size=1
     )
     config.pool.update(capacity=2, every=1)
     config.learner.update(epochs=1, minibatches=1, microbatch=None)
