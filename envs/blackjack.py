@@ -106,11 +106,9 @@ class Blackjack(Environment):
         return jnp.stack([rules.points(hand), usable, state.shown]).astype(jnp.uint8)
 
     def is_terminated(self, state: BlackjackState, params: EnvParams) -> jax.Array:
-        """Stood, or bust."""
         return (state.dealer > 0) | (state.total > 21)
 
     def is_success(self, state: BlackjackState, params: EnvParams) -> jax.Array:
-        """Stood and beat the dealer."""
         held = rules.points(rules.Hand(state.total, state.ace))
         return (state.dealer > 0) & rules.wins(held, state.dealer)
 

@@ -103,7 +103,6 @@ class Coin(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Four directions and the coin."""
         return ("north", "south", "east", "west", "take")
 
     @property
@@ -112,7 +111,6 @@ class Coin(Environment):
         return (self.show_name * self.num_names + 5 + self.show_last_move * 5,)
 
     def initial(self, key: jax.Array, params: CoinParams) -> CoinState:
-        """A random map with random names."""
         map_key, name_key = jax.random.split(key)
         names = jax.random.permutation(name_key, self.num_names)[: self.rooms]
         return CoinState(
@@ -152,11 +150,9 @@ class Coin(Environment):
         return jnp.concatenate(seen).astype(jnp.float32)
 
     def is_terminated(self, state: CoinState, params: CoinParams) -> jax.Array:
-        """With the coin taken."""
         return state.coin < 0
 
     def is_success(self, state: CoinState, params: CoinParams) -> jax.Array:
-        """With the coin taken."""
         return state.coin < 0
 
     def legal(self, state: CoinState, params: CoinParams) -> jax.Array:
@@ -173,7 +169,6 @@ class Coin(Environment):
         return super().fingerprint(state, params, of=of)
 
     def expert(self, state: CoinState, params: CoinParams) -> jax.Array:
-        """Towards the coin, then take it."""
         ahead = rules.neighbours(state.exits, state.room)
         distance = rules.distances(state.exits, state.coin)[ahead]
         nearest = jnp.argmin(jnp.where(ahead < 0, self.rooms + 1, distance))

@@ -64,16 +64,13 @@ class ConnectFour(TurnGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Numbers of the columns."""
         return tuple(map(str, range(self.columns)))
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """The board."""
         return (self.rows, self.columns)
 
     def initial(self, key: jax.Array, params: GameParams) -> ConnectFourState:
-        """An empty board."""
         discs = jnp.zeros((2, self.columns), rules.word(self.rows))
         return ConnectFourState(**opening(), discs=discs, line=jnp.zeros((), bool))
 
@@ -82,13 +79,11 @@ class ConnectFour(TurnGame):
         return jnp.sum(jax.lax.population_count(state.discs).astype(jnp.int32)) & 1
 
     def legal(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """Columns with a free square."""
         return rules.landing(state.discs[0] | state.discs[1], self.rows) > 0
 
     def transition(
         self, key: jax.Array, state: ConnectFourState, action: jax.Array, params: GameParams
     ) -> tuple[ConnectFourState, jax.Array]:
-        """A disc."""
         mine = self._agents == self.mover(state, params)
         drop = rules.landing(state.discs[0] | state.discs[1], self.rows)
         drop = jnp.where(jnp.arange(self.columns) == action, drop, 0)

@@ -100,7 +100,6 @@ class Debate(TurnGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Pixels row by row, then labels."""
         pixels = (f"reveal {i}" for i in range(self.side**2))
         return (*pixels, *(f"claim {i}" for i in range(self.labels)))
 
@@ -111,11 +110,9 @@ class Debate(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Pixels, role, label, claim."""
         return (self.side**2 + 3,)
 
     def initial(self, key: jax.Array, params: DebateParams) -> DebateState:
-        """A picture."""
         picture_key, seat_key = jax.random.split(key)
         label, picture = rules.draw(picture_key, self.model)
         drawn = jax.random.randint(seat_key, (), 0, 2)
@@ -130,7 +127,6 @@ class Debate(TurnGame):
         )
 
     def side_of(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """0 for the honest, 1 for the liar."""
         return (self._agents != state.honest).astype(jnp.int32)
 
     def claims(self, state: DebateState) -> jax.Array:
@@ -175,11 +171,9 @@ class Debate(TurnGame):
         return jnp.append(pixels, facts).astype(jnp.uint8)
 
     def is_over(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """After the verdict."""
         return state.winner >= 0
 
     def won(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """Whom the judge believes."""
         return self._agents == state.winner
 
     def expert(self, state: DebateState, params: DebateParams) -> jax.Array:

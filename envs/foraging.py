@@ -104,11 +104,9 @@ class Foraging(SimultaneousGame):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """Foods, then players."""
         return (self.foods + self.players, 3)
 
     def initial(self, key: jax.Array, params: ForagingParams) -> ForagingState:
-        """Random places and levels."""
         cells, levels, food_cells, food_levels = rules.generate(
             key,
             self.size,
@@ -134,7 +132,6 @@ class Foraging(SimultaneousGame):
     def transition(
         self, key: jax.Array, state: ForagingState, action: jax.Array, params: ForagingParams
     ) -> tuple[ForagingState, jax.Array]:
-        """Moves, then loads."""
         food_levels, gains, failed = rules.load(
             state.cells,
             state.levels,
@@ -170,11 +167,9 @@ class Foraging(SimultaneousGame):
         return jnp.where(seen[:, None], codes, 0).astype(jnp.uint8)
 
     def is_over(self, state: ForagingState, params: ForagingParams) -> jax.Array:
-        """All food eaten."""
         return ~jnp.any(state.food_levels > 0)
 
     def won(self, state: ForagingState, params: ForagingParams) -> jax.Array:
-        """All food eaten, for everyone."""
         return jnp.broadcast_to(self.is_over(state, params), (self.players,))
 
     def expert(self, state: ForagingState, params: ForagingParams) -> jax.Array:

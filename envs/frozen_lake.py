@@ -65,11 +65,9 @@ class FrozenLake(Environment):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """The map."""
         return (self.size, self.size)
 
     def initial(self, key: jax.Array, params: FrozenLakeParams) -> FrozenLakeState:
-        """A random connected map."""
         holes, start, goal = rules.generate(key, self.size, params.frozen)
         return FrozenLakeState(jnp.zeros((), jnp.int32), rules.pack(holes), goal, start)
 
@@ -80,7 +78,6 @@ class FrozenLake(Environment):
         action: jax.Array,
         params: FrozenLakeParams,
     ) -> tuple[FrozenLakeState, jax.Array]:
-        """Slide, then move."""
         if self.slippery:
             action = rules.slip(key, action, params.success_rate)
         position = rules.move(state.position, action, self.size)
@@ -94,11 +91,9 @@ class FrozenLake(Environment):
         return jnp.where(cells == state.position, ground + PLAYER, ground).astype(jnp.uint8)
 
     def is_terminated(self, state: FrozenLakeState, params: FrozenLakeParams) -> jax.Array:
-        """In a hole or on the goal."""
         return rules.has(state.holes, state.position) | self.is_success(state, params)
 
     def is_success(self, state: FrozenLakeState, params: FrozenLakeParams) -> jax.Array:
-        """On the goal."""
         return state.position == state.goal
 
     def expert(self, state: FrozenLakeState, params: FrozenLakeParams) -> jax.Array:

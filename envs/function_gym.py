@@ -147,7 +147,6 @@ class FunctionGym(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Enumerated actions."""
         if not self.modulus:
             return ("search", "finish")
         answers = (f"={value}" for value in range(self.modulus))
@@ -155,7 +154,6 @@ class FunctionGym(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Event, case and probes."""
         row = 10 * self.variables + (self.modulus or 2)
         return (len(EVENTS) + 10 * self.variables + max(self.memory, 1) * row,)
 
@@ -259,7 +257,6 @@ class FunctionGym(Environment):
         return state.finished
 
     def is_success(self, state: FunctionGymState, params: FunctionGymParams) -> jax.Array:
-        """The right answer was given."""
         return state.won
 
     def fingerprint(

@@ -29,12 +29,10 @@ class GymnaxEnvironment(Environment):
 
     @property
     def name(self) -> str:
-        """gymnax's id."""
         return self.identifier
 
     @property
     def default_params(self) -> Any:
-        """gymnax's parameters."""
         return self.env.default_params
 
     @property
@@ -55,11 +53,9 @@ class GymnaxEnvironment(Environment):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """Shape of gymnax's space."""
         return self.env.observation_space(self.default_params).shape
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
-        """gymnax's reset."""
         observation, state = self.env.reset_env(key, params)
         return observation.astype(jnp.float32), jax.tree.map(jnp.asarray, state)
 
@@ -92,11 +88,9 @@ class GymnaxEnvironment(Environment):
         return space.low + share * (space.high - space.low)
 
     def is_terminated(self, state: Any, params: Any) -> jax.Array:
-        """gymnax's natural end."""
         return jnp.asarray(self.env.is_terminated(state, params))
 
     def is_truncated(self, state: Any, params: Any) -> jax.Array:
-        """gymnax's time limit."""
         return jnp.asarray(self.env.is_truncated(state, params))
 
     def action_space(self, params: Any = None) -> Any:
@@ -104,7 +98,6 @@ class GymnaxEnvironment(Environment):
         return super().action_space(params) if self.continuous else self.env.action_space(params)
 
     def observation_space(self, params: Any = None) -> Any:
-        """gymnax's."""
         return self.env.observation_space(self.default_params if params is None else params)
 
 

@@ -136,7 +136,6 @@ class Hanabi(TurnGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """As in the compact words."""
         slots = range(1, self.hand + 1)
         shown = (*COLOURS[: self.colours], *range(1, self.ranks + 1))
         return (
@@ -157,7 +156,6 @@ class Hanabi(TurnGame):
         return (8 + self.colours * (1 + self.ranks) + 2 * bits + 2 * self.hand,)
 
     def initial(self, key: jax.Array, params: HanabiParams) -> HanabiState:
-        """A shuffled deck and two hands."""
         deck = jax.random.permutation(key, self.cards)
         return self.dealt(deck)
 
@@ -174,7 +172,6 @@ class Hanabi(TurnGame):
         )
 
     def mover(self, state: HanabiState, params: HanabiParams) -> jax.Array:
-        """Each after the other."""
         return state.seat
 
     def legal(self, state: HanabiState, params: HanabiParams) -> jax.Array:
@@ -184,7 +181,6 @@ class Hanabi(TurnGame):
     def transition(
         self, key: jax.Array, state: HanabiState, action: jax.Array, params: HanabiParams
     ) -> tuple[HanabiState, jax.Array]:
-        """Discard, play or hint."""
         del key
         # An illegal action may be any number; what comes of it is not used.
         action = jnp.clip(action, 0, self.num_actions - 1)
@@ -222,7 +218,6 @@ class Hanabi(TurnGame):
         return rules.is_over(state.table)
 
     def won(self, state: HanabiState, params: HanabiParams) -> jax.Array:
-        """All stacks are complete."""
         return jnp.full(2, rules.points(state.table) == self.colours * self.ranks)
 
     def expert(self, state: HanabiState, params: HanabiParams) -> jax.Array:

@@ -141,7 +141,6 @@ class Household(Environment):
         return (head + self.receptacles * stand + self.objects * thing,)
 
     def initial(self, key: jax.Array, params: HouseholdParams) -> HouseholdState:
-        """A random room with a task."""
         house = generation.draw(
             key,
             generation.goals(self.tasks, self.split),
@@ -156,7 +155,6 @@ class Household(Environment):
     def transition(
         self, key: jax.Array, state: HouseholdState, action: jax.Array, params: HouseholdParams
     ) -> tuple[HouseholdState, jax.Array]:
-        """Act; 1 for the goal."""
         house = rules.act(state.house, action)
         return state.replace(house=house), house.won.astype(jnp.float32)
 
@@ -166,7 +164,6 @@ class Household(Environment):
         return state.replace(house=state.house.replace(told=told))
 
     def legal(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """The admissible commands."""
         return rules.legal(state.house)
 
     def is_legal(
@@ -212,11 +209,9 @@ class Household(Environment):
         return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
     def is_terminated(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """With the goal reached."""
         return state.house.won
 
     def is_success(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """With the goal reached."""
         return state.house.won
 
     def fingerprint(
@@ -240,7 +235,6 @@ class Household(Environment):
 
     @property
     def subgoal_names(self) -> tuple[str, ...]:
-        """find, take, transform, place."""
         return experts.SUBGOALS
 
     def reached(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:

@@ -69,7 +69,6 @@ class KeyDoor(Environment):
 
     @property
     def subgoal_names(self) -> tuple[str, ...]:
-        """Keys by colour, then the door."""
         return (*(f"{colour} key" for colour in COLOURS[: self.keys]), "door")
 
     @property
@@ -78,23 +77,19 @@ class KeyDoor(Environment):
         return (self.rooms + self.width + 2 * self.keys + self.keys * self.width,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> KeyDoorState:
-        """A random chain."""
         chain = rules.generate(key, self.rooms, self.keys, self.width)
         return KeyDoorState(jnp.zeros((), jnp.int32), chain)
 
     def transition(
         self, key: jax.Array, state: KeyDoorState, action: jax.Array, params: EnvParams
     ) -> tuple[KeyDoorState, jax.Array]:
-        """Act; 1 behind the last door."""
         chain = rules.act(state.chain, action)
         return state.replace(chain=chain), (chain.room == self.rooms).astype(jnp.float32)
 
     def legal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """What can be done here."""
         return rules.legal(state.chain, self.width)
 
     def observe(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """Indicators of the room."""
         chain = state.chain
         door, cells = rules.here(chain)
         colours, places = np.arange(self.keys), np.arange(self.width)
@@ -113,7 +108,6 @@ class KeyDoor(Environment):
         return state.chain.jammed | self.is_success(state, params)
 
     def is_success(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """Behind the last door."""
         return state.chain.room == self.rooms
 
     def expert(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
@@ -121,7 +115,6 @@ class KeyDoor(Environment):
         return rules.expert(state.chain, self.width)
 
     def subgoal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """What the expert is at."""
         return rules.subgoal(state.chain)
 
     def reached(self, state: KeyDoorState, params: EnvParams) -> jax.Array:

@@ -90,11 +90,9 @@ class KuhnPoker(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """A vector."""
         return (12,)
 
     def initial(self, key: jax.Array, params: KuhnPokerParams) -> KuhnPokerState:
-        """All hands are dealt."""
         # One random word a hand, for 6 deals and 9 coins: permutations take ten times as long. Some
         # are more likely than others by 54 / 2^32.
         number = (jax.random.bits(key, (self.rounds,)) % 54).astype(jnp.int32)
@@ -140,7 +138,6 @@ class KuhnPoker(TurnGame):
         )
 
     def mover(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        """The opener, then the other."""
         return (self.first(state) + rules.num_acted(self.hand(state))) % 2
 
     def transition(
@@ -170,7 +167,6 @@ class KuhnPoker(TurnGame):
     def observe_as(
         self, state: KuhnPokerState, agent: jax.Array, params: KuhnPokerParams
     ) -> jax.Array:
-        """One's own card and what was done."""
         cards = self._of_hand(state, state.cards)
         card = jnp.where(agent == 0, cards[0], cards[1])
         chips = jnp.where(agent == 0, state.chips[0], state.chips[1])
@@ -184,7 +180,6 @@ class KuhnPoker(TurnGame):
         return jnp.where(place < 10, facts, counts)
 
     def is_over(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        """All hands are played."""
         return state.round >= self.rounds
 
     def won(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
@@ -208,7 +203,6 @@ class KuhnPoker(TurnGame):
         return (coin < thirds[row, card]).astype(jnp.int32)
 
     def render(self, state: KuhnPokerState, params: KuhnPokerParams) -> str:
-        """Both cards and what was done."""
         last = min(int(state.round), self.rounds - 1)
         cards = " ".join(RANKS[c] for c in state.cards[last])
         done = "".join("pb"[a] for a in state.actions if a >= 0)

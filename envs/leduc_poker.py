@@ -65,11 +65,9 @@ class LeducPoker(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """A vector."""
         return (32,)
 
     def initial(self, key: jax.Array, params: LeducPokerParams) -> LeducPokerState:
-        """Three cards."""
         if self.deal == "cards":
             # One of 6 * 5 * 4 deals by one random word: permutations take ten times as long. Some
             # are more likely than others by 120 / 2^32.
@@ -93,7 +91,6 @@ class LeducPoker(TurnGame):
         return LeducPokerState(**opening(), hand=hand)
 
     def mover(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Seat 0 opens both rounds."""
         return rules.player(state.hand)
 
     def legal(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
@@ -103,7 +100,6 @@ class LeducPoker(TurnGame):
     def transition(
         self, key: jax.Array, state: LeducPokerState, action: jax.Array, params: LeducPokerParams
     ) -> tuple[LeducPokerState, jax.Array]:
-        """An action of the hand."""
         hand = rules.play(state.hand, action)
         return state.replace(hand=hand), rules.returns(hand).astype(jnp.float32)
 
@@ -127,15 +123,12 @@ class LeducPoker(TurnGame):
         return ((word >> np.arange(32, dtype=np.uint32)) & 1).astype(jnp.float32)
 
     def is_over(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Folded, or both rounds called."""
         return rules.terminal(state.hand)
 
     def won(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Who has won chips."""
         return rules.returns(state.hand) > 0
 
     def expert(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """By what one holds."""
         hand = state.hand
         card = hand.cards[rules.player(hand)] // 2
         pair = (hand.round > 0) & (card == hand.cards[2] // 2)

@@ -88,13 +88,11 @@ class LiarsDice(TurnGame):
         return (rules.FACES + 4,)
 
     def initial(self, key: jax.Array, params: GameParams) -> LiarsDiceState:
-        """All dice, and no bid."""
         zero = jnp.zeros((), jnp.int32)
         dice = rules.roll(key, jnp.full(2, self.dice), self.dice)
         return LiarsDiceState(**opening(), dice=dice, quantity=zero, face=zero, seat=zero)
 
     def mover(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Whose turn it is."""
         return state.seat
 
     def legal(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
@@ -130,11 +128,9 @@ class LiarsDice(TurnGame):
         return jnp.append(rules.counts(own), rest).astype(jnp.uint8)
 
     def is_over(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Somebody has no dice left."""
         return jnp.any(rules.remaining(state.dice) == 0)
 
     def won(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Who has dice left."""
         return rules.remaining(state.dice) > 0
 
     def expert(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
@@ -147,7 +143,6 @@ class LiarsDice(TurnGame):
         return jnp.argmax(jnp.where(self.legal(state, params), worth, -1.0)).astype(jnp.int32)
 
     def render(self, state: LiarsDiceState, params: GameParams) -> str:
-        """Dice of both seats, and the bid."""
         hands = [" ".join(str(die) for die in hand if die) for hand in np.asarray(state.dice)]
         bid = f"bid {state.quantity} {state.face}" if state.quantity else "no bid"
         return f"{hands[0]} | {hands[1]} | {bid}, seat {state.seat} to act"

@@ -102,12 +102,10 @@ class Maze(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The four moves."""
         return ("up", "down", "left", "right")
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """The maze, or the row of codes."""
         return self.shape if self.sight == "grid" else (SIGHTS[self.sight],)
 
     def initial(self, key: jax.Array, params: MazeParams) -> MazeState:
@@ -130,7 +128,6 @@ class Maze(Environment):
     def transition(
         self, key: jax.Array, state: MazeState, action: jax.Array, params: MazeParams
     ) -> tuple[MazeState, jax.Array]:
-        """Move unless there is a wall."""
         ahead = rules.ahead(state.position, action, self.shape[1])
         position = jnp.where(
             rules.is_wall(state.walls, ahead, self.shape[1]), state.position, ahead
@@ -153,11 +150,9 @@ class Maze(Environment):
         return jnp.stack([code.astype(jnp.uint8) for code in seen])
 
     def is_terminated(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """On the goal."""
         return state.position == state.goal
 
     def is_success(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """On the goal."""
         return state.position == state.goal
 
     def expert(self, state: MazeState, params: MazeParams) -> jax.Array:

@@ -68,11 +68,9 @@ class Nim(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """The piles."""
         return (len(self.piles),)
 
     def initial(self, key: jax.Array, params: GameParams) -> NimState:
-        """All objects."""
         return NimState(
             **opening(),
             piles=jnp.array(self.piles, jnp.uint8),
@@ -80,11 +78,9 @@ class Nim(TurnGame):
         )
 
     def mover(self, state: NimState, params: GameParams) -> jax.Array:
-        """Whose turn it is."""
         return state.seat
 
     def legal(self, state: NimState, params: GameParams) -> jax.Array:
-        """As many objects as are left."""
         return jnp.all(rules.moves(self.piles) <= state.piles, axis=1)
 
     def transition(
@@ -99,15 +95,12 @@ class Nim(TurnGame):
         return state.replace(piles=piles, seat=1 - state.seat), reward
 
     def observe_as(self, state: NimState, agent: jax.Array, params: GameParams) -> jax.Array:
-        """The same for both."""
         return state.piles
 
     def is_over(self, state: NimState, params: GameParams) -> jax.Array:
-        """Nothing is left."""
         return ~jnp.any(state.piles > 0)
 
     def won(self, state: NimState, params: GameParams) -> jax.Array:
-        """Who moved last."""
         return self._agents != state.seat
 
     def expert(self, state: NimState, params: GameParams) -> jax.Array:
@@ -121,5 +114,4 @@ class Nim(TurnGame):
         return jnp.argmax(worth).astype(jnp.int32)
 
     def render(self, state: NimState, params: GameParams) -> str:
-        """A row of bars a pile."""
         return "\n".join("|" * int(pile) or "." for pile in np.asarray(state.piles))

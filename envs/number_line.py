@@ -61,11 +61,9 @@ class NumberLine(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Position and target."""
         return (2,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> NumberLineState:
-        """An unequal pair."""
         position, gap = jax.random.randint(
             key, (2,), jnp.array([0, 1]), jnp.array([self.length + 1, self.length + 1])
         )
@@ -75,7 +73,6 @@ class NumberLine(Environment):
     def transition(
         self, key: jax.Array, state: NumberLineState, action: jax.Array, params: EnvParams
     ) -> tuple[NumberLineState, jax.Array]:
-        """One step along the line."""
         del key, params
         position = jnp.clip(state.position + jnp.where(action == 1, 1, -1), 0, self.length)
         distance = jnp.abs(position - state.target)
@@ -84,19 +81,15 @@ class NumberLine(Environment):
         return state.replace(position=position), reward
 
     def observe(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """The two numbers."""
         return jnp.stack([state.position, state.target]).astype(jnp.uint8)
 
     def is_terminated(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """At the target."""
         return state.position == state.target
 
     def is_success(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """At the target."""
         return state.position == state.target
 
     def expert(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """Towards the target."""
         return (state.target > state.position).astype(jnp.int32)
 
     def render(self, state: NumberLineState, params: EnvParams) -> str:

@@ -71,17 +71,14 @@ class PigDice(TurnGame):
         return (5,)
 
     def initial(self, key: jax.Array, params: PigDiceParams) -> PigDiceState:
-        """Nobody has anything."""
         return PigDiceState(**opening(), position=rules.start())
 
     def mover(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """Whose turn it is."""
         return state.position.seat
 
     def transition(
         self, key: jax.Array, state: PigDiceState, action: jax.Array, params: PigDiceParams
     ) -> tuple[PigDiceState, jax.Array]:
-        """A roll or a hold."""
         die = rules.throw(key)
         position = rules.play(state.position, action, die, params.target, params.turn_limit)
         leads = rules.ahead(position)
@@ -89,7 +86,6 @@ class PigDice(TurnGame):
         return state.replace(position=position), jnp.where(position.over, reward, 0.0)
 
     def observe_as(self, state: PigDiceState, agent: jax.Array, params: PigDiceParams) -> jax.Array:
-        """Points, whose turn, time left."""
         at = state.position
         points = jnp.append(rules.scores_of(at, agent), at.total) / params.target
         left = jnp.maximum(1.0 - at.actions / params.turn_limit, 0.0)
@@ -100,11 +96,9 @@ class PigDice(TurnGame):
         return state.position.over
 
     def won(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """Who has more points."""
         return rules.ahead(state.position)
 
     def expert(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """Holds at 20."""
         at = state.position
         own, other = rules.scores_of(at, at.seat)
         own += at.total

@@ -123,7 +123,6 @@ class Planned(TurnGame):
     def transition(
         self, key: jax.Array, state: PlannedState, action: jax.Array, params: PlannedParams
     ) -> tuple[PlannedState, jax.Array]:
-        """Set a subgoal, or act under it."""
         count = self.base.num_actions
         planned = state.replace(
             subgoal=(action - count).astype(jnp.int32),
@@ -153,7 +152,6 @@ class Planned(TurnGame):
         return jnp.append(self.base.observe(state.base, params), told)
 
     def is_over(self, state: PlannedState, params: PlannedParams) -> jax.Array:
-        """When the environment says so."""
         return self.base.is_terminated(state.base, params)
 
     def won(self, state: PlannedState, params: PlannedParams) -> jax.Array:

@@ -57,7 +57,6 @@ class _Points(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Cards, then formula."""
         return (self.num_cards + self.capacity,)
 
     @property
@@ -111,11 +110,9 @@ class _Points(Environment):
         return jnp.concatenate([available, jnp.ones(self.num_actions - 10, bool)])
 
     def observe(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """Cards and formula."""
         return jnp.concatenate([state.cards, state.formula])
 
     def is_terminated(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """The formula was judged."""
         return state.finished
 
     def is_truncated(self, state: PointsState, params: EnvParams) -> jax.Array:

@@ -108,7 +108,6 @@ class Screens(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Icons, back and home."""
         return (*rules.ICONS[: self.icons], "back", "home")
 
     @property
@@ -177,11 +176,9 @@ class Screens(Environment):
         return of(state.screen), of(state.goal)
 
     def is_terminated(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """At the goal."""
         return state.screen == state.goal
 
     def is_success(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """At the goal."""
         return state.screen == state.goal
 
     def is_truncated(self, state: ScreensState, params: ScreensParams) -> jax.Array:
@@ -190,13 +187,11 @@ class Screens(Environment):
         return super().is_truncated(state, params) | (state.time >= limit)
 
     def legal(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """What is on the screen."""
         behind, actions = self.elements(state)
         shown = actions[:, None] == jnp.arange(self.num_actions, dtype=jnp.uint8)
         return jnp.any(shown & (behind >= 0)[:, None], axis=0)
 
     def expert(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """First click of a shortest way."""
         _, actions = self.elements(state)
         hop = jnp.asarray(self.tree.hop)[state.screen.astype(int), state.goal.astype(int)]
         return actions[hop.astype(int)].astype(jnp.int32)

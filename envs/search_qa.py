@@ -138,7 +138,6 @@ class SearchQA(Environment):
 
     @property
     def num_actions(self) -> int:
-        """Searches and answers."""
         return self.num_searches + self.entities
 
     @property
@@ -228,7 +227,6 @@ class SearchQA(Environment):
         return (state.answered == 0) if self.answer_last else jnp.ones((), bool)
 
     def legal(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """Everything, or answers alone."""
         answers = np.arange(self.num_actions) >= self.num_searches
         return answers | self.may_search(state)
 
@@ -268,11 +266,9 @@ class SearchQA(Environment):
         return jnp.concatenate([part.astype(jnp.uint8) for part in parts])
 
     def is_terminated(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """All questions were answered."""
         return state.answered == self.objectives
 
     def is_success(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """All were answered rightly."""
         return state.correct == self.objectives
 
     def fingerprint(

@@ -191,7 +191,6 @@ class Shop(Environment):
     def transition(
         self, key: jax.Array, state: ShopState, action: jax.Array, params: ShopParams
     ) -> tuple[ShopState, jax.Array]:
-        """Search or click."""
         del key, params
         catalogue = self.catalogue(state)
         clicked = {name: action == number for name, number in self._buttons.items()}
@@ -307,11 +306,9 @@ class Shop(Environment):
         return jnp.sum(jnp.where(at, np.arange(1, count + 1), 0), axis=1, dtype=jnp.int32)
 
     def is_terminated(self, state: ShopState, params: ShopParams) -> jax.Array:
-        """Something was bought."""
         return state.page == BOUGHT
 
     def is_success(self, state: ShopState, params: ShopParams) -> jax.Array:
-        """All was right."""
         return (state.page == BOUGHT) & (state.score >= 1)
 
     def expert(self, state: ShopState, params: ShopParams) -> jax.Array:

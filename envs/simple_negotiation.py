@@ -137,7 +137,6 @@ class SimpleNegotiation(TurnGame):
 
     @property
     def num_actions(self) -> int:
-        """Three more than offers."""
         size = len(self.resources)
         return _FIRST + size * (size - 1) * len(self.quantities) ** 2
 
@@ -194,7 +193,6 @@ class SimpleNegotiation(TurnGame):
         return jnp.sum(jnp.where(places == number, np.array(self.quantities, np.int32), 0))
 
     def initial(self, key: jax.Array, params: SimpleNegotiationParams) -> SimpleNegotiationState:
-        """Goods and values."""
         stock, values = rules.draw(self.rules, key)
         return SimpleNegotiationState(
             **opening(),
@@ -206,7 +204,6 @@ class SimpleNegotiation(TurnGame):
         )
 
     def mover(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """Each after the other."""
         return state.turn % 2
 
     def is_legal(
@@ -265,11 +262,9 @@ class SimpleNegotiation(TurnGame):
         return jnp.concatenate(parts).astype(jnp.uint8)
 
     def is_over(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """All turns are played."""
         return state.turn >= params.turns
 
     def won(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """Who has gained more."""
         gains = rules.gains(state.market, state.start, state.values)
         return gains > gains[::-1]
 

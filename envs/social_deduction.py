@@ -132,7 +132,6 @@ class SocialDeduction(SimultaneousGame):
         return (4 + self.rows * self.cols + self.players * (3 + self.messages) + 1,)
 
     def initial(self, key: jax.Array, params: SocialDeductionParams) -> SocialDeductionState:
-        """All in the first room."""
         world = rules.draw(
             key,
             self.players,
@@ -231,7 +230,6 @@ class SocialDeduction(SimultaneousGame):
         return jnp.where(alive, jnp.clip(codes, 0, self.num_codes - 1), 0).astype(jnp.uint8)
 
     def side_of(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """0 for the crew, 1 for imposters."""
         return state.world.imposter.astype(jnp.int32)
 
     def belief_question(
@@ -249,7 +247,6 @@ class SocialDeduction(SimultaneousGame):
         return asked, jnp.argmax(world.imposter & world.alive).astype(jnp.int32)
 
     def is_over(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """One side has won."""
         return state.world.winner >= 0
 
     def won(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
@@ -258,7 +255,6 @@ class SocialDeduction(SimultaneousGame):
         return (winner >= 0) & (state.world.imposter == (winner == rules.IMPOSTERS))
 
     def expert(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """The script of each role."""
         world, players = state.world, self.players
         blamed = rules.blame(world)
         top, worst = jnp.argmax(blamed, axis=1), jnp.max(blamed, axis=1)

@@ -104,11 +104,9 @@ class Sokoban(Environment):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return (self.size, self.size) if isinstance(self.size, int) else tuple(self.size)
 
     def initial(self, key: jax.Array, params: SokobanParams) -> SokobanState:
-        """A random solvable room."""
         rows, cols = self.observation_shape
         room = levels.generate(key, (rows - 2, cols - 2), self.boxes)
         return SokobanState(jnp.zeros((), jnp.int32), *room)
@@ -137,7 +135,6 @@ class Sokoban(Environment):
         return state, params.step_reward + params.box_reward * gained + finished
 
     def observe(self, state: SokobanState, params: SokobanParams) -> jax.Array:
-        """Codes of the room."""
         # The three bits of a code, each as a board: a room is spread out into cells three times
         # instead of once for each kind of thing.
         low = state.floor - (state.targets ^ state.boxes)
@@ -149,11 +146,9 @@ class Sokoban(Environment):
         return low | middle | high
 
     def is_terminated(self, state: SokobanState, params: SokobanParams) -> jax.Array:
-        """All targets covered."""
         return self.is_success(state, params)
 
     def is_success(self, state: SokobanState, params: SokobanParams) -> jax.Array:
-        """All targets covered."""
         return ~(state.targets - state.boxes).any()
 
     def expert(self, state: SokobanState, params: SokobanParams) -> jax.Array:

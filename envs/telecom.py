@@ -116,11 +116,9 @@ class Telecom(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """The call, then facts."""
         return (4 + len(rules.FACTS),)
 
     def initial(self, key: jax.Array, params: TelecomParams) -> TelecomState:
-        """A call, nothing known."""
         bounds = (params.min_faults, params.max_faults, params.hopeless)
         kind, hopeless, world = rules.draw(key, *bounds)
         unknown, none = jnp.zeros(len(rules.FACTS), jnp.uint8), jnp.zeros((), jnp.int8)
@@ -151,7 +149,6 @@ class Telecom(TurnGame):
     def transition(
         self, key: jax.Array, state: TelecomState, action: jax.Array, params: TelecomParams
     ) -> tuple[TelecomState, jax.Array]:
-        """A tool, a request, or the end."""
         requests = ~state.pending & (action < USER_TOOLS)
         tool, reported = action, jnp.ones(len(rules.FACTS), bool)
         if self.user == "scripted":
@@ -191,13 +188,11 @@ class Telecom(TurnGame):
         return jnp.where(requests, tool, action), reported | ~requests
 
     def observe_as(self, state: TelecomState, agent: jax.Array, params: TelecomParams) -> jax.Array:
-        """The call and what one was shown."""
         head = (state.kind, state.world.abroad, state.asked, state.did)
         facts = jnp.where(agent == DESK, state.told, state.seen)
         return jnp.append(jnp.stack([x.astype(jnp.uint8) for x in head]), facts)
 
     def is_over(self, state: TelecomState, params: TelecomParams) -> jax.Array:
-        """The desk has ended the call."""
         return state.end != OPEN
 
     def won(self, state: TelecomState, params: TelecomParams) -> jax.Array:

@@ -54,16 +54,13 @@ class TicTacToe(TurnGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Numbers of the squares."""
         return tuple(map(str, range(9)))
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """The board."""
         return (3, 3)
 
     def initial(self, key: jax.Array, params: TicTacToeParams) -> TicTacToeState:
-        """An empty board."""
         return TicTacToeState(**opening(), marks=jnp.zeros(2, jnp.int32))
 
     def mover(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
@@ -72,13 +69,11 @@ class TicTacToe(TurnGame):
         return (counts[0] > counts[1]).astype(jnp.int32)
 
     def legal(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """Free squares."""
         return ~rules.squares(state.marks[0] | state.marks[1])
 
     def transition(
         self, key: jax.Array, state: TicTacToeState, action: jax.Array, params: TicTacToeParams
     ) -> tuple[TicTacToeState, jax.Array]:
-        """A mark."""
         seat = self.mover(state, params)
         mine = jnp.arange(2) == seat
         # An illegal square may be any number; what comes of it is not used.
@@ -101,11 +96,9 @@ class TicTacToe(TurnGame):
         return jnp.any(self.won(state, params)) | full
 
     def won(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """Who has three in a row."""
         return rules.has_line(state.marks)
 
     def expert(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """The first of the best squares."""
         seat = self.mover(state, params)
         best = jnp.asarray(rules.best_moves())[state.marks[seat], state.marks[1 - seat]]
         return jnp.argmax(rules.squares(best.astype(jnp.int32))).astype(jnp.int32)

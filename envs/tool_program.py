@@ -115,7 +115,6 @@ class ToolProgram(Environment):
         return (3 + told,)
 
     def initial(self, key: jax.Array, params: ToolProgramParams) -> ToolProgramState:
-        """A family, and a task of it."""
         family_key, task_key = jax.random.split(key)
         names = self.families or _SPLITS[self.split]
         numbers = np.array([rules.FAMILIES.index(name) for name in names], np.uint8)
@@ -185,11 +184,9 @@ class ToolProgram(Environment):
         return jnp.append(task, jnp.where(jnp.concatenate(state.notes), 1 + told, 0))
 
     def is_terminated(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
-        """After done."""
         return state.finished
 
     def is_success(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
-        """Done with a right answer."""
         return state.won
 
     def is_truncated(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
@@ -198,7 +195,6 @@ class ToolProgram(Environment):
         return super().is_truncated(state, params) | (state.time >= params.slack * worst)
 
     def legal(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
-        """Tools and answers of the family."""
         asked = np.arange(len(rules.FAMILIES), dtype=np.uint8)[:, None] == state.family
         return jnp.any(asked & rules.allowed(self.cells), axis=0)
 

@@ -77,7 +77,6 @@ class TwentyQuestions(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Attributes, then things."""
         attributes = (word for word, _ in rules.ATTRIBUTES[: self.attributes])
         return (*attributes, *(name.split()[-1] for name, _ in rules.THINGS[: self.entities]))
 
@@ -114,7 +113,6 @@ class TwentyQuestions(Environment):
         action: jax.Array,
         params: TwentyQuestionsParams,
     ) -> tuple[TwentyQuestionsState, jax.Array]:
-        """Answers a question or a guess."""
         things = jnp.arange(self.entities, dtype=jnp.uint8)
         here = things == state.target
         row = jnp.sum(jnp.where(here, self.truths(state), 0), dtype=jnp.uint16)
@@ -137,11 +135,9 @@ class TwentyQuestions(Environment):
     def is_terminated(
         self, state: TwentyQuestionsState, params: TwentyQuestionsParams
     ) -> jax.Array:
-        """Guessed, or no turn left."""
         return self.is_success(state, params) | (state.time >= self.turns)
 
     def is_success(self, state: TwentyQuestionsState, params: TwentyQuestionsParams) -> jax.Array:
-        """The thing was guessed."""
         here = jnp.arange(self.entities, dtype=jnp.uint8) == state.target
         return jnp.any(state.guessed & here)
 

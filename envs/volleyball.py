@@ -87,7 +87,6 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """The team of each agent."""
         return tuple(np.repeat((0, 1), self.num_agents // 2).tolist())
 
     @property
@@ -107,7 +106,6 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """See the class."""
         drones, dims = 2 * self.players, len(self.game.server)
         each = 13 if self.body is quadrotor else 7
         count = drones * each + 2 * dims + 2 * drones + 4
@@ -133,7 +131,6 @@ class _Volleyball(SimultaneousGame):
         return rules.start(self.body.hovering(tuple(places)), ball, serving)
 
     def legal_actions(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """Everything."""
         return jnp.ones((self.num_agents, self.num_actions), bool)
 
     def transition(
@@ -221,13 +218,11 @@ class _Volleyball(SimultaneousGame):
         return jnp.stack(listed(match, self.body))
 
     def observe(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """What every agent sees, f32[A, F]."""
         return jnp.moveaxis(self.features(state.match), 0, -1)
 
     def observe_as(
         self, state: VolleyballState, agent: jax.Array, params: VolleyballParams
     ) -> jax.Array:
-        """What one agent sees."""
         return self.observe(state, params)[agent]
 
     def is_truncated(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
@@ -236,7 +231,6 @@ class _Volleyball(SimultaneousGame):
         return super().is_truncated(state, params) | late
 
     def is_over(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """Somebody has lost."""
         return state.match.over
 
     def won(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:

@@ -89,7 +89,6 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """The team of each agent."""
         return (0,) * (1 + self.players) + (1,) * (1 + self.players)
 
     @property
@@ -116,12 +115,10 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Parts of a command."""
         return self.base.body.COMMANDS
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """See the class."""
         layout = self.layout
         return (1 + len(SKILLS) + max(layout["planner_features"], layout["skill_features"]),)
 
@@ -137,12 +134,10 @@ class PlannedVolleyball(SimultaneousGame):
         )
 
     def acting(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """Planners or drones."""
         planner = np.array(self.callers) < 0
         return jnp.where(state.planning, planner, ~planner) & self.is_running(state, params)
 
     def legal_actions(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """Everything."""
         return jnp.ones((self.num_agents, self.num_actions), bool)
 
     def transition(
@@ -224,7 +219,6 @@ class PlannedVolleyball(SimultaneousGame):
         return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
 
     def observe(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """What every agent sees, f32[A, F]."""
         base, width = self.base, self.observation_shape[0]
         sight, order = base.sight(state.match), base.orders(state.match, state.choice)
         team = jnp.moveaxis(base.features(state.match), 0, -1)
@@ -240,7 +234,6 @@ class PlannedVolleyball(SimultaneousGame):
         return jnp.concatenate([padded(team)[:, None], own], axis=1).reshape(-1, width)
 
     def observe_as(self, state: LevelsState, agent: jax.Array, params: GameParams) -> jax.Array:
-        """What one agent sees."""
         return self.observe(state, params)[agent]
 
     def is_truncated(self, state: LevelsState, params: VolleyballParams) -> jax.Array:
@@ -250,7 +243,6 @@ class PlannedVolleyball(SimultaneousGame):
         )
 
     def is_over(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """A team has lost."""
         return state.match.over
 
     def won(self, state: LevelsState, params: GameParams) -> jax.Array:

@@ -150,14 +150,12 @@ class VolleyballSkill(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Parts of a command."""
         if self.actions == "rates":
             return self.body.COMMANDS
         return tuple(f"rotor {i}" for i in range(self.body.ROTORS))
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """See the class."""
         return (19,) if self.teams == "plane" else (37,)
 
     @property
@@ -251,7 +249,6 @@ class VolleyballSkill(Environment):
     def transition(
         self, key: jax.Array, state: SkillState, action: jax.Array, params: SkillParams
     ) -> tuple[SkillState, jax.Array]:
-        """One control step."""
         body, court, order = self.body, skills.GAMES[self.teams].court, state.order
         drone, ball = state.sight.drone, state.sight.ball
         if self.residual:
@@ -297,7 +294,6 @@ class VolleyballSkill(Environment):
         return state, reward
 
     def observe(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """What a controller sees."""
         return jnp.stack(flight.features(self.body, state.sight, state.order), axis=-1)
 
     def is_terminated(self, state: SkillState, params: SkillParams) -> jax.Array:
@@ -306,7 +302,6 @@ class VolleyballSkill(Environment):
         return state.fallen | (state.struck if self.skill == "hit" else held)
 
     def is_success(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """Hit to the target, or held."""
         if self.skill == "hit":
             return state.struck & (state.miss < params.within)
         return (state.held >= params.hold) & ~state.fallen

@@ -87,16 +87,13 @@ class Wordle(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The words."""
         return self.words
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """A row a try."""
         return (self.tries, self.letters)
 
     def initial(self, key: jax.Array, params: EnvParams) -> WordleState:
-        """A uniform word."""
         return WordleState(
             time=jnp.zeros((), jnp.int32),
             target=jax.random.randint(key, (), 0, len(self.words)).astype(jnp.int16),
@@ -123,17 +120,14 @@ class Wordle(Environment):
         return guessed, refused, letters, colours
 
     def observe(self, state: WordleState, params: EnvParams) -> jax.Array:
-        """Coloured letters of the guesses."""
         guessed, refused, letters, colours = self.rows(state)
         blank = jnp.where(refused, REFUSED, NOTHING)[:, None]
         return jnp.where(guessed[:, None], 1 + 3 * letters + colours, blank).astype(jnp.uint8)
 
     def is_terminated(self, state: WordleState, params: EnvParams) -> jax.Array:
-        """Found, or no try left."""
         return self.is_success(state, params) | (state.time >= self.tries)
 
     def is_success(self, state: WordleState, params: EnvParams) -> jax.Array:
-        """The word was guessed."""
         return jnp.any(state.guesses == state.target)
 
     def fingerprint(

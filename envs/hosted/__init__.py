@@ -48,7 +48,6 @@ class Hosted:
 
     @property
     def view(self) -> View:
-        """Without words of its own."""
         return _VIEW
 
     def pool(self, workers: int, timeout_s: float) -> Pool:

@@ -116,7 +116,6 @@ class TextArena:
         return self._arena.make(self._name, **self._options)
 
     def reset(self, *, seed):
-        """Deals a new game."""
         self._env = self._make()
         self._env.reset(num_players=self.seats, seed=seed)
         seat, text = self._env.get_observation()
@@ -166,7 +165,6 @@ class Gymnasium:
         return observation if isinstance(observation, str) else str(observation)
 
     def reset(self, *, seed):
-        """Starts a new episode."""
         self._last, _ = self._env.reset(seed=seed)
         return self._text(self._last), {}
 
