@@ -49,8 +49,7 @@ class GameParams(EnvParams):
 
 
 class Form(NamedTuple):
-    """Translation between this game and another form of it, so that a policy of the other can play
-    here.
+    """Lets a policy of another form of a game play in this one.
 
     state: (state of this game) -> state of the other form. action: (state of this game, actions in
     the other form) -> actions in this game; entries of agents that do not act now are arbitrary.

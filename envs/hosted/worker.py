@@ -44,8 +44,8 @@ info of a step: "valid", the action was legal (default True); "success", one val
 The same object is reset many times, with a seed that determines the episode: `random` and, if it
 was imported, `numpy.random` are seeded with it too. An action is any text, including the empty one.
 An environment that raises, dies or takes too long loses its episode, and the process is replaced.
-Its output is discarded, except for the last lines before a failure. `close()`, if it exists, is called
-when the run ends.
+Its output is discarded, except for the last lines before a failure. `close()`, if it exists, is
+called when the run ends.
 """
 
 import importlib
