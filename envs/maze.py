@@ -1,4 +1,4 @@
-"""Maze-v1: walk to the goal of a maze, seen whole or in part (LMRL-Gym's task)."""
+"""Maze-v1: walk to the goal of a maze with a full or a partial view (LMRL-Gym's task)."""
 
 import dataclasses
 from typing import ClassVar
@@ -92,7 +92,7 @@ class Maze(Environment):
 
     @property
     def num_codes(self) -> int:
-        """Contents of a cell, or the longer side where the observation holds coordinates."""
+        """Contents of a cell, or the longer side if the observation contains coordinates."""
         return {"grid": 4, "walls": 2}.get(self.sight, max(self.shape))
 
     @property
@@ -136,7 +136,7 @@ class Maze(Environment):
         return state.replace(position=position), reward
 
     def observe(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """Codes of the whole maze, or of what the sight reveals."""
+        """Codes of the whole maze, or of the part that `sight` reveals."""
         cols = self.shape[1]
         if self.sight == "grid":
             cells = jnp.arange(np.prod(self.shape), dtype=jnp.uint8).reshape(self.shape)
@@ -156,13 +156,13 @@ class Maze(Environment):
         return state.position == state.goal
 
     def expert(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """Towards the goal; the first such move in action order where there are several."""
+        """Towards the goal; ties are broken by action order."""
         distance = rules.distances(rules.unpack(state.walls, self.shape[1]), state.goal).ravel()
         around = rules.ahead(state.position, jnp.arange(4), self.shape[1])
         return jnp.argmin(distance[around]).astype(jnp.int32)
 
     def render(self, state: MazeState, params: MazeParams) -> str:
-        """Glyphs # wall, . free, G goal, P player, whatever the sight."""
+        """Glyphs # wall, . free, G goal, P player, for every `sight`."""
         walls = np.asarray(rules.unpack(state.walls, self.shape[1]))
         glyphs = [GLYPHS[WALL] if wall else GLYPHS[FREE] for wall in walls.flat]
         glyphs[int(state.goal)] = GLYPHS[GOAL]
