@@ -32,8 +32,10 @@ class HouseholdState(EnvState):
 
 @struct.dataclass
 class HouseholdParams(EnvParams):
-    """openables: share of the openable receptacles (cabinets, drawers, ...) that have a door, shut
-    at the start.
+    """Contents of the room.
+
+    openables: share of the openable receptacles (cabinets, drawers, ...) with a door, shut at the
+    start.
     distractors: things of the goal's class beyond those that the goal needs.
     """
 
