@@ -115,7 +115,7 @@ class VolleyballSkill(Environment):
             )
         if self.only and self.starts == "matches":
             raise ValueError(
-                f"only={self.only!r} with starts='matches', where planners choose: leave `only` empty"
+                f"only={self.only!r} with starts='matches': planners choose there, leave it out"
             )
         if not self._known:
             names = dataclasses.replace(self, only="").kinds
