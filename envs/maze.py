@@ -13,7 +13,7 @@ from envs.rules import maze as rules
 
 WALL, FREE, GOAL, PLAYER = range(4)
 GLYPHS = "#.GP"
-# Length of the observation of each partial sight; each begins with the one before it.
+# Length of the observation of each partial sight; each is a prefix of the longer ones.
 SIGHTS = {"walls": 4, "goal": 6, "position": 8}
 
 
@@ -43,22 +43,23 @@ class Maze(Environment):
     3 x 5 to 13 x 13, default 9 x 9), or LMRL-Gym's "double_t" (10 x 13) and "umaze" (5 x 5), where
     only the start varies.
 
-    Observation, by `sight`: "grid" is the maze, uint8[R, C], codes 0 wall, 1 free, 2 goal,
-    3 player (hides the goal it stands on). The others are codes too, uint8[8], [6] or [4], one row
-    that is cut short: wall above, below, left, right; row and column of the goal; row and column
-    of the player. "position" is all eight, "goal" six, "walls" four: the texts of LMRL-Gym's
+    Observation, by `sight`: "grid" is the maze, uint8[R, C], codes 0 wall, 1 free, 2 goal, 3 player
+    (hides the goal it stands on). The others are codes too, uint8[8], [6] or [4], prefixes of one
+    vector: wall above, below, left, right; row and column of the goal; row and column of the
+    player. "position" is all eight, "goal" six, "walls" four: the texts of LMRL-Gym's
     `describe_observation_give_position` (its fully observed task), `describe_observation` and
-    `describe_observation_only_walls`. In the last two places look alike, so a policy needs memory.
+    `describe_observation_only_walls`. In the last two, different positions have the same
+    observation, so a policy needs memory.
 
-    Actions: 0 up, 1 down, 2 left, 3 right, all always legal; a wall holds the agent back. Reward:
-    `step_reward` -1 a step, `goal_reward` 0 for the step onto the goal, which ends the episode, and
-    `illegal_reward` -4 for an unknown command. LMRL-Gym's other two rewards are (step, goal,
+    Actions: 0 up, 1 down, 2 left, 3 right, always legal; moves into a wall do nothing. Reward:
+    `step_reward` -1 per step, `goal_reward` 0 for the step onto the goal, which ends the episode,
+    and `illegal_reward` -4 for an unknown command. LMRL-Gym's other two rewards are (step, goal,
     illegal) = (0, 1, -1) and (-1, 1, -100). Limit 100 steps.
 
-    Expert: a shortest way to the goal.
+    Expert: a shortest path to the goal.
     Source: LMRL-Gym's maze (read), replayed against its recorded episodes. Deviations: its 101st
-    step is the one that fails and has no effect, here step 100 truncates; its history of the last
-    k moves is the context manager's business; the random mazes are ours.
+    step fails and has no effect, here step 100 truncates; its history of the last k moves is left
+    to the context; the random mazes are ours.
     """
 
     layout: str = "random"
@@ -78,7 +79,9 @@ class Maze(Environment):
         if self.size is None:
             return
         if self.layout != "random":
-            raise ValueError(f"size {self.size}: layout {self.layout!r} has its own; leave it out")
+            raise ValueError(
+                f"size {self.size}: layout {self.layout!r} has a fixed size; leave it out"
+            )
         rows, cols = self.size
         if not (rows % 2 and cols % 2 and 3 <= min(self.size) and 5 <= max(self.size) <= 13):
             raise ValueError(f"size {self.size}: expected odd numbers, from 3 x 5 to 13 x 13")

@@ -98,8 +98,8 @@ def load(
     """Effect of the loading players, bool[P].
 
     Returns:
-      Levels of the foods after it; gain of each player, level x food level / levels of all that load
-      that food, f32[P]; players that failed to load, bool[P].
+      Levels of the foods after it; gain of each player, level x food level / levels of all that
+      load that food, f32[P]; players that failed to load, bool[P].
     """
     beside = distance(cells[:, None], food_cells, size) == 1
     beside &= loads[:, None] & (food_levels > 0)

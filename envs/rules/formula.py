@@ -203,13 +203,14 @@ def _merge(items: list, place: jax.Array, merged) -> list:
 
 @functools.partial(jax.jit, static_argnames="operands")  # some thousand operations without jit
 def value(tokens: jax.Array, operands: int) -> Fraction:
-    """Value of a formula u8[length] that holds exactly `operands` numbers; else not defined.
+    """Value of a formula u8[length] with exactly `operands` numbers; otherwise undefined.
 
     An operator at parenthesis depth D and of level P (0 for + -, 1 for * / //, 2 for **) acts in
     the order of 3 D + P; at equal order from the left, powers from the right. A minus sign at depth
-    D waits at the number that it precedes until an operator takes that number on its left, of depth
-    below D or at D and no power, or any operator takes it on its right. So signs and operators are
-    found by comparisons over the tokens, and only the `operands` - 1 operations are in sequence.
+    D is applied to the number that follows it when an operator takes that number as its left
+    operand (at a depth below D, or at D and not a power), or any operator takes it as its right
+    operand. So signs and operators are found by comparisons over the tokens, and only the
+    `operands` - 1 operations are in sequence.
     """
     parsed = _parse(tokens, operands)
     # Lists of scalars: the rest compiles to one elementwise loop over the batch.
@@ -223,7 +224,8 @@ def value(tokens: jax.Array, operands: int) -> Fraction:
         operator, depth = _pick(operators, first), _pick(depths, first)
         left, right = _pick(values[:-1], first), _pick(values[1:], first)
         left_signs, right_signs = _pick(signs[:-1], first), _pick(signs[1:], first)
-        # Which signs of the left number act before the operator; a join lets them all wait.
+        # Which signs of the left number are applied before the operator; a join defers them
+        # all.
         depth = jnp.where(operator == _JOIN, 31, jnp.minimum(depth, 29) + (operator == _POWER))
         result = _apply(operator, _negated(left, left_signs >> depth), _negated(right, right_signs))
         values = _merge(values, first, result)
@@ -234,8 +236,8 @@ def value(tokens: jax.Array, operands: int) -> Fraction:
 
 
 def equals(tokens: jax.Array, operands: int, target: int) -> jax.Array:
-    """Whether the formula holds exactly `operands` numbers and has the value `target`, bool[]."""
+    """Whether the formula has exactly `operands` numbers and the value `target`, bool[]."""
     total = value(tokens, operands)
-    # Past 2^24 a sum such as 24 + 10**-8 has lost its small part.
+    # Above 2^24 a sum such as 24 + 10**-8 has lost its small part.
     exact = jnp.abs(total.numerator) < 2**24
     return total.defined & exact & (total.numerator == target * total.denominator)
