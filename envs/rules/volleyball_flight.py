@@ -90,8 +90,7 @@ def going(drone: Any, place: Vector) -> Vector:
 
 
 def swinging(body: ModuleType, drone: Any, hit: Strike) -> tuple[Vector, Vector]:
-    """How fast the racket's normal has to turn on the way to a hit, 1/s, and the sideways speed
-    then.
+    """Angular speed of the racket's normal towards a hit, 1/s, and the sideways speed then.
 
     Sideways a drone that keeps its height is a chain of integrators: place x, speed v, acceleration
     a = L n with L = g / n_z of the hit, and u = a' is the effect of turning the normal. Over the
