@@ -40,7 +40,8 @@ def record(players: Sequence[Player], env: Any, env_params: Any, key: jax.Array)
 
     env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: for the task and all randomness.
 
-    Raises: ValueError: its actions are commands, not decisions; or the number of players is wrong.
+    Raises:
+      ValueError: its actions are commands, not decisions; or the number of players is wrong.
     """
     if env.continuous:
         raise ValueError(f"actions={env.actions!r}: expected 'skills', matches by decisions")

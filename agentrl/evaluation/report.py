@@ -32,8 +32,8 @@ def report(
 ) -> str:
     """The report as an HTML document.
 
-    credit, matches: sections by name of the run. metrics: names of the metrics in the grid of small charts,
-    all by default. samples: number of bootstrap samples.
+    credit, matches: sections by name of the run. metrics: names of the metrics in the grid of small
+    charts, all by default. samples: number of bootstrap samples.
 
     Raises:
       ValueError: a metric in `metrics` that no run has.

@@ -224,7 +224,8 @@ def load(workdirs: Sequence[pathlib.Path]) -> list[Run]:
     launched separately count together. Runs are named by the shortest distinct suffixes of their
     paths.
 
-    Raises: ValueError: a directory is missing, contains no run or no metrics, or has broken JSON.
+    Raises:
+      ValueError: a directory is missing, contains no run or no metrics, or has broken JSON.
     """
     runs: list[Run] = []
     for path in workdirs:

@@ -66,8 +66,9 @@ def record(
 
     env: `envs.volleyball.Volleyball` by decisions. key: for the tasks and all randomness.
 
-    Raises: ValueError: its actions are commands; the number of players is not one per team; the
-      plane has no roles.
+    Raises:
+      ValueError: its actions are commands; the number of players is not one per team; the plane has
+        no roles.
     """
     if env.continuous or len(env.game.server) < 3:
         raise ValueError(f"{env.name}, actions={env.actions!r}: expected Volleyball by decisions")

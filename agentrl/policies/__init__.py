@@ -1,4 +1,8 @@
-"""Policies: pure functions over parameter pytrees."""
+"""Policies: pure functions over parameter pytrees.
+
+Arrays: `Policy` in `actor_critic.py`. Text: `LanguagePolicy` in `language.py`, a decoder with a
+codec, a reply grammar and sampling. `README.md` lists the modules.
+"""
 
 from agentrl.policies.actor_critic import ACTOR_CRITICS
 from agentrl.policies.actor_critic import Policy as Policy

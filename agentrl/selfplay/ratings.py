@@ -43,7 +43,8 @@ def elo(score: np.ndarray, *, prior: float = 1.0, confidence: float = 0.95) -> R
     score: f64[K, K], points of the row against the column; score + score.T is the number of games.
     The diagonal is ignored. prior: number of draws added to each pair.
 
-    Raises: ValueError: not a square matrix of points, or players that are not connected by games.
+    Raises:
+      ValueError: not a square matrix of points, or players that are not connected by games.
     """
     score = np.asarray(score, np.float64)
     if score.ndim != 2 or score.shape[0] != score.shape[1] or np.any(score < 0):
