@@ -1,12 +1,14 @@
-"""A chain of locked rooms by a planner and an executor: HiPER's hierarchical credit, or flat GAE.
+r"""A chain of locked rooms by a planner and an executor: HiPER's hierarchical credit, or flat GAE.
 
-HiPER (2026), https://arxiv.org/abs/2602.16165. A planner chooses which key to fetch or to go
-through the door, an executor walks; the only reward is behind the last door. "flat" gives each of
-the two its own GAE along its own turns; "hae" ends the executor's where the subgoal ends, with the
-planner's value of what comes then. Five rooms:
+HiPER (2026), https://arxiv.org/abs/2602.16165. "flat": one GAE per role along its own turns.
+"hae": the executor's segment ends with the subgoal, bootstrapped with the planner's value. Five
+rooms:
 
-    python -m launchers.train --config=configs/key_door.py:hae --workdir=runs/key_door_hae \\
+    python -m launchers.train --config=configs/key_door.py:hae --workdir=runs/key_door_hae \
         --config.env.rooms=5 --config.env.max_steps_in_episode=120
+
+Two CPU cores. Expected success over the run, five seeds: 0.396 with "hae", 0.370 with "flat",
+difference 0.026 [-0.113, 0.165]. Details: configs/README.md.
 """
 
 import ml_collections
