@@ -79,7 +79,7 @@ def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[
     policy = by_role(networks, train=tuple(config.policy.train))
     if sum(len(network.agents) for network in networks.values()) != env.num_agents:
         raise ValueError(
-            f"config.policy.roles: {env.name} has {env.num_agents} agents; name each of them in the "
+            f"config.policy.roles: {env.name} has {env.num_agents} agents; name each in the "
             "agents of one role"
         )
     return policy
