@@ -111,6 +111,7 @@ def transformer(
     view: View,
     *others: View,
     codec: str = "word",
+    words: tuple[str, ...] = (),
     grammar: str = "bare",
     think: str = "default",
     max_actions: int = 0,
@@ -136,7 +137,8 @@ def transformer(
     others: views whose words it has tokens for besides, to be read by `LanguagePolicy.on`.
 
     Args:
-      codec: "word" (a fragment is a token) or "byte".
+      codec: "word" (a fragment is a token) or "byte". words: texts that codec "word" has a token
+        for besides, as contexts and injected texts need them.
       grammar, think, max_actions: how replies are written, see `envs.text.make_grammar`.
       width, layers, heads, kv_heads, hidden: sizes; heads divide the width, kv_heads the heads.
       critic: "none", or "shared": a value head on the decoder, read at the last token before the
@@ -160,7 +162,12 @@ def transformer(
     check_adapters(lora_rank, lora_alpha, lora_targets)
     bind = CODECS[codec]
     if codec == "word":
-        bind = functools.partial(bind, texts=vocabulary(view, *others))
+        bind = functools.partial(bind, texts=vocabulary(view, *others), words=tuple(words))
+    elif words:
+        raise ValueError(
+            f"policy words={words!r} with codec={codec!r}, which has tokens for any text: leave it "
+            "out"
+        )
     bound = bind(view)
     config = DecoderConfig(
         vocab_size=bound.vocab_size,

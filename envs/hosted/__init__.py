@@ -6,8 +6,9 @@ stands in `envs.hosted.worker`.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from envs.agents import Agents
 from envs.hosted.pool import HostError as HostError
 from envs.hosted.pool import Pool as Pool
 from envs.hosted.pool import probe
@@ -31,20 +32,34 @@ _VIEW = View(
 
 
 @dataclasses.dataclass(frozen=True)
-class Hosted:
+class Hosted(Agents):
     """An environment that `pool` starts, and what it says of itself.
 
     name: where it is from, see `envs.hosted.worker`. options: what it is made with. python: the
     interpreter; "" for this one. start_timeout_s: seconds that it may take to start.
-    num_agents: who play. has_success: whether it tells of success.
+    num_agents: who play. has_success: whether it tells of success. simultaneous: all agents act at
+    once. observation_shape, num_actions, continuous: of environments of numbers; () and 0 of those
+    in words.
     """
 
     name: str
     options: Mapping[str, Any]
     python: str
     start_timeout_s: float
-    num_agents: int
-    has_success: bool
+    num_agents: int = 1
+    has_success: bool = False
+    simultaneous: bool = False
+    observation_shape: tuple[int, ...] = ()
+    num_actions: int = 0
+    continuous: bool = False
+
+    # Observations are numbers, not codes.
+    num_codes: ClassVar[None] = None
+
+    @property
+    def in_turns(self) -> bool:
+        """The agents act one at a time."""
+        return self.num_agents > 1 and not self.simultaneous
 
     @property
     def view(self) -> View:
@@ -84,5 +99,9 @@ def make(
         start_timeout_s=start_timeout_s,
         num_agents=about["seats"],
         has_success=about["has_success"],
+        simultaneous=about.get("simultaneous", False),
+        observation_shape=tuple(about.get("observation_shape", ())),
+        num_actions=about.get("num_actions", 0),
+        continuous=about.get("continuous", False),
     )
     return env, None
