@@ -15,6 +15,7 @@ FLOORS = {
     "envs": 1,
     "agentrl.streams": 1,
     "agentrl.policies": 2,
+    "agentrl.actors": 2,
     "agentrl.advantages": 2,
     "agentrl.rewards": 2,
     "agentrl.losses": 2,

@@ -232,7 +232,7 @@ def make_credit(
     for name in configs.inputs_of(function):
         if name not in provides | {"baseline"}:
             critic = "give the policy a critic (config.policy.critic)"
-            agents = "it tells several agents apart: use config.rollout.name='matches'"
+            agents = "it tells agents apart: use an environment of several, such as TicTacToe-v1"
             remedy = {
                 "value": critic,
                 "bootstrap": critic,

@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import ml_collections
 
 import envs
+from agentrl.actors.array import array_actor
+from agentrl.actors.scripted import opponent_named
+from agentrl.actors.types import Actor
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
 from agentrl.rollout import ROLLOUTS, Rollout, several
-from agentrl.rollout.players import Player, opponent_named, policy_player
-from agentrl.rollout.seats import check_side
+from agentrl.rollout.seating import check_side
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
 from agentrl.training.base_config import check
@@ -25,7 +27,6 @@ from agentrl.training.state import TrainState, make_begin, make_init
 from agentrl.training.update import make_update
 from agentrl.training.warm_start import make_warm_start, warm_start
 from envs.environment import Environment
-from envs.game import Game
 from envs.hosted import Hosted
 
 
@@ -218,10 +219,10 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
 
 
 def _check_answers(config: ml_collections.ConfigDict, policy: Policy) -> None:
-    if config.rollout.name != "matches":
+    if config.rollout.name != "episodes":
         raise ValueError(
             f"config.policy.answers={policy.num_answers} with config.rollout.name="
-            f"{config.rollout.name!r}, which asks nothing: use 'matches', or answers=0"
+            f"{config.rollout.name!r}, which asks nothing: use 'episodes', or answers=0"
         )
     if not config.learner.listening_coefficient:
         raise ValueError(
@@ -292,15 +293,10 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
             f"{name} with these options has continuous actions, which have no words: use one of "
             f"{', '.join(POLICIES)}"
         )
-    if isinstance(env, Game) and config.rollout.name not in ("matches", "conversation"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {name}, which has "
-            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
-        )
 
 
 def _cooperative(env: Any) -> bool:
-    return isinstance(env, Game) and env.cooperative
+    return not isinstance(env, Hosted) and env.cooperative
 
 
 def _make_policy(
@@ -334,7 +330,7 @@ def _make_policy(
 
 def evaluation_of(
     config: ml_collections.ConfigDict, env: Any, env_params: Any, rollout: Rollout
-) -> tuple[Player | None, str | None]:
+) -> tuple[Actor | None, str | None]:
     """Whom the policy meets when it is measured, and the side that it has then.
 
     Raises:
@@ -363,7 +359,7 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
             streams, _ = rollout.play(params, keys, key, greedy)
             return play.of_streams(streams, rollout.roles)
         mask = config.rollout.mask_illegal
-        player = policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+        player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
         return play.play(player, env, env_params, keys, key, opponent, side)
 
     return evaluate

@@ -23,7 +23,7 @@ def _make_collect(rollout: Rollout, rules: Rules | None) -> Callable:
         key, draw_key = jax.random.split(key)
         drawn = rules.draw(pool, draw_key)
         opponents = jax.tree.map(lambda x: x[drawn], pool.members)
-        return *rollout.collect(params, state, key, opponents), drawn
+        return *rollout.collect(params, state, key, opponents=opponents), drawn
 
     return collect
 

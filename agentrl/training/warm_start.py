@@ -81,8 +81,7 @@ def make_warm_start(
     if rollout.demonstrate is None:
         raise ValueError(
             f"config.warm_start.updates={updates}: this rollout has no expert's episodes; set it "
-            "to 0, or use a language policy, or rollout 'matches' or 'segments' where there is an "
-            "expert"
+            "to 0, or use an environment that has an expert"
         )
     if thoughts:
         # Whether they fit is found before anything compiles.
@@ -121,7 +120,7 @@ def make_warm_start(
         keys, chance_key = jax.tree.map(
             lambda a, b: jnp.where(learns, a, b), (keys, chance_key), (held_out, jax.random.key(2))
         )
-        rows = rollout.demonstrate(keys, chance_key, thoughts=thoughts, noise=noise)
+        _, rows = rollout.demonstrate(keys, chance_key, thoughts=thoughts, noise=noise)
         before, frozen = split(state.params, policy.frozen)
         loss, _, grads = gradients(
             lambda trained, rows: loss_of(join(trained, frozen), rows),

@@ -62,7 +62,7 @@ def test_self_play_becomes_less_exploitable():
     config.updates, config.log_every, config.mesh.data = 150, 75, 1
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
-    config.rollout = section(rollout.matches, num_groups=256)
+    config.rollout = section(rollout.episodes, num_groups=256, group_size=1, mask_illegal=True)
     config.advantage = section(credit.rae)
     config.reference_every = 25
     config.learner.update(kl_coefficient=1.0, kl_estimator="k2", entropy_coefficient=0.02)

@@ -10,12 +10,13 @@ import pytest
 
 import envs
 from agentrl import advantages, policies, rollout
+from agentrl.actors.scripted import expert_actor, random_actor
 from agentrl.evaluation import play
-from agentrl.rollout import players
 from agentrl.training.base_config import base_config
 from agentrl.training.config import env_section, section
 from agentrl.training.experiment import build
 from configs import pendulum_ppo
+from envs.vector import World
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import tiny  # noqa: E402
@@ -80,7 +81,7 @@ def test_evaluation_takes_the_mean(trained):
     np.testing.assert_array_equal(best.episode_return, again.episode_return)
     assert (best.episode_return != drawn.episode_return).any()
     env, env_params = task.env, task.env_params
-    for player in (players.random_player(env), players.expert_player(env, env_params)):
+    for player in (random_actor(env), expert_actor(World(env, env_params))):
         out = jax.jit(lambda p=player: play.play(p, env, env_params, keys, jax.random.key(0)))()
         assert np.isfinite(out.episode_return).all()
     assert out.success.mean() > 0.5  # the expert's

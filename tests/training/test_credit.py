@@ -181,5 +181,5 @@ def test_estimators_of_several_agents_get_their_fields():
     )
     np.testing.assert_array_equal(credit(advantages.matpo), advantages.matpo(*arrays, s.parent))
     np.testing.assert_array_equal(credit(advantages.m_grpo), advantages.m_grpo(*arrays, s.role))
-    with pytest.raises(ValueError, match="needs 'role'.*use config.rollout.name='matches'"):
+    with pytest.raises(ValueError, match="needs 'role'.*use an environment of several"):
         make(advantages.dr_mas)

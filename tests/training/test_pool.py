@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.rollout.opponents import Slots
+from agentrl.rollout.seating import Slots
 from agentrl.selfplay import pfsp
 from agentrl.streams import Streams
 from agentrl.training import pool as pools
