@@ -12,7 +12,7 @@ on a small machine, with a random model of the family in place of the weights, a
 
     --config.policy.rehearsal=True --config.updates=1 --config.log_every=1
     --config.evaluation.every=0 --config.rollout.num_groups=2 --config.rollout.group_size=2
-    --config.rollout.max_turns=2 --config.rollout.max_new_tokens=16
+    --config.rollout.max_turns=2 --config.context.max_new_tokens=16
 """
 
 import ml_collections
@@ -27,14 +27,8 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
     config.updates, config.log_every = 150, 5
     config.env = env_section("Household-v1")
     config.policy = section(policies.pretrained, directory=directory, lora_rank=16)
-    config.rollout = section(
-        rollout.conversation,
-        num_groups=16,
-        group_size=8,
-        context="window",
-        history=2,
-        max_new_tokens=256,
-    )
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.context = section(rollout.contexts.window, history=2, max_new_tokens=256)
     config.advantage = section(advantages.gigpo, normalize="mean")
     config.reward.invalid_action_penalty = {"coefficient": 0.1}
     config.learner.update(microbatch=4, kl_coefficient=0.01)

@@ -1,6 +1,6 @@
 """Shop-v1 in words by a transformer from scratch: warm start, then GiGPO, GRPO, RLOO or PPO.
 
-The pages do not show which options were chosen, so the policy reads the whole conversation.
+The pages do not show which options were chosen, so the policy reads the whole episode.
 Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978, vary the
 weight w of the step-level term on WebShop (figure 5): --config.advantage.step_weight.
 
@@ -19,7 +19,8 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         "shop.py",
         method,
         env_section("Shop-v1"),
-        section(rollout.conversation, num_groups=16, group_size=8),
+        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.contexts.whole),
         warm_updates=200,
         updates=120,
     )

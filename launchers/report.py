@@ -137,7 +137,7 @@ def _section(run):
         differs = alone or all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
-    if config.rollout.name in ("conversation", "host"):
+    if config.context.name != "none":
         section = transcripts.section(
             experiment.policy.codec,
             streams,

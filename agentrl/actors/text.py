@@ -274,3 +274,16 @@ class TextActor:
         other = jnp.full_like(actions, -1).at[:, 0].set(other.astype(actions.dtype))
         strays = jax.random.bernoulli(chance_key, noise, (actions.shape[0], 1))
         return jnp.where(strays, other, actions)
+
+
+def text_actor(
+    policy: LanguagePolicy,
+    params: chex.ArrayTree,
+    world: World,
+    context: Context,
+    *,
+    greedy: bool = False,
+) -> Actor:
+    """A trained language policy as an actor, in episodes of at most the environment's limit."""
+    turns = int(jnp.max(world.params.max_steps_in_episode))
+    return TextActor(policy, world, context, turns=turns).actor(params, greedy=greedy)

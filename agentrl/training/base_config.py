@@ -3,7 +3,7 @@
 import ml_collections
 
 from agentrl import advantages, losses, policies
-from agentrl.rollout import ROLLOUTS
+from agentrl.rollout import ROLLOUTS, processes
 from agentrl.training import config as configs
 from agentrl.training.optimizer import optimizer
 from agentrl.training.pool import pool
@@ -21,6 +21,8 @@ def base_config() -> ml_collections.ConfigDict:
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
     mesh: devices along each axis of `agentrl.policies.placement`: data (0: all that the others
       leave) and fsdp split the batch, fsdp and tensor the parameters of a decoder.
+    context: what a language policy reads before each reply (`agentrl.actors.contexts`); "none" for
+      other policies. host: options of environments in Python (`agentrl.rollout.processes`).
     filter: which groups are learnt from: "none" for all, or one of `credit.FILTERS`.
     mask_truncated: do not learn from episodes that a limit cut.
     reference_every: updates after which the parameters become the reference that
@@ -63,6 +65,8 @@ def base_config() -> ml_collections.ConfigDict:
     config.lexicon = ()
     config.policy = configs.section(policies.mlp, critic="none")
     config.rollout = configs.section(ROLLOUTS["episodes"])
+    config.context = ml_collections.ConfigDict({"name": "none"})
+    config.host = configs.section(processes, named=False)
     config.reward = ml_collections.ConfigDict()
     config.advantage = configs.section(advantages.gigpo)
     config.loss = configs.section(losses.clipped_surrogate)

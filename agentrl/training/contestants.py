@@ -10,9 +10,11 @@ import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import SCRIPTED, scripted, translated
+from agentrl.actors.text import text_actor
 from agentrl.actors.types import Actor
 from agentrl.policies import LanguagePolicy, Policy
-from agentrl.rollout.players import language_player
+from agentrl.rollout import CONTEXTS
+from agentrl.training import config as configs
 from agentrl.training import restored
 from agentrl.training.experiment import Experiment
 from envs.vector import World
@@ -116,10 +118,9 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
             f"launchers.play --run={name}"
         )
     # Text is a view: it reads the wording that it was trained on.
-    tokens = run.config.rollout.max_new_tokens
-    return language_player(
-        policy, params, trained, env_params, greedy=greedy, max_new_tokens=tokens
-    )
+    make_context = configs.lookup("context", run.config.context.name, CONTEXTS)
+    context = make_context(**configs.bind("context", make_context, run.config.context))
+    return text_actor(policy, params, World(trained, env_params), context, greedy=greedy)
 
 
 def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Policy | LanguagePolicy]:

@@ -219,7 +219,7 @@ def make_credit(
                 remedy = {
                     "persuasion": "set config.rollout.listeners, in matches of a game that asks "
                     "about beliefs, such as SocialDeduction-v1",
-                }.get(field, "it is for conversations (config.rollout.name='conversation')")
+                }.get(field, "it is for language policies")
                 raise ValueError(
                     f"config.reward.{name} needs {field!r}, which rollout {rollout_name!r} does "
                     f"not give; {remedy}"

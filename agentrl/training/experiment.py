@@ -13,7 +13,7 @@ from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES, LanguagePolicy, Policy
-from agentrl.rollout import ROLLOUTS, Rollout, several
+from agentrl.rollout import CONTEXTS, ROLLOUTS, Rollout, processes, several
 from agentrl.rollout.seating import check_side
 from agentrl.selfplay.neural import make_exploitability
 from agentrl.training import config as configs
@@ -266,27 +266,26 @@ def make_task(
             raise ValueError(f"{name}: {error}") from None
     _check_fit(config, name, env)
     make_rollout = configs.lookup("rollout", config.rollout.name, ROLLOUTS)
-    rollout = make_rollout(
-        policy, env, env_params, **configs.bind("rollout", make_rollout, config.rollout)
-    )
+    context, host = None, None
+    if config.context.name != "none":
+        make_context = configs.lookup("context", config.context.name, CONTEXTS)
+        context = make_context(**configs.bind("context", make_context, config.context))
+    if isinstance(env, Hosted):
+        host = processes(**configs.bind("host", processes, config.host))
+    options = configs.bind("rollout", make_rollout, config.rollout)
+    rollout = make_rollout(policy, env, env_params, context, host, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
     return Task(env, env_params, policy, rollout, evaluate)
 
 
 def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
     """ValueError unless policy and rollout of a config are for this kind of environment."""
-    if isinstance(env, Hosted) != (config.rollout.name == "host"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {name}: rollout 'host' is for "
-            "environments in Python (textarena:ID, gymnasium:ID, module:factory), the others for "
-            "those in JAX"
-        )
     speaks = config.policy.name in LANGUAGE_POLICIES
-    if speaks != (config.rollout.name in ("conversation", "host")):
+    if speaks != (config.context.name != "none"):
         raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with config.policy.name="
-            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
-            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+            f"config.context.name={config.context.name!r} with config.policy.name="
+            f"{config.policy.name!r}: language policies ({', '.join(LANGUAGE_POLICIES)}) need one "
+            f"of {', '.join(CONTEXTS)}, the others 'none'"
         )
     if speaks and isinstance(env, Environment) and env.continuous:
         raise ValueError(

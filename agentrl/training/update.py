@@ -13,8 +13,7 @@ from agentrl import advantages, losses
 from agentrl.policies import LanguagePolicy, Policy
 from agentrl.policies.placement import along_data
 from agentrl.policies.scoring import join, split
-from agentrl.rollout.contexts import OBSERVED
-from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
+from agentrl.streams import OBSERVATION, Rows, Streams, at_positions, trained_length, turn_starts
 from agentrl.training import config as configs
 from agentrl.training.credit import Credit
 from agentrl.training.example import Example
@@ -299,7 +298,7 @@ def make_update(
             )
         if train_on_observations:
             # What stands first has no distribution that it could have been drawn from.
-            read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)
+            read = (rows.span == OBSERVATION) & (jnp.arange(rows.tokens.shape[1]) > 0)
             read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
             before = jnp.where(read, log_probs(params, rows), rows.behaviour_logp)
             rows = rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before)

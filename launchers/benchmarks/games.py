@@ -11,7 +11,7 @@ their moves are drawn in the same way.
 
 In words: what the one who moves reads is described, packed and rendered to tokens; a uniformly
 random legal command is written out as tokens, expanded to bytes, parsed, and the game is stepped
-with what was parsed (`envs.mover`, as `agentrl.rollout.conversation` plays games). The peer is
+with what was parsed (as `agentrl.actors.text` does). The peer is
 TextArena's own engine of the same game in Python: one game at a time on one core, a fresh
 environment each game (a reused one keeps all earlier messages), its observation read, a random
 legal reply stepped. Where this process has several devices, ours is timed with the batch spread
@@ -33,7 +33,6 @@ import envs.vector
 from agentrl import selfplay
 from agentrl.selfplay.games import sequence_form
 from envs.hanabi import FULL
-from envs.mover import of_one_agent, places
 from launchers.benchmarks import game_peers, text
 from launchers.benchmarks.environments import LENGTH, ready
 from launchers.benchmarks.peers import MissingError
@@ -97,10 +96,6 @@ TALKS = (
 def simulator(env: Any, params: Any, batch: int, through: text.Words | None = None) -> Simulator:
     """A game under uniformly random legal moves; through: in these words of who moves."""
     fresh = envs.vector.tasks_ahead(env, batch)
-    stepped = env if through is None else of_one_agent(env)
-
-    def there(state):
-        return places(stepped, state, params)
 
     def draw(key, count):
         starts = envs.vector.draw(env, params, jax.random.split(key, count))
@@ -109,9 +104,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
 
     def init(key):
         starts = draw(key, batch)
-        read = (
-            starts.observation if through is None else jax.vmap(through.read)(there(starts.state))
-        )
+        read = starts.observation if through is None else jax.vmap(through.read)(starts.state)
         return read, starts.state
 
     def prepare(key):
@@ -125,9 +118,9 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
         if through is None:
             action = jnp.broadcast_to(action.reshape(batch, -1), (batch, env.num_agents))
         else:
-            action = jax.vmap(through.relay)(there(before), action)
+            action = jax.vmap(through.relay)(before, action)
         observation, state, reward, terminated, truncated, _ = envs.vector.step(
-            stepped, params, step_key, before, action
+            env, params, step_key, before, action
         )
         done = terminated | truncated
         if fresh:
@@ -137,7 +130,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
             starts = draw(start_key, batch)
         if through is not None:
             # Read before it is replied to, from the state as it is carried, as in training.
-            read, observation = jax.vmap(through.read)(there(before)), None
+            read, observation = jax.vmap(through.read)(before), None
         observation, state = envs.vector.restart(done, observation, state, starts)
         return observation if through is None else read, state, reward, done
 
@@ -158,7 +151,7 @@ def _words(said: Said, batch: int, length: int, with_peers: bool, skipped: list[
     found = []
     for wording, codec in said.ways:
         env, params = envs.make(said.name, wording=wording, **said.options)
-        through = text.words(of_one_agent(env), params, codec)
+        through = text.words(env, params, codec)
         label = f"{said.name}, {wording}, {codec}s"
         found.append((label, ready(simulator(env, params, batch, through), batch, length)))
         devices = jax.device_count()

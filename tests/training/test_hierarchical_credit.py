@@ -192,9 +192,8 @@ def test_learns_in_words():
         env=env_section("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=8),
         policy__critic="shared",
         policy__constrained=True,
-        rollout=section(
-            rollout.conversation, num_groups=4, group_size=2, context="window", history=0
-        ),
+        rollout=section(rollout.episodes, num_groups=4, group_size=2),
+        context=section(rollout.contexts.window, history=0),
         advantage=section(credit.hae),
         learner__normalize_advantage="role",
         reward={"invalid_action_penalty": {"coefficient": 0.02}},
