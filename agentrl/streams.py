@@ -146,19 +146,23 @@ def turn_starts(rows: Rows) -> jax.Array:
     return rows.loss_mask & (turn != before)
 
 
-def to_last_turn(happened: jax.Array, mask: jax.Array) -> jax.Array:
+def to_last_turn(happened: jax.Array, mask: jax.Array, ended: jax.Array | None = None) -> jax.Array:
     """Moves what happens between two turns of a stream to the earlier one, [N, T].
 
     Sums numbers (rewards), and for bool says whether it happened at all (an end). What happens
-    before the first turn is lost.
+    before the first turn is lost. ended: bool[N, T], an episode ended in this turn: what happens
+    later is of another one, before whose first turn it is lost.
     """
 
     def backward(waiting, turn):
-        now, acted = turn
-        waiting = waiting | now if happened.dtype == bool else waiting + now
+        now, acted, last = turn
         nothing = jnp.zeros_like(waiting)
+        if last is not None:
+            waiting = jnp.where(last, nothing, waiting)
+        waiting = waiting | now if happened.dtype == bool else waiting + now
         return jnp.where(acted, nothing, waiting), jnp.where(acted, waiting, nothing)
 
     nothing = jnp.zeros(happened.shape[0], happened.dtype)
-    _, out = jax.lax.scan(backward, nothing, (happened.T, mask.T), reverse=True)
+    columns = (happened.T, mask.T, None if ended is None else ended.T)
+    _, out = jax.lax.scan(backward, nothing, columns, reverse=True)
     return out.T

@@ -28,7 +28,7 @@ def get_config(method: str = "precommit") -> ml_collections.ConfigDict:
     config.log_every = 20
     config.env = env_section("Debate-v1", precommit=method == "precommit", max_steps_in_episode=7)
     config.policy = section(policies.mlp, hidden=(128, 128), critic="shared")
-    config.rollout = section(rollout.matches, num_groups=256)
+    config.rollout = section(rollout.episodes, num_groups=256, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
     config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=4)

@@ -67,7 +67,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config.log_every = 1
     config.env = env_section(name, **options)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
-    config.rollout = section(rollout.matches, num_groups=16, group_size=8)
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8, mask_illegal=True)
     config.advantage = section(advantages.dr_mas, statistics="agent_turns", normalize="std")
     config.objective.entropy.weight = 0.02
     config.optimizer.learning_rate = 1e-3

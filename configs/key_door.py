@@ -35,7 +35,7 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config.checkpoint.keep = 40
     config.env = env_section("PlannedKeyDoor-v1", rooms=3)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
-    config.rollout = section(rollout.matches, num_groups=64)
+    config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = advantage(method)
     config.objective.value.weight = 0.5
     # Not whitened, as HiPER's are: before the first successes that blows up what the critics make

@@ -75,7 +75,7 @@ def get_config(game: str = "hanabi") -> ml_collections.ConfigDict:
     config.log_every = 20
     config.env = env_section(name, **options)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
-    config.rollout = section(rollout.matches, num_groups=64)
+    config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.mars, within="task_role", whitened=True)
     config.reward.at_end = {"share": 0.0}
     config.learner.update(epochs=2, minibatches=2)

@@ -31,7 +31,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config = base_config()
     config.log_every = 50
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
-    config.rollout = section(rollout.matches, num_groups=1024)
+    config.rollout = section(rollout.episodes, num_groups=1024, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.rae_by_turn)
     # No momentum: it carries self-play past an equilibrium and around it.
     config.optimizer.update(schedule="linear", b1=0.0)

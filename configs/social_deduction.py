@@ -45,7 +45,14 @@ def get_config(method: str = "speaking") -> ml_collections.ConfigDict:
     config.log_every = 12
     config.env = env_section("SocialDeduction-v1", task_steps=4, max_steps_in_episode=60)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
-    config.rollout = section(rollout.matches, num_groups=64, opponent="expert", side="crew")
+    config.rollout = section(
+        rollout.episodes,
+        num_groups=64,
+        opponent="expert",
+        side="crew",
+        group_size=1,
+        mask_illegal=True,
+    )
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=4, microbatch=400, normalize_advantage="batch")

@@ -38,7 +38,7 @@ def get_config(method: str = "solo") -> ml_collections.ConfigDict:
     config.log_every = 20
     config.env = env_section("Telecom-v1", user=user, persona=persona)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
-    config.rollout = section(rollout.matches, num_groups=64)
+    config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=4, microbatch=320, normalize_advantage="batch")

@@ -28,7 +28,7 @@ def get_config() -> ml_collections.ConfigDict:
     # No illegal moves: nine are the longest game.
     config.env = env_section("TicTacToe-v1", max_steps_in_episode=9)
     config.policy = section(policies.mlp, hidden=(128, 128))
-    config.rollout = section(rollout.matches, num_groups=512)
+    config.rollout = section(rollout.episodes, num_groups=512, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=1.0, lam=0.9)
     config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=4)

@@ -72,7 +72,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     # Some decisions more than a rally of 15 s has between scripted planners.
     config.env = env_section(name, **options, max_steps_in_episode=32)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
-    config.rollout = section(rollout.matches, num_groups=256)
+    config.rollout = section(rollout.episodes, num_groups=256, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=0.995, lam=0.95)
     config.objective.value.weight = 0.5
     # Rows are most of them empty, of matches that are over: they are left out by the microbatch.

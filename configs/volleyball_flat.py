@@ -43,7 +43,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
         max_steps_in_episode=200,
     )
     config.policy = section(policies.mlp, hidden=(64, 64), log_std=-1.0)
-    config.rollout = section(rollout.matches, num_groups=256, mask_illegal=False)
+    config.rollout = section(rollout.episodes, num_groups=256, mask_illegal=False, group_size=1)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.objective.value.weight = 0.5
     # Rows of matches that are over are left out by the microbatch.

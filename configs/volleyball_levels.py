@@ -63,7 +63,7 @@ hit's: the planner by itself ends where it began, as far as the scripted one tel
 levels was not run.
 
 In the plane against the latest policy instead of a pool (--config.pool.capacity=0
-"--config.rollout={'name': 'matches', 'num_groups': 32, 'mask_illegal': False}") attack and defence
+"--config.rollout={'name': 'episodes', 'num_groups': 32, 'group_size': 1}") attack and defence
 take turns within a run, and stage III wins 0.530 [0.517, 0.542] of stage II, 0.616 [0.596, 0.634]
 of the scripted planner, 0.855 [0.848, 0.862] of flat, and 0.473 [0.460, 0.485] of a planner
 trained on alone in that way.
@@ -96,7 +96,12 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     )
     # Against the latest alone, attack and defence take turns within a run.
     config.rollout = section(
-        rollout.matches, num_groups=32, opponent="pool", members=4, mask_illegal=False
+        rollout.episodes,
+        num_groups=32,
+        opponent="pool",
+        members=4,
+        mask_illegal=False,
+        group_size=1,
     )
     config.pool.capacity = 8
     # `hae` knows of one executor to a planner.

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from envs.agents import Agents
 from envs.fingerprint import fingerprint
 from envs.text.view import Text, View, command_fragments, packed
 
@@ -39,7 +40,7 @@ class EnvParams:
 
 
 @dataclasses.dataclass(frozen=True)
-class Environment:
+class Environment(Agents):
     """Base class of the environments; its fields are the static options (they shape the arrays).
 
     A subclass is a frozen dataclass, so that two environments made with the same options are equal
@@ -68,7 +69,6 @@ class Environment:
     wording: str = dataclasses.field(default="compact", kw_only=True)
 
     wordings: ClassVar[str | None] = None
-    num_agents: ClassVar[int] = 1
     num_codes: ClassVar[int | None] = None
     # Whether `is_success` says anything; metrics leave success out where it does not.
     has_success: ClassVar[bool] = True

@@ -9,13 +9,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from envs.agents import AgentViews
 from envs.environment import Environment, EnvParams, EnvState
 from envs.fingerprint import fingerprint
-from envs.text.view import Text, command_fragments, packed
+from envs.text.view import Text, packed
 
 
 @struct.dataclass
@@ -98,18 +100,8 @@ class Game(Environment):
     """
 
     num_agents: ClassVar[int] = 2
-    # All play together: rewards are the same for all, or add up to what matters.
-    cooperative: ClassVar[bool] = False
-    # Everybody sees all that the future depends on, so that to search from the state is fair.
-    perfect_information: ClassVar[bool] = False
-    # There is no chance: every key gives the same start, and moves have one outcome.
-    deterministic: ClassVar[bool] = False
     # The agent that the others act for, where there is one: their streams are called by its.
     planner: ClassVar[int | None] = None
-    # Names of the sides that win and lose together, where seats are dealt to them by the task.
-    sides: ClassVar[tuple[str, ...]] = ()
-    # How many answers the question about beliefs has; 0: none is asked.
-    num_answers: ClassVar[int] = 0
 
     @property
     def callers(self) -> tuple[int, ...] | None:
@@ -117,18 +109,6 @@ class Game(Environment):
         if self.planner is None:
             return None
         return tuple(-1 if a == self.planner else self.planner for a in range(self.num_agents))
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """Which agents play together against the others, by number; by default everyone alone.
-
-        Of sides that are fixed to seats; those that a task deals are `sides`.
-        """
-        return tuple(range(self.num_agents))
-
-    def form_of(self, other: Environment) -> Form | None:
-        """How policies trained in another environment play here; None where it is another game."""
-        return None
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""
@@ -193,19 +173,27 @@ class Game(Environment):
 
     def describe(self, state: GameState, params: GameParams) -> Text:
         """What each agent reads: fragments i32[A, K], length i32[A]."""
-        view = self.view
-
-        def one(agent):
-            return packed(view, view.describe(state, params, agent))
-
-        return jax.vmap(one)(self._agents)
+        return jax.vmap(self.describe_as, in_axes=(None, 0, None))(state, self._agents, params)
 
     def commands(self, state: GameState, params: GameParams) -> jax.Array:
         """How each agent writes each action now, fragments i32[A, num_actions, C]."""
-        view = self.view
-        return jax.vmap(lambda agent: command_fragments(view, view.slots(state, params, agent)))(
-            self._agents
-        )
+        return jax.vmap(self.commands_as, in_axes=(None, 0, None))(state, self._agents, params)
+
+    def per_agent(self, tree: chex.ArrayTree) -> chex.ArrayTree:
+        """What `step_env` returns has the axis of agents already."""
+        return tree
+
+    def joint(self, action: jax.Array) -> jax.Array:
+        """`step_env` takes the actions of all agents."""
+        return action
+
+    def describe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> Text:
+        """What an agent reads: fragments i32[K], length i32[]."""
+        return packed(self.view, self.view.describe(state, params, agent))
+
+    def slots_as(self, state: GameState, agent: jax.Array, params: GameParams) -> Any:
+        """The slots of an agent's command templates."""
+        return self.view.slots(state, params, agent)
 
     def step_env(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
@@ -243,9 +231,36 @@ class TurnGame(Game):
     * `expert(state, params) -> i32[]`: for the agent whose turn it is.
     """
 
+    in_turns: ClassVar[bool] = True
+
     def mover(self, state: GameState, params: GameParams) -> jax.Array:
         """Whose turn it is, i32[]."""
         raise NotImplementedError
+
+    def views(
+        self, state: GameState, observation: chex.ArrayTree, params: GameParams, *, everyone=False
+    ) -> AgentViews:
+        """The view of the agent whose turn it is, S = 1, or of `everyone`.
+
+        Legality is computed for that agent only, and its observation is chosen by comparisons: on a
+        CPU, two gathers by agent take longer than all else in a step of poker.
+        """
+        if everyone:
+            return super().views(state, observation, params)
+        agent, acting = self.mover(state, params), self.is_running(state, params)
+
+        def own(x):
+            chosen = x[0]
+            for other in range(1, self.num_agents):
+                chosen = jnp.where(agent == other, x[other], chosen)
+            return chosen[None]
+
+        legal = self.legal(state, params) | ~acting
+        return AgentViews(agent[None], acting[None], jax.tree.map(own, observation), legal[None])
+
+    def legal_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
+        """Legal actions of an agent, bool[num_actions]; none unless it is its turn."""
+        return self.legal(state, params) & (agent == self.mover(state, params))
 
     def acting(self, state: GameState, params: GameParams) -> jax.Array:
         """The one whose turn it is, bool[A]; nobody once the game has ended."""
@@ -292,6 +307,10 @@ class SimultaneousGame(Game):
     """
 
     idle: ClassVar[int] = 0
+
+    def expert_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
+        """Action of the expert for an agent, [*action_shape]."""
+        return self.expert(state, params)[agent]
 
     def acting(self, state: GameState, params: GameParams) -> jax.Array:
         """Everyone, until the end."""

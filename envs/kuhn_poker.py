@@ -79,6 +79,12 @@ class KuhnPoker(TurnGame):
             )
 
     @property
+    def tabular_name(self) -> str | None:
+        """Of single hands with a pot that grows, seat 0 first, paid in chips."""
+        rules = (self.rounds, self.opener, self.pot_grows, self.reward)
+        return "KuhnPoker-v1" if rules == (1, 0, True, "chips") else None
+
+    @property
     def default_params(self) -> KuhnPokerParams:
         """TextArena's for illegal actions; room for each of them."""
         return KuhnPokerParams(max_steps_in_episode=6 * self.rounds)

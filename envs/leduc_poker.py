@@ -54,6 +54,11 @@ class LeducPoker(TurnGame):
             raise ValueError(f"LeducPoker deal={self.deal!r}: expected 'cards' or 'ranks'")
 
     @property
+    def tabular_name(self) -> str | None:
+        """Of games in which cards are dealt."""
+        return "LeducPoker-v1" if self.deal == "cards" else None
+
+    @property
     def default_params(self) -> LeducPokerParams:
         """TextArena's for illegal actions."""
         return LeducPokerParams()

@@ -7,12 +7,14 @@ operations. What does matter there is that the state is a few scalars or packed 
 see `envs.rules.sokoban.Board`.)
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
+
+from envs.agents import AgentViews
 
 
 @struct.dataclass
@@ -52,6 +54,85 @@ def step(
     )
     truncated = jax.vmap(env.is_truncated, in_axes=(0, None))(state, params) & ~terminated
     return observation, state, reward, terminated, truncated, info
+
+
+class World(NamedTuple):
+    """An environment and its parameters, as loops over B episodes use it.
+
+    batched: params have a leading axis of B, one set of parameters per episode.
+    """
+
+    env: Any
+    params: Any
+    batched: bool = False
+
+    def vmap(self, method: Any) -> Any:
+        """A method (..., params) of the environment over B episodes, without params."""
+
+        def over(*args):
+            axes = (*[0] * len(args), 0 if self.batched else None)
+            return jax.vmap(method, in_axes=axes)(*args, self.params)
+
+        return over
+
+
+class Outcome(NamedTuple):
+    """What one step brought to B episodes of A agents.
+
+    reward: f32[B, A]. terminated, truncated: bool[B], never both. valid: bool[B, A], the agent's
+    action was legal, or not read. success: bool[B, A]. offender: i32[B], the agent whose illegal
+    action ended the episode, -1 for none. seconds: f32[B] of simulated time, or None.
+    info: the environment's own.
+    """
+
+    reward: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    valid: jax.Array
+    success: jax.Array
+    offender: jax.Array
+    seconds: jax.Array | None
+    info: Any = None
+
+
+def reset_agents(world: World, keys: jax.Array) -> Starts:
+    """Draws one task per key, keys [B]: observations [B, A, ...]. Equal keys give equal tasks."""
+    observation, state = world.vmap(world.env.reset_env)(keys)
+    return Starts(jax.vmap(world.env.per_agent)(observation), state)
+
+
+def step_agents(
+    world: World, key: jax.Array, state: chex.ArrayTree, action: jax.Array
+) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
+    """One step of B episodes of A agents, without reset.
+
+    key: one key, split over the episodes. action: [B, A, ...]; those of agents that do not act are
+    ignored. Returns (observation [B, A, ...], state, Outcome).
+    """
+    env = world.env
+    keys = jax.random.split(key, action.shape[0])
+    observation, state, reward, terminated, info = world.vmap(env.step_env)(
+        keys, state, jax.vmap(env.joint)(action)
+    )
+    truncated = world.vmap(env.is_truncated)(state) & ~terminated
+    reward, valid, success, observation = jax.vmap(env.per_agent)(
+        (reward, info["valid"], info["success"], observation)
+    )
+    offender = jnp.where(terminated, info.get("offender", -1), -1)
+    seconds = info.get("seconds")
+    outcome = Outcome(reward, terminated, truncated, valid, success, offender, seconds, info)
+    return observation, state, outcome
+
+
+def views(
+    world: World, state: chex.ArrayTree, observation: chex.ArrayTree, *, everyone: bool
+) -> AgentViews:
+    """What agents are shown of B states: `Environment.views`, [B, S, ...] each."""
+
+    def one(state, observation, params):
+        return world.env.views(state, observation, params, everyone=everyone)
+
+    return world.vmap(one)(state, observation)
 
 
 def restart(

@@ -57,10 +57,11 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     import jax
     import numpy as np
 
+    from agentrl.actors.scripted import expert_actor, random_actor
     from agentrl.config.tasks import evaluation_of
     from agentrl.evaluation import play
-    from agentrl.rollout import players
     from agentrl.run.loop import evaluation_path
+    from envs.vector import World
 
     config, env, env_params = run.config, task.env, task.env_params
     opponent, side = evaluation_of(config, env, env_params, task.rollout)
@@ -89,10 +90,10 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     # Of an environment in Python nothing is known but what it says: games are against itself.
     hosted = run.experiment.rollout.on_host
     if not hosted:
-        rows.append(("random", outcomes(players.random_player(env))))
+        rows.append(("random", outcomes(random_actor(env))))
     if _EXPERT.value and not hosted:
         try:
-            expert = outcomes(players.expert_player(env, env_params))
+            expert = outcomes(expert_actor(World(env, env_params)))
             rows.append(("expert", expert))
         except NotImplementedError:
             pass  # the table then has no regret

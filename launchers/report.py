@@ -84,9 +84,9 @@ def _flown(run):
     """
     import jax
 
+    from agentrl.actors import array_actor, scripted
     from agentrl.evaluation import flights, touches
     from agentrl.evaluation.markup import join, tag
-    from agentrl.rollout.players import policy_player, scripted
     from agentrl.run import checkpoint, restored
 
     try:
@@ -94,7 +94,7 @@ def _flown(run):
         env, env_params = loaded.experiment.env, loaded.experiment.env_params
         params = jax.tree.map(lambda x: x[0], loaded.state.params)
         mask = loaded.config.rollout.mask_illegal
-        own = policy_player(loaded.experiment.policy, params, greedy=True, mask_illegal=mask)
+        own = array_actor(loaded.experiment.policy, params, greedy=True, mask_illegal=mask)
         planner = scripted("expert", env, env_params)
         # A stream of keys of its own, as for the credit's batches.
         stream, shown = jax.random.fold_in(jax.random.key(loaded.config.seed), 0xF11647), []

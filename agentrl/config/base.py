@@ -60,7 +60,7 @@ def base_config() -> ml_collections.ConfigDict:
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
-      `agentrl.rollout.players.scripted`; evaluation.side: the side that the policy has all seats
+      `agentrl.actors.scripted`; evaluation.side: the side that the policy has all seats
       of, in games with `sides`, instead of one seat after the other.
     """
     config = ml_collections.ConfigDict()

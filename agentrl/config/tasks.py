@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 import ml_collections
 
 import envs
+from agentrl.actors.array import array_actor
+from agentrl.actors.scripted import opponent_named
+from agentrl.actors.types import Actor
 from agentrl.config.bind import bind, lookup
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.rollout import Rollout
-from agentrl.rollout.players import Player, opponent_named, policy_player
-from agentrl.rollout.seats import check_side
+from agentrl.rollout.seating import check_side
 from envs.environment import Environment
-from envs.game import Game
 from envs.hosted import Hosted
 
 
@@ -79,11 +80,6 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
             f"{name} with these options has continuous actions, which have no words: use one of "
             f"{', '.join(POLICIES)}"
         )
-    if isinstance(env, Game) and short(config.rollout.name) not in ("matches", "conversation"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {name}, which has "
-            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
-        )
 
 
 def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
@@ -114,7 +110,7 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
 
 def evaluation_of(
     config: ml_collections.ConfigDict, env: Any, env_params: Any, rollout: Rollout
-) -> tuple[Player | None, str | None]:
+) -> tuple[Actor | None, str | None]:
     """Whom the policy meets when it is measured, and the side that it has then.
 
     Raises:
@@ -143,7 +139,7 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
             streams, _ = rollout.play(params, keys, key, greedy)
             return play.of_streams(streams, rollout.roles)
         mask = config.rollout.mask_illegal
-        player = policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+        player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
         return play.play(player, env, env_params, keys, key, opponent, side)
 
     return evaluate

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.actors.types import Actor
 from agentrl.evaluation import figures
 from agentrl.evaluation.markup import Markup, tag
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, look
+from agentrl.rollout.types import Seating
+from agentrl.rollout.unroll import fresh, unroll
 from envs.rules.volleyball import STEP_SECONDS, Court
+from envs.vector import World
 
 # Width of a picture in units; metres shown around the court, and above the ground.
 _WIDTH, _AROUND, _TOP = 640, 1.0, 5.5
@@ -35,7 +37,7 @@ class Flight:
     end: str
 
 
-def record(players: Sequence[Player], env: Any, env_params: Any, key: jax.Array) -> Flight:
+def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) -> Flight:
     """Plays one match, player i as team i.
 
     env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: of the task and of all chance.
@@ -45,34 +47,39 @@ def record(players: Sequence[Player], env: Any, env_params: Any, key: jax.Array)
     """
     if env.continuous:
         raise ValueError(f"actions={env.actions!r}: recorded are matches by decisions ('skills')")
-    if len(players) != agents(env):
-        raise ValueError(f"{len(players)} players: expected {agents(env)}, one for each team")
-    all_look = any(player.remembers for player in players)
+    if len(players) != env.num_agents:
+        raise ValueError(f"{len(players)} players: expected {env.num_agents}, one for each team")
+
+    def keep(notes, turn):
+        def passed(state, action):
+            return env.flight(state, action, env_params)
+
+        flown = jax.vmap(passed)(turn.before.state, turn.action)
+        ticks = turn.after.state.match.ticks - turn.before.state.match.ticks
+        return notes, (flown, ticks)
 
     @jax.jit
-    def advance(state, observation, memories, key):
-        one_state, one_seen = jax.tree.map(lambda x: x[None], (state, observation))
-        seen = look(env, env_params, one_state, one_seen, all_look=all_look)
-        choices, following = [], []
-        for seat, (player, memory) in enumerate(zip(players, memories, strict=True)):
-            chance = jax.random.fold_in(key, seat)
-            action, memory = player.act(player.params, memory, seen, one_state, chance)
-            choices.append(action[0, seat])
-            following.append(memory)
-        passed = env.flight(state, jnp.stack(choices), env_params)
-        observation, after, *_ = env.step_env(key, state, jnp.stack(choices), env_params)
-        return passed, observation, after, tuple(following)
+    def play(key):
+        task_key, key = jax.random.split(key)
+        world = World(env, env_params)
+        seating = jnp.arange(env.num_agents, dtype=jnp.int32)[None]
+        trajectory = unroll(
+            world,
+            players,
+            Seating(seating, seating == 0),
+            fresh(world, task_key[None]),
+            key,
+            length=int(env_params.max_steps_in_episode),
+            early_exit=True,
+            keep=keep,
+        )
+        first, final = trajectory.first.state, trajectory.final.state
+        return jax.tree.map(lambda x: x[0], (first, final)), trajectory.turns
 
-    task_key, key = jax.random.split(key)
-    observation, state = jax.jit(env.reset_env)(task_key, env_params)
-    memories = tuple(player.memory(agents(env)) for player in players)
-    parts = [jax.tree.map(lambda x: np.asarray(x)[None], state.match)]
-    while bool(env.is_running(state, env_params)):
-        key, chance = jax.random.split(key)
-        before = int(state.match.ticks)
-        passed, observation, state, memories = advance(state, observation, memories, chance)
-        steps = int(state.match.ticks) - before
-        parts.append(jax.tree.map(lambda x, n=steps: np.asarray(x)[:n], passed))
+    (first, state), (flown, ticks) = jax.device_get(play(key))
+    parts = [jax.tree.map(lambda x: x[None], first.match)]
+    for t, steps in enumerate(ticks[:, 0]):
+        parts.append(jax.tree.map(lambda x, t=t, n=steps: x[t, 0, :n], flown))
     match = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     # Drones are in their own team's frame: half a turn about the vertical.
     drones = np.stack(match.drones.position, axis=-1)

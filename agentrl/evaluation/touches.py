@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import envs.vector
+from agentrl.actors.types import Actor
 from agentrl.evaluation import figures
 from agentrl.evaluation.markup import Markup, join, table, tag
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, look
+from agentrl.rollout.types import Seating
+from agentrl.rollout.unroll import fresh, unroll
 from envs.rules.volleyball import Court
+from envs.vector import World
 
 _TURNS = ("serve", "first", "second", "third")
 # Touches drawn at most, pixels a metre, metres around the court.
@@ -58,7 +59,7 @@ class Touches:
 
 
 def record(
-    players: Sequence[Player], env: Any, env_params: Any, key: jax.Array, *, matches: int
+    players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array, *, matches: int
 ) -> tuple[Touches, Touches]:
     """Plays matches, player i as team i, and counts the touches of both teams.
 
@@ -69,42 +70,30 @@ def record(
     """
     if env.continuous or len(env.game.server) < 3:
         raise ValueError(f"{env.name}, actions={env.actions!r}: expected Volleyball by decisions")
-    if len(players) != agents(env):
-        raise ValueError(f"{len(players)} players: expected {agents(env)}, one for each team")
-    all_look = any(player.remembers for player in players)
+    if len(players) != env.num_agents:
+        raise ValueError(f"{len(players)} players: expected {env.num_agents}, one for each team")
+
+    def keep(notes, turn):
+        runs, info, after = turn.running, turn.outcome.info, turn.after.state.match
+        hit, crossed = info["hit"] & runs[:, None], info["crossed"] & runs
+        place = jnp.stack(after.drones.position[:2], axis=-1)
+        return notes, (hit, crossed, turn.before.state.match.served, place)
 
     @jax.jit
     def play(key):
         task_key, key = jax.random.split(key)
-        start = envs.vector.draw(env, env_params, jax.random.split(task_key, matches))
-
-        def advance(carry, key):
-            observation, state, memories = carry
-            step_key, *keys = jax.random.split(key, 1 + len(players))
-            seen = look(env, env_params, state, observation, all_look=all_look)
-            acts = [
-                player.act(player.params, memory, seen, state, chance)
-                for player, memory, chance in zip(players, memories, keys, strict=True)
-            ]
-            action = jnp.stack([acts[seat][0][:, seat] for seat in range(len(players))], axis=1)
-            running = jax.vmap(env.is_running, in_axes=(0, None))(state, env_params)
-            # The last state of a match, not the next one's first.
-            step_keys = jax.random.split(step_key, matches)
-            one = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))
-            observation, after, _, _, info = one(step_keys, state, action, env_params)
-            place = jnp.stack(after.match.drones.position[:2], axis=-1)
-            happened = (
-                info["hit"] & running[:, None],
-                info["crossed"] & running,
-                state.match.served,
-                place,
-            )
-            return (observation, after, tuple(memory for _, memory in acts)), happened
-
-        memories = tuple(player.memory(matches * agents(env)) for player in players)
-        carry = (start.observation, start.state, memories)
-        turns = int(env_params.max_steps_in_episode)
-        return jax.lax.scan(advance, carry, jax.random.split(key, turns))[1]
+        world = World(env, env_params)
+        seats = jnp.arange(env.num_agents, dtype=jnp.int32)
+        seating = jnp.broadcast_to(seats, (matches, env.num_agents))
+        return unroll(
+            world,
+            players,
+            Seating(seating, seating == 0),
+            fresh(world, jax.random.split(task_key, matches)),
+            key,
+            length=int(env_params.max_steps_in_episode),
+            keep=keep,
+        ).turns
 
     happened = [np.asarray(x) for x in play(key)]
     return tuple(_counted(env, team, *happened) for team in range(2))

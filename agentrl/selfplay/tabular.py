@@ -14,13 +14,18 @@ import jax
 import numpy as np
 
 from agentrl.selfplay import sequence_form as sf
-from agentrl.selfplay.games import sequence_form
 from agentrl.selfplay.sequence_form import BestResponses, SequenceForm
+
+
+def _form(name: str, **options: int) -> SequenceForm:
+    from agentrl.selfplay import games  # the rules of the games, when one is asked for
+
+    return games.sequence_form(name, **options)
 
 
 def infostates(name: str, **options: int) -> tuple[str, ...]:
     """Information states of all players as OpenSpiel's strings, in the order of policies' rows."""
-    return sequence_form(name, **options).infostates
+    return _form(name, **options).infostates
 
 
 def checked(form: SequenceForm, policy: np.ndarray) -> np.ndarray:
@@ -54,7 +59,7 @@ def _evaluate(form: SequenceForm, policy: jax.Array) -> tuple[BestResponses, jax
 
 
 def _evaluated(name: str, policy: np.ndarray, options: dict) -> tuple[BestResponses, np.ndarray]:
-    form = sequence_form(name, **options)
+    form = _form(name, **options)
     with jax.enable_x64(True):
         return jax.device_get(_evaluate(form, checked(form, policy)))
 
@@ -81,4 +86,4 @@ def nash_conv(name: str, policy: np.ndarray, **options: int) -> float:
 
 def exploitability(name: str, policy: np.ndarray, **options: int) -> float:
     """NashConv a player: 0 at a Nash equilibrium."""
-    return nash_conv(name, policy, **options) / sequence_form(name, **options).num_players
+    return nash_conv(name, policy, **options) / _form(name, **options).num_players

@@ -39,6 +39,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "marft_by_turn": {},
     "mars": {},
     "matpo": {},
+    "mapo": {},
+    "pairwise_sign": {},
 }
 
 

@@ -1,7 +1,7 @@
 """Suite `games`: steps a second of games as arrays and in words, beside peers; NashConv.
 
 One call is jit(scan(step)) of 128 steps of a batch of games. One step: who moves is asked for what
-it may do, as `agentrl.rollout.matches` asks; one uniformly random legal action is drawn, the game
+it may do, as `agentrl.rollout.unroll` asks; one uniformly random legal action is drawn, the game
 stepped (`envs.vector.step`), and what has ended begins anew. Where all move at once a step is one
 joint move of all. Observations of all seats and the state are carried through the scan, rewards and
 ended games summed in it, so that nothing of a step can be left out. Tasks are drawn as in suite
@@ -25,12 +25,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import envs
 import envs.vector
 from agentrl import selfplay
-from agentrl.rollout.seats import joint, look
 from agentrl.selfplay.games import sequence_form
 from envs.hanabi import FULL
 from envs.mover import of_one_agent, places
@@ -119,11 +119,11 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
 
     def advance(pooled, before, key):
         action_key, step_key, start_key = jax.random.split(key, 3)
-        at = look(env, params, before, None, all_look=False)
+        at = envs.vector.views(envs.vector.World(env, params), before, None, everyone=False)
         legal = at.legal.reshape(-1, env.num_actions).T
         action = random_actions(action_key, legal.shape[1], env.num_actions, legal)
         if through is None:
-            action = joint(env, at.seat, action.reshape(batch, -1))
+            action = jnp.broadcast_to(action.reshape(batch, -1), (batch, env.num_agents))
         else:
             action = jax.vmap(through.relay)(there(before), action)
         observation, state, reward, terminated, truncated, _ = envs.vector.step(

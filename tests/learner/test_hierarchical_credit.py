@@ -162,7 +162,7 @@ def test_a_penalty_reaches_who_has_earned_it_and_the_plans_before():
 def collected():
     env, params = envs.make("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=12, patience=3)
     policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
-    made = rollout.matches(policy, env, params, num_groups=8)
+    made = rollout.episodes(policy, env, params, num_groups=8, group_size=1, mask_illegal=True)
     out = jax.jit(made.collect)(policy.init(jax.random.key(0)), None, jax.random.key(1))
     return made, *jax.tree.map(np.asarray, out[1:3])
 

@@ -150,7 +150,9 @@ def social_config():
     config = tiny.matches_config()
     config.env = env_section("SocialDeduction-v1", players=4, max_steps_in_episode=8)
     config.policy = section(policies.mlp, hidden=(8,), critic="none", answers=4)
-    config.rollout = section(rollout.matches, num_groups=8, listeners="all")
+    config.rollout = section(
+        rollout.episodes, num_groups=8, listeners="all", group_size=1, mask_illegal=True
+    )
     config.pool.update(capacity=0, every=10)
     config.reward.persuasion_reward = section(rewards.persuasion_reward)
     config.objective.listening = term(losses.listening_loss, weight=0.3)

@@ -11,7 +11,7 @@ from agentrl.learner.component import Outcome, Setup, Start
 from agentrl.learner.components import opponent_pool as pools
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import carried
-from agentrl.rollout.opponents import Slots
+from agentrl.rollout.seating import Slots
 from agentrl.selfplay import pfsp
 from agentrl.streams import Streams
 

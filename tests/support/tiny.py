@@ -42,7 +42,7 @@ def matches_config(**changes):
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
     config.rollout = section(
-        rollout.matches, num_groups=8, group_size=2, opponent="pool", members=2
+        rollout.episodes, num_groups=8, group_size=2, opponent="pool", members=2, mask_illegal=True
     )
     # Three places: from the sixth update on the oldest member goes.
     config.pool.update(capacity=3, every=2)

@@ -4,7 +4,6 @@ import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.scores import log_probs
-from agentrl.policies import LanguagePolicy
 from agentrl.rollout.contexts import OBSERVED
 
 
@@ -15,7 +14,7 @@ def train_on_observations(setup: Setup) -> Component:
     Raises:
       ValueError: a policy over arrays, whose rows hold actions alone.
     """
-    if not isinstance(setup.policy, LanguagePolicy):
+    if not setup.policy.reads_text:
         raise ValueError(
             "config.components.train_on_observations is for language policies, whose rows hold "
             "what they read: leave it out"
