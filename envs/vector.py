@@ -1,10 +1,10 @@
-"""Many episodes at once: stepping, and resets that share out tasks drawn ahead.
+"""Batches of episodes: stepping, and resets from tasks drawn ahead.
 
-Everything has the batch of B episodes as its first axis. (The batch as the last axis, by
-`vmap(in_axes=-1)`, is timed beside it in `launchers.benchmark --suite=envs`: on a CPU from a
-quarter faster to twice as slow, by environment, since vmap moves the batch in front again at many
-operations. What does matter there is that the state is a few scalars or packed words an episode:
-see `envs.rules.sokoban.Board`.)
+All arrays have the batch of B episodes as first axis. (`launchers.benchmark --suite=envs` also
+times the batch as last axis, by `vmap(in_axes=-1)`: on a CPU from a quarter faster to twice as
+slow, depending on the environment, since vmap moves the batch in front again at many operations.
+More important there is a small state, a few scalars or packed words per episode: see
+`envs.rules.sokoban.Board`.)
 """
 
 from typing import Any, NamedTuple
@@ -26,16 +26,16 @@ class Starts:
 
 
 def draw(env: Any, params: Any, keys: jax.Array) -> Starts:
-    """Draws one task a key, keys [P]. Equal keys give equal tasks."""
+    """Draws one task per key, keys [P]. Equal keys give equal tasks."""
     return Starts(*jax.vmap(env.reset_env, in_axes=(0, None))(keys, params))
 
 
 def tasks_ahead(env: Any, batch: int) -> int:
-    """How many tasks a segment of `batch` episodes draws ahead by default; 0: one at every restart.
+    """Default number of tasks that a segment of `batch` episodes draws ahead; 0: one per restart.
 
-    Where drawing a task is costly: an eighth of the batch, but at least 256 or the whole batch. A
-    Sokoban level of 10 x 10 costs as much as some thousand steps, so the smaller the share the
-    faster, and the more often a task comes again within the segment.
+    If drawing a task is costly: an eighth of the batch, but at least 256 or the whole batch. A
+    Sokoban level of 10 x 10 costs as much as some thousand steps, so a smaller share is faster, and
+    repeats tasks more often within the segment.
     """
     return max(batch // 8, min(batch, 256)) if env.costly_reset else 0
 
@@ -46,7 +46,7 @@ def step(
     """One step of B episodes without reset.
 
     key: one key, split over the episodes. action: i32[B].
-    Returns (observation, state, reward f32[B], terminated, truncated, info).
+    Returns: (observation, state, reward f32[B], terminated, truncated, info).
     """
     keys = jax.random.split(key, action.shape[0])
     observation, state, reward, terminated, info = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))(
@@ -159,7 +159,7 @@ def pool(starts: Starts, batch: int) -> Starts:
 def window(pooled: Starts, offset: jax.Array, batch: int) -> Starts:
     """The window of `batch` tasks at `offset` i32[]: a contiguous slice, cheaper than a gather.
 
-    With a random offset in [0, P) for each step every episode restarts from a random task of the
-    pool, and P draws serve a whole segment.
+    With a random offset in [0, P) per step, every episode restarts from a random task of the pool,
+    and P draws serve a whole segment.
     """
     return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, offset, batch), pooled)

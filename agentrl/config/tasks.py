@@ -12,6 +12,7 @@ from agentrl.actors.types import Actor
 from agentrl.config.bind import bind, lookup
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
+from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout
 from agentrl.rollout.seating import check_side
 from envs.environment import Environment
@@ -55,6 +56,35 @@ def make_task(
     return Task(env, env_params, policy, rollout, evaluate)
 
 
+def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
+    """A network per role, from `roles_section`."""
+    ((env, _),) = made.values()
+    networks = {}
+    for name, values in config.policy.roles.items():
+        label = f"policy.roles.{name}"
+        make = lookup(label, values["name"])
+        options = bind(label, make, values, beside={"agents": ()})
+        agents = tuple(values["agents"])
+        spans = {env.role_actions[agent] for agent in agents if agent < env.num_agents}
+        if len(spans) != 1:
+            raise ValueError(
+                f"config.{label}.agents={agents} with {env.name}: expected agents below "
+                f"{env.num_agents} that have the same actions"
+            )
+        (span,) = spans
+        first, count = (0, env.num_actions) if span is None else span
+        continuous = env.continuous and span is None
+        made_policy = make(env.observation_shape, env.num_codes, count, continuous, **options)
+        networks[name] = Network(made_policy, agents, first, count)
+    policy = by_role(networks, train=tuple(config.policy.train))
+    if sum(len(network.agents) for network in networks.values()) != env.num_agents:
+        raise ValueError(
+            f"config.policy.roles: {env.name} has {env.num_agents} agents; name each in the "
+            "agents of one role"
+        )
+    return policy
+
+
 def short(name: str) -> str:
     """The last part of a dotted path."""
     return name.rpartition(".")[2]
@@ -84,6 +114,8 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
 
 def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
     """The policy of the first environment, with the words of all."""
+    if "roles" in config.policy:
+        return _policy_by_role(config, made)
     make_policy = lookup("policy", config.policy.name)
     options = bind("policy", make_policy, config.policy)
     (env, _), *others = made.values()

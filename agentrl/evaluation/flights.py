@@ -26,7 +26,7 @@ class Flight:
     """One match of T control steps; D drones, those of team 0 first; x, (y,) z in m.
 
     drones: f32[T, D, dims] and ball f32[T, dims], both in the frame of team 0, whose side is x > 0.
-    hits: bool[T, D], touches. crossed: bool[T], the ball has crossed the net. end: who won.
+    hits: bool[T, D], touches. crossed: bool[T], the ball has crossed the net. end: the result.
     """
 
     court: Court
@@ -40,15 +40,15 @@ class Flight:
 def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) -> Flight:
     """Plays one match, player i as team i.
 
-    env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: of the task and of all chance.
+    env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: for the task and all randomness.
 
     Raises:
-      ValueError: its actions are commands, not decisions; or there are more or fewer players.
+      ValueError: its actions are commands, not decisions; or the number of players is wrong.
     """
     if env.continuous:
-        raise ValueError(f"actions={env.actions!r}: recorded are matches by decisions ('skills')")
+        raise ValueError(f"actions={env.actions!r}: expected 'skills', matches by decisions")
     if len(players) != env.num_agents:
-        raise ValueError(f"{len(players)} players: expected {env.num_agents}, one for each team")
+        raise ValueError(f"{len(players)} players: expected {env.num_agents}, one per team")
 
     def keep(notes, turn):
         def passed(state, action):
@@ -81,7 +81,7 @@ def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) 
     for t, steps in enumerate(ticks[:, 0]):
         parts.append(jax.tree.map(lambda x, t=t, n=steps: x[t, 0, :n], flown))
     match = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    # Drones are in their own team's frame: half a turn about the vertical.
+    # Drones are in their own team's frame: rotated by 180 degrees about the vertical.
     drones = np.stack(match.drones.position, axis=-1)
     drones[:, drones.shape[1] // 2 :, :-1] *= -1
     won = np.flatnonzero(np.asarray(env.won(state, env_params)))
@@ -98,8 +98,8 @@ def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) 
 def figure(flight: Flight, title: str) -> Markup:
     """The match as SVG: from the side and, where the court has a width, from above.
 
-    The ball's line is fainter the more often it has crossed the net since; touches are dots in the
-    colour of their team, numbered in their order, and a ring is where the ball ended.
+    The ball's line gets fainter with each later crossing of the net; touches are numbered dots in
+    the colour of their team, and a ring marks the end of the ball's path.
     """
     views = [_view(flight, title, "from the side", -1)]
     if flight.ball.shape[1] > 2:
@@ -111,7 +111,7 @@ def figure(flight: Flight, title: str) -> Markup:
 
 
 def section(flown: Sequence[tuple[str, Flight]]) -> Markup:
-    """Matches with their titles, and whose lines are whose."""
+    """Matches with their titles, and a legend of the lines."""
     styles = (("team 0", 0), ("team 1", 1), ("ball", _BALL))
     told = (
         "Lines are what drones and ball flew, small dots where drones ended, the ring where the "
@@ -126,7 +126,7 @@ def section(flown: Sequence[tuple[str, Flight]]) -> Markup:
 
 
 def _view(flight: Flight, title: str, name: str, axis: int) -> Markup:
-    """Along x, and upwards the height (axis -1) or the width (axis 1)."""
+    """Horizontal axis along x, vertical axis the height (axis -1) or the width (axis 1)."""
     court, across = flight.court, flight.court.length + _AROUND
     scale = _WIDTH / (2 * across)
     low, top = (0.0, _TOP) if axis == -1 else (-court.width - _AROUND, court.width + _AROUND)
@@ -156,7 +156,7 @@ def _view(flight: Flight, title: str, name: str, axis: int) -> Markup:
     passes = np.cumsum(flight.crossed)
     for number in range(passes[-1] + 1):
         here = np.flatnonzero(passes == number)
-        # To the next crossing itself, so that lines meet.
+        # Up to and including the next crossing, so that lines connect.
         here = np.append(here, min(here[-1] + 1, len(ball) - 1))
         faint = f"{max(0.25, 0.8 ** (passes[-1] - number)):.2f}"
         style = f"line {figures.style(_BALL)}"

@@ -1,8 +1,8 @@
 """Exact exploitability of policies in tabular games, by name, on the host.
 
-A policy is a table [I, A]: a row for each of `infostates(name)`, a column an action. Everything
-here is computed in float64 (float32 in the graph, `sequence_form.nash_conv`, is within 1e-6 on
-Leduc poker); rows are divided by their sums first, so that float32 tables lose nothing.
+A policy is a table [I, A]: one row for each of `infostates(name)`, one column per action. All
+computations are in float64 (`sequence_form.nash_conv` in float32, in the graph, is within 1e-6 on
+Leduc poker); rows are first divided by their sums, so that float32 tables lose no accuracy.
 
 NashConv = sum_p [max_pi' u_p(pi', pi_-p) - u_p(pi)], exploitability = NashConv / N (Lanctot et al.
 2017, https://arxiv.org/abs/1711.00832; conventions and numbers of OpenSpiel).
@@ -29,12 +29,12 @@ def infostates(name: str, **options: int) -> tuple[str, ...]:
 
 
 def checked(form: SequenceForm, policy: np.ndarray) -> np.ndarray:
-    """The policy as f64[I, A] with rows that sum to 1; ValueError if it is none."""
+    """The policy as f64[I, A] with rows that sum to 1; ValueError if it is invalid."""
     policy = np.asarray(policy, np.float64)
     if policy.shape != form.legal.shape:
         raise ValueError(
-            f"policy of shape {policy.shape}: expected {form.legal.shape}, a row for each of "
-            "infostates(name) and a column an action"
+            f"policy of shape {policy.shape}: expected {form.legal.shape}, one row for each of "
+            "infostates(name) and one column per action"
         )
     total = policy.sum(1, keepdims=True)
     if not (np.all(policy >= 0) and np.all(np.abs(total - 1) < 1e-3)):
@@ -46,8 +46,8 @@ def checked(form: SequenceForm, policy: np.ndarray) -> np.ndarray:
     if np.any(policy[~form.legal] > 0):
         row = int(np.argmax(np.any((policy > 0) & ~form.legal, 1)))
         raise ValueError(
-            f"policy row {row} ({form.infostates[row]!r}) is {policy[row]}, but legal are actions "
-            f"{np.flatnonzero(form.legal[row]).tolist()} only; mask the policy and renormalise"
+            f"policy row {row} ({form.infostates[row]!r}) is {policy[row]}; the legal actions are "
+            f"{np.flatnonzero(form.legal[row]).tolist()}; mask the policy and renormalise"
         )
     return policy / total
 
@@ -65,25 +65,25 @@ def _evaluated(name: str, policy: np.ndarray, options: dict) -> tuple[BestRespon
 
 
 def expected_returns(name: str, policy: np.ndarray, **options: int) -> np.ndarray:
-    """What each player earns when all play the policy, f64[N]."""
+    """Expected return of each player when all play the policy, f64[N]."""
     return _evaluated(name, policy, options)[1]
 
 
 def best_response(name: str, policy: np.ndarray, **options: int) -> BestResponses:
-    """Each player's best response to the others' part of the policy, and what it earns.
+    """Each player's best response to the others' part of the policy, and its return.
 
-    Returns policy f64[I, A], in whose rows of player p is p's best response (the lowest action
+    Returns: policy f64[I, A], in whose rows of player p is p's best response (the lowest action
     among equally good ones), and value f64[N].
     """
     return _evaluated(name, policy, options)[0]
 
 
 def nash_conv(name: str, policy: np.ndarray, **options: int) -> float:
-    """What all players together could win by deviating, each alone, to a best response."""
+    """NashConv: sum over players of the gain of a unilateral best response."""
     best, returns = _evaluated(name, policy, options)
     return float(np.sum(best.value - returns))
 
 
 def exploitability(name: str, policy: np.ndarray, **options: int) -> float:
-    """NashConv a player: 0 at a Nash equilibrium."""
+    """NashConv per player: 0 at a Nash equilibrium."""
     return nash_conv(name, policy, **options) / _form(name, **options).num_players

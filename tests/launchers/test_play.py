@@ -95,7 +95,7 @@ def test_a_person_meets_a_player_on_the_command_line():
     "arguments, word",
     [
         ([], "name an environment"),
-        (["Coin-v1"], "'Coin-v1' is no flag"),
+        (["Coin-v1"], "'Coin-v1' is not a flag"),
         (["--env=Coin-v1", "--options=quest=2"], "no option 'quest'"),
         (["--env=Coin-v1", "--wording=terse"], "expected one of compact, faithful"),
         (["--env=TicTacToe-v1"], "has 2 seats: name one player for each"),

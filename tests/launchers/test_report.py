@@ -44,8 +44,8 @@ def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
     [
         ([], "--workdirs is missing"),
         (["--workdirs=a,b"], "--out is missing"),
-        (["--workdirs=nowhere"], "nowhere is no directory"),
-        (["nowhere"], "'nowhere' is no flag"),
+        (["--workdirs=nowhere"], "nowhere is not a directory"),
+        (["nowhere"], "'nowhere' is not a flag"),
         (["--workdirs={run}", "--nocredit", "--metrics=entropi"], "no run has metric 'entropi'"),
     ],
 )

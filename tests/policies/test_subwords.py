@@ -226,7 +226,7 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ValueError, match="only fast tokenizers"):
         huggingface(view, tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"model": {}}')
-    with pytest.raises(ValueError, match="is no tokenizer"):
+    with pytest.raises(ValueError, match="is not a tokenizer"):
         huggingface(view, tmp_path)
     tokenizer_files.word_pieces(tmp_path, [view])
     with pytest.raises(ValueError, match="WordPiece"):

@@ -121,7 +121,7 @@ def test_records_come_back(tic_tac_toe, tmp_path):
     assert best.name == "expert" and best.rating[0] == max(record["ratings"]["rating"])
     for broken in ({"matches": 21}, {"mean": [[0.0]]}, {"players": None}):
         path.write_text(json.dumps(record | broken))
-        with pytest.raises(ValueError, match="no whole record of an arena"):
+        with pytest.raises(ValueError, match="not a complete record of an arena"):
             standings.read(path)
 
 
