@@ -107,6 +107,7 @@ class TextActor:
             init=lambda batch, agents: self.speaker.init(params, batch),
             act=functools.partial(self.act, greedy=greedy),
             params=params,
+            remembers=self.context.remembers,
             draws=not greedy,
             reads_arrays=False,
             commands=n if n > 1 else None,
@@ -263,7 +264,8 @@ class TextActor:
         actions = actions[:, 0] if self.policy.grammar.max_actions == 1 else actions
         logp = jnp.sum(said.logp, axis=1)
         full = shown.acting.reshape(-1) & ~replied.active
-        decision = Decision(actions, logp, replied.value, record, observed.anchor, full)
+        anchor = jnp.where(replied.active[:, None], observed.anchor, 0)
+        decision = Decision(actions, logp, replied.value, record, anchor, full)
         return self.speaker.own(view, shown, decision), memory
 
     def _strayed(self, view, actions, key, noise):

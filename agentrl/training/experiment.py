@@ -272,6 +272,11 @@ def make_task(
         context = make_context(**configs.bind("context", make_context, config.context))
     if isinstance(env, Hosted):
         host = processes(**configs.bind("host", processes, config.host))
+    elif config.host.to_dict() != configs.section(processes, named=False).to_dict():
+        raise ValueError(
+            f"config.host={config.host.to_dict()} with {name}: config.host.* is for environments "
+            "in Python (textarena:ID, gymnasium:ID, module:factory); leave it as it is"
+        )
     options = configs.bind("rollout", make_rollout, config.rollout)
     rollout = make_rollout(policy, env, env_params, context, host, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
