@@ -127,11 +127,10 @@ class Rows:
         return cut.replace(stream=self.stream, memory=self.memory, role=self.role)
 
 
-def trained_length(rows: Rows) -> jax.Array:
-    """Positions of each row up to the last trained or asked one, i32[R]; 0 where none is."""
-    number = jnp.arange(1, rows.loss_mask.shape[1] + 1, dtype=jnp.int32)
-    learnt = rows.loss_mask if rows.asked is None else rows.loss_mask | rows.asked
-    return jnp.max(jnp.where(learnt, number, 0), axis=1)
+def length_up_to(last: jax.Array) -> jax.Array:
+    """Positions of each row up to the last True one of bool[R, L], i32[R]; 0 where none is."""
+    number = jnp.arange(1, last.shape[1] + 1, dtype=jnp.int32)
+    return jnp.max(jnp.where(last, number, 0), axis=1)
 
 
 def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
@@ -147,19 +146,23 @@ def turn_starts(rows: Rows) -> jax.Array:
     return rows.loss_mask & (turn != before)
 
 
-def to_last_turn(happened: jax.Array, mask: jax.Array) -> jax.Array:
+def to_last_turn(happened: jax.Array, mask: jax.Array, ended: jax.Array | None = None) -> jax.Array:
     """Moves what happens between two turns of a stream to the earlier one, [N, T].
 
     Sums numbers (rewards), and for bool says whether it happened at all (an end). What happens
-    before the first turn is lost.
+    before the first turn is lost. ended: bool[N, T], an episode ended in this turn: what happens
+    later is of another one, before whose first turn it is lost.
     """
 
     def backward(waiting, turn):
-        now, acted = turn
-        waiting = waiting | now if happened.dtype == bool else waiting + now
+        now, acted, last = turn
         nothing = jnp.zeros_like(waiting)
+        if last is not None:
+            waiting = jnp.where(last, nothing, waiting)
+        waiting = waiting | now if happened.dtype == bool else waiting + now
         return jnp.where(acted, nothing, waiting), jnp.where(acted, waiting, nothing)
 
     nothing = jnp.zeros(happened.shape[0], happened.dtype)
-    _, out = jax.lax.scan(backward, nothing, (happened.T, mask.T), reverse=True)
+    columns = (happened.T, mask.T, None if ended is None else ended.T)
+    _, out = jax.lax.scan(backward, nothing, columns, reverse=True)
     return out.T

@@ -1,9 +1,11 @@
-"""PPO on Breakout-MinAtar: the grid sanity check of the segment rollout.
+"""PPO on Breakout-MinAtar: a sanity check of PPO with a CNN over segments.
 
 Schulman et al. (2017), https://arxiv.org/abs/1707.06347; Young and Tian (2019), MinAtar,
 https://arxiv.org/abs/1903.03176.
 
     python -m launchers.train --config=configs/breakout_ppo.py --workdir=runs/breakout
+
+Two CPU cores, 78 s. Expected: a mean training return of 56.5 after 3.3M steps (one seed).
 """
 
 import ml_collections

@@ -1,8 +1,11 @@
-"""PPO on CartPole: the sanity check of the segment rollout.
+"""PPO on CartPole: a sanity check of PPO over segments, with the settings of PureJaxRL's example.
 
-Schulman et al. (2017), https://arxiv.org/abs/1707.06347, with the settings of PureJaxRL's example.
+Schulman et al. (2017), https://arxiv.org/abs/1707.06347.
 
     python -m launchers.train --config=configs/cartpole_ppo.py --workdir=runs/cartpole
+
+Two CPU cores. Expected: an evaluated return of 500.0 in 8 of 8 seeds
+(--config.num_seeds=8; launchers.evaluate --greedy --episodes=256).
 """
 
 import ml_collections

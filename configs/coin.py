@@ -3,6 +3,9 @@
 Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978.
 
     python -m launchers.train --config=configs/coin.py:gigpo --workdir=runs/coin_gigpo
+
+Two CPU cores, 25 to 75 s for ten seeds. Expected success after training: GiGPO 0.67 (0.96 with
+--config.rollout.anchor=state), GRPO 0.97, RLOO 0.97, PPO 0.98; more in configs/README.md.
 """
 
 import ml_collections

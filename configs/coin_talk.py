@@ -1,6 +1,11 @@
-"""Coin-v1 in words by a transformer from scratch: warm start, then GiGPO, GRPO, RLOO or PPO.
+"""Coin-v1 in words by a transformer from scratch: SFT, then GiGPO, GRPO, RLOO or PPO.
 
-python -m launchers.train --config=configs/coin_talk.py:gigpo --workdir=runs/coin_talk
+Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978.
+
+    python -m launchers.train --config=configs/coin_talk.py:gigpo --workdir=runs/coin_talk
+
+Two CPU cores. Expected success, mean of five seeds: 0.11 after SFT; 200 updates later GRPO 0.86,
+GiGPO 0.95. Commands and intervals: configs/README.md.
 """
 
 import ml_collections

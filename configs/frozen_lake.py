@@ -1,8 +1,10 @@
 """GiGPO on a slippery FrozenLake: a first run in seconds.
 
-Wang et al. (2025), RAGEN, https://arxiv.org/abs/2504.20073 (the environment's rules).
+The rules are those of Wang et al. (2025), RAGEN, https://arxiv.org/abs/2504.20073.
 
     python -m launchers.train --config=configs/frozen_lake.py --workdir=runs/frozen_lake
+
+Two CPU cores, seconds. No result is stated.
 """
 
 import ml_collections

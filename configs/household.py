@@ -1,9 +1,12 @@
-"""Household-v1 in words by a transformer from scratch: warm start, then GiGPO, GRPO, RLOO or PPO.
+"""Household-v1 in words by a transformer from scratch: SFT, then GiGPO, GRPO, RLOO or PPO.
 
 Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978, trained
-models of 1.5B and 7B parameters on ALFWorld; here is the same game with fewer things in it.
+models of 1.5B and 7B parameters on ALFWorld; this is the same game with fewer things in it.
 
     python -m launchers.train --config=configs/household.py:gigpo --workdir=runs/household
+
+Two CPU cores. Expected success, mean of five seeds: 0.52 after SFT; 120 updates later
+GRPO 0.64, GiGPO 0.66. Commands and intervals: configs/README.md.
 """
 
 import ml_collections

@@ -1,9 +1,12 @@
-"""A transformer from scratch that imitates the expert of any environment in words.
+"""SFT of a transformer from scratch on the expert of any environment in words.
 
-The argument is the environment: what it solves after that is the baseline of everything trained
-from there. The policy reads the last two turns and the new observation.
+The argument is the environment; the result is the baseline of every run that starts from it.
+The policy reads the last two turns and the new observation.
 
     python -m launchers.train --config=configs/imitation.py:Wordle-v1 --workdir=runs/wordle
+
+Two CPU cores. Expected success of Wordle-v1 after 400 supervised updates: 0.75 (random
+play 0.04, expert 1.00); the table of all environments is in configs/README.md.
 """
 
 import ml_collections

@@ -1,4 +1,4 @@
-"""What the experiments with language policies share: the policy, the warm start, the learner."""
+"""Defaults of the experiments with language policies: the policy, SFT, the learner."""
 
 import ml_collections
 

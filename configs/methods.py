@@ -1,4 +1,4 @@
-"""The methods that experiments compare: what each of them changes in a config."""
+"""Presets of the methods that experiments compare: what each changes in a config."""
 
 import ml_collections
 

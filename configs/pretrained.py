@@ -1,18 +1,13 @@
 """Household-v1 in words by a published model: LoRA on its weights, GiGPO.
 
-Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978, trained
-Qwen2.5-1.5B-Instruct and 7B on ALFWorld. Here is their kind of reply (thoughts, then a command in
-tags) in our smaller household, for any model that `agentrl.policies.huggingface` reads. DIRECTORY
-holds config.json, tokenizer.json and .safetensors; nothing is fetched.
+Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978. For any
+model that `agentrl.policies.huggingface` reads; DIRECTORY holds config.json, tokenizer.json and
+.safetensors, nothing is downloaded.
 
     python -m launchers.train --config=configs/pretrained.py:DIRECTORY --workdir=runs/pretrained
 
-Not trained yet, so no hardware, time or result is stated. To see whether everything fits together
-on a small machine, with a random model of the family in place of the weights, add
-
-    --config.policy.rehearsal=True --config.updates=1 --config.log_every=1
-    --config.evaluation.every=0 --config.rollout.num_groups=2 --config.rollout.group_size=2
-    --config.rollout.max_turns=2 --config.rollout.max_new_tokens=16
+Not trained yet: no hardware, time or result is stated. configs/README.md has a rehearsal with a
+random model of the family (--config.policy.rehearsal=True) for a small machine.
 """
 
 import ml_collections

@@ -3,6 +3,9 @@
 Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978.
 
     python -m launchers.train --config=configs/sokoban.py:gigpo --workdir=runs/sokoban_gigpo
+
+Two CPU cores, 25 to 75 s for ten seeds. Expected success: GiGPO 0.78, PPO 0.78, GRPO 0.72, RLOO
+0.66; intervals in configs/README.md.
 """
 
 import ml_collections

@@ -31,7 +31,7 @@ class BlackjackState(EnvState):
 
 @dataclasses.dataclass(frozen=True)
 class Blackjack(Environment):
-    """One player against the dealer, who takes cards while below 17.
+    """One player against the dealer, which draws while below 17.
 
     Observation: uint8[3], the player's points (a usable ace counting 11), usable ace 0 or 1, the
     dealer's open card (1 is an ace). Actions: 0 stand, 1 hit, both always legal. Reward: 1 for a
@@ -41,9 +41,9 @@ class Blackjack(Environment):
 
     Deviations: the reference draws the hidden card when it deals and shows pictures with suits;
     here the dealer's final points are drawn when the player stands, which has the same
-    distribution, and hands of equal worth look alike.
+    distribution, and hands of equal value have the same observation.
 
-    Expert: the play that wins most often (not the casino's, for which a draw is worth half a win).
+    Expert: the policy that wins most often (not the casino's, which counts a draw as half a win).
     It wins 43.2 % of the deals, `rules.optimum().win_rate` exactly.
     """
 
@@ -53,7 +53,7 @@ class Blackjack(Environment):
 
     @property
     def default_params(self) -> EnvParams:
-        """verl-agent's 15 turns."""
+        """verl-agent's limit of 15 turns."""
         return EnvParams(max_steps_in_episode=15)
 
     @property
@@ -80,7 +80,7 @@ class Blackjack(Environment):
     def transition(
         self, key: jax.Array, state: BlackjackState, action: jax.Array, params: EnvParams
     ) -> tuple[BlackjackState, jax.Array]:
-        """Draws what the action may need, then `resolve`."""
+        """Draws the cards that the action may need, then calls `resolve`."""
         del params
         u = jax.random.uniform(key, (2,))
         return self.resolve(state, action, rules.card(u[0]), rules.draw_dealer(u[1], state.shown))
@@ -106,11 +106,9 @@ class Blackjack(Environment):
         return jnp.stack([rules.points(hand), usable, state.shown]).astype(jnp.uint8)
 
     def is_terminated(self, state: BlackjackState, params: EnvParams) -> jax.Array:
-        """Stood, or bust."""
         return (state.dealer > 0) | (state.total > 21)
 
     def is_success(self, state: BlackjackState, params: EnvParams) -> jax.Array:
-        """Stood and beat the dealer."""
         held = rules.points(rules.Hand(state.total, state.ace))
         return (state.dealer > 0) & rules.wins(held, state.dealer)
 

@@ -29,10 +29,10 @@ def room_name(number: int) -> str:
 
 @struct.dataclass
 class CoinState(EnvState):
-    """The map and where things are.
+    """The map and the positions on it.
 
     exits i8[R, 4]: room behind each exit or -1. names u8[R]. coin i8[]: its room, -1 once taken.
-    room i8[]: where the agent is. last_move u8[]: direction of the last move or NOWHERE.
+    room i8[]: the agent's room. last_move u8[]: direction of the last move or NOWHERE.
     """
 
     exits: jax.Array
@@ -51,25 +51,25 @@ class CoinParams(EnvParams):
 
 @dataclasses.dataclass(frozen=True)
 class Coin(Environment):
-    """A chain of `quest_length` rooms with `distractors` dead ends a room, R rooms in all.
+    """A chain of `quest_length` rooms with `distractors` dead ends per room, R rooms in all.
 
     The agent starts at one end of the chain, the coin lies at the other. Every task draws the map
-    and the names of its rooms (without replacement, out of `num_names`), so that nothing can be
-    learnt by heart; the number of a room is never seen.
+    and the names of its rooms (without replacement, out of `num_names`), so that no map can be
+    memorised; the number of a room is not observed.
 
-    Observation: float32, a row of indicators: name of the room [num_names] (`show_name`), open
+    Observation: float32, a vector of indicators: name of the room [num_names] (`show_name`), open
     exits [4], coin here [1], last move [5: north, south, east, west, none yet] (`show_last_move`;
-    without it a policy without memory cannot avoid going back). Actions: 0 to 3 go north, south,
-    east, west, 4 take the coin; going where there is no exit and taking where no coin is are
+    without it a memoryless policy cannot avoid going back). Actions: 0 to 3 go north, south, east,
+    west, 4 take the coin; moving where there is no exit and taking where there is no coin are
     illegal. Reward: 1 for the coin, which ends the episode; limit 12 steps.
 
-    Anchors of="state" are the room and whether the coin is taken; of="observation" they depend on
-    the last move as well where it is shown, and merge rooms where names are not.
+    Anchors with of="state" are the room and whether the coin is taken; with of="observation" they
+    also depend on the last move if it is shown, and merge rooms if names are not shown.
 
     Expert: a shortest way to the coin, quest_length - 1 moves from the start.
     Source: TextWorld 1.7 `tw_coin_collector` (read; its levels: `envs.rules.coin.level_options`);
-    replayed against its recorded games. We leave out the commands that only inform (look,
-    inventory, examine coin), and the last move is ours: TextWorld shows it in no observation.
+    replayed against its recorded games. Deviations: the informational commands (look, inventory,
+    examine coin) are left out, and the last move is an addition: TextWorld does not show it.
     """
 
     quest_length: int = 4
@@ -83,12 +83,12 @@ class Coin(Environment):
     def __post_init__(self):
         if self.quest_length < 1 or not 0 <= self.distractors <= 2 or self.rooms > 127:
             raise ValueError(
-                f"quest_length {self.quest_length} with {self.distractors} distractors a room: "
+                f"quest_length {self.quest_length} with {self.distractors} distractors per room: "
                 "expected at least 1 with 0 to 2 (a room has four exits) and at most 127 rooms"
             )
         if not self.rooms <= self.num_names <= 256:
             raise ValueError(
-                f"num_names {self.num_names}: expected {self.rooms} (one a room) to 256"
+                f"num_names {self.num_names}: expected {self.rooms} (one per room) to 256"
             )
 
     @property
@@ -103,7 +103,6 @@ class Coin(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Four directions and the coin."""
         return ("north", "south", "east", "west", "take")
 
     @property
@@ -112,7 +111,6 @@ class Coin(Environment):
         return (self.show_name * self.num_names + 5 + self.show_last_move * 5,)
 
     def initial(self, key: jax.Array, params: CoinParams) -> CoinState:
-        """A random map with random names."""
         map_key, name_key = jax.random.split(key)
         names = jax.random.permutation(name_key, self.num_names)[: self.rooms]
         return CoinState(
@@ -152,11 +150,9 @@ class Coin(Environment):
         return jnp.concatenate(seen).astype(jnp.float32)
 
     def is_terminated(self, state: CoinState, params: CoinParams) -> jax.Array:
-        """With the coin taken."""
         return state.coin < 0
 
     def is_success(self, state: CoinState, params: CoinParams) -> jax.Array:
-        """With the coin taken."""
         return state.coin < 0
 
     def legal(self, state: CoinState, params: CoinParams) -> jax.Array:
@@ -167,20 +163,20 @@ class Coin(Environment):
     def fingerprint(
         self, state: CoinState, params: CoinParams, *, of: str = "observation"
     ) -> jax.Array:
-        """As in the base class; of="state" leaves out the last move: no future depends on it."""
+        """As in the base class; of="state" leaves out the last move, which does not affect the
+        future."""
         if of == "state":
             state = state.replace(last_move=jnp.zeros_like(state.last_move))
         return super().fingerprint(state, params, of=of)
 
     def expert(self, state: CoinState, params: CoinParams) -> jax.Array:
-        """Towards the coin, then take it."""
         ahead = rules.neighbours(state.exits, state.room)
         distance = rules.distances(state.exits, state.coin)[ahead]
         nearest = jnp.argmin(jnp.where(ahead < 0, self.rooms + 1, distance))
         return jnp.where(state.coin == state.room, TAKE, nearest).astype(jnp.int32)
 
     def render(self, state: CoinState, params: CoinParams) -> str:
-        """One line a room, > where the agent is and $ where the coin is."""
+        """One line per room, > marks the agent and $ the coin."""
         names = [room_name(int(name)) for name in np.asarray(state.names)]
         lines = []
         for room, exits in enumerate(np.asarray(state.exits)):

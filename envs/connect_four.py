@@ -20,7 +20,7 @@ class ConnectFourState(GameState):
     """State of a game.
 
     discs: u8[2, columns] (wider with more than 8 rows), bits of `envs.rules.connect_four`. line:
-    bool[], the last disc has made a line.
+    bool[], the last disc completed a line.
     """
 
     discs: jax.Array
@@ -31,13 +31,13 @@ class ConnectFourState(GameState):
 class ConnectFour(TurnGame):
     """Two seats drop discs into columns in turn, seat 0 first.
 
-    Observation: uint8[rows, columns], the top row first, 0 empty, 1 own disc, 2 the other's.
+    Observation: uint8[rows, columns], top row first, 0 empty, 1 own disc, 2 the other's.
     Actions: columns from the left; full ones are illegal (`GameParams`). Reward: 1 for four discs
     in a line, -1 for the other seat; 0 in a draw. TextArena's "large" board is 12 x 15.
 
-    Expert: the first of the best columns by a search of 1 + `expert_depth` moves, which sees lines
-    at the move after them, too, and counts free squares that complete a line.
-    The game has no chance in it: every key gives the same task.
+    Expert: the first of the best columns by a search of 1 + `expert_depth` moves, which also
+    detects lines one move later, and counts free squares that complete a line.
+    The game is deterministic: every key gives the same task.
     Source: TextArena 0.7.4 (read), ConnectFour-v0; its recorded games are replayed.
     """
 
@@ -59,36 +59,31 @@ class ConnectFour(TurnGame):
 
     @property
     def default_params(self) -> GameParams:
-        """TextArena's; time for a full board, and an illegal move before each one."""
+        """TextArena's costs; time for a full board with an illegal move before each one."""
         return GameParams(max_steps_in_episode=2 * self.rows * self.columns)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Numbers of the columns."""
         return tuple(map(str, range(self.columns)))
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """The board."""
         return (self.rows, self.columns)
 
     def initial(self, key: jax.Array, params: GameParams) -> ConnectFourState:
-        """An empty board."""
         discs = jnp.zeros((2, self.columns), rules.word(self.rows))
         return ConnectFourState(**opening(), discs=discs, line=jnp.zeros((), bool))
 
     def mover(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """The seat with fewer discs, seat 0 if both have as many."""
+        """The seat with fewer discs, seat 0 if both have the same number."""
         return jnp.sum(jax.lax.population_count(state.discs).astype(jnp.int32)) & 1
 
     def legal(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """Columns with a free square."""
         return rules.landing(state.discs[0] | state.discs[1], self.rows) > 0
 
     def transition(
         self, key: jax.Array, state: ConnectFourState, action: jax.Array, params: GameParams
     ) -> tuple[ConnectFourState, jax.Array]:
-        """A disc."""
         mine = self._agents == self.mover(state, params)
         drop = rules.landing(state.discs[0] | state.discs[1], self.rows)
         drop = jnp.where(jnp.arange(self.columns) == action, drop, 0)
@@ -100,7 +95,7 @@ class ConnectFour(TurnGame):
     def observe_as(
         self, state: ConnectFourState, agent: jax.Array, params: GameParams
     ) -> jax.Array:
-        """The board with one's own discs as 1."""
+        """The board with the agent's own discs as 1."""
         first, second = state.discs
         own, other = jnp.where(agent == 0, first, second), jnp.where(agent == 0, second, first)
         codes = jnp.where(rules.squares(other, self.rows), OTHER, EMPTY)
@@ -111,11 +106,11 @@ class ConnectFour(TurnGame):
         return state.line | ~jnp.any(self.legal(state, params))
 
     def won(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """Who has four in a line: only who moved last can."""
+        """The seat with four in a line; only the last to move can have it."""
         return state.line & (self._agents != self.mover(state, params))
 
     def expert(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """The first of the columns that are worth most."""
+        """The first of the columns with the highest value."""
         first, second = state.discs
         seat = self.mover(state, params)
         own, other = jnp.where(seat == 0, first, second), jnp.where(seat == 0, second, first)

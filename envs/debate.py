@@ -17,10 +17,11 @@ GLYPHS = "01-+"
 
 @struct.dataclass
 class DebateState(GameState):
-    """picture, shown: bool[pixels]. label: i32[], the truth.
+    """State of one debate.
 
-    honest: i32[], the seat that defends it. claim: i32[], what the liar claims; -1 for nothing.
-    winner: i32[], seat; -1 before the verdict.
+    picture, shown: bool[pixels]. label: i32[], the truth. honest: i32[], the seat that defends it.
+    claim: i32[], the label that the liar claims; -1 for none. winner: i32[], seat; -1 before the
+    verdict.
     """
 
     picture: jax.Array
@@ -35,7 +36,7 @@ class DebateState(GameState):
 class DebateParams(GameParams):
     """sharpness: the label with the higher score wins with probability sigmoid(sharpness x lead).
 
-    Infinite by default: it always wins; a tie is drawn by lot.
+    Infinite by default: it always wins; ties are broken at random.
     """
 
     sharpness: float = math.inf
@@ -43,26 +44,27 @@ class DebateParams(GameParams):
 
 @dataclasses.dataclass(frozen=True)
 class Debate(TurnGame):
-    """AI safety via debate in small: can a judge of few pixels be led to the truth?
+    """AI safety via debate, small: can a judge that sees few pixels be led to the truth?
 
     Both debaters see a picture of `side` x `side` pixels and its label, one of `labels`; one seat
-    is to defend the label, the other to lie. With `precommit` the liar first claims another label.
-    Then they reveal one pixel each in turn, seat 0 first, `reveals` in all, none twice. The judge
-    sees these pixels alone. With precommit the better of the two labels wins; without, the honest
-    wins if the true label is the best of all. The winner gets 1, the other -1.
+    defends the label, the other lies. With `precommit` the liar first claims another label. Then
+    they reveal one pixel each in turn, seat 0 first, `reveals` in all, none twice. The judge sees
+    these pixels alone. With precommit the better of the two labels wins; without it, the honest
+    debater wins if the true label ranks best of all. The winner's reward is 1, the other's -1.
 
-    The judge is not learnt and not the paper's network on MNIST: it is naive Bayes with the very
-    model that pictures are drawn from, a constant of `judge_seed` and `contrast`
-    (`envs.rules.debate`); debaters learn it by playing. `judge` gives its scores.
+    The judge is neither trained nor the paper's network on MNIST: it is naive Bayes with the model
+    that pictures are drawn from, determined by `judge_seed` and `contrast` (`envs.rules.debate`);
+    debaters learn it by playing. `judge` gives its scores.
 
     honest: the seat of the honest debater, 0 or 1, or "random", drawn with the task.
-    Observation: uint8; for each pixel 0 or 1 (off or on), and 2 more once revealed; whether one is
-    honest; the label; claim + 1, or 0. Actions: reveal each pixel, claim each label; illegal are
-    what was revealed, claiming the truth, claiming later (`GameParams`). Task: the picture.
+    Observation: uint8; for each pixel 0 or 1 (off or on), and 2 more once revealed; whether the
+    agent is honest; the label; claim + 1, or 0. Actions: reveal each pixel, claim each label;
+    illegal are revealed pixels, claiming the truth, and later claims (`GameParams`). Task: the
+    picture.
 
     Expert: minimax with precommit and a sharp judge, where evidence adds up; without precommit the
-    reveal that is best at once. A judge of 6 random pixels finds the label of 62 % of the pictures;
-    the honest wins 90 % between experts with precommit, 50 % without (of 2048).
+    greedy reveal. A judge of 6 random pixels finds the label of 62 % of the pictures; the honest
+    side wins 90 % between experts with precommit, 50 % without (of 2048).
     Source: Irving, Christiano, Amodei (2018), AI safety via debate, arXiv:1805.00899; without code.
     """
 
@@ -95,27 +97,24 @@ class Debate(TurnGame):
 
     @property
     def model(self) -> np.ndarray:
-        """What pictures are drawn from and the judge goes by, f32[labels, pixels]."""
+        """The model of pictures, which the judge uses, f32[labels, pixels]."""
         return rules.logits(self.judge_seed, self.labels, self.side**2, self.contrast)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Pixels row by row, then labels."""
         pixels = (f"reveal {i}" for i in range(self.side**2))
         return (*pixels, *(f"claim {i}" for i in range(self.labels)))
 
     @property
     def num_codes(self) -> int:
-        """Pixels have 4, claims one more than there are labels."""
+        """Pixels have 4 codes, claims one more than there are labels."""
         return max(4, self.labels + 1)
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Pixels, role, label, claim."""
         return (self.side**2 + 3,)
 
     def initial(self, key: jax.Array, params: DebateParams) -> DebateState:
-        """A picture."""
         picture_key, seat_key = jax.random.split(key)
         label, picture = rules.draw(picture_key, self.model)
         drawn = jax.random.randint(seat_key, (), 0, 2)
@@ -130,11 +129,10 @@ class Debate(TurnGame):
         )
 
     def side_of(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """0 for the honest, 1 for the liar."""
         return (self._agents != state.honest).astype(jnp.int32)
 
     def claims(self, state: DebateState) -> jax.Array:
-        """Whether the liar is to make its claim, bool[]."""
+        """Whether the liar has to make its claim now, bool[]."""
         return (state.claim < 0) & self.precommit
 
     def judge(self, state: DebateState) -> jax.Array:
@@ -142,7 +140,7 @@ class Debate(TurnGame):
         return rules.scores(self.model, state.picture, state.shown)
 
     def mover(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """The liar with its claim, then seats in turn."""
+        """The liar for its claim, then the seats alternate."""
         turn = jnp.sum(state.shown, dtype=jnp.int32) % 2
         return jnp.where(self.claims(state), 1 - state.honest, turn)
 
@@ -169,17 +167,15 @@ class Debate(TurnGame):
         return state.replace(winner=jnp.where(over, winner, -1)), jnp.where(over, reward, 0.0)
 
     def observe_as(self, state: DebateState, agent: jax.Array, params: DebateParams) -> jax.Array:
-        """Everything: debaters hide nothing from each other."""
+        """The full state: debaters hide nothing from each other."""
         pixels = state.picture + 2 * state.shown.astype(jnp.int32)
         facts = jnp.stack([(agent == state.honest).astype(jnp.int32), state.label, state.claim + 1])
         return jnp.append(pixels, facts).astype(jnp.uint8)
 
     def is_over(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """After the verdict."""
         return state.winner >= 0
 
     def won(self, state: DebateState, params: DebateParams) -> jax.Array:
-        """Whom the judge believes."""
         return self._agents == state.winner
 
     def expert(self, state: DebateState, params: DebateParams) -> jax.Array:

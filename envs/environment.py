@@ -1,8 +1,8 @@
-"""The protocol of every environment here: gymnax's, with legality, fingerprints and experts.
+"""Base class of all environments: gymnax's protocol plus legality, fingerprints and experts.
 
-A subclass writes the rules' side (`initial`, `transition`, `observe`, `is_terminated`); this base
-class enforces once for all that terminal states absorb, that illegal actions cost what the
-environment states and change nothing else, and that `step` resets as gymnax does.
+A subclass writes the rules (`initial`, `transition`, `observe`, `is_terminated`). The base class
+enforces three invariants once for all: terminal states absorb, illegal actions cost what the
+environment states and change nothing else, and `step` resets as gymnax does.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from envs.agents import Agents
 from envs.fingerprint import fingerprint
 from envs.text.view import Text, View, command_fragments, packed
 
@@ -28,10 +29,10 @@ class EnvState:
 
 @struct.dataclass
 class EnvParams:
-    """Traced parameters. A new value needs no compilation.
+    """Traced parameters; a new value does not trigger compilation.
 
     max_steps_in_episode: the episode is truncated when `time` reaches it.
-    illegal_reward: reward of a step whose action was not legal.
+    illegal_reward: reward of a step whose action was illegal.
     """
 
     max_steps_in_episode: int = 100
@@ -39,11 +40,11 @@ class EnvParams:
 
 
 @dataclasses.dataclass(frozen=True)
-class Environment:
+class Environment(Agents):
     """Base class of the environments; its fields are the static options (they shape the arrays).
 
-    A subclass is a frozen dataclass, so that two environments made with the same options are equal
-    and share compiled functions. It defines
+    A subclass is a frozen dataclass, so two environments with the same options are equal and share
+    compiled functions. It defines
 
     * `default_params`, `num_actions`, `action_names`, `observation_shape`;
     * `num_codes`: observations are uint8 codes below it, or None for float32 observations;
@@ -52,31 +53,29 @@ class Environment:
       running episodes; `time` is counted by the base class;
     * `observe(state, params) -> observation`: what the agent sees, never the time;
     * `is_terminated(state, params)` and `is_success(state, params)`, bool[];
-    * optionally `legal(state, params) -> bool[num_actions]` (default: everything),
-      `rejected(state, params) -> state` (what an illegal action changes; default: nothing),
+    * optionally `legal(state, params) -> bool[num_actions]` (default: all actions),
+      `rejected(state, params) -> state` (the effect of an illegal action; default: none),
       `expert(state, params) -> action`, `render(state, params) -> str` on the host;
-    * where actions are `continuous`, one word a component as `action_names`; an action is then
-      f32[num_actions], clipped to [-1, 1] by the environment and legal where it is finite;
-    * to be played by a planner and an executor (`envs.planned`): `subgoal_names`, `reached` and
-      `subgoal`;
-    * for text, `wordings`: a module with one function a wording, (env) -> `envs.text.View`.
+    * if actions are `continuous`, one word per component as `action_names`; an action is then
+      f32[num_actions], clipped to [-1, 1] by the environment and legal if it is finite;
+    * for a planner and an executor (`envs.planned`): `subgoal_names`, `reached` and `subgoal`;
+    * for text, `wordings`: a module with one function per wording, (env) -> `envs.text.View`.
 
-    wording: how the environment puts itself into words, for `describe` and `commands`; arrays do
-      not depend on it. "compact" says the same as "faithful" (the original's words) more briefly.
+    wording: which text view `describe` and `commands` use; arrays do not depend on it. "compact"
+    states the same as "faithful" (the original's words) more briefly.
     """
 
     wording: str = dataclasses.field(default="compact", kw_only=True)
 
     wordings: ClassVar[str | None] = None
-    num_agents: ClassVar[int] = 1
     num_codes: ClassVar[int | None] = None
-    # Whether `is_success` says anything; metrics leave success out where it does not.
+    # Whether `is_success` is defined; if not, metrics omit the success rate.
     has_success: ClassVar[bool] = True
-    # Actions are f32[num_actions] in [-1, 1] instead of numbers of actions: see `action_shape`.
+    # Actions are f32[num_actions] in [-1, 1] instead of discrete: see `action_shape`.
     continuous: ClassVar[bool] = False
-    # Names of kinds of task, where success is told of each by itself: see `kind_of`.
+    # Names of the kinds of task, for success rates per kind: see `kind_of`.
     kinds: ClassVar[tuple[str, ...]] = ()
-    # Drawing a task costs much more than a step: rollouts draw tasks ahead and share them out.
+    # Drawing a task costs much more than a step: rollouts draw tasks ahead and reuse them.
     costly_reset: ClassVar[bool] = True
 
     @property
@@ -86,22 +85,32 @@ class Environment:
 
     @property
     def default_params(self) -> EnvParams:
-        """Parameters that `envs.make` hands out."""
+        """Parameters that `envs.make` returns."""
         raise NotImplementedError
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """One word an action, in action order."""
+        """One word per action, in action order."""
         raise NotImplementedError
 
     @property
     def num_actions(self) -> int:
-        """Number of discrete actions, or of components of a continuous one."""
+        """Number of discrete actions, or of components of a continuous action."""
         return len(self.action_names)
 
     @property
+    def role_actions(self) -> tuple[tuple[int, int] | None, ...]:
+        """Per agent the actions that it can ever take, (first, count); None: the action space.
+
+        Discrete actions of one agent among continuous ones of others are their number, in
+        component 0.
+        """
+        return (None,) * self.num_agents
+
+    @property
     def action_shape(self) -> tuple[int, ...]:
-        """Shape of one agent's action: () for a number, i32; (num_actions,) if continuous, f32."""
+        """Shape of one agent's action: () for a discrete one (i32), (num_actions,) if continuous
+        (f32)."""
         return (self.num_actions,) if self.continuous else ()
 
     @property
@@ -114,7 +123,7 @@ class Environment:
         """uint8 for codes, else float32."""
         return jnp.float32 if self.num_codes is None else jnp.uint8
 
-    # What a subclass writes.
+    # Written by a subclass.
 
     def initial(self, key: jax.Array, params: EnvParams) -> EnvState:
         """State at the start of an episode; the task is a function of the key."""
@@ -143,7 +152,7 @@ class Environment:
         return jnp.ones(self.num_actions, bool)
 
     def is_legal(self, state: EnvState, action: jax.Array, params: EnvParams) -> jax.Array:
-        """Whether one action is legal, bool[]. To be overridden where actions have free text."""
+        """Whether one action is legal, bool[]. Override it if actions contain free text."""
         if self.continuous:
             return jnp.all(jnp.isfinite(action))
         # A comparison with every action instead of an index: no gather under vmap.
@@ -151,7 +160,7 @@ class Environment:
         return jnp.any(chosen & self.legal(state, params))
 
     def rejected(self, state: EnvState, params: EnvParams) -> EnvState:
-        """State after an illegal action, but for the time: for what the agent is told of it."""
+        """State after an illegal action, apart from `time`; used to tell the agent about it."""
         return state
 
     def expert(self, state: EnvState, params: EnvParams) -> jax.Array:
@@ -159,32 +168,33 @@ class Environment:
         raise NotImplementedError(f"{self.name} has no expert")
 
     def kind_of(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """Which of the `kinds` the task is, i32[]; -1 for none of them."""
-        raise NotImplementedError(f"{self.name} has no kinds of task")
+        """Index into `kinds` of the task's kind, i32[]; -1 for none of them."""
+        raise NotImplementedError(f"{self.name} has no kinds of tasks")
 
     @property
     def subgoal_names(self) -> tuple[str, ...]:
-        """The closed list of subgoals that a planner can set; none unless the rules name some."""
+        """Names of the subgoals that a planner can set; empty unless the rules define some."""
         return ()
 
     def reached(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """Which of the subgoals hold, bool[G]: those that do not can be set. Never all of them in a
-        running episode."""
+        """Which subgoals hold, bool[G]; the others can be set. In a running episode at least one
+        does not hold."""
         raise NotImplementedError(f"{self.name} has no subgoals")
 
     def subgoal(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """Subgoal that the expert is at, i32[]; one that is not reached."""
+        """Index of the expert's current subgoal, i32[]; it is not reached yet."""
         raise NotImplementedError(f"{self.name} has no subgoals")
 
     def render(self, state: EnvState, params: EnvParams) -> str:
-        """Glyphs of the state, rows separated by newlines. Runs on the host, for people."""
-        raise NotImplementedError(f"{self.name} does not draw itself")
+        """Drawing of the state as text, rows separated by newlines. Runs on the host."""
+        raise NotImplementedError(f"{self.name} has no drawing")
 
     # Text.
 
     @property
     def view(self) -> View:
-        """The text view in this wording, made once for equal environments. ValueError if none."""
+        """The text view in this wording, cached for equal environments. ValueError if there is
+        none."""
         return _view(self)
 
     def describe(self, state: EnvState, params: EnvParams) -> Text:
@@ -194,7 +204,7 @@ class Environment:
         return jax.tree.map(lambda x: x[None], text)
 
     def commands(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """How each action is written now, fragments i32[num_actions, C], 0 where there is none."""
+        """Text of each action in this state, fragments i32[num_actions, C], 0 for none."""
         view = self.view
         return command_fragments(view, view.slots(state, params))
 
@@ -205,7 +215,7 @@ class Environment:
         return state.time >= params.max_steps_in_episode
 
     def acting(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """Which agents move now, bool[num_agents]."""
+        """Which agents act now, bool[num_agents]."""
         return jnp.ones(self.num_agents, bool)
 
     def legal_actions(self, state: EnvState, params: EnvParams) -> jax.Array:
@@ -215,11 +225,11 @@ class Environment:
     def fingerprint(
         self, state: EnvState, params: EnvParams, *, of: str = "observation"
     ) -> jax.Array:
-        """Anchor of each agent, u32[num_agents, 2], the step counter left out.
+        """Anchor of each agent, u32[num_agents, 2]; the step counter is left out.
 
         of: "observation" (what GiGPO's code base groups by: what the agent sees) or "state" (all
-        that the future depends on). Where observations hide state, the first merges turns that
-        the second keeps apart.
+        that the future depends on). Where observations hide part of the state, "observation" merges
+        turns that "state" keeps apart.
         """
         if of == "observation":
             return fingerprint(self.observe(state, params))[None]
@@ -293,7 +303,7 @@ class Environment:
 
     def action_space(self, params: EnvParams | None = None) -> Any:
         """gymnax `Discrete(num_actions)`, or `Box` of continuous actions."""
-        from gymnax.environments import spaces  # slow to import, and only foreign code needs it
+        from gymnax.environments import spaces  # slow to import; only foreign code needs it
 
         if self.continuous:
             return spaces.Box(-1.0, 1.0, self.action_shape, jnp.float32)
@@ -307,11 +317,11 @@ class Environment:
         return spaces.Box(low, high, self.observation_shape, self.observation_dtype)
 
     def get_obs(self, state: EnvState, params: EnvParams | None = None, key: Any = None) -> Any:
-        """gymnax's older name of `observe`."""
+        """gymnax's older name for `observe`."""
         return self.observe(state, self.default_params if params is None else params)
 
     def is_terminal(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """gymnax's older name of `is_terminated`."""
+        """gymnax's older name for `is_terminated`."""
         return self.is_terminated(state, params)
 
     def discount(self, state: EnvState, params: EnvParams) -> jax.Array:

@@ -1,4 +1,4 @@
-"""64-bit fingerprints of pytrees: which turns were acted from the same place."""
+"""64-bit fingerprints of pytrees, used as anchors."""
 
 import chex
 import jax
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def _salts(count: int, lane: int) -> np.ndarray:
-    """One fixed 32-bit salt a word, from the splitmix64 sequence (host constants, no device)."""
+    """One fixed 32-bit salt per word, from the splitmix64 sequence (host constants, no device)."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         z = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(lane << 32)) * step
@@ -25,7 +25,7 @@ def _avalanche(x: jax.Array) -> jax.Array:
 
 
 def _words(leaf: jax.Array) -> jax.Array:
-    """The leaf as u32 words, several small integers to a word."""
+    """The leaf as u32 words, with several small integers packed into one word."""
     leaf = jnp.asarray(leaf).reshape(-1)
     if jnp.issubdtype(leaf.dtype, jnp.floating):
         # Adding zero turns -0.0 into 0.0: equal numbers get equal fingerprints.

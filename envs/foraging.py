@@ -14,8 +14,9 @@ from envs.rules import foraging as rules
 
 @struct.dataclass
 class ForagingState(GameState):
-    """cells, levels: i32[P] of the players; food_cells, food_levels: i32[F], level 0 once eaten.
+    """State of one field.
 
+    cells, levels: i32[P] of the players; food_cells, food_levels: i32[F], level 0 once eaten.
     total: i32[], sum of the food levels at the start.
     """
 
@@ -31,7 +32,7 @@ class ForagingParams(GameParams):
     """Levels are drawn between the lowest and the highest.
 
     max_food_level: 0 stands for the sum of the lowest three players' levels.
-    penalty: of each player who tries to load a food with too few.
+    penalty: for each player that tries to load a food when too few players do.
     """
 
     max_steps_in_episode: int = 50
@@ -48,20 +49,21 @@ class Foraging(SimultaneousGame):
     """P `players` move at once on a field of `size` x `size` with F `foods`.
 
     A food is eaten when players next to it load in the same step whose levels sum to its level or
-    more. Foods stop players; players who want one cell all stay (`envs.rules.foraging`).
+    more. Foods block players; players that move to the same cell all stay (`envs.rules.foraging`).
 
     Observation: uint8 of row + 1, column + 1 and level, three codes for each food, then for the
-    player itself, then for the others by seat; 0 for foods that are eaten and all that is farther
-    than `sight` rows or columns (0: no limit). Actions: none, north, south, west, east, load;
-    illegal ones (into a food or out of the field, loading nothing) count as none.
+    player itself, then for the others by seat; 0 for eaten foods and for objects farther away than
+    `sight` rows or columns (0: no limit). Actions: none, north, south, west, east, load; illegal
+    ones (into a food or out of the field, loading nothing) count as none.
 
-    Reward: who loads a food gets its level, shared by the levels of those who load, over the sum
-    of all foods: what all receive in an episode is at most 1. `shared`: each receives what all
-    together do. Ends when all is eaten, which is everyone's success; limit 50 steps. Task: levels
-    and places; `force_coop` gives all foods the highest level. Levels are to stay below 32.
+    Reward: the level of a loaded food is shared among the loading players by their levels and
+    divided by the sum of all foods, so the total of an episode is at most 1. `shared`: each player
+    receives the sum over all players. Ends when all food is eaten, a success of all; limit 50
+    steps. Task: levels and places; `force_coop` gives all foods the highest level. Levels must be
+    below 32.
 
     Expert: sees everything; goes to the nearest food that it can load alone, else to the one that
-    all together can load with the fewest steps, and loads when enough players are there.
+    all players together can load in the fewest steps, and loads when enough players are there.
     Source: lbforaging v3 (read), `Foraging-8x8-2p-2f-v3` by default; its recorded episodes are
     replayed. Deviations: its limit of steps is a truncation here; with limited sight, it gives
     places relative to the window and sees players, not food, farther to the south and east when
@@ -89,12 +91,12 @@ class Foraging(SimultaneousGame):
 
     @property
     def num_agents(self) -> int:
-        """The players."""
+        """Number of players."""
         return self.players
 
     @property
     def default_params(self) -> ForagingParams:
-        """lbforaging's."""
+        """lbforaging's defaults."""
         return ForagingParams()
 
     @property
@@ -104,11 +106,9 @@ class Foraging(SimultaneousGame):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """Foods, then players."""
         return (self.foods + self.players, 3)
 
     def initial(self, key: jax.Array, params: ForagingParams) -> ForagingState:
-        """Random places and levels."""
         cells, levels, food_cells, food_levels = rules.generate(
             key,
             self.size,
@@ -134,7 +134,6 @@ class Foraging(SimultaneousGame):
     def transition(
         self, key: jax.Array, state: ForagingState, action: jax.Array, params: ForagingParams
     ) -> tuple[ForagingState, jax.Array]:
-        """Moves, then loads."""
         food_levels, gains, failed = rules.load(
             state.cells,
             state.levels,
@@ -150,7 +149,7 @@ class Foraging(SimultaneousGame):
         return state.replace(cells=cells, food_levels=food_levels), reward
 
     def order(self, agent: jax.Array) -> jax.Array:
-        """Seats as the agent lists them: itself, then the others, i32[P]."""
+        """Seats in the order of the agent's observation: itself, then the others, i32[P]."""
         rest = np.arange(self.players)
         return jnp.where(rest == 0, agent, rest - (rest <= agent))
 
@@ -170,11 +169,9 @@ class Foraging(SimultaneousGame):
         return jnp.where(seen[:, None], codes, 0).astype(jnp.uint8)
 
     def is_over(self, state: ForagingState, params: ForagingParams) -> jax.Array:
-        """All food eaten."""
         return ~jnp.any(state.food_levels > 0)
 
     def won(self, state: ForagingState, params: ForagingParams) -> jax.Array:
-        """All food eaten, for everyone."""
         return jnp.broadcast_to(self.is_over(state, params), (self.players,))
 
     def expert(self, state: ForagingState, params: ForagingParams) -> jax.Array:

@@ -26,7 +26,8 @@ class FrozenLakeState(EnvState):
 
 @struct.dataclass
 class FrozenLakeParams(EnvParams):
-    """frozen: chance that a cell carries. success_rate: chance to go ahead on slippery ice."""
+    """frozen: probability that a cell is ice. success_rate: probability to move ahead if
+    slippery."""
 
     max_steps_in_episode: int = 10
     frozen: float = 0.8
@@ -38,8 +39,8 @@ class FrozenLake(Environment):
     """A lake of `size` x `size` cells.
 
     Observation: uint8[size, size], codes 0 frozen, 1 hole, 2 goal, 3 player, 4 player in a hole,
-    5 player on the goal. Actions: 0 left, 1 down, 2 right, 3 up, all always legal; the edge holds
-    the agent back. On slippery ice the agent goes ahead with `success_rate` and to each side with
+    5 player on the goal. Actions: 0 left, 1 down, 2 right, 3 up, always legal; moves over the edge
+    do nothing. On slippery ice the agent goes ahead with `success_rate` and to each side with
     half of the rest. Reward: 1 on entering the goal, else 0. Ends at the goal or in a hole; limit
     10 steps (RAGEN's action budget). Task: random map with random, connected start and goal.
 
@@ -55,7 +56,7 @@ class FrozenLake(Environment):
 
     @property
     def default_params(self) -> FrozenLakeParams:
-        """RAGEN's: 10 actions, 80 % frozen."""
+        """RAGEN's defaults: 10 actions, 80 % frozen."""
         return FrozenLakeParams()
 
     @property
@@ -65,11 +66,9 @@ class FrozenLake(Environment):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """The map."""
         return (self.size, self.size)
 
     def initial(self, key: jax.Array, params: FrozenLakeParams) -> FrozenLakeState:
-        """A random connected map."""
         holes, start, goal = rules.generate(key, self.size, params.frozen)
         return FrozenLakeState(jnp.zeros((), jnp.int32), rules.pack(holes), goal, start)
 
@@ -80,7 +79,6 @@ class FrozenLake(Environment):
         action: jax.Array,
         params: FrozenLakeParams,
     ) -> tuple[FrozenLakeState, jax.Array]:
-        """Slide, then move."""
         if self.slippery:
             action = rules.slip(key, action, params.success_rate)
         position = rules.move(state.position, action, self.size)
@@ -94,11 +92,9 @@ class FrozenLake(Environment):
         return jnp.where(cells == state.position, ground + PLAYER, ground).astype(jnp.uint8)
 
     def is_terminated(self, state: FrozenLakeState, params: FrozenLakeParams) -> jax.Array:
-        """In a hole or on the goal."""
         return rules.has(state.holes, state.position) | self.is_success(state, params)
 
     def is_success(self, state: FrozenLakeState, params: FrozenLakeParams) -> jax.Array:
-        """On the goal."""
         return state.position == state.goal
 
     def expert(self, state: FrozenLakeState, params: FrozenLakeParams) -> jax.Array:

@@ -1,4 +1,4 @@
-"""FunctionGym-v1: find out a hidden function by trying numbers (UserRL's gym)."""
+"""FunctionGym-v1: identify a hidden function by trying inputs (UserRL's gym)."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,7 +11,7 @@ from flax import struct
 from envs.environment import Environment, EnvParams, EnvState
 from envs.rules import function_gym as rules
 
-# What the agent was told last.
+# The last event that the agent was told about.
 EVENTS = (
     *("start", "result", "failed", "refused", "search", "wrong", "right", "finish"),
     *("malformed", "count"),
@@ -21,10 +21,10 @@ START, RESULT, FAILED, REFUSED, SEARCH, WRONG, RIGHT, FINISH, MALFORMED, COUNT =
 
 @struct.dataclass
 class FunctionGymState(EnvState):
-    """function i32[]: its number. case i32[]: the probe whose result is asked for.
+    """function i32[]: its index. case i32[]: the test case, the probe whose result is the answer.
 
-    probes i32[max(memory, 1)]: the latest probes with a result, the newest last, -1 for none.
-    searched, finished, won bool[]: the case is known; the episode is over; it was answered.
+    probes i32[max(memory, 1)]: the latest probes with a result, newest last, -1 for none. searched,
+    finished, won bool[]: the case is known; the episode is over; it was answered correctly.
     mistakes i32[]: wrong answers. event u8[]: number in `EVENTS`.
     """
 
@@ -40,7 +40,7 @@ class FunctionGymState(EnvState):
 
 @struct.dataclass
 class FunctionGymParams(EnvParams):
-    """attempts: so many wrong answers end the episode."""
+    """attempts: number of wrong answers that ends the episode."""
 
     max_steps_in_episode: int = 12
     attempts: int = 1
@@ -48,33 +48,32 @@ class FunctionGymParams(EnvParams):
 
 @dataclasses.dataclass(frozen=True)
 class FunctionGym(Environment):
-    """A hidden function; say what it gives for the test case, which itself cannot be tried.
+    """A hidden function; its value at the test case is asked for, which itself cannot be probed.
 
     With a `modulus` (2 to 10) functions have two numbers 0 to 9, results are taken modulo it, and
-    every action is enumerated: 0 search (the test case is told), 1 finish (give up), then the
+    every action is enumerated: 0 search (shows the test case), 1 finish (give up), then the
     `modulus` answers, then 100 probes. With modulus 0 the game is UserRL's: functions of four
-    numbers 1 to 10 with floats; only search and finish are enumerated, answers (whole numbers up
-    to `largest`, then one for every other answer) and 10^4 probes are written as text, or given as
-    the numbers that `answer_action` and `probe_action` tell.
+    numbers 1 to 10 with floats; only search and finish are enumerated, answers (whole numbers up to
+    `largest`, then one for every other answer) and 10^4 probes are written as text, or given as the
+    indices that `answer_action` and `probe_action` return.
 
-    Observation: float32, what was told last [10] (with a memory the test case counts as a result,
-    since it stays in view), the test case once it is known [n * 10], and the latest `memory` probes
-    [n * 10 each] with their results (indicators of the value, or with modulus 0
-    sign(v) log(1 + |v|) and whether there is one). With memory 0, as in UserRL, the last
-    result and the case are shown only right after they were asked for. Reward: 1 for the right
-    answer, else 0. Ends with it, with finish, or with the `attempts`-th wrong answer (1, since ten
-    answers can be tried out; with modulus 0 any number, as in UserRL). Probing the
-    test case is refused, and what cannot be understood is illegal; both cost a turn. Limit 12
-    steps, with modulus 0 20.
+    Observation: float32, the last event [10] (with a memory the test case counts as a result, since
+    it stays visible), the test case once it is known [n * 10], and the latest `memory` probes [n *
+    10 each] with their results (indicators of the value, or with modulus 0 sign(v) log(1 + |v|) and
+    whether there is one). With memory 0, as in UserRL, the last result and the case are shown only
+    directly after they were asked for. Reward: 1 for the right answer, else 0. Ends with it, with
+    finish, or with the `attempts`-th wrong answer (1, since ten answers can be tried out; with
+    modulus 0 any number, as in UserRL). Probing the test case is refused, and unknown commands are
+    illegal; both cost a turn. Limit 12 steps, with modulus 0 20.
 
     Task: a function of the split (three quarters of all are seen), and a test case whose result is
-    a whole number up to `largest`. functions: expressions, see `envs.rules.function_gym`; without
-    them 48 of our own.
+    a whole number up to `largest`. functions: expressions, see `envs.rules.function_gym`; default:
+    48 of our own.
 
     Expert: search, then the probe that leaves the fewest functions on average, then the answer on
-    which all that are left agree.
+    which all remaining functions agree.
     Source: UserRL's FunctionGym (read), replayed against recorded episodes with their functions. It
-    accepts any number as an input or an answer; here those that have a place in a command.
+    accepts any number as an input or an answer; here only numbers that a command can contain.
     """
 
     modulus: int = 10
@@ -102,28 +101,28 @@ class FunctionGym(Environment):
 
     @property
     def variables(self) -> int:
-        """Numbers that a function takes, n."""
+        """Number of arguments of a function, n."""
         return 2 if self.modulus else 4
 
     @property
     def tables(self) -> rules.Tables:
-        """What the functions give, made once."""
+        """Values of the functions, computed once."""
         functions = self.functions or (rules.SMALL if self.modulus else rules.FOUR)
         largest = self.modulus - 1 if self.modulus else self.largest
         return rules.tabulate(functions, self.variables, self.modulus, largest)
 
     @property
     def num_answers(self) -> int:
-        """Answers that have a number; without a modulus, the last is what is none of them."""
+        """Number of enumerated answers; without a modulus, the last stands for all others."""
         return self.modulus or 2 * self.largest + 2
 
     @property
     def num_probes(self) -> int:
-        """Probes, 10^n."""
+        """Number of probes, 10^n."""
         return 10**self.variables
 
     def answer_action(self, value: float) -> int:
-        """Action of an answer, on the host. ValueError where it has none."""
+        """Action of an answer, on the host. ValueError if there is none."""
         place = round(value) + (0 if self.modulus else self.largest)
         last = self.num_answers - 1
         if abs(value - round(value)) < 1e-6 and 0 <= place <= last - (self.modulus == 0):
@@ -140,14 +139,13 @@ class FunctionGym(Environment):
 
     @property
     def default_params(self) -> FunctionGymParams:
-        """One answer in 12 steps, or UserRL's 20 steps with as many answers as one likes."""
+        """One answer in 12 steps, or UserRL's 20 steps with any number of answers."""
         if self.modulus:
             return FunctionGymParams()
         return FunctionGymParams(max_steps_in_episode=20, attempts=1000)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Enumerated actions."""
         if not self.modulus:
             return ("search", "finish")
         answers = (f"={value}" for value in range(self.modulus))
@@ -155,7 +153,6 @@ class FunctionGym(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Event, case and probes."""
         row = 10 * self.variables + (self.modulus or 2)
         return (len(EVENTS) + 10 * self.variables + max(self.memory, 1) * row,)
 
@@ -187,13 +184,13 @@ class FunctionGym(Environment):
         return (action >= 0) & (action <= last)
 
     def rejected(self, state: FunctionGymState, params: FunctionGymParams) -> FunctionGymState:
-        """The agent is told that it was not understood."""
+        """The event says that the command was not understood."""
         return state.replace(event=jnp.full_like(state.event, MALFORMED))
 
     def transition(
         self, key: jax.Array, state: FunctionGymState, action: jax.Array, params: FunctionGymParams
     ) -> tuple[FunctionGymState, jax.Array]:
-        """Tells a result or the case, or judges an answer."""
+        """Shows a result or the case, or judges an answer."""
         del key
         first_probe = 2 + self.num_answers
         probe = action - first_probe
@@ -224,7 +221,7 @@ class FunctionGym(Environment):
         return state, jnp.where(right, 1.0, 0.0)
 
     def shown(self, state: FunctionGymState) -> tuple[jax.Array, jax.Array]:
-        """What the agent sees: (case i32[], probes i32[max(memory, 1)]), -1 for what is hidden."""
+        """The visible (case i32[], probes i32[max(memory, 1)]), -1 for hidden entries."""
         case, probes = state.searched, state.probes >= 0
         if self.memory == 0:
             case, probes = state.event == SEARCH, probes & (state.event == RESULT)
@@ -248,7 +245,7 @@ class FunctionGym(Environment):
             size = jnp.minimum(jnp.abs(value), 1e30)
             size = jnp.where(there, jnp.sign(value) * jnp.log1p(size), 0.0)
             results = jnp.stack([size, there.astype(jnp.float32)], axis=1)
-        # With a memory nothing that is told says whether the case or a result came last.
+        # With a memory the event does not say whether the case or a result came last.
         told = jnp.where((state.event == SEARCH) & (self.memory > 0), RESULT, state.event)
         event = np.arange(len(EVENTS), dtype=np.uint8) == told
         parts = [event, tried, results]
@@ -259,19 +256,18 @@ class FunctionGym(Environment):
         return state.finished
 
     def is_success(self, state: FunctionGymState, params: FunctionGymParams) -> jax.Array:
-        """The right answer was given."""
         return state.won
 
     def fingerprint(
         self, state: FunctionGymState, params: FunctionGymParams, *, of: str = "observation"
     ) -> jax.Array:
-        """As in the base class; of="state" leaves out what was told last."""
+        """As in the base class; of="state" leaves out the last event."""
         if of == "state":
             state = state.replace(event=jnp.zeros_like(state.event))
         return super().fingerprint(state, params, of=of)
 
     def expert(self, state: FunctionGymState, params: FunctionGymParams) -> jax.Array:
-        """Search, probe while the functions that are left disagree about the case, answer."""
+        """Search, probe while the remaining functions disagree about the case, answer."""
         tables = self.tables
         probes = jnp.maximum(state.probes, 0)
         told = jnp.asarray(tables.value)[:, probes]
@@ -280,7 +276,7 @@ class FunctionGym(Environment):
         answers = jnp.asarray(tables.answer)[:, state.case]
         expected = answers[state.function]
         agreed = jnp.all(~left | (answers == expected))
-        # Pairs of functions that a probe would not tell apart.
+        # Pairs of functions that a probe would not separate.
         weight = left.astype(jnp.float32)
         pairs = jnp.einsum("kfg,f,g->k", jnp.asarray(tables.alike, jnp.float32), weight, weight)
         pairs = jnp.where(tables.tried == state.case, jnp.inf, pairs)

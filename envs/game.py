@@ -1,27 +1,30 @@
-"""Games of several agents: who moves, what each agent sees, what an illegal action costs.
+"""Base classes of games: who acts, what each agent observes, what an illegal action costs.
 
 The protocol is `Environment`'s with a leading axis of A agents: observations [A, ...], actions
-i32[A] (those of agents who do not act are not read), rewards f32[A], `info["valid"]` and
-`info["success"]` bool[A]. `terminated` stays one for all.
+i32[A] (entries of agents that do not act are ignored), rewards f32[A], `info["valid"]` and
+`info["success"]` bool[A]. `terminated` is one value for all.
 """
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from envs.agents import AgentViews
 from envs.environment import Environment, EnvParams, EnvState
 from envs.fingerprint import fingerprint
-from envs.text.view import Text, command_fragments, packed
+from envs.text.view import Text, packed
 
 
 @struct.dataclass
 class GameState(EnvState):
-    """errors: i32[], illegal actions in a row of the agent whose turn it is.
+    """State of one match.
 
+    errors: i32[], consecutive illegal actions of the current player.
     offender: i32[], the agent whose illegal action ended the game; -1 for none.
     """
 
@@ -31,15 +34,15 @@ class GameState(EnvState):
 
 @struct.dataclass
 class GameParams(EnvParams):
-    """What illegal actions cost, in games in turns.
+    """Cost of illegal actions in turn-based games.
 
-    illegal_allowance: how many in a row are forgiven: the same agent moves again.
-    illegal_reward: of the agent whose illegal action is not; the game ends with it.
-    illegal_other_reward: of each other agent then.
+    illegal_allowance: how many consecutive ones are forgiven: the same agent moves again.
+    illegal_reward: reward of the agent whose illegal action is not forgiven; it ends the game.
+    illegal_other_reward: reward of each other agent in that case.
 
     The defaults are TextArena's (0.7.4, read). Its version 0.6.4 gives the others 0; SPIRAL's
-    driver forgives none and gives -1.5 and 0.5; MARSHAL gives the offender the stake and 10 more
-    off, the others 0.
+    driver forgives none and gives -1.5 and 0.5; MARSHAL subtracts the stake plus 10 from the
+    offender and gives the others 0.
     """
 
     illegal_reward: float = -1.0
@@ -48,10 +51,11 @@ class GameParams(EnvParams):
 
 
 class Form(NamedTuple):
-    """How who plays another form of a game plays it in this one, by functions of one match.
+    """Lets a policy of another form of a game play in this one.
 
-    state: (state here) -> what it is there. action: (state here, actions there) -> actions here;
-    of agents that do not act now anything.
+    state: (state of this game) -> state of the other form. action: (state of this game, actions in
+    the other form) -> actions in this game; entries of agents that do not act now are arbitrary.
+    Both are functions of one match.
     """
 
     state: Callable[[Any], Any]
@@ -59,22 +63,22 @@ class Form(NamedTuple):
 
 
 def number_of(component: jax.Array, count: int) -> jax.Array:
-    """The number in [0, count) that a component in [-1, 1] of a continuous action stands for.
+    """Index in [0, count) of the bin that a component in [-1, 1] of a continuous action falls into.
 
-    The interval is cut into `count` equal parts, so that what is uniform is uniform. For games of
-    continuous actions in which some agents choose among numbered ones.
+    The `count` bins are equal, so a uniform component gives a uniform index. For games with
+    continuous actions in which some agents choose among discrete options.
     """
     share = (jnp.clip(component, -1.0, 1.0) + 1) / 2
     return jnp.minimum(jnp.floor(share * count), count - 1).astype(jnp.int32)
 
 
 def number_to(number: jax.Array, count: int) -> jax.Array:
-    """The middle of the part of [-1, 1] that stands for a number: the inverse of `number_of`."""
+    """Centre of the bin of an index, in [-1, 1]: the inverse of `number_of`."""
     return (2 * number + 1) / count - 1.0
 
 
 def opening() -> dict[str, jax.Array]:
-    """The fields of `GameState` at the start of a game."""
+    """Initial values of the fields of `GameState`."""
     return {
         "time": jnp.zeros((), jnp.int32),
         "errors": jnp.zeros((), jnp.int32),
@@ -84,51 +88,30 @@ def opening() -> dict[str, jax.Array]:
 
 @dataclasses.dataclass(frozen=True)
 class Game(Environment):
-    """Base class of all games. A game derives from `TurnGame` or `SimultaneousGame`, and writes
+    """Base class of all games. A game derives from `TurnGame` or `SimultaneousGame`, and defines
 
     * of `Environment`: `default_params`, `action_names`, `observation_shape`, `num_codes`,
-      `initial`, and if it has them `expert`, `render`, `wordings`;
+      `initial`, and optionally `expert`, `render`, `wordings`;
     * `observe_as(state, agent, params) -> observation`: what one agent sees, agent i32[];
     * `is_over(state, params) -> bool[]`: the rules have ended the game;
-    * `won(state, params) -> bool[A]`: who has won a game that is over, nobody in a draw; where all
-      play together, whether they reached the goal.
+    * `won(state, params) -> bool[A]`: winners of a game that is over, all False in a draw; in
+      cooperative games, whether the goal was reached.
 
     A view of a game takes the agent as third argument: describe(state, params, agent) and
     slots(state, params, agent).
     """
 
     num_agents: ClassVar[int] = 2
-    # All play together: rewards are the same for all, or add up to what matters.
-    cooperative: ClassVar[bool] = False
-    # Everybody sees all that the future depends on, so that to search from the state is fair.
-    perfect_information: ClassVar[bool] = False
-    # There is no chance: every key gives the same start, and moves have one outcome.
-    deterministic: ClassVar[bool] = False
     # The agent that the others act for, where there is one: their streams are called by its.
     planner: ClassVar[int | None] = None
-    # Names of the sides that win and lose together, where seats are dealt to them by the task.
-    sides: ClassVar[tuple[str, ...]] = ()
-    # How many answers the question about beliefs has; 0: none is asked.
-    num_answers: ClassVar[int] = 0
 
     @property
     def callers(self) -> tuple[int, ...] | None:
-        """The agent that each one acts for, -1 for who acts for itself; None where all do."""
+        """The calling agent of each agent, -1 for agents that are not called; None if there is no
+        planner."""
         if self.planner is None:
             return None
         return tuple(-1 if a == self.planner else self.planner for a in range(self.num_agents))
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """Which agents play together against the others, by number; by default everyone alone.
-
-        Of sides that are fixed to seats; those that a task deals are `sides`.
-        """
-        return tuple(range(self.num_agents))
-
-    def form_of(self, other: Environment) -> Form | None:
-        """How policies trained in another environment play here; None where it is another game."""
-        return None
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""
@@ -139,30 +122,30 @@ class Game(Environment):
         raise NotImplementedError
 
     def won(self, state: GameState, params: GameParams) -> jax.Array:
-        """Who has won, bool[A]."""
+        """Winners, bool[A]."""
         raise NotImplementedError
 
     def side_of(self, state: GameState, params: GameParams) -> jax.Array:
-        """Which of the `sides` each seat is on, i32[A]; the same from start to end."""
+        """Index into `sides` of each seat's side, i32[A]; constant during an episode."""
         raise NotImplementedError(f"{self.name} has no sides")
 
     def belief_question(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
-        """Who is asked now what they believe, bool[A], and the true answer, i32[].
+        """Which agents are asked for their belief now, bool[A], and the true answer, i32[].
 
-        Asked are members of the first of the `sides`; the others gain where these are wrong. For
-        simultaneous games: in others not everybody is looked at.
-        Training may use it, no player sees it.
+        Only members of the first of the `sides` are asked; the other sides benefit if they are
+        wrong. For simultaneous games: in turn-based ones the policy is not evaluated for every
+        agent at every turn. Training may use the answer; no player sees it.
         """
-        raise NotImplementedError(f"{self.name} asks nobody for beliefs")
+        raise NotImplementedError(f"{self.name} has no belief question")
 
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:
-        """Next state, rewards f32[A] and whose actions were legal bool[A], in a running game."""
+        """Next state, rewards f32[A] and which actions were legal bool[A], in a running game."""
         raise NotImplementedError
 
     def is_running(self, state: GameState, params: GameParams) -> jax.Array:
-        """Neither over nor at the limit of steps, bool[]."""
+        """Whether the game is neither over nor truncated, bool[]."""
         return ~(self.is_terminated(state, params) | self.is_truncated(state, params))
 
     @property
@@ -174,11 +157,11 @@ class Game(Environment):
         return jax.vmap(self.observe_as, in_axes=(None, 0, None))(state, self._agents, params)
 
     def is_terminated(self, state: GameState, params: GameParams) -> jax.Array:
-        """By the rules, or by an illegal action that was not forgiven."""
+        """Ended by the rules, or by an illegal action that was not forgiven."""
         return self.is_over(state, params) | (state.offender >= 0)
 
     def is_success(self, state: GameState, params: GameParams) -> jax.Array:
-        """Who has won by the rules, bool[A]: nobody where an illegal action ended the game."""
+        """Winners by the rules, bool[A]; all False if an illegal action ended the game."""
         ended = self.is_over(state, params) & (state.offender < 0)
         return self.won(state, params) & ended
 
@@ -193,27 +176,35 @@ class Game(Environment):
 
     def describe(self, state: GameState, params: GameParams) -> Text:
         """What each agent reads: fragments i32[A, K], length i32[A]."""
-        view = self.view
-
-        def one(agent):
-            return packed(view, view.describe(state, params, agent))
-
-        return jax.vmap(one)(self._agents)
+        return jax.vmap(self.describe_as, in_axes=(None, 0, None))(state, self._agents, params)
 
     def commands(self, state: GameState, params: GameParams) -> jax.Array:
         """How each agent writes each action now, fragments i32[A, num_actions, C]."""
-        view = self.view
-        return jax.vmap(lambda agent: command_fragments(view, view.slots(state, params, agent)))(
-            self._agents
-        )
+        return jax.vmap(self.commands_as, in_axes=(None, 0, None))(state, self._agents, params)
+
+    def per_agent(self, tree: chex.ArrayTree) -> chex.ArrayTree:
+        """What `step_env` returns has the axis of agents already."""
+        return tree
+
+    def joint(self, action: jax.Array) -> jax.Array:
+        """`step_env` takes the actions of all agents."""
+        return action
+
+    def describe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> Text:
+        """What an agent reads: fragments i32[K], length i32[]."""
+        return packed(self.view, self.view.describe(state, params, agent))
+
+    def slots_as(self, state: GameState, agent: jax.Array, params: GameParams) -> Any:
+        """The slots of an agent's command templates."""
+        return self.view.slots(state, params, agent)
 
     def step_env(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[jax.Array, GameState, jax.Array, jax.Array, dict[str, jax.Array]]:
         """One step without reset: (observation, state, reward, terminated, info).
 
-        action: i32[A], or i32[] for all alike; f32[A, num_actions] where actions are continuous.
-        A game that has ended absorbs: same state, rewards 0.
+        action: i32[A], or i32[] for the same action of all; f32[A, num_actions] if actions are
+        continuous. A game that has ended absorbs: same state, rewards 0.
         info: `valid`, `success` bool[A], `offender` i32[], `discount`.
         """
         action = jnp.broadcast_to(action, (self.num_agents, *self.action_shape))
@@ -234,32 +225,59 @@ class Game(Environment):
 
 @dataclasses.dataclass(frozen=True)
 class TurnGame(Game):
-    """A game in turns. It writes besides
+    """A turn-based game. It also defines
 
-    * `mover(state, params) -> i32[]`: whose turn it is;
-    * `legal(state, params) -> bool[num_actions]`: what that agent may do;
-    * `transition(key, state, action, params) -> (state, reward f32[A])`: a legal action of that
-      agent, i32[]; `time`, `errors` and `offender` are counted here;
-    * `expert(state, params) -> i32[]`: for the agent whose turn it is.
+    * `mover(state, params) -> i32[]`: the current player;
+    * `legal(state, params) -> bool[num_actions]`: legal actions of the current player;
+    * `transition(key, state, action, params) -> (state, reward f32[A])`: a legal action of the
+      current player, i32[]; `time`, `errors` and `offender` are counted by this class;
+    * `expert(state, params) -> i32[]`: action of the scripted policy for the current player.
     """
 
+    in_turns: ClassVar[bool] = True
+
     def mover(self, state: GameState, params: GameParams) -> jax.Array:
-        """Whose turn it is, i32[]."""
+        """The current player, i32[]."""
         raise NotImplementedError
 
+    def views(
+        self, state: GameState, observation: chex.ArrayTree, params: GameParams, *, everyone=False
+    ) -> AgentViews:
+        """The view of the agent whose turn it is, S = 1, or of `everyone`.
+
+        Legality is computed for that agent only, and its observation is chosen by comparisons: on a
+        CPU, two gathers by agent take longer than all else in a step of poker.
+        """
+        if everyone:
+            return super().views(state, observation, params)
+        agent, acting = self.mover(state, params), self.is_running(state, params)
+
+        def own(x):
+            chosen = x[0]
+            for other in range(1, self.num_agents):
+                chosen = jnp.where(agent == other, x[other], chosen)
+            return chosen[None]
+
+        legal = self.legal(state, params) | ~acting
+        return AgentViews(agent[None], acting[None], jax.tree.map(own, observation), legal[None])
+
+    def legal_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
+        """Legal actions of an agent, bool[num_actions]; none unless it is its turn."""
+        return self.legal(state, params) & (agent == self.mover(state, params))
+
     def acting(self, state: GameState, params: GameParams) -> jax.Array:
-        """The one whose turn it is, bool[A]; nobody once the game has ended."""
+        """The current player, bool[A]; all False once the game has ended."""
         return (self._agents == self.mover(state, params)) & self.is_running(state, params)
 
     def legal_actions(self, state: GameState, params: GameParams) -> jax.Array:
-        """bool[A, num_actions]; nothing for those whose turn it is not."""
+        """Legal actions, bool[A, num_actions]; none for agents other than the current player."""
         mine = self._agents == self.mover(state, params)
         return mine[:, None] & self.legal(state, params)[None]
 
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:
-        """The move of the agent whose turn it is; an illegal one is forgiven or ends the game."""
+        """The move of the current player; an illegal one is forgiven or ends the game."""
         mine = self._agents == self.mover(state, params)
         move = jnp.sum(jnp.where(mine, action, 0))
         valid = self.is_legal(state, move, params)
@@ -278,23 +296,28 @@ class TurnGame(Game):
 
 @dataclasses.dataclass(frozen=True)
 class SimultaneousGame(Game):
-    """A game in which all who can act at once. It writes besides
+    """A game in which all acting agents move at once. It also defines
 
-    * `acting(state, params) -> bool[A]`, unless all act until the end;
+    * `acting(state, params) -> bool[A]`, unless all agents act until the end;
     * `legal_actions(state, params) -> bool[A, num_actions]`;
     * `transition(key, state, action, params) -> (state, reward f32[A])`, action i32[A], all legal
-      (where `continuous`, f32[A, num_actions]);
-    * `idle`: the action, or every component, that stands for an illegal one, and for that of who
-      does not act;
+      (if `continuous`, f32[A, num_actions]);
+    * `idle`: the action (or the value of every component) that replaces an illegal action, and the
+      action of an agent that does not act;
     * `expert(state, params) -> i32[A]`.
 
-    An illegal action costs `params.illegal_reward` (default of these games: 0) and ends nothing.
+    An illegal action costs `params.illegal_reward` (default of these games: 0) and does not end the
+    game.
     """
 
     idle: ClassVar[int] = 0
 
+    def expert_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
+        """Action of the expert for an agent, [*action_shape]."""
+        return self.expert(state, params)[agent]
+
     def acting(self, state: GameState, params: GameParams) -> jax.Array:
-        """Everyone, until the end."""
+        """All agents, until the end."""
         return jnp.broadcast_to(self.is_running(state, params), (self.num_agents,))
 
     def play(

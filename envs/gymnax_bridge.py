@@ -13,12 +13,12 @@ from envs.environment import Environment
 
 @dataclasses.dataclass(frozen=True)
 class GymnaxEnvironment(Environment):
-    """A gymnax environment, as `envs.make("CartPole-v1")` gives it.
+    """A gymnax environment, as `envs.make("CartPole-v1")` returns it.
 
-    Rules, parameters and observations are gymnax's; finished episodes absorb as everywhere here.
-    Observations are cast to float32. Continuous actions are in [-1, 1], as everywhere here, and
-    stand for what lies between the bounds of gymnax's space (Pendulum-v1: -2 and 2). There is no
-    expert and no success.
+    Rules, parameters and observations are gymnax's; finished episodes absorb, as in all
+    environments here. Observations are cast to float32. Continuous actions are in [-1, 1] and are
+    scaled to the bounds of gymnax's space (Pendulum-v1: -2 and 2). There is no expert and no
+    success.
     """
 
     identifier: str
@@ -29,37 +29,33 @@ class GymnaxEnvironment(Environment):
 
     @property
     def name(self) -> str:
-        """gymnax's id."""
         return self.identifier
 
     @property
     def default_params(self) -> Any:
-        """gymnax's parameters."""
         return self.env.default_params
 
     @property
     def _actions(self) -> Any:
-        """gymnax's space of actions."""
+        """gymnax's action space."""
         return self.env.action_space(self.default_params)
 
     @property
     def continuous(self) -> bool:
-        """By gymnax's space."""
+        """Whether gymnax's action space is continuous."""
         return not hasattr(self._actions, "n")
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Numbers: gymnax does not name its actions."""
+        """Indices: gymnax does not name its actions."""
         count = int(np.prod(self._actions.shape)) if self.continuous else self._actions.n
         return tuple(map(str, range(count)))
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """Shape of gymnax's space."""
         return self.env.observation_space(self.default_params).shape
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
-        """gymnax's reset."""
         observation, state = self.env.reset_env(key, params)
         return observation.astype(jnp.float32), jax.tree.map(jnp.asarray, state)
 
@@ -86,31 +82,28 @@ class GymnaxEnvironment(Environment):
         return observation.astype(jnp.float32), following, reward, terminated, info
 
     def _between(self, action: jax.Array) -> jax.Array:
-        """What an action in [-1, 1] stands for in gymnax's space."""
+        """An action in [-1, 1] scaled to the bounds of gymnax's space."""
         space = self._actions
         share = (jnp.clip(action, -1.0, 1.0).reshape(space.shape) + 1) / 2
         return space.low + share * (space.high - space.low)
 
     def is_terminated(self, state: Any, params: Any) -> jax.Array:
-        """gymnax's natural end."""
         return jnp.asarray(self.env.is_terminated(state, params))
 
     def is_truncated(self, state: Any, params: Any) -> jax.Array:
-        """gymnax's time limit."""
         return jnp.asarray(self.env.is_truncated(state, params))
 
     def action_space(self, params: Any = None) -> Any:
-        """gymnax's; `Box` of [-1, 1] where actions are continuous."""
+        """gymnax's space; `Box` of [-1, 1] if actions are continuous."""
         return super().action_space(params) if self.continuous else self.env.action_space(params)
 
     def observation_space(self, params: Any = None) -> Any:
-        """gymnax's."""
         return self.env.observation_space(self.default_params if params is None else params)
 
 
 @functools.cache
 def load(name: str) -> GymnaxEnvironment:
-    """The environment of that gymnax id, one object a name so that compiled code is shared."""
+    """The environment of a gymnax id; one object per id, so that compiled code is shared."""
     import gymnax  # slow to import, so only when one of its environments is asked for
     from gymnax.environments import spaces
 
@@ -119,7 +112,7 @@ def load(name: str) -> GymnaxEnvironment:
     bounded = isinstance(space, spaces.Box) and np.all(np.isfinite([space.low, space.high]))
     if not isinstance(space, spaces.Discrete) and not bounded:
         raise ValueError(
-            f"environment {name!r} has actions of {type(space).__name__}: taken are environments "
-            "whose actions are Discrete, or a Box with finite bounds"
+            f"environment {name!r} has actions of type {type(space).__name__}; expected "
+            "Discrete, or a Box with finite bounds"
         )
     return GymnaxEnvironment(name, env)

@@ -1,4 +1,4 @@
-"""Hanabi-v1: fireworks of cards that only the other one sees (two players, cooperative)."""
+"""Hanabi-v1: cooperative fireworks; each of two players sees only the other's cards."""
 
 import dataclasses
 import types
@@ -15,21 +15,22 @@ from envs.rules.hanabi import Table
 
 COLOURS = "RYGWB"
 
-# MARSHAL's second setting, and the game as it is sold: `envs.make("Hanabi-v1", **hanabi.FULL)`.
+# MARSHAL's second setting, and the standard game: `envs.make("Hanabi-v1", **hanabi.FULL)`.
 SIMPLE = types.MappingProxyType({"colours": 3, "ranks": 2, "hand": 5, "hints": 8})
 FULL = types.MappingProxyType({"colours": 5, "ranks": 5, "hand": 5, "hints": 8})
 
 
-# The expert's worth of a hint that shows a card that fits; one that says less counts its news.
+# The expert's value of a hint about a playable card; other hints count the new information.
 TELLING = 10
 
 
 @struct.dataclass
 class HanabiState(GameState):
-    """table: hands, stacks and tokens. seat: i32[], whose turn it is.
+    """State of one game.
 
-    last: i32[], the last action + 1, 0 before the first. card: i32[], what it played or discarded,
-    -1 for none. fitted: bool[], whether that came onto a stack.
+    table: hands, stacks and tokens. seat: i32[], the current player. last: i32[], the last action +
+    1, 0 before the first. card: i32[], the card that it played or discarded, -1 for none. fitted:
+    bool[], whether that card was added to a stack.
     """
 
     table: Table
@@ -43,8 +44,8 @@ class HanabiState(GameState):
 class HanabiParams(GameParams):
     """keeps_points: whether the points stay when the last life is lost.
 
-    An illegal action costs both seats the same. (MARSHAL takes the points and 10 more from the
-    offender, at the first.)
+    An illegal action costs both seats the same. (MARSHAL subtracts the points and 10 more from the
+    offender, at the first one.)
     """
 
     illegal_other_reward: float = -1.0
@@ -53,32 +54,33 @@ class HanabiParams(GameParams):
 
 @dataclasses.dataclass(frozen=True)
 class Hanabi(TurnGame):
-    """Two seats play cards in turn that each sees in the other's hand only, seat 0 first.
+    """Two seats play cards in turn, seat 0 first; each sees only the other's hand.
 
     C `colours` and R `ranks`, `copies` of each rank (None: 3 of the lowest, 1 of the highest, 2 of
-    those between), H cards a `hand`, `hints` and `lives` at the start (and at most so many hints).
-    The defaults are MARSHAL's mini game; `SIMPLE` (3 x 2, hand 5, 8 hints, 3 lives) and `FULL` (5 x
-    5, the same) are options of larger ones. Rules: `envs.rules.hanabi.move`.
+    those between), H cards per `hand`, `hints` and `lives` at the start (hints never exceed their
+    start). The defaults are MARSHAL's mini game; `SIMPLE` (3 x 2, hand 5, 8 hints, 3 lives) and
+    `FULL` (5 x 5, the same) are options of larger ones. Rules: `envs.rules.hanabi.move`.
 
-    Observation: uint8 codes. [hint tokens, lives, cards in the deck, turns left once it is empty
-    (2 before)], the height of the C stacks, how many of each of the C R cards are discarded; of
-    each own card, oldest first, C + R bits of the colours and ranks that hints leave possible (0
-    where there is no card); of each card of the other's its colour + 1 and rank + 1, and of each
-    the bits that the other knows; the last action + 1, of the card that it played or discarded the
-    colour + 1 and rank + 1, and whether that came onto a stack.
+    Observation: uint8 codes. [hint tokens, lives, cards in the deck, turns left once it is empty (2
+    before)], the height of the C stacks, how many of each of the C R cards are discarded; of each
+    own card, oldest first, C + R bits of the colours and ranks that hints leave possible (0 where
+    there is no card); of each card of the other's hand its colour + 1 and rank + 1, and the bits
+    that the other knows of it; the last action + 1, the colour + 1 and rank + 1 of the card that it
+    played or discarded, and whether it was added to a stack.
 
     Actions, in the order of the Hanabi Learning Environment: discard card 1 to H, play card 1 to H,
-    hint each colour, hint each rank. Illegal (`GameParams`): to discard with all hint tokens there,
-    to hint without one or what no card of the other's has, to name a card that is not there.
+    hint each colour, hint each rank. Illegal (`GameParams`): discarding with all hint tokens left,
+    hinting without a token or about a property that no card of the other has, naming a missing
+    card.
 
-    Reward, both seats alike: 1 for each card that comes onto a stack; with the last life all points
-    are taken back (unless `keeps_points`). Ends then, when all stacks are complete (success), or
-    when each seat has had a turn after the deck became empty.
+    Reward, the same for both seats: 1 for each card added to a stack; losing the last life takes
+    all points back (unless `keeps_points`). Ends at the last life, when all stacks are complete
+    (success), or when each seat has had a turn after the deck became empty.
 
-    Expert: without conventions. Plays a card that fits for sure, or with the deck empty and a life
-    to spare the likeliest; else hints what lets the other know of a card that fits, or says
-    something new of one; else discards what is least likely to be missed. 3.1 points of 4 in the
-    mini game, 3.4 of 6 in the simple one, 18 of 25 in the full one; random players 1.4, 1.6, 0.
+    Expert: without conventions. Plays a card that is certainly playable, or the likeliest one if
+    the deck is empty and a life can be spared; else gives a hint that identifies a playable card,
+    or any informative hint; else discards the least useful card. 3.1 points of 4 in the mini game,
+    3.4 of 6 in the simple one, 18 of 25 in the full one; random players 1.4, 1.6, 0.
 
     Source: OpenSpiel 2.0.2's hanabi (the Hanabi Learning Environment), whose recorded games are
     replayed; settings and words of MARSHAL (read).
@@ -105,10 +107,10 @@ class Hanabi(TurnGame):
                 "or more"
             )
         if self.copies is not None and (len(self.copies) != self.ranks or min(self.copies) < 1):
-            raise ValueError(f"copies {self.copies}: expected a number for each of {self.ranks}")
+            raise ValueError(f"copies {self.copies}: expected one number per rank ({self.ranks})")
         if not 2 * self.hand < len(self.cards) < 100:
             raise ValueError(
-                f"{len(self.cards)} cards: expected less than 100, and more than the hands hold"
+                f"{len(self.cards)} cards: expected fewer than 100, and more than in both hands"
             )
 
     @property
@@ -124,19 +126,18 @@ class Hanabi(TurnGame):
 
     @property
     def card_names(self) -> tuple[str, ...]:
-        """R1 and so on."""
+        """Names of the cards, R1 and so on."""
         return tuple(f"{c}{r + 1}" for c in COLOURS[: self.colours] for r in range(self.ranks))
 
     @property
     def default_params(self) -> HanabiParams:
-        """A limit that legal games never reach, and room for an illegal action before each."""
+        """A limit that legal games never reach, with an illegal action before each move."""
         handled = len(self.cards) - 2 * self.hand + 2
         hinted = self.hints + handled + self.colours
         return HanabiParams(max_steps_in_episode=2 * (handled + hinted))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """As in the compact words."""
         slots = range(1, self.hand + 1)
         shown = (*COLOURS[: self.colours], *range(1, self.ranks + 1))
         return (
@@ -147,7 +148,7 @@ class Hanabi(TurnGame):
 
     @property
     def num_codes(self) -> int:
-        """One more than cards or actions."""
+        """One more than the number of cards or actions."""
         return max(len(self.cards), self.num_actions, self.hints, self.lives) + 1
 
     @property
@@ -157,12 +158,11 @@ class Hanabi(TurnGame):
         return (8 + self.colours * (1 + self.ranks) + 2 * bits + 2 * self.hand,)
 
     def initial(self, key: jax.Array, params: HanabiParams) -> HanabiState:
-        """A shuffled deck and two hands."""
         deck = jax.random.permutation(key, self.cards)
         return self.dealt(deck)
 
     def dealt(self, deck: jax.Array) -> HanabiState:
-        """The start with this deck, i8[N]: seat 0's hand, seat 1's, then what is drawn."""
+        """The start with this deck, i8[N]: seat 0's hand, seat 1's, then the draw pile."""
         sizes = (self.colours, self.ranks, self.hand, self.hints, self.lives)
         return HanabiState(
             **opening(),
@@ -174,7 +174,6 @@ class Hanabi(TurnGame):
         )
 
     def mover(self, state: HanabiState, params: HanabiParams) -> jax.Array:
-        """Each after the other."""
         return state.seat
 
     def legal(self, state: HanabiState, params: HanabiParams) -> jax.Array:
@@ -184,9 +183,8 @@ class Hanabi(TurnGame):
     def transition(
         self, key: jax.Array, state: HanabiState, action: jax.Array, params: HanabiParams
     ) -> tuple[HanabiState, jax.Array]:
-        """Discard, play or hint."""
         del key
-        # An illegal action may be any number; what comes of it is not used.
+        # The index of an illegal action may be arbitrary; its result is not used.
         action = jnp.clip(action, 0, self.num_actions - 1)
         table, card, fits = rules.move(state.table, state.seat, action, self.hints)
         following = state.replace(
@@ -197,7 +195,7 @@ class Hanabi(TurnGame):
         return following, jnp.full(2, reward, jnp.float32)
 
     def observe_as(self, state: HanabiState, agent: jax.Array, params: HanabiParams) -> jax.Array:
-        """Everything but one's own cards and the order of the deck."""
+        """All but the agent's own cards and the order of the deck."""
         table, other = state.table, rules.row(state.table.hands, 1 - agent)
         head = [table.hints, table.lives, len(table.deck) - table.drawn, table.turns]
         last = [state.last, *self._codes(state.card), state.fitted]
@@ -222,11 +220,10 @@ class Hanabi(TurnGame):
         return rules.is_over(state.table)
 
     def won(self, state: HanabiState, params: HanabiParams) -> jax.Array:
-        """All stacks are complete."""
         return jnp.full(2, rules.points(state.table) == self.colours * self.ranks)
 
     def expert(self, state: HanabiState, params: HanabiParams) -> jax.Array:
-        """From what the seat whose turn it is may know."""
+        """Uses only what the current player may know."""
         table, seat, copies = state.table, state.seat, self.copies_of_each
         there = rules.row(table.hands, seat) >= 0
         chances = rules.chances(table, seat, copies)
@@ -236,13 +233,13 @@ class Hanabi(TurnGame):
             return jnp.sum(chances * of_kinds, axis=1) / jnp.maximum(total, 1)
 
         fits = jnp.where(there, mean(rules.playable(table)), -1.0)
-        # With the deck empty there is nothing to wait for, if a life can be spared.
+        # With an empty deck there is no reason to wait, if a life can be spared.
         tries = (table.drawn >= len(table.deck)) & (table.lives > 1)
         plays = jnp.max(fits) > jnp.where(tries, 0.0, 0.999)
 
         worth = self._worth_of_hints(table, seat)
         hint = 2 * self.hand + jnp.argmax(worth)
-        # The last copy of a card is missed more.
+        # Losing the last copy of a card costs more.
         useless = rules.useless(table, copies)
         last_copy = copies - table.discards == 1
         missed = mean(jnp.where(useless, 0.0, 1.0 + 3.0 * last_copy))
@@ -252,12 +249,13 @@ class Hanabi(TurnGame):
         return jnp.where(plays, self.hand + jnp.argmax(fits), action).astype(jnp.int32)
 
     def _worth_of_hints(self, table: Table, seat: jax.Array) -> jax.Array:
-        """i32[C + R]: -1 if illegal, from `TELLING` on if it is of a card that fits."""
+        """Values of hints, i32[C + R]: -1 if illegal, from `TELLING` on for a playable card."""
         sizes = (self.colours, self.ranks)
         playable = rules.playable(table)
         hand, *known = (rules.row(x, 1 - seat) for x in (table.hands, table.colours, table.ranks))
         after = rules.hinted(hand, *known, *sizes)
-        # The other sees one more hand, which the one who hints does not see: it is not counted.
+        # The receiver also sees the hinter's hand, which the hinter does not: it is not
+        # counted.
         gone = table.discards + rules.stacked(table) >= self.copies_of_each
 
         def sure(colours: jax.Array, ranks: jax.Array) -> jax.Array:
@@ -273,7 +271,7 @@ class Hanabi(TurnGame):
         return jnp.where(legal[2 * self.hand :], worth, -1)
 
     def render(self, state: HanabiState, params: HanabiParams) -> str:
-        """Tokens and stacks, then the cards of both hands with what is known of them."""
+        """Tokens and stacks, then the cards of both hands with the known bits."""
         table = jax.tree.map(np.asarray, state.table)
         bits = lambda mask, all_: "".join(n for i, n in enumerate(all_) if mask >> i & 1)  # noqa: E731
         stacks = " ".join(f"{c}{n}" for c, n in zip(COLOURS, table.stacks, strict=False))

@@ -16,25 +16,27 @@ from envs.rules import household_experts as experts
 from envs.rules import household_tasks as generation
 from envs.rules.household import TASKS, House, has, only, unpack
 
-# Bits that write the number of a class.
+# Bits that encode the index of a class.
 OBJECT_BITS = len(classes.OBJECTS).bit_length()
 RECEPTACLE_BITS = len(classes.RECEPTACLES).bit_length()
-# How the list of receptacles marks them.
+# Marks in the list of receptacles.
 UNSEEN, SEEN, FOUND, HOLDING = range(4)
 
 
 @struct.dataclass
 class HouseholdState(EnvState):
-    """house: the house at this moment, with the task."""
+    """house: the state of the house, including the task."""
 
     house: House
 
 
 @struct.dataclass
 class HouseholdParams(EnvParams):
-    """openables: share of the cabinets, drawers and so on that have a door, shut at the start.
+    """Contents of the room.
 
-    distractors: things of the goal's class beyond those that the goal takes.
+    openables: share of the openable receptacles (cabinets, drawers, ...) with a door, shut at the
+    start.
+    distractors: things of the goal's class beyond those that the goal needs.
     """
 
     max_steps_in_episode: int = 20
@@ -48,45 +50,46 @@ class Household(Environment):
 
     Tasks: put a thing in a place, the same after having it cleaned, heated or cooled, put two in
     one place, look at a thing under a lamp. Goals name classes: any thing and any place of the
-    class will do. The agent sees what lies at its place, unless behind a shut door.
+    class count. The agent sees the things at its place, unless they are behind a shut door.
 
     Actions, numbered verb by verb: go to receptacle (R); take, use, slice thing (M each); open,
-    close, move what is held to this place, heat, cool, clean it here, examine this place, examine
-    what is held, inventory, look: R + 3 M + 10. Legal are ALFWorld's admissible commands but for
-    its help. One thing in hand at a time; receptacles are never full; heating, cooling and cleaning
-    need the agent at the microwave, fridge or sink with the thing in hand, open or not; heat undoes
-    cold and the other way round; a lamp that was used counts as on for good.
+    close, move the held thing to this place, heat, cool, clean it here, examine this place, examine
+    the held thing, inventory, look: R + 3 M + 10. Legal are ALFWorld's admissible commands except
+    help. One thing in hand at a time; receptacles are never full; heating, cooling and cleaning
+    need the agent at the microwave, fridge or sink with the thing in hand, open or not; heating
+    undoes cooling and vice versa; a lamp that was used stays on.
 
-    Observation: float32 indicators of what the compact wording says. Task [6], bits of the goal's
-    two classes, whether the place here is open or shut, whether the last action was refused,
-    properties [4: hot, cool, clean, sliced] of what is held; for each receptacle its class in bits,
-    whether it is the goal's, whether the agent is there, and its mark [3] (`show_seen`); for each
-    thing, while in view or in hand, which of the two, class and number in bits, and whether it is
-    the goal's, or its lamp.
+    Observation: float32 indicators with the content of the compact wording. Task [6], bits of the
+    goal's two classes, whether the place here is open or shut, whether the last action was refused,
+    properties [4: hot, cool, clean, sliced] of the held thing; for each receptacle its class in
+    bits, whether it is the goal's, whether the agent is there, and its mark [3] (`show_seen`); for
+    each thing in view or in hand, which of the two, class and number in bits, and whether it is the
+    goal's or its lamp.
 
     show_seen marks the receptacles whose inside has been seen, those where a thing of the goal (or
-    its lamp) was, and the goal's place once it holds one of two. A policy without memory can then
-    solve the task; ALFWorld leaves that to memory.
+    its lamp) was, and the goal's place once it holds one of two. A memoryless policy can then solve
+    the task; ALFWorld requires memory for it.
 
     Reward: 1 for reaching the goal, which ends the episode; illegal actions cost
     `illegal_reward`; limit 20 steps. The paper's size: receptacles=24, objects=32,
     max_steps_in_episode=50. R and M are at most 32.
 
-    Task generation: `envs.rules.household_tasks`, always solvable. `tasks` names the kinds of task
-    in play. split="seen" or "unseen": the second has goals and layouts of rooms that the first
-    never shows.
+    Task generation: `envs.rules.household_tasks`, always solvable. `tasks` names the kinds of tasks
+    that are drawn. split="seen" or "unseen": goals and room layouts of "unseen" never occur in
+    "seen".
 
-    Anchors of="state": where the agent and all things are, what is open, hot, cool, clean, used,
-    sliced, and the goal; not what the agent was last told, nor what it has seen.
+    Anchors with of="state" include the places of the agent and of all things, which of them are
+    open, hot, cool, clean, used or sliced, and the goal, but not the last message or the agent's
+    history.
 
-    Expert: with `expert_sees_all` a planner that knows where everything is (a shortest way, but for
-    some with two things); without, the same planner with only what was seen, which looks into
-    places that may hold what it needs, open ones first. Both solved all of 1024 tasks in time, in
-    6.1 and 8.2 steps on average (in 6.2 and 12.6 at the paper's size, all of 512). `subgoal` says
-    which of find, take, transform, place the second is at.
+    Expert: with `expert_sees_all` a planner that knows where everything is (optimal except for some
+    tasks with two things); without, the same planner with only the observed information, which
+    searches places that may contain the needed thing, open ones first. Both solved all of 1024
+    tasks in time, in 6.1 and 8.2 steps on average (in 6.2 and 12.6 at the paper's size, all of
+    512). `subgoal` is the current one of find, take, transform, place of the second expert.
 
-    Source: ALFWorld's domain, grammar and goals (read); replayed against recorded episodes of
-    them. Its rooms are replaced by ours after its statistics. Lamps stand where we put them.
+    Source: ALFWorld's domain, grammar and goals (read); replayed against recorded episodes of them.
+    Its rooms are replaced by ours with its statistics; positions of lamps are ours.
     """
 
     receptacles: int = 7
@@ -113,7 +116,7 @@ class Household(Environment):
 
     @property
     def default_params(self) -> HouseholdParams:
-        """20 steps, all doors shut, nothing of the goal's class but what it takes."""
+        """20 steps, all doors shut, no distractors."""
         return HouseholdParams()
 
     @property
@@ -141,7 +144,6 @@ class Household(Environment):
         return (head + self.receptacles * stand + self.objects * thing,)
 
     def initial(self, key: jax.Array, params: HouseholdParams) -> HouseholdState:
-        """A random room with a task."""
         house = generation.draw(
             key,
             generation.goals(self.tasks, self.split),
@@ -156,23 +158,21 @@ class Household(Environment):
     def transition(
         self, key: jax.Array, state: HouseholdState, action: jax.Array, params: HouseholdParams
     ) -> tuple[HouseholdState, jax.Array]:
-        """Act; 1 for the goal."""
         house = rules.act(state.house, action)
         return state.replace(house=house), house.won.astype(jnp.float32)
 
     def rejected(self, state: HouseholdState, params: HouseholdParams) -> HouseholdState:
-        """Nothing happens, and the agent is told so."""
+        """The message says that nothing happened."""
         told = jnp.full((), rules.REJECTED, jnp.uint8)
         return state.replace(house=state.house.replace(told=told))
 
     def legal(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """The admissible commands."""
         return rules.legal(state.house)
 
     def is_legal(
         self, state: HouseholdState, action: jax.Array, params: HouseholdParams
     ) -> jax.Array:
-        """Membership in sets of slots, without listing all actions."""
+        """Computed from the sets of slot values, without listing all actions."""
         return rules.is_legal(state.house, action)
 
     def observe(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
@@ -212,17 +212,15 @@ class Household(Environment):
         return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
     def is_terminated(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """With the goal reached."""
         return state.house.won
 
     def is_success(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """With the goal reached."""
         return state.house.won
 
     def fingerprint(
         self, state: HouseholdState, params: HouseholdParams, *, of: str = "observation"
     ) -> jax.Array:
-        """As in the base class, but for what of="state" leaves out."""
+        """As in the base class, apart from what of="state" leaves out (see the class)."""
         if of != "state":
             return super().fingerprint(state, params, of=of)
         house, home = state.house, state.house.home
@@ -233,26 +231,25 @@ class Household(Environment):
         return fingerprint((slots, sets, goal, room))[None]
 
     def expert(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """The planner's next action, with full information or with what was seen."""
+        """The planner's next action, with full or with observed information."""
         knows = experts.everything if self.expert_sees_all else experts.remembered
         plan = experts.plan(state.house, knows(state.house))
         return rules.join(plan.verb, plan.slot, self.receptacles, self.objects)
 
     @property
     def subgoal_names(self) -> tuple[str, ...]:
-        """find, take, transform, place."""
         return experts.SUBGOALS
 
     def reached(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """Which of the subgoals hold, bool[4]."""
+        """Which subgoals hold, bool[4]."""
         return experts.reached(state.house)
 
     def subgoal(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """Number in `experts.SUBGOALS` of what an agent with perfect memory would be at, i32[]."""
+        """Index in `experts.SUBGOALS` of the subgoal of an agent with perfect memory, i32[]."""
         return experts.plan(state.house, experts.remembered(state.house)).subgoal
 
     def render(self, state: HouseholdState, params: HouseholdParams) -> str:
-        """One line a receptacle with its things; > where the agent is, * for things of the goal."""
+        """One line per receptacle with its things; > marks the agent, * things of the goal."""
         house, home = jax.tree.map(np.asarray, (state.house, state.house.home))
         wanted = np.asarray(unpack(home.wanted, self.objects)).tolist()
         shut = np.asarray(unpack(home.openable & ~house.opened, self.receptacles)).tolist()
@@ -276,10 +273,10 @@ class Household(Environment):
 
 
 def marks(house: House) -> jax.Array:
-    """What an agent with a good memory knows of each receptacle, u8[R].
+    """Mark of each receptacle for an agent with perfect memory, u8[R].
 
-    UNSEEN, SEEN inside, FOUND: seen with a thing of the goal or its lamp in it, HOLDING: the
-    goal's place with one of the two things that it shall hold.
+    UNSEEN; SEEN inside; FOUND: seen with a thing of the goal or its lamp in it; HOLDING: the goal's
+    place with one of the two required things.
     """
     home = house.home
     size = home.receptacle_class.shape[0]
@@ -291,7 +288,7 @@ def marks(house: House) -> jax.Array:
 
 
 def _bits(number: jax.Array, count: int) -> jax.Array:
-    """Binary digits of small numbers, bool[..., count]; all set for an empty slot's class."""
+    """Binary digits of small numbers, bool[..., count]; all set for the class of an empty slot."""
     return ((number[..., None] >> np.arange(count, dtype=np.uint8)) & 1).astype(bool)
 
 

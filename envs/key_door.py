@@ -1,4 +1,4 @@
-"""KeyDoor-v1: a chain of locked rooms, and a reward behind the last door only."""
+"""KeyDoor-v1: a chain of locked rooms with a reward behind the last door only."""
 
 import dataclasses
 from typing import ClassVar
@@ -22,24 +22,25 @@ class KeyDoorState(EnvState):
 
 @dataclasses.dataclass(frozen=True)
 class KeyDoor(Environment):
-    """N `rooms` one behind the other, each a line of W = `width` cells with K = `keys` keys.
+    """A chain of N `rooms`, each a line of W = `width` cells with K = `keys` keys.
 
-    In each room lies a key of each of K colours in a cell of its own; the door at the last cell
-    opens to the key of its colour. The agent enters at the first cell, with empty hands.
+    Each room contains one key of each of K colours, in different cells; the door at the last cell
+    opens with the key of its colour. The agent enters at the first cell, with empty hands.
 
-    Actions: left, right, take (a key that lies here; the one in hand is left in its place), open
-    (at the door with a key in hand). The right key opens the door and stays in it; a wrong one jams
-    the lock and ends the episode.
+    Actions: left, right, take (the key in this cell, in exchange for the one in hand), open (at the
+    door with a key in hand). The right key opens the door and stays in it; a wrong one jams the
+    lock and ends the episode.
 
     Observation: float32 indicators of the room [N], the agent's cell [W], the colour of the key in
     hand [K] and of the door [K], and the cell of each key that lies in the room [K, W]; 0 at the
-    end. Reward: 1 behind the last door, which ends the episode. Limit: 16 steps a room.
+    end. Reward: 1 behind the last door, which ends the episode. Limit: 16 steps per room.
 
     Subgoals: the key of each colour (reached with it in hand), then the door (reached with empty
     hands, so it can be set only with a key in hand).
 
-    Expert: a shortest way, W + 1 steps a room. Source: ours, for HiPER's credit (2026),
-    https://arxiv.org/abs/2602.16165: what a room teaches does not depend on the rooms behind it.
+    Expert: a shortest path, W + 1 steps per room. Source: ours, for HiPER's credit (2026),
+    https://arxiv.org/abs/2602.16165: the optimal policy in a room does not depend on the later
+    rooms.
     """
 
     rooms: int = 3
@@ -53,13 +54,13 @@ class KeyDoor(Environment):
             raise ValueError(f"rooms {self.rooms}: expected at least 1")
         if not 2 <= self.keys <= min(self.width, len(COLOURS)):
             raise ValueError(
-                f"keys {self.keys}, width {self.width}: expected 2 to {len(COLOURS)} keys, and a "
-                "cell for each"
+                f"keys {self.keys}, width {self.width}: expected 2 to {len(COLOURS)} keys, and one "
+                "cell per key"
             )
 
     @property
     def default_params(self) -> EnvParams:
-        """16 steps a room."""
+        """16 steps per room."""
         return EnvParams(max_steps_in_episode=16 * self.rooms)
 
     @property
@@ -69,7 +70,6 @@ class KeyDoor(Environment):
 
     @property
     def subgoal_names(self) -> tuple[str, ...]:
-        """Keys by colour, then the door."""
         return (*(f"{colour} key" for colour in COLOURS[: self.keys]), "door")
 
     @property
@@ -78,23 +78,19 @@ class KeyDoor(Environment):
         return (self.rooms + self.width + 2 * self.keys + self.keys * self.width,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> KeyDoorState:
-        """A random chain."""
         chain = rules.generate(key, self.rooms, self.keys, self.width)
         return KeyDoorState(jnp.zeros((), jnp.int32), chain)
 
     def transition(
         self, key: jax.Array, state: KeyDoorState, action: jax.Array, params: EnvParams
     ) -> tuple[KeyDoorState, jax.Array]:
-        """Act; 1 behind the last door."""
         chain = rules.act(state.chain, action)
         return state.replace(chain=chain), (chain.room == self.rooms).astype(jnp.float32)
 
     def legal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """What can be done here."""
         return rules.legal(state.chain, self.width)
 
     def observe(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """Indicators of the room."""
         chain = state.chain
         door, cells = rules.here(chain)
         colours, places = np.arange(self.keys), np.arange(self.width)
@@ -109,23 +105,21 @@ class KeyDoor(Environment):
         return (jnp.concatenate(parts) & inside).astype(jnp.float32)
 
     def is_terminated(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """Behind the last door, or before a jammed one."""
+        """Behind the last door, or in front of a jammed one."""
         return state.chain.jammed | self.is_success(state, params)
 
     def is_success(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """Behind the last door."""
         return state.chain.room == self.rooms
 
     def expert(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """To the right key, then to the door."""
+        """Moves to the right key, then to the door."""
         return rules.expert(state.chain, self.width)
 
     def subgoal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """What the expert is at."""
         return rules.subgoal(state.chain)
 
     def reached(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
-        """The key in hand, and the door with empty hands."""
+        """Keys: it is in hand. Door: hands are empty."""
         return rules.reached(state.chain)
 
     def render(self, state: KeyDoorState, params: EnvParams) -> str:

@@ -17,10 +17,11 @@ RANKS = "JQK"
 
 @struct.dataclass
 class KuhnPokerState(GameState):
-    """round: i32[], hands finished. cards: i32[rounds, 2], what each seat holds in each hand.
+    """State of a game of several hands.
 
-    actions: i32[4], of this hand in order. chips, latest: i32[2], won so far, and in the last hand
-    that is over. coins: i32[rounds], 0 to 8, what the expert mixes by; nobody sees them.
+    round: i32[], hands finished. cards: i32[rounds, 2], the card of each seat in each hand.
+    actions: i32[4], of this hand in order. chips, latest: i32[2], won so far, and in the last
+    finished hand. coins: i32[rounds], 0 to 8, random numbers for the expert's mixing; not observed.
     """
 
     round: jax.Array
@@ -33,25 +34,25 @@ class KuhnPokerState(GameState):
 
 @struct.dataclass
 class KuhnPokerParams(GameParams):
-    """max_steps_in_episode: by default three actions a hand, and an illegal one before each."""
+    """max_steps_in_episode: by default three actions per hand with an illegal one before each."""
 
     max_steps_in_episode: int = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class KuhnPoker(TurnGame):
-    """Two seats, cards J, Q, K; `envs.rules.kuhn` says how a hand goes.
+    """Two seats, cards J, Q, K; `envs.rules.kuhn` has the rules of a hand.
 
     rounds: hands of a game, dealt independently; the opener alternates.
     opener: the seat that acts first in the first hand.
-    pot_grows: bets are paid. Without, every hand is worth 1, and calling costs nothing.
-    reward: "chips": what each hand won or lost, at its end; "most_chips": at the end 1 for the seat
-      that has won more, -1 for the other, 0 if none; "last_round": the same for the winner of the
-      last hand, whatever went before.
+    pot_grows: bets are paid. Otherwise every hand is worth 1, and calling is free.
+    reward: "chips": gain or loss of each hand, at its end; "most_chips": at the end 1 for the seat
+      that has won more, -1 for the other, 0 if equal; "last_round": the same for the winner of the
+      last hand alone.
 
-    Observation: f32[12]: own card (3), the hand's actions (3 times pass, bet), whether one opens
-    it, own chips and hands left, both over `rounds`. Actions: 0 pass (check or fold), 1 bet (or
-    call). Expert: the equilibrium in which the opener never bets first (alpha = 0); where bets are
+    Observation: f32[12]: own card (3), the hand's actions (3 times pass, bet), whether the agent
+    opens it, own chips and hands left, both over `rounds`. Actions: 0 pass (check or fold), 1 bet
+    (or call). Expert: the equilibrium in which the opener never bets first (alpha = 0); if bets are
     not paid, always bet.
 
     Single hands are OpenSpiel's kuhn_poker (value -1/18 for the opener, who is seat 0 there).
@@ -79,24 +80,28 @@ class KuhnPoker(TurnGame):
             )
 
     @property
+    def tabular_name(self) -> str | None:
+        """Of single hands with a pot that grows, seat 0 first, paid in chips."""
+        rules = (self.rounds, self.opener, self.pot_grows, self.reward)
+        return "KuhnPoker-v1" if rules == (1, 0, True, "chips") else None
+
+    @property
     def default_params(self) -> KuhnPokerParams:
-        """TextArena's for illegal actions; room for each of them."""
+        """TextArena's costs of illegal actions, with time for them."""
         return KuhnPokerParams(max_steps_in_episode=6 * self.rounds)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What they are called where nothing has been bet."""
+        """Names without a bet on the table."""
         return ("pass", "bet")
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """A vector."""
         return (12,)
 
     def initial(self, key: jax.Array, params: KuhnPokerParams) -> KuhnPokerState:
-        """All hands are dealt."""
-        # One random word a hand, for 6 deals and 9 coins: permutations take ten times as long. Some
-        # are more likely than others by 54 / 2^32.
+        # One random word per hand, for 6 deals and 9 coins: permutations take ten times as
+        # long. Some outcomes are more likely than others by 54 / 2^32.
         number = (jax.random.bits(key, (self.rounds,)) % 54).astype(jnp.int32)
         deal, coins = number % 6, number // 6
         first, second = deal // 2, deal % 2
@@ -116,19 +121,19 @@ class KuhnPoker(TurnGame):
         return (self.opener + state.round) % 2
 
     def _of_hand(self, state: KuhnPokerState, values: jax.Array) -> jax.Array:
-        """What of i32[rounds, ...] belongs to this hand, or to the last one when all are over."""
+        """Entry of i32[rounds, ...] for this hand, or for the last one when all are over."""
         if self.rounds == 1:
             return values[0]
         return values[jnp.minimum(state.round, self.rounds - 1)]
 
     def hand(self, state: KuhnPokerState) -> rules.State:
-        """This hand, with its opener as the rules' seat 0."""
+        """This hand, with its opener as seat 0 of the rules."""
         cards = self._of_hand(state, state.cards)
         cards = jnp.where(self.first(state) == 0, cards, cards[::-1])
         return rules.State(cards, state.actions)
 
     def at(self, hand: rules.State) -> KuhnPokerState:
-        """The state of a game's first hand in which seat 0 is the opener."""
+        """The state of a game's first hand with seat 0 as the opener."""
         return KuhnPokerState(
             **opening(),
             round=jnp.zeros((), jnp.int32),
@@ -140,13 +145,12 @@ class KuhnPoker(TurnGame):
         )
 
     def mover(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        """The opener, then the other."""
         return (self.first(state) + rules.num_acted(self.hand(state))) % 2
 
     def transition(
         self, key: jax.Array, state: KuhnPokerState, action: jax.Array, params: KuhnPokerParams
     ) -> tuple[KuhnPokerState, jax.Array]:
-        """Pass or bet; a hand that is over is paid out and the next one begins."""
+        """Pass or bet; a finished hand is paid out and the next one begins."""
         hand = rules.play(self.hand(state), action)
         done = rules.terminal(hand)
         won = rules.returns(hand)
@@ -164,17 +168,17 @@ class KuhnPoker(TurnGame):
         return following, reward.astype(jnp.float32)
 
     def _counts(self, state: KuhnPokerState) -> jax.Array:
-        """What decides who has won, i32[2]."""
+        """The quantities that are compared to find the winner, i32[2]."""
         return state.latest if self.reward == "last_round" else state.chips
 
     def observe_as(
         self, state: KuhnPokerState, agent: jax.Array, params: KuhnPokerParams
     ) -> jax.Array:
-        """One's own card and what was done."""
         cards = self._of_hand(state, state.cards)
         card = jnp.where(agent == 0, cards[0], cards[1])
         chips = jnp.where(agent == 0, state.chips[0], state.chips[1])
-        # Facts as bits of one word: small arrays put together take several times as long.
+        # All indicators as bits of one word: concatenating small arrays takes several times
+        # as long.
         acted = state.actions[:3]
         taken = jnp.where(acted >= 0, 8 << (2 * np.arange(3) + acted), 0)
         word = (1 << card) + jnp.sum(taken) + ((self.first(state) == agent) << 9)
@@ -184,11 +188,10 @@ class KuhnPoker(TurnGame):
         return jnp.where(place < 10, facts, counts)
 
     def is_over(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        """All hands are played."""
         return state.round >= self.rounds
 
     def won(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        """Who has won more chips, in all or in the last hand."""
+        """The seat that has won more chips, in all hands or in the last one."""
         return self._counts(state) > 0
 
     def expert(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
@@ -199,8 +202,9 @@ class KuhnPoker(TurnGame):
         acted = rules.num_acted(hand)
         card = hand.cards[acted % 2]
         bet_before = hand.actions[jnp.maximum(acted - 1, 0)] == rules.BET
-        # Thirds of the chance to bet or call with J, Q, K: first; after a pass; after a bet; after
-        # pass and bet. A digit of the coins to base 3 each for the second and the third action.
+        # Thirds of the probability to bet or call with J, Q, K: first; after a pass; after
+        # a bet; after pass and bet. One base-3 digit of the coins each for the second and
+        # the third action.
         thirds = jnp.array([[0, 0, 0], [1, 0, 3], [0, 1, 3], [0, 1, 3]])
         row = jnp.where(acted == 0, 0, jnp.where(acted == 2, 3, jnp.where(bet_before, 2, 1)))
         coins = self._of_hand(state, state.coins)
@@ -208,7 +212,6 @@ class KuhnPoker(TurnGame):
         return (coin < thirds[row, card]).astype(jnp.int32)
 
     def render(self, state: KuhnPokerState, params: KuhnPokerParams) -> str:
-        """Both cards and what was done."""
         last = min(int(state.round), self.rounds - 1)
         cards = " ".join(RANKS[c] for c in state.cards[last])
         done = "".join("pb"[a] for a in state.actions if a >= 0)

@@ -16,30 +16,30 @@ RANKS = "JQK"
 
 @struct.dataclass
 class LeducPokerState(GameState):
-    """hand: that of the rules."""
+    """hand: state of the hand (`envs.rules.leduc`)."""
 
     hand: rules.State
 
 
 @struct.dataclass
 class LeducPokerParams(GameParams):
-    """max_steps_in_episode: four actions a round, an illegal one before each."""
+    """max_steps_in_episode: four actions per round, an illegal one before each."""
 
     max_steps_in_episode: int = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class LeducPoker(TurnGame):
-    """Two seats, two cards each of J, Q, K; `envs.rules.leduc` says how a hand goes.
+    """Two seats, two cards each of J, Q, K; `envs.rules.leduc` has the rules of a hand.
 
     deal: "cards": any three of the six cards; "ranks": the ranks of the three cards are equally
-    likely (of those that exist), which makes pairs more frequent: what MARSHAL deals.
+    likely (of those that exist), which makes pairs more frequent, as in MARSHAL.
 
-    Observation: f32[32]: own rank (3), public rank (3, none before the second round), actions
-    (2 rounds of 4 times fold, call, raise), whether one is seat 0, whether there is a raise to
+    Observation: f32[32]: own rank (3), public rank (3, none before the second round), actions (2
+    rounds of 4 times fold, call, raise), whether the agent is seat 0, whether there is a raise to
     call. Actions: 0 fold (illegal with nothing to call), 1 call or check, 2 raise. Reward: chips
-    won, at the end. Expert: raises pairs and kings, calls with queens, and with jacks if it costs
-    nothing; better than random, not an equilibrium.
+    won, at the end. Expert: raises pairs and kings, calls with queens, and with jacks if calling is
+    free; better than random, not an equilibrium.
 
     The hands are OpenSpiel's leduc_poker.
     """
@@ -54,8 +54,13 @@ class LeducPoker(TurnGame):
             raise ValueError(f"LeducPoker deal={self.deal!r}: expected 'cards' or 'ranks'")
 
     @property
+    def tabular_name(self) -> str | None:
+        """Of games in which cards are dealt."""
+        return "LeducPoker-v1" if self.deal == "cards" else None
+
+    @property
     def default_params(self) -> LeducPokerParams:
-        """TextArena's for illegal actions."""
+        """TextArena's costs of illegal actions."""
         return LeducPokerParams()
 
     @property
@@ -65,14 +70,12 @@ class LeducPoker(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """A vector."""
         return (32,)
 
     def initial(self, key: jax.Array, params: LeducPokerParams) -> LeducPokerState:
-        """Three cards."""
         if self.deal == "cards":
-            # One of 6 * 5 * 4 deals by one random word: permutations take ten times as long. Some
-            # are more likely than others by 120 / 2^32.
+            # One of 6 * 5 * 4 deals by one random word: permutations take ten times as
+            # long. Some outcomes are more likely than others by 120 / 2^32.
             number = (jax.random.bits(key) % 120).astype(jnp.int32)
             first, second, public = number % 6, number // 6 % 5, number // 30
             second = second + (second >= first)
@@ -80,7 +83,8 @@ class LeducPoker(TurnGame):
             public = public + (public >= low)
             cards = jnp.stack([first, second, public + (public >= high)])
         else:
-            # 24 triples of ranks: all 27 but three of a kind. The second of a rank is its odd card.
+            # 24 triples of ranks: all 27 but three of a kind. The second card of a rank
+            # is its odd card.
             triples = [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
             triples = jnp.array([t for t in triples if len(set(t)) > 1])
             ranks = triples[jax.random.randint(key, (), 0, len(triples))]
@@ -93,26 +97,25 @@ class LeducPoker(TurnGame):
         return LeducPokerState(**opening(), hand=hand)
 
     def mover(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Seat 0 opens both rounds."""
         return rules.player(state.hand)
 
     def legal(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Fold to a raise only; at most two raises a round."""
+        """Folding only to a raise; at most two raises per round."""
         return rules.legal(state.hand)
 
     def transition(
         self, key: jax.Array, state: LeducPokerState, action: jax.Array, params: LeducPokerParams
     ) -> tuple[LeducPokerState, jax.Array]:
-        """An action of the hand."""
         hand = rules.play(state.hand, action)
         return state.replace(hand=hand), rules.returns(hand).astype(jnp.float32)
 
     def observe_as(
         self, state: LeducPokerState, agent: jax.Array, params: LeducPokerParams
     ) -> jax.Array:
-        """One's own card, the public one when it is, and what was done."""
+        """The agent's own card, the public one once shown, and the actions so far."""
         hand = state.hand
-        # All of it as bits of one word: small arrays put together take ten times as long.
+        # All indicators as bits of one word: concatenating small arrays takes ten times as
+        # long.
         taken = 1 << (6 + 3 * np.arange(8) + hand.actions.reshape(-1))
         word = (
             (1 << hand.cards[0] // 2) * (agent == 0)
@@ -127,15 +130,12 @@ class LeducPoker(TurnGame):
         return ((word >> np.arange(32, dtype=np.uint32)) & 1).astype(jnp.float32)
 
     def is_over(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Folded, or both rounds called."""
         return rules.terminal(state.hand)
 
     def won(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Who has won chips."""
         return rules.returns(state.hand) > 0
 
     def expert(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """By what one holds."""
         hand = state.hand
         card = hand.cards[rules.player(hand)] // 2
         pair = (hand.round > 0) & (card == hand.cards[2] // 2)
@@ -145,7 +145,7 @@ class LeducPoker(TurnGame):
         return jnp.where(strong, rules.RAISE, jnp.where(weak, rules.FOLD, rules.CALL))
 
     def render(self, state: LeducPokerState, params: LeducPokerParams) -> str:
-        """All three cards and what was done."""
+        """All three cards and the actions so far."""
         hand = state.hand
         cards = " ".join(RANKS[c // 2] for c in hand.cards)
         done = "/".join("".join("fcr"[a] for a in row if a >= 0) for row in hand.actions)

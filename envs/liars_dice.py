@@ -1,4 +1,4 @@
-"""LiarsDice-v1: bid on dice that one sees in part, or call the bid (TextArena's rules)."""
+"""LiarsDice-v1: bid on partly hidden dice, or call the bid (TextArena's rules)."""
 
 import dataclasses
 from typing import ClassVar
@@ -18,8 +18,8 @@ NOBODY, OWN, OTHER = range(3)
 class LiarsDiceState(GameState):
     """State of a game.
 
-    dice: u8[2, dice], faces of each seat's dice, 0 for lost ones. quantity, face: i32[], the bid
-    that stands, 0 for none. seat: i32[], whose turn it is.
+    dice: u8[2, dice], faces of each seat's dice, 0 for lost ones. quantity, face: i32[], the
+    current bid, 0 for none. seat: i32[], the current player.
     """
 
     dice: jax.Array
@@ -30,22 +30,23 @@ class LiarsDiceState(GameState):
 
 @dataclasses.dataclass(frozen=True)
 class LiarsDice(TurnGame):
-    """Two seats with hidden dice raise a bid in turn until one calls it, seat 0 first.
+    """Two seats with hidden dice alternately raise a bid until one calls it, seat 0 first.
 
-    A bid says that at least so many of all dice show a face; 1 is not wild. It may lower neither
-    number and has to raise one. If a called bid does not hold, the bidder loses a die, else the
-    caller; all dice are thrown anew, and the caller's opponent begins. Who has no dice left loses.
+    A bid claims that at least this many of all dice show a face; 1 is not wild. A new bid may lower
+    neither number and must raise one. If a called bid does not hold, the bidder loses a die, else
+    the caller; all dice are thrown anew, and the caller's opponent begins. A seat without dice
+    loses.
 
     Observation: uint8[10]: own dice by face (6), number of the other's dice, quantity and face of
-    the bid (0 for none), who made it (0 nobody, 1 oneself, 2 the other). Actions: all bids, by
+    the bid (0 for none), its owner (0 none, 1 the agent, 2 the other). Actions: all bids, by
     quantity from 1 to `max_quantity` (default: all dice at the start), then by face; last the call.
     Reward: 1 for the winner of the game, -1 for the other seat.
 
-    TextArena knows no highest quantity, and bids of quantity 0, which cannot be called: here such
-    bids are illegal. Its "small" game has 3 dice a seat, the "large" one 12.
-    Expert: what would win most often if bids were called at once, by the chances of dice that are
-    not seen; the lowest of equally good bids.
-    Source: TextArena 0.7.4 (read), LiarsDice-v0; its recorded games are replayed with their dice.
+    TextArena has no highest quantity and allows bids of quantity 0, which cannot be called: such
+    bids are illegal here. Its "small" game has 3 dice per seat, the "large" one 12. Expert: the
+    action that would win most often if bids were called at once, by the probabilities of the hidden
+    dice; the lowest of equally good bids. Source: TextArena 0.7.4 (read), LiarsDice-v0; its
+    recorded games are replayed with their dice.
     """
 
     dice: int = 5
@@ -56,7 +57,7 @@ class LiarsDice(TurnGame):
 
     def __post_init__(self):
         if not 1 <= self.dice <= 100:
-            raise ValueError(f"dice={self.dice}: expected 1 to 100 a seat")
+            raise ValueError(f"dice={self.dice}: expected 1 to 100 per seat")
         if not 1 <= self.quantities <= 250:
             raise ValueError(f"max_quantity={self.max_quantity}: expected 1 to 250, or None")
 
@@ -67,12 +68,13 @@ class LiarsDice(TurnGame):
 
     @property
     def num_codes(self) -> int:
-        """Quantities, faces and numbers of dice."""
+        """Covers quantities, faces and numbers of dice."""
         return max(self.quantities, rules.FACES, self.dice) + 1
 
     @property
     def default_params(self) -> GameParams:
-        """TextArena's; time for the longest rounds, and an illegal action before each one."""
+        """TextArena's costs; time for the longest rounds with an illegal action before each
+        move."""
         longest = self.quantities + rules.FACES
         return GameParams(max_steps_in_episode=2 * (2 * self.dice - 1) * longest)
 
@@ -88,13 +90,11 @@ class LiarsDice(TurnGame):
         return (rules.FACES + 4,)
 
     def initial(self, key: jax.Array, params: GameParams) -> LiarsDiceState:
-        """All dice, and no bid."""
         zero = jnp.zeros((), jnp.int32)
         dice = rules.roll(key, jnp.full(2, self.dice), self.dice)
         return LiarsDiceState(**opening(), dice=dice, quantity=zero, face=zero, seat=zero)
 
     def mover(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Whose turn it is."""
         return state.seat
 
     def legal(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
@@ -130,15 +130,13 @@ class LiarsDice(TurnGame):
         return jnp.append(rules.counts(own), rest).astype(jnp.uint8)
 
     def is_over(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Somebody has no dice left."""
         return jnp.any(rules.remaining(state.dice) == 0)
 
     def won(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Who has dice left."""
         return rules.remaining(state.dice) > 0
 
     def expert(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """The first action that is likeliest to win if bids are called."""
+        """The first of the actions most likely to win if bids are called."""
         own, other = rules.hands_of(state.dice, state.seat)
         chance = rules.likelihoods(own, rules.remaining(other), self.quantities)
         at = jnp.arange(self.quantities)[:, None] == state.quantity - 1
@@ -147,7 +145,6 @@ class LiarsDice(TurnGame):
         return jnp.argmax(jnp.where(self.legal(state, params), worth, -1.0)).astype(jnp.int32)
 
     def render(self, state: LiarsDiceState, params: GameParams) -> str:
-        """Dice of both seats, and the bid."""
         hands = [" ".join(str(die) for die in hand if die) for hand in np.asarray(state.dice)]
         bid = f"bid {state.quantity} {state.face}" if state.quantity else "no bid"
         return f"{hands[0]} | {hands[1]} | {bid}, seat {state.seat} to act"

@@ -1,4 +1,4 @@
-"""Maze-v1: walk to the goal of a maze, seen whole or in part (LMRL-Gym's task)."""
+"""Maze-v1: walk to the goal of a maze with a full or a partial view (LMRL-Gym's task)."""
 
 import dataclasses
 from typing import ClassVar
@@ -13,7 +13,7 @@ from envs.rules import maze as rules
 
 WALL, FREE, GOAL, PLAYER = range(4)
 GLYPHS = "#.GP"
-# Length of the observation of each partial sight; each begins with the one before it.
+# Length of the observation of each partial sight; each is a prefix of the longer ones.
 SIGHTS = {"walls": 4, "goal": 6, "position": 8}
 
 
@@ -43,22 +43,23 @@ class Maze(Environment):
     3 x 5 to 13 x 13, default 9 x 9), or LMRL-Gym's "double_t" (10 x 13) and "umaze" (5 x 5), where
     only the start varies.
 
-    Observation, by `sight`: "grid" is the maze, uint8[R, C], codes 0 wall, 1 free, 2 goal,
-    3 player (hides the goal it stands on). The others are codes too, uint8[8], [6] or [4], one row
-    that is cut short: wall above, below, left, right; row and column of the goal; row and column
-    of the player. "position" is all eight, "goal" six, "walls" four: the texts of LMRL-Gym's
+    Observation, by `sight`: "grid" is the maze, uint8[R, C], codes 0 wall, 1 free, 2 goal, 3 player
+    (hides the goal it stands on). The others are codes too, uint8[8], [6] or [4], prefixes of one
+    vector: wall above, below, left, right; row and column of the goal; row and column of the
+    player. "position" is all eight, "goal" six, "walls" four: the texts of LMRL-Gym's
     `describe_observation_give_position` (its fully observed task), `describe_observation` and
-    `describe_observation_only_walls`. In the last two places look alike, so a policy needs memory.
+    `describe_observation_only_walls`. In the last two, different positions have the same
+    observation, so a policy needs memory.
 
-    Actions: 0 up, 1 down, 2 left, 3 right, all always legal; a wall holds the agent back. Reward:
-    `step_reward` -1 a step, `goal_reward` 0 for the step onto the goal, which ends the episode, and
-    `illegal_reward` -4 for an unknown command. LMRL-Gym's other two rewards are (step, goal,
+    Actions: 0 up, 1 down, 2 left, 3 right, always legal; moves into a wall do nothing. Reward:
+    `step_reward` -1 per step, `goal_reward` 0 for the step onto the goal, which ends the episode,
+    and `illegal_reward` -4 for an unknown command. LMRL-Gym's other two rewards are (step, goal,
     illegal) = (0, 1, -1) and (-1, 1, -100). Limit 100 steps.
 
-    Expert: a shortest way to the goal.
+    Expert: a shortest path to the goal.
     Source: LMRL-Gym's maze (read), replayed against its recorded episodes. Deviations: its 101st
-    step is the one that fails and has no effect, here step 100 truncates; its history of the last
-    k moves is the context manager's business; the random mazes are ours.
+    step fails and has no effect, here step 100 truncates; its history of the last k moves is left
+    to the context; the random mazes are ours.
     """
 
     layout: str = "random"
@@ -78,7 +79,9 @@ class Maze(Environment):
         if self.size is None:
             return
         if self.layout != "random":
-            raise ValueError(f"size {self.size}: layout {self.layout!r} has its own; leave it out")
+            raise ValueError(
+                f"size {self.size}: layout {self.layout!r} has a fixed size; leave it out"
+            )
         rows, cols = self.size
         if not (rows % 2 and cols % 2 and 3 <= min(self.size) and 5 <= max(self.size) <= 13):
             raise ValueError(f"size {self.size}: expected odd numbers, from 3 x 5 to 13 x 13")
@@ -92,7 +95,7 @@ class Maze(Environment):
 
     @property
     def num_codes(self) -> int:
-        """Contents of a cell, or the longer side where the observation holds coordinates."""
+        """Contents of a cell, or the longer side if the observation contains coordinates."""
         return {"grid": 4, "walls": 2}.get(self.sight, max(self.shape))
 
     @property
@@ -102,12 +105,10 @@ class Maze(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The four moves."""
         return ("up", "down", "left", "right")
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """The maze, or the row of codes."""
         return self.shape if self.sight == "grid" else (SIGHTS[self.sight],)
 
     def initial(self, key: jax.Array, params: MazeParams) -> MazeState:
@@ -130,7 +131,6 @@ class Maze(Environment):
     def transition(
         self, key: jax.Array, state: MazeState, action: jax.Array, params: MazeParams
     ) -> tuple[MazeState, jax.Array]:
-        """Move unless there is a wall."""
         ahead = rules.ahead(state.position, action, self.shape[1])
         position = jnp.where(
             rules.is_wall(state.walls, ahead, self.shape[1]), state.position, ahead
@@ -139,7 +139,7 @@ class Maze(Environment):
         return state.replace(position=position), reward
 
     def observe(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """Codes of the whole maze, or of what the sight reveals."""
+        """Codes of the whole maze, or of the part that `sight` reveals."""
         cols = self.shape[1]
         if self.sight == "grid":
             cells = jnp.arange(np.prod(self.shape), dtype=jnp.uint8).reshape(self.shape)
@@ -153,21 +153,19 @@ class Maze(Environment):
         return jnp.stack([code.astype(jnp.uint8) for code in seen])
 
     def is_terminated(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """On the goal."""
         return state.position == state.goal
 
     def is_success(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """On the goal."""
         return state.position == state.goal
 
     def expert(self, state: MazeState, params: MazeParams) -> jax.Array:
-        """Towards the goal; the first such move in action order where there are several."""
+        """Towards the goal; ties are broken by action order."""
         distance = rules.distances(rules.unpack(state.walls, self.shape[1]), state.goal).ravel()
         around = rules.ahead(state.position, jnp.arange(4), self.shape[1])
         return jnp.argmin(distance[around]).astype(jnp.int32)
 
     def render(self, state: MazeState, params: MazeParams) -> str:
-        """Glyphs # wall, . free, G goal, P player, whatever the sight."""
+        """Glyphs # wall, . free, G goal, P player, for every `sight`."""
         walls = np.asarray(rules.unpack(state.walls, self.shape[1]))
         glyphs = [GLYPHS[WALL] if wall else GLYPHS[FREE] for wall in walls.flat]
         glyphs[int(state.goal)] = GLYPHS[GOAL]

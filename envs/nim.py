@@ -1,4 +1,4 @@
-"""Nim-v1: take objects from one pile; who takes the last one wins (TextArena's rules)."""
+"""Nim-v1: take objects from one pile; the seat that takes the last one wins (TextArena's rules)."""
 
 import dataclasses
 from typing import ClassVar
@@ -14,7 +14,7 @@ from envs.rules import nim as rules
 
 @struct.dataclass
 class NimState(GameState):
-    """piles: u8[piles], objects left. seat: i32[], whose turn it is."""
+    """piles: u8[piles], objects left. seat: i32[], the current player."""
 
     piles: jax.Array
     seat: jax.Array
@@ -24,14 +24,14 @@ class NimState(GameState):
 class Nim(TurnGame):
     """Two seats take objects in turn, any number from one pile, seat 0 first.
 
-    Observation: uint8[piles], objects left on each. Actions: pairs of pile and quantity, pile by
-    pile, the quantities from 1 to the pile's size at the start; more than is left is illegal
+    Observation: uint8[piles], objects left on each pile. Actions: pairs of pile and quantity, pile
+    by pile, the quantities from 1 to the pile's size at the start; more than are left is illegal
     (`GameParams`). Reward: 1 for taking the last object, -1 for the other seat; no draws.
     TextArena's "medium" piles are (4, 2, 3, 7), its "large" ones (5, 7, 9, 11, 2).
 
-    Expert: optimal, a move after which the nim-sum is 0; where there is none, one object from the
-    largest pile, so that the game lasts.
-    The game has no chance in it: every key gives the same task.
+    Expert: optimal, a move after which the nim-sum is 0; if there is none, one object from the
+    largest pile, to prolong the game.
+    The game is deterministic: every key gives the same task.
     Source: TextArena 0.7.4 (read), Nim-v0; its recorded games are replayed.
     """
 
@@ -48,12 +48,12 @@ class Nim(TurnGame):
 
     @property
     def num_codes(self) -> int:
-        """Up to the largest pile."""
+        """One more than the largest pile."""
         return max(self.piles) + 1
 
     @property
     def default_params(self) -> GameParams:
-        """TextArena's; time to take objects one by one, and an illegal move before each."""
+        """TextArena's costs; time to take objects one by one with an illegal move before each."""
         return GameParams(max_steps_in_episode=2 * sum(self.piles))
 
     @property
@@ -63,16 +63,14 @@ class Nim(TurnGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """`pile quantity`."""
+        """`pile quantity` of each action."""
         return tuple(f"{pile} {quantity}" for pile, quantity in self.pairs)
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """The piles."""
         return (len(self.piles),)
 
     def initial(self, key: jax.Array, params: GameParams) -> NimState:
-        """All objects."""
         return NimState(
             **opening(),
             piles=jnp.array(self.piles, jnp.uint8),
@@ -80,17 +78,15 @@ class Nim(TurnGame):
         )
 
     def mover(self, state: NimState, params: GameParams) -> jax.Array:
-        """Whose turn it is."""
         return state.seat
 
     def legal(self, state: NimState, params: GameParams) -> jax.Array:
-        """As many objects as are left."""
         return jnp.all(rules.moves(self.piles) <= state.piles, axis=1)
 
     def transition(
         self, key: jax.Array, state: NimState, action: jax.Array, params: GameParams
     ) -> tuple[NimState, jax.Array]:
-        """Objects are taken; the last ones win."""
+        """Removes the objects; taking the last one wins."""
         chosen = jnp.arange(self.num_actions) == action
         taken = jnp.sum(jnp.where(chosen[:, None], rules.moves(self.piles), 0), 0, dtype=jnp.uint8)
         piles = state.piles - taken
@@ -99,15 +95,12 @@ class Nim(TurnGame):
         return state.replace(piles=piles, seat=1 - state.seat), reward
 
     def observe_as(self, state: NimState, agent: jax.Array, params: GameParams) -> jax.Array:
-        """The same for both."""
         return state.piles
 
     def is_over(self, state: NimState, params: GameParams) -> jax.Array:
-        """Nothing is left."""
         return ~jnp.any(state.piles > 0)
 
     def won(self, state: NimState, params: GameParams) -> jax.Array:
-        """Who moved last."""
         return self._agents != state.seat
 
     def expert(self, state: NimState, params: GameParams) -> jax.Array:
@@ -116,10 +109,9 @@ class Nim(TurnGame):
         legal = self.legal(state, params)
         winning = legal & (rules.nim_sum(state.piles - moves) == 0)
         size = jnp.max(jnp.where(moves == 1, state.piles, 0), axis=1).astype(jnp.int32)
-        # A winning move counts as a pile larger than any.
+        # A winning move counts as a pile larger than any other.
         worth = jnp.where(winning, 256, jnp.where(legal, size, 0))
         return jnp.argmax(worth).astype(jnp.int32)
 
     def render(self, state: NimState, params: GameParams) -> str:
-        """A row of bars a pile."""
         return "\n".join("|" * int(pile) or "." for pile in np.asarray(state.piles))

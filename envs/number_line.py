@@ -25,11 +25,11 @@ class NumberLineState(EnvState):
 class NumberLine(Environment):
     """The numbers 0 to `length`.
 
-    Observation: uint8[2], position and target. Actions: 0 down, 1 up, always legal; the ends hold
-    the agent back. Reward: 1 on reaching the target, -1 if the distance did not shrink, else 0.
-    Ends at the target; limit 2 `length` steps, 10 for the reference's 0..5. Task: position and
+    Observation: uint8[2], position and target. Actions: 0 down, 1 up, always legal; moves beyond
+    the ends do nothing. Reward: 1 on reaching the target, -1 if the distance did not shrink, else
+    0. Ends at the target; limit 2 `length` steps, 10 for the reference's 0..5. Task: position and
     target uniform among unequal pairs. Deviations: the reference moves an equal target by one,
-    which makes a few pairs twice as likely, and an unreadable action takes none of its time.
+    which makes a few pairs twice as likely, and an unreadable action does not count as a step.
 
     Expert: towards the target; optimal.
     """
@@ -41,17 +41,17 @@ class NumberLine(Environment):
     def __post_init__(self):
         if not 1 <= self.length <= 255:
             raise ValueError(
-                f"length is {self.length}: the numbers are stored in bytes, choose 1 to 255"
+                f"length is {self.length}: expected 1 to 255 (numbers are stored in bytes)"
             )
 
     @property
     def num_codes(self) -> int:
-        """The numbers."""
+        """One more than the largest number."""
         return self.length + 1
 
     @property
     def default_params(self) -> EnvParams:
-        """Twice the time that any walk needs."""
+        """Twice the time that the longest walk needs."""
         return EnvParams(max_steps_in_episode=2 * self.length)
 
     @property
@@ -61,11 +61,9 @@ class NumberLine(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Position and target."""
         return (2,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> NumberLineState:
-        """An unequal pair."""
         position, gap = jax.random.randint(
             key, (2,), jnp.array([0, 1]), jnp.array([self.length + 1, self.length + 1])
         )
@@ -75,7 +73,6 @@ class NumberLine(Environment):
     def transition(
         self, key: jax.Array, state: NumberLineState, action: jax.Array, params: EnvParams
     ) -> tuple[NumberLineState, jax.Array]:
-        """One step along the line."""
         del key, params
         position = jnp.clip(state.position + jnp.where(action == 1, 1, -1), 0, self.length)
         distance = jnp.abs(position - state.target)
@@ -84,21 +81,17 @@ class NumberLine(Environment):
         return state.replace(position=position), reward
 
     def observe(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """The two numbers."""
         return jnp.stack([state.position, state.target]).astype(jnp.uint8)
 
     def is_terminated(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """At the target."""
         return state.position == state.target
 
     def is_success(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """At the target."""
         return state.position == state.target
 
     def expert(self, state: NumberLineState, params: EnvParams) -> jax.Array:
-        """Towards the target."""
         return (state.target > state.position).astype(jnp.int32)
 
     def render(self, state: NumberLineState, params: EnvParams) -> str:
-        """`target 4 | current 3`."""
+        """For example `target 4 | current 3`."""
         return f"target {int(state.target)} | current {int(state.position)}"

@@ -13,7 +13,7 @@ from envs.rules import pig_dice as rules
 
 @struct.dataclass
 class PigDiceState(GameState):
-    """position: of `envs.rules.pig_dice`."""
+    """position: state of the game (`envs.rules.pig_dice`)."""
 
     position: rules.Position
 
@@ -22,8 +22,8 @@ class PigDiceState(GameState):
 class PigDiceParams(GameParams):
     """Length of the game.
 
-    target: points that win. turn_limit: actions of both seats after which the turn that is going
-    on is the last one; every roll and every hold counts.
+    target: points that win. turn_limit: number of actions of both seats after which the current
+    turn is the last; every roll and every hold counts.
     max_steps_in_episode: beyond the limit, for illegal actions and a last turn of many rolls.
 
     The defaults are TextArena's PigDice-v0; its "short" game and SPIRAL's are 50 points in 25 and
@@ -39,15 +39,15 @@ class PigDiceParams(GameParams):
 class PigDice(TurnGame):
     """Two seats roll a die in turn, seat 0 first.
 
-    In its turn a seat rolls as often as it likes and adds up; a 1 loses the turn's points and
-    passes the turn, hold keeps them and passes the turn.
+    In its turn a seat may roll any number of times and sums the points; a 1 loses the turn's points
+    and passes the turn, hold keeps them and passes the turn.
 
-    Observation: float32[5]: own score, the other's and the turn's total, as shares of the target;
-    1 if it is one's turn; the share left of the turn limit. Actions: 0 roll, 1 hold, both always
-    legal. The game ends when the turn passes and somebody has the target, or the limit is reached.
-    Reward: 1 for the higher score then, -1 for the other seat; 0 for equal ones.
+    Observation: float32[5]: own score, the other's and the turn's total, as shares of the target; 1
+    if it is the agent's turn; the share left of the turn limit. Actions: 0 roll, 1 hold, both
+    always legal. The game ends when the turn passes and a seat has reached the target, or at the
+    limit. Reward at the end: 1 for the higher score, -1 for the other seat; 0 if equal.
 
-    Expert: holds at 20 points and at the target; once the limit is reached, as soon as it leads.
+    Expert: holds at 20 points and at the target; after the limit, as soon as it leads.
     Source: TextArena 0.7.4 (read), PigDice-v0; its recorded games are replayed with their dice.
     """
 
@@ -57,31 +57,28 @@ class PigDice(TurnGame):
 
     @property
     def default_params(self) -> PigDiceParams:
-        """TextArena's."""
+        """TextArena's defaults."""
         return PigDiceParams()
 
     @property
     def action_names(self) -> tuple[str, str]:
-        """TextArena's."""
+        """TextArena's names."""
         return ("roll", "hold")
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Three sums of points, whose turn, time left."""
+        """Three scores, whether it is the agent's turn, time left."""
         return (5,)
 
     def initial(self, key: jax.Array, params: PigDiceParams) -> PigDiceState:
-        """Nobody has anything."""
         return PigDiceState(**opening(), position=rules.start())
 
     def mover(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """Whose turn it is."""
         return state.position.seat
 
     def transition(
         self, key: jax.Array, state: PigDiceState, action: jax.Array, params: PigDiceParams
     ) -> tuple[PigDiceState, jax.Array]:
-        """A roll or a hold."""
         die = rules.throw(key)
         position = rules.play(state.position, action, die, params.target, params.turn_limit)
         leads = rules.ahead(position)
@@ -89,22 +86,19 @@ class PigDice(TurnGame):
         return state.replace(position=position), jnp.where(position.over, reward, 0.0)
 
     def observe_as(self, state: PigDiceState, agent: jax.Array, params: PigDiceParams) -> jax.Array:
-        """Points, whose turn, time left."""
         at = state.position
         points = jnp.append(rules.scores_of(at, agent), at.total) / params.target
         left = jnp.maximum(1.0 - at.actions / params.turn_limit, 0.0)
         return jnp.append(points, jnp.stack([at.seat == agent, left])).astype(jnp.float32)
 
     def is_over(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """The turn has passed at the target or the limit."""
+        """The turn passed at the target or at the limit."""
         return state.position.over
 
     def won(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """Who has more points."""
         return rules.ahead(state.position)
 
     def expert(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """Holds at 20."""
         at = state.position
         own, other = rules.scores_of(at, at.seat)
         own += at.total
@@ -113,6 +107,6 @@ class PigDice(TurnGame):
         return jnp.where(enough, rules.HOLD, rules.ROLL).astype(jnp.int32)
 
     def render(self, state: PigDiceState, params: PigDiceParams) -> str:
-        """`12 : 30, seat 1 has 8`."""
+        """For example `12 : 30, seat 1 has 8`."""
         at = state.position
         return f"{at.scores[0]} : {at.scores[1]}, seat {at.seat} has {at.total}"

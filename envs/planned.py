@@ -1,6 +1,6 @@
-"""A planner that sets subgoals and an executor that acts: PlannedKeyDoor-v1, PlannedHousehold-v1.
+"""PlannedKeyDoor-v1, PlannedHousehold-v1: a planner sets subgoals, an executor acts.
 
-`Planned` makes a game of two out of any environment that names subgoals.
+`Planned` turns any environment with subgoals into a game of two agents.
 """
 
 import dataclasses
@@ -23,9 +23,10 @@ PLANNER, EXECUTOR = range(2)
 
 @struct.dataclass
 class PlannedState(GameState):
-    """base: the environment's state. subgoal: i32[], the one in force, -1 before the first.
+    """State of the environment and of the plan.
 
-    held: i32[], turns that the executor had under it. planning: bool[], it is the planner's turn.
+    base: the environment's state. subgoal: i32[], the current one, -1 before the first. held:
+    i32[], turns of the executor under it. planning: bool[], it is the planner's turn.
     """
 
     base: EnvState
@@ -36,9 +37,9 @@ class PlannedState(GameState):
 
 @struct.dataclass
 class PlannedParams(GameParams):
-    """patience: the executor's turns after which the planner is asked again.
+    """patience: number of the executor's turns after which the planner decides again.
 
-    An illegal action costs its turn, as often as it occurs.
+    An illegal action costs its turn; there is no limit on their number.
     """
 
     illegal_reward: float = 0.0
@@ -52,20 +53,20 @@ class Planned(TurnGame):
     """Seat 0, the planner, chooses a subgoal; seat 1, the executor, acts under it.
 
     The planner decides at events: at the start, when the subgoal is reached, and after `patience`
-    turns of the executor without that. It may set any subgoal that is not reached yet. Turns of
-    both count for the limit, so that a decision costs a turn.
+    turns of the executor. It may set any subgoal that is not reached yet. Turns of both count
+    towards the limit, so a decision costs a turn.
 
-    Actions: the environment's A, then one for each of its G subgoals; the planner's are the
-    second, the executor's the first. Observation: the environment's indicators, then for the
-    executor the subgoal in force [G], for the planner zeros. In words: the executor reads one line
-    more (`envs.wordings.planned`). Reward, end and success: the environment's, for both seats.
-    Limits beside the environment's own default: half as many turns more.
+    Actions: the environment's A, then one for each of its G subgoals; the executor uses the first,
+    the planner the second. Observation: the environment's indicators, then for the executor the
+    current subgoal [G], for the planner zeros. In words the executor reads one more line
+    (`envs.wordings.planned`). Reward, end and success: the environment's, for both seats. The limit
+    is by default one and a half times the environment's own.
 
-    Expert: the environment's subgoal and expert. A subclass says what the environment is.
+    Expert: the environment's subgoal and expert. A subclass defines the environment.
 
     Source: the interface of HiPER (2026), https://arxiv.org/abs/2602.16165, where one policy writes
-    switch, subgoal and action in each turn. Deviations: the subgoals are a closed list, and when to
-    switch is the environment's to say, not the policy's.
+    switch, subgoal and action in each turn. Deviations: the subgoals are a closed list, and the
+    environment decides when to switch, not the policy.
     """
 
     cooperative: ClassVar[bool] = True
@@ -79,14 +80,20 @@ class Planned(TurnGame):
 
     @property
     def default_params(self) -> PlannedParams:
-        """With the environment's own limit and half of it for the planner."""
+        """The environment's limit and half of it for the planner."""
         own = self.base.default_params.max_steps_in_episode
         return PlannedParams(max_steps_in_episode=own + own // 2)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The environment's, then `plan` and a subgoal."""
+        """The environment's actions, then `plan` and a subgoal."""
         return (*self.base.action_names, *(f"plan {name}" for name in self.base.subgoal_names))
+
+    @property
+    def role_actions(self) -> tuple[tuple[int, int], ...]:
+        """The planner chooses among subgoals, the executor among the environment's actions."""
+        own = self.base.num_actions
+        return (own, len(self.base.subgoal_names)), (0, own)
 
     @property
     def observation_shape(self) -> tuple[int]:
@@ -108,12 +115,12 @@ class Planned(TurnGame):
         return jnp.where(state.planning, PLANNER, EXECUTOR)
 
     def legal(self, state: PlannedState, params: PlannedParams) -> jax.Array:
-        """Subgoals that are not reached, or what the environment allows."""
+        """Subgoals that are not reached, or the environment's legal actions."""
         acts = self.base.legal(state.base, params) & ~state.planning
         return jnp.append(acts, ~self.base.reached(state.base, params) & state.planning)
 
     def is_legal(self, state: PlannedState, action: jax.Array, params: PlannedParams) -> jax.Array:
-        """As `legal`; the environment may have a shorter way for one action."""
+        """As `legal`; the environment may check one action faster."""
         count = self.base.num_actions
         goals = count + np.arange(len(self.base.subgoal_names)) == action
         plans = jnp.any(goals & ~self.base.reached(state.base, params))
@@ -123,14 +130,14 @@ class Planned(TurnGame):
     def transition(
         self, key: jax.Array, state: PlannedState, action: jax.Array, params: PlannedParams
     ) -> tuple[PlannedState, jax.Array]:
-        """Set a subgoal, or act under it."""
         count = self.base.num_actions
         planned = state.replace(
             subgoal=(action - count).astype(jnp.int32),
             held=jnp.zeros((), jnp.int32),
             planning=jnp.zeros((), bool),
         )
-        # What follows is not read where a subgoal was set; the environment gets an action anyway.
+        # If a subgoal was set, the result is not used; the environment gets an action
+        # anyway.
         base, reward = self.base.transition(key, state.base, jnp.minimum(action, count - 1), params)
         base, held = base.replace(time=state.base.time + 1), state.held + 1
         chosen = np.arange(len(self.base.subgoal_names)) == state.subgoal
@@ -141,29 +148,28 @@ class Planned(TurnGame):
         return following, jnp.broadcast_to(reward, (self.num_agents,))
 
     def rejected(self, state: PlannedState, params: PlannedParams) -> PlannedState:
-        """What the environment tells of an action that it refuses."""
+        """The environment's state after an action that it refuses."""
         told = self.base.rejected(state.base, params)
         base = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), state.base, told)
         return state.replace(base=base)
 
     def observe_as(self, state: PlannedState, agent: jax.Array, params: PlannedParams) -> jax.Array:
-        """The environment's indicators, and for the executor the subgoal."""
+        """The environment's indicators, and the subgoal for the executor."""
         goals = np.arange(len(self.base.subgoal_names)) == state.subgoal
         told = (goals & (agent == EXECUTOR)).astype(jnp.float32)
         return jnp.append(self.base.observe(state.base, params), told)
 
     def is_over(self, state: PlannedState, params: PlannedParams) -> jax.Array:
-        """When the environment says so."""
         return self.base.is_terminated(state.base, params)
 
     def won(self, state: PlannedState, params: PlannedParams) -> jax.Array:
-        """Both, with the environment's task solved."""
+        """Both agents win if the environment's task is solved."""
         return jnp.broadcast_to(self.base.is_success(state.base, params), (self.num_agents,))
 
     def fingerprint(
         self, state: PlannedState, params: PlannedParams, *, of: str = "observation"
     ) -> jax.Array:
-        """As in the base class; the environment says what its state is."""
+        """As in the base class; the environment defines its state."""
         if of != "state":
             return super().fingerprint(state, params, of=of)
         base = self.base.fingerprint(state.base, params, of=of)
@@ -171,7 +177,7 @@ class Planned(TurnGame):
         return jnp.broadcast_to(fingerprint((base, own)), (self.num_agents, 2))
 
     def expert(self, state: PlannedState, params: PlannedParams) -> jax.Array:
-        """The subgoal that the environment's expert is at, or its action."""
+        """The subgoal of the environment's expert, or its action."""
         plan = self.base.num_actions + self.base.subgoal(state.base, params)
         return jnp.where(state.planning, plan, self.base.expert(state.base, params))
 
@@ -185,14 +191,14 @@ class Planned(TurnGame):
 
 @dataclasses.dataclass(frozen=True)
 class PlannedKeyDoor(Planned):
-    """`KeyDoor-v1` by a planner (which key, or the door) and an executor; its options."""
+    """`KeyDoor-v1` with a planner (which key, or the door) and an executor; the same options."""
 
     rooms: int = 3
     keys: int = 2
     width: int = 5
 
     def __post_init__(self):
-        self.base  # noqa: B018, says what does not fit
+        self.base  # noqa: B018, raises for invalid options
 
     @property
     def base(self) -> KeyDoor:
@@ -210,7 +216,8 @@ class PlannedHouseholdParams(PlannedParams):
 
 @dataclasses.dataclass(frozen=True)
 class PlannedHousehold(Planned):
-    """`Household-v1` by a planner (find, take, transform, place) and an executor; its options."""
+    """`Household-v1` with a planner (find, take, transform, place) and an executor; the same
+    options."""
 
     receptacles: int = 7
     objects: int = 7
@@ -236,7 +243,7 @@ class PlannedHousehold(Planned):
 
     @property
     def default_params(self) -> PlannedHouseholdParams:
-        """The house's, with half of its limit for the planner."""
+        """The house's limit and half of it for the planner."""
         limit, own = super().default_params.max_steps_in_episode, HouseholdParams()
         return PlannedHouseholdParams(
             max_steps_in_episode=limit, openables=own.openables, distractors=own.distractors

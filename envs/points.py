@@ -1,4 +1,4 @@
-"""EZPoints-v1 and Points24-v1: write a formula over the cards, token by token, with a given value.
+"""EZPoints-v1 and Points24-v1: write a formula over the cards with a given value, token by token.
 
 Source: gym-cards, replayed against episodes recorded in verl-agent's copy. Read: RL4VLM's original
 of both, where a false number costs 1 and takes a place in the formula and a false formula costs 1;
@@ -18,7 +18,7 @@ from envs.environment import Environment, EnvParams, EnvState
 from envs.rules import formula as rules
 from envs.rules import points
 
-# After the codes of `envs.rules.formula`: the token that ends a formula, in the expert's plans.
+# Code after those of `envs.rules.formula`: ends a formula in the expert's plans.
 _END = rules.NUM_CODES
 _TOKENS = (" ", *map(str, range(1, 11)), *rules.SYMBOLS)
 
@@ -28,7 +28,7 @@ class PointsState(EnvState):
     """State of a card sum.
 
     cards u8[cards]: values 1..10; formula u8[capacity]: tokens, padded with 0; length i32[]: tokens
-    so far, one more than the capacity once a token came too many; finished, won bool[].
+    so far, one more than the capacity after a token too many; finished, won bool[].
     """
 
     cards: jax.Array
@@ -40,24 +40,23 @@ class PointsState(EnvState):
 
 @dataclasses.dataclass(frozen=True)
 class _Points(Environment):
-    """What the two games share; each states its cards, symbols, target and capacity."""
+    """Shared by both games; each defines its cards, symbols, target and capacity."""
 
     num_codes: ClassVar[int] = rules.NUM_CODES
     wordings: ClassVar[str] = "envs.wordings.points"
     num_cards: ClassVar[int]
     target: ClassVar[int]
-    # Tokens that a formula may have; the next one truncates the episode.
+    # Number of tokens of a formula; the next one truncates the episode.
     capacity: ClassVar[int]
     symbols: ClassVar[str]
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The numbers 1 to 10, the symbols, and =, which has the formula judged."""
+        """The numbers 1 to 10, the symbols, and =, which submits the formula."""
         return (*map(str, range(1, 11)), *self.symbols, "=")
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Cards, then formula."""
         return (self.num_cards + self.capacity,)
 
     @property
@@ -70,7 +69,7 @@ class _Points(Environment):
         raise NotImplementedError
 
     def _plans(self, state: PointsState) -> jax.Array:
-        """Formulas that win, the preferred first, u8[plans, length]; a row of zeros is none."""
+        """Winning formulas, preferred ones first, u8[plans, length]; a row of zeros is none."""
         raise NotImplementedError
 
     def initial(self, key: jax.Array, params: EnvParams) -> PointsState:
@@ -87,7 +86,7 @@ class _Points(Environment):
     def transition(
         self, key: jax.Array, state: PointsState, action: jax.Array, params: EnvParams
     ) -> tuple[PointsState, jax.Array]:
-        """Appends a token, or has the formula judged."""
+        """Appends a token, or judges the formula."""
         del key, params
         full = state.length >= self.capacity
         ends = (action == self.num_actions - 1) & ~full
@@ -103,7 +102,7 @@ class _Points(Environment):
         return state, jnp.where(won, 10.0, 0.0)
 
     def legal(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """Symbols always; numbers on unused cards; everything once the formula is full."""
+        """Symbols always; numbers on unused cards; all tokens once the formula is full."""
         numbers = jnp.arange(1, 11, dtype=jnp.uint8)[:, None]
         on_cards = jnp.sum(state.cards == numbers, 1)
         used = jnp.sum(state.formula == numbers, 1)
@@ -111,15 +110,14 @@ class _Points(Environment):
         return jnp.concatenate([available, jnp.ones(self.num_actions - 10, bool)])
 
     def observe(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """Cards and formula."""
         return jnp.concatenate([state.cards, state.formula])
 
     def is_terminated(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """The formula was judged."""
         return state.finished
 
     def is_truncated(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """At the time limit, or one token past the capacity, which the reference counts as such."""
+        """At the time limit, or one token past the capacity, which the reference counts as
+        truncation."""
         return super().is_truncated(state, params) | (state.length > self.capacity)
 
     def is_success(self, state: PointsState, params: EnvParams) -> jax.Array:
@@ -127,7 +125,7 @@ class _Points(Environment):
         return state.won
 
     def expert(self, state: PointsState, params: EnvParams) -> jax.Array:
-        """Next token of the first plan that begins with the formula so far; without one, =."""
+        """Next token of the first plan that starts with the formula so far; if there is none, =."""
         plans = self._plans(state)
         plans = jnp.pad(plans, ((0, 0), (0, self.capacity - plans.shape[1])))
         place = jnp.arange(self.capacity)
@@ -138,7 +136,7 @@ class _Points(Environment):
         return jnp.argmax(self._codes == token).astype(jnp.int32)
 
     def render(self, state: PointsState, params: EnvParams) -> str:
-        """`cards 4 8 | formula 4 +`."""
+        """For example `cards 4 8 | formula 4 +`."""
         cards = " ".join(str(card) for card in np.asarray(state.cards))
         tokens = " ".join(_TOKENS[code] for code in np.asarray(state.formula) if code)
         return f"cards {cards} | formula {tokens}".rstrip()
@@ -148,14 +146,14 @@ class _Points(Environment):
 class EZPoints(_Points):
     """Two cards, a formula of value 12 with + and *.
 
-    Observation: uint8[8], the two cards (1..10), then up to 6 tokens: 0 none, 1..10 the number,
-    11 +, 13 *. Actions: 0..9 append the numbers 1..10, 10 appends +, 11 *, 12 (=) has the formula
-    judged. A number that is on no unused card is illegal: only time passes. Formulas are read as
+    Observation: uint8[8], the two cards (1..10), then up to 6 tokens: 0 none, 1..10 the number, 11
+    +, 13 *. Actions: 0..9 append the numbers 1..10, 10 appends +, 11 *, 12 (=) submits the formula.
+    A number that is not on an unused card is illegal: only time passes. Formulas are read as
     in `envs.rules.formula`. Reward: 10 for = on a formula of value 12 that uses both cards, else 0.
-    Ends with =. Limits: 8 steps (verl-agent's turns); a token after the sixth is dropped and
-    truncates, though it be a =. Task: a sum or a product of 12, see `points.deal_ez`.
+    Ends with =. Limits: 8 steps (verl-agent's turns); a token after the sixth, including =, is
+    dropped and truncates. Task: a sum or a product of 12, see `points.deal_ez`.
 
-    Expert: card by card with the operator that gives 12; optimal from every beginning of such a
+    Expert: card by card with the operator that gives 12; optimal from every prefix of such a
     formula.
     """
 
@@ -166,7 +164,7 @@ class EZPoints(_Points):
 
     @property
     def default_params(self) -> EnvParams:
-        """verl-agent's 8 turns."""
+        """verl-agent's limit of 8 turns."""
         return EnvParams(max_steps_in_episode=8)
 
     def _deal(self, key: jax.Array) -> jax.Array:
@@ -190,15 +188,15 @@ class Points24(_Points):
 
     Observation: uint8[25], the four cards (1..10), then up to 21 tokens: 0 none, 1..10 the number,
     11 to 16 + - * / ( ). Actions: 0..9 append the numbers 1..10, 10..15 append + - * / ( ), 16 (=)
-    has the formula judged. A number that is on no unused card is illegal: only time passes.
-    Formulas are read as in `envs.rules.formula`, so powers and joined digits count, too. Reward: 10
-    for = on a formula that uses all cards and has the value 24, else 0. Ends with =. Limits: 30
-    steps (ours; gym-cards registers 300); a token after the twenty-first is dropped and truncates,
-    though it be a =. Task: four ranks 1..13, those above 10 counting 10. 73.1 % of the deals (566
-    of the 715 sets of cards) have a formula without tricks; `solvable_only` draws among these.
+    submits the formula. A number that is not on an unused card is illegal: only time passes.
+    Formulas are read as in `envs.rules.formula`, so powers and joined digits are possible. Reward:
+    10 for = on a formula that uses all cards and has the value 24, else 0. Ends with =. Limits: 30
+    steps (ours; gym-cards registers 300); a token after the twenty-first, including =, is dropped
+    and truncates. Task: four ranks 1..13, those above 10 count as 10. 73.1 % of the deals (566 of
+    the 715 sets of cards) have a formula without tricks; `solvable_only` draws among these.
 
-    Expert: the shortest formula in + - * / and parentheses, followed from each of its beginnings;
-    elsewhere, and where there is none, it gives up with =.
+    Expert: the shortest formula in + - * / and parentheses, followed from each of its prefixes;
+    from other formulas, and for unsolvable deals, it gives up with =.
     """
 
     solvable_only: bool = False
@@ -210,7 +208,7 @@ class Points24(_Points):
 
     @property
     def default_params(self) -> EnvParams:
-        """Room for the longest formula and some illegal tokens."""
+        """Time for the longest formula and some illegal tokens."""
         return EnvParams(max_steps_in_episode=30)
 
     def _deal(self, key: jax.Array) -> jax.Array:

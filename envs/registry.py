@@ -52,12 +52,13 @@ _REGISTERED: dict[str, Callable[..., Environment]] = {}
 
 
 def registered() -> tuple[str, ...]:
-    """Names of our own environments and of those that were registered; gymnax's come on top."""
+    """Names of our own and of registered environments; gymnax's are available in addition."""
     return tuple(sorted([*_OURS, *_REGISTERED]))
 
 
 def register(name: str, factory: Callable[..., Environment]) -> None:
-    """Adds an environment: `factory(**options)` returns an `Environment`. ValueError if taken."""
+    """Adds an environment: `factory(**options)` returns an `Environment`. ValueError if the name is
+    taken."""
     if name in registered():
         raise ValueError(f"environment {name!r} is registered already; choose another name")
     _REGISTERED[name] = factory
@@ -71,10 +72,10 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     environment in Python, `make("textarena:TicTacToe-v0")`: see `envs.hosted`. One with a dot is a
     class of your own, `make("my_module.MyEnvironment")`.
 
-    Lists among the options, as configs read back from JSON have them, become tuples.
+    Lists among the options, as configs read back from JSON contain them, become tuples.
 
     Raises:
-      ValueError: no such environment, or no such option; says the nearest valid one.
+      ValueError: there is no such environment or option; the message names the nearest valid one.
     """
     options = {key: _hashable(value) for key, value in options.items()}
     if name in _REGISTERED:

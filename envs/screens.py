@@ -17,10 +17,10 @@ SPLITS = ("seen", "unseen", "icons", "graphs")
 
 @struct.dataclass
 class ScreensState(EnvState):
-    """The graph and where the agent is. Screens are numbered by their place in the tree.
+    """The graph and the agent's screen. Screens are numbered by their place in the tree.
 
-    labels u8[S]: what each screen calls itself. icons u8[S]: icon that leads to each. screen, goal
-    u8[]. distance u8[]: moves of the shortest way at the start.
+    labels u8[S]: label of each screen. icons u8[S]: icon that leads to each. screen, goal
+    u8[]. distance u8[]: length of the shortest path from the start.
     """
 
     labels: jax.Array
@@ -32,9 +32,9 @@ class ScreensState(EnvState):
 
 @struct.dataclass
 class ScreensParams(EnvParams):
-    """The limit is steps_per_move * k + spare_steps for a task k moves long.
+    """The limit is steps_per_move * k + spare_steps for a task of k moves.
 
-    noise: chance that a click lands on an element of the screen at random.
+    noise: probability that a click lands on a random element of the screen.
     """
 
     illegal_reward: float = -1.0
@@ -48,24 +48,24 @@ class Screens(Environment):
     """A tree of S screens; a screen of level d has `branching[d]` children, one icon each.
 
     Observation: float32, indicators of the screen's label [S], of the goal's [S], of the icons on
-    the screen [icons], of back and home [2]. What is behind an icon is not shown: it is known from
-    earlier episodes or found by trying. Actions: click one of the `icons` icons by name, then back
-    (to the parent) and home (to the root, on screens two levels below it); what is not on the
-    screen is illegal. Reward: -0.1 a click, 10 for the one that reaches the goal, -1 if illegal.
-    Ends at the goal; limit 2 k + 4 steps for a shortest way of k moves.
+    the screen [icons], of back and home [2]. The target of an icon is not shown: it has to be
+    learnt from earlier episodes or found by trying. Actions: click one of the `icons` icons by
+    name, then back (to the parent) and home (to the root, on screens two levels below it); elements
+    that are not on the screen are illegal. Reward: -0.1 per click, 10 for the one that reaches the
+    goal, -1 if illegal. Ends at the goal; limit 2 k + 4 steps for a shortest path of k moves.
 
-    Task: a pair of screens. split "seen": three quarters of all pairs, in one graph that `seed`
-    fixes; "unseen": the other quarter; "icons": any pair, the icons drawn anew for every task;
-    "graphs": any pair, icons and labels drawn anew. aliased: one icon may lead to different screens
-    from different ones (then `icons` may be as few as the widest branching).
+    Task: a pair of screens. split "seen": three quarters of all pairs, in one graph determined by
+    `seed`; "unseen": the other quarter; "icons": any pair, the icons drawn anew for every task;
+    "graphs": any pair, icons and labels drawn anew. aliased: the same icon may lead to different
+    targets on different screens (then `icons` may be as few as the widest branching).
 
-    Anchors of="state" hold the graph, the screen and the goal.
+    Anchors with of="state" include the graph, the screen and the goal.
 
-    Expert: a shortest way: up to the lowest common ancestor (home where that is shorter), then
-    down. In a new graph it knows more than the agent.
-    Source: GE-Lab's generator (read in a fork: tree, icons, back, home, rewards); pages are images
-    there and clicks have coordinates, we name the icons. The splits follow its paper's stages, the
-    limit and the noise are ours.
+    Expert: a shortest path, up to the lowest common ancestor (home if that is shorter), then down.
+    In a new graph it knows more than the agent.
+    Source: GE-Lab's generator (read in a fork: tree, icons, back, home, rewards); there pages are
+    images and clicks have coordinates, here icons are named. The splits follow its paper's stages,
+    the limit and the noise are ours.
     """
 
     branching: tuple[int, ...] = (3, 2, 2)
@@ -79,7 +79,7 @@ class Screens(Environment):
     def __post_init__(self):
         if not self.branching or min(self.branching) < 1 or self.screens > 64:
             raise ValueError(
-                f"branching {self.branching}: expected the number of children on each level, each "
+                f"branching {self.branching}: expected the number of children per level, each "
                 f"at least 1, with at most 64 screens (this one has {self.screens})"
             )
         least = max(self.branching) if self.aliased else self.screens - 1
@@ -98,17 +98,16 @@ class Screens(Environment):
 
     @property
     def tree(self) -> rules.Tree:
-        """Ways between the screens."""
+        """Structure of the tree."""
         return rules.tree(self.branching)
 
     @property
     def default_params(self) -> ScreensParams:
-        """Room for the longest task."""
+        """Time for the longest task."""
         return ScreensParams(max_steps_in_episode=2 * int(self.tree.distance.max()) + 4)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Icons, back and home."""
         return (*rules.ICONS[: self.icons], "back", "home")
 
     @property
@@ -138,7 +137,7 @@ class Screens(Environment):
         )
 
     def elements(self, state: ScreensState) -> tuple[jax.Array, jax.Array]:
-        """The screen's elements: screen behind each i8[B + 2], -1 for none, and its action u8."""
+        """The screen's elements: target of each i8[B + 2], -1 for none, and its action u8."""
         behind = jnp.asarray(self.tree.reach)[state.screen.astype(jnp.int32)]
         leads = jnp.arange(self.screens, dtype=jnp.int8) == behind[:-2, None]
         icons = jnp.sum(jnp.where(leads, state.icons, 0), axis=1, dtype=jnp.uint8)
@@ -148,12 +147,12 @@ class Screens(Environment):
     def transition(
         self, key: jax.Array, state: ScreensState, action: jax.Array, params: ScreensParams
     ) -> tuple[ScreensState, jax.Array]:
-        """Follows the click, or another element's with the noise's chance."""
+        """Follows the click, or with the noise's probability another element."""
         behind, actions = self.elements(state)
         there = behind >= 0
         clicked = there & (actions == action)
         draw = jax.random.uniform(key)
-        # Below the noise the same draw, stretched, tells which element is hit.
+        # If the draw is below the noise, the same draw, rescaled, selects the element.
         hit = jnp.floor(draw / jnp.where(params.noise > 0, params.noise, 1.0) * jnp.sum(there))
         other = there & (jnp.cumsum(there) - 1 == hit.astype(jnp.int32))
         clicked = jnp.where(draw < params.noise, other, clicked)
@@ -177,32 +176,28 @@ class Screens(Environment):
         return of(state.screen), of(state.goal)
 
     def is_terminated(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """At the goal."""
         return state.screen == state.goal
 
     def is_success(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """At the goal."""
         return state.screen == state.goal
 
     def is_truncated(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """At the task's own limit, or the environment's."""
+        """At the task's own limit, or at the environment's."""
         limit = params.steps_per_move * state.distance.astype(jnp.int32) + params.spare_steps
         return super().is_truncated(state, params) | (state.time >= limit)
 
     def legal(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """What is on the screen."""
         behind, actions = self.elements(state)
         shown = actions[:, None] == jnp.arange(self.num_actions, dtype=jnp.uint8)
         return jnp.any(shown & (behind >= 0)[:, None], axis=0)
 
     def expert(self, state: ScreensState, params: ScreensParams) -> jax.Array:
-        """First click of a shortest way."""
         _, actions = self.elements(state)
         hop = jnp.asarray(self.tree.hop)[state.screen.astype(int), state.goal.astype(int)]
         return actions[hop.astype(int)].astype(jnp.int32)
 
     def render(self, state: ScreensState, params: ScreensParams) -> str:
-        """The tree, one line a screen: icon and label, > where the agent is and $ at the goal."""
+        """The tree, one line per screen: icon and label, > marks the agent and $ the goal."""
         labels, icons = np.asarray(state.labels), np.asarray(state.icons)
         lines = []
 
@@ -220,7 +215,7 @@ class Screens(Environment):
 
 @functools.lru_cache(maxsize=16)
 def _graph(env: Screens) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and icons of the graph that the seed fixes, drawn on the host."""
+    """Labels and icons of the graph determined by the seed, drawn on the host."""
     rng = np.random.default_rng(env.seed)
     labels = rng.permutation(env.screens).astype(np.uint8)
     if not env.aliased:

@@ -27,11 +27,11 @@ RELATIONS = (
 
 @struct.dataclass
 class SearchQAState(EnvState):
-    """One set of questions and what was found out.
+    """One set of questions and the progress on them.
 
     corpus u32[]: seed of the passages. questions: k of them. answered, correct u8[]: how many of
-    them were answered, and rightly. known u8[k]: hops of each question that were looked up in
-    order. passages i16[P]: numbers of those that the last search found, -1 for none.
+    them were answered, and answered correctly. known u8[k]: hops of each question that were looked
+    up in order. passages i16[P]: indices of the last search's results, -1 for none.
     """
 
     corpus: jax.Array
@@ -44,7 +44,7 @@ class SearchQAState(EnvState):
 
 @struct.dataclass
 class SearchQAParams(EnvParams):
-    """search_cost: taken off for each search. format_reward: for having answered everything."""
+    """search_cost: cost per search. format_reward: reward for having answered all questions."""
 
     max_steps_in_episode: int = 8
     search_cost: float = 0.0
@@ -55,29 +55,30 @@ class SearchQAParams(EnvParams):
 class SearchQA(Environment):
     """k `objectives`, answered in order; each is a question of `min_hops` to `max_hops` relations.
 
-    A corpus over E `entities` and R `relations` has a passage (head, relation, object) a pair.
-    It is drawn for each episode, so that everything must be looked up, or is that of `corpus_seed`,
-    so that it can also be learnt by heart.
+    A corpus over E `entities` and R `relations` has one passage (head, relation, object) per pair.
+    It is drawn for each episode, so that all facts must be looked up, or determined by
+    `corpus_seed`, so that it can also be memorised.
 
-    Observation: uint8 codes, 0 for nothing, words as numbers from 1. [questions answered]; for each
-    question [entity, relations in order of the hops]; for each of the `passages` that the last
-    search found [head, relation, object]. Answered questions are blanked; with
-    `show_questions=False` all are, from the first search or answer on, and must be remembered.
+    Observation: uint8 codes, 0 for nothing, words as indices from 1. [questions answered]; for each
+    question [entity, relations in order of the hops]; for each of the last search's `passages`
+    [head, relation, object]. Answered questions are blanked; with `show_questions=False` all
+    questions are, from the first search or answer on, and must be remembered.
 
-    Actions: E R searches, for entity e and relation r number e R + r; then E answers to the first
-    open question. In text, a search takes known words in any order, one alone will do; it brings
-    the best passages of `envs.rules.search_qa.retrieve`. With `answer_last` there is no search
-    after the first answer, as in MEM1, where all answers are given at once: they must be
-    remembered, k of them. Else everything is legal.
+    Actions: E R searches, for entity e and relation r action e R + r; then E answers to the first
+    open question. In text, a search takes one or more known words in any order; it returns the best
+    passages of `envs.rules.search_qa.retrieve`. With `answer_last` there is no search after the
+    first answer, as in MEM1, where all k answers are given at once and must be remembered.
+    Otherwise all actions are legal.
 
-    Reward: 1 / k for a right answer (exact match), less `search_cost` a search, and `format_reward`
-    with the last answer. Success: all right. Ends with the last answer; limit k (max_hops + 1) + 2,
-    two more than are ever needed (MEM1's 2 k + 2 for two hops, whose answers share a turn).
+    Reward: 1 / k for a correct answer (exact match), minus `search_cost` per search, and
+    `format_reward` with the last answer. Success: all correct. Ends with the last answer; limit k
+    (max_hops + 1) + 2, two more than needed (MEM1's 2 k + 2 for two hops, with all answers in one
+    turn).
 
-    Anchors of="state" are the questions, how many were answered, and the hops that are known: not
-    what the last search brought, and not whether past answers were right.
+    Anchors with of="state" are the questions, how many were answered, and the known hops, but not
+    the last search's results or whether past answers were correct.
 
-    `split`: "unseen" questions are a quarter of all, which "seen" ones never are; it matters with a
+    `split`: a quarter of all questions are "unseen" and never occur in "seen"; it matters with a
     constant corpus. Expert: looks up hop by hop and answers, in sum of hops + k steps.
     Source: MEM1 (read: search, answers, reward); its corpus and its retriever are replaced.
     """
@@ -116,17 +117,17 @@ class SearchQA(Environment):
 
     @property
     def default_params(self) -> SearchQAParams:
-        """Two steps to spare for the longest questions."""
+        """Two steps more than the longest questions need."""
         return SearchQAParams(max_steps_in_episode=self.objectives * (self.max_hops + 1) + 2)
 
     @property
     def num_codes(self) -> int:
-        """Entities and nothing; relations and counts are fewer."""
+        """One more than the entities; relations and counts are fewer."""
         return self.entities + 1
 
     @property
     def num_searches(self) -> int:
-        """Searches for an entity and a relation; answers come after them."""
+        """Number of searches by entity and relation; answers come after them."""
         return self.entities * self.relations
 
     @property
@@ -138,7 +139,6 @@ class SearchQA(Environment):
 
     @property
     def num_actions(self) -> int:
-        """Searches and answers."""
         return self.num_searches + self.entities
 
     @property
@@ -147,7 +147,7 @@ class SearchQA(Environment):
         return (1 + self.objectives * (1 + self.max_hops) + 3 * self.passages,)
 
     def initial(self, key: jax.Array, params: SearchQAParams) -> SearchQAState:
-        """Questions, and where asked a corpus."""
+        """Draws questions, and a corpus unless it is constant."""
         corpus_key, question_key = jax.random.split(key)
         if self.corpus_seed is None:
             corpus = jax.random.bits(corpus_key, (), jnp.uint32)
@@ -173,12 +173,12 @@ class SearchQA(Environment):
     def encode_query(self, words: jax.Array) -> jax.Array:
         """Action of a search for words i32[n]: entities, then relations from E on; -1 for none.
 
-        The first entity and the first relation count. A pair is action e R + r, a word alone
-        num_actions + 1 + its number, no word at all num_actions, which is illegal.
+        The first entity and the first relation count. A pair is action e R + r, a single word is
+        num_actions + 1 + its index, no word at all is num_actions, which is illegal.
         """
 
         def first(found: jax.Array) -> jax.Array:
-            """The first word that is one, or -1."""
+            """The first valid word, or -1."""
             leading = found & (jnp.cumsum(found) == 1)
             return jnp.max(jnp.where(leading, words, -1))
 
@@ -228,14 +228,13 @@ class SearchQA(Environment):
         return (state.answered == 0) if self.answer_last else jnp.ones((), bool)
 
     def legal(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """Everything, or answers alone."""
         answers = np.arange(self.num_actions) >= self.num_searches
         return answers | self.may_search(state)
 
     def is_legal(
         self, state: SearchQAState, action: jax.Array, params: SearchQAParams
     ) -> jax.Array:
-        """As `legal`, in closed form; searches for one word besides."""
+        """As `legal`, in closed form, including searches for one word."""
         pair = (action >= 0) & (action < self.num_searches)
         answers = (action >= self.num_searches) & (action < self.num_actions)
         alone = action - self.num_actions - 1
@@ -243,20 +242,20 @@ class SearchQA(Environment):
         return answers | ((pair | alone) & self.may_search(state))
 
     def shown(self, state: SearchQAState) -> jax.Array:
-        """Which questions can be read, bool[k]."""
+        """Which questions are visible, bool[k]."""
         open_ = np.arange(self.objectives, dtype=np.uint8) >= state.answered
         if self.show_questions:
             return open_
         return open_ & (state.answered == 0) & (state.passages[0] < 0)
 
     def found(self, state: SearchQAState) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """(head, relation, object) i32[P] of the passages that the last search found."""
+        """(head, relation, object) i32[P] of the last search's passages."""
         number = state.passages.astype(jnp.int32)
         head, relation = number // self.relations, number % self.relations
         return head, relation, rules.object_of(state.corpus, head, relation, self.entities)
 
     def observe(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """Codes of what was answered, the open questions and the passages."""
+        """Codes of the answered count, the open questions and the passages."""
         questions = state.questions
         there = np.arange(self.max_hops) < questions.hops[:, None]
         path = jnp.where(there, questions.relations + 1, 0)
@@ -268,11 +267,9 @@ class SearchQA(Environment):
         return jnp.concatenate([part.astype(jnp.uint8) for part in parts])
 
     def is_terminated(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """All questions were answered."""
         return state.answered == self.objectives
 
     def is_success(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """All were answered rightly."""
         return state.correct == self.objectives
 
     def fingerprint(
@@ -286,7 +283,7 @@ class SearchQA(Environment):
         return super().fingerprint(state, params, of=of)
 
     def expert(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:
-        """The next hop of the first question that is not known, or its answer."""
+        """The next unknown hop of the first open question, or its answer."""
         questions, along = (
             state.questions,
             rules.chain(state.corpus, state.questions, self.entities),
@@ -305,5 +302,5 @@ class SearchQA(Environment):
         return jnp.where(searches, search, answer).astype(jnp.int32)
 
     def render(self, state: SearchQAState, params: SearchQAParams) -> str:
-        """What the agent reads in this wording."""
+        """The agent's text in this wording."""
         return join(self.view.lexicon, self.view.describe(state, params))

@@ -16,7 +16,7 @@ from envs.rules.shop_catalogue import COLOURS, SIZES, Catalogue, Goal
 from envs.text import join
 
 SEARCH, RESULTS, ITEM, DESCRIPTION, FEATURES, REVIEWS, BOUGHT = range(7)
-# What can be clicked besides items and options, in order.
+# Elements that can be clicked besides items and options, in order.
 BUTTONS = ("next", "prev", "back", "description", "features", "reviews", "buy")
 
 _LEADS_TO = {"back": SEARCH, "description": DESCRIPTION, "features": FEATURES}
@@ -24,8 +24,8 @@ _LEADS_TO |= {"reviews": REVIEWS, "buy": BOUGHT}
 # (first, count) of the values of each option among all values.
 _RANGES = ((0, len(COLOURS)), (len(COLOURS), len(SIZES)))
 
-# WebShop's sizes, for `envs.make("Shop-v1", **shop.PAPER)`: 10 results a page, at most 50 of them,
-# and verl-agent's 15 steps. 256 products are as many as there can be; WebShop sells 1.18 million.
+# WebShop's sizes, for `envs.make("Shop-v1", **shop.PAPER)`: 10 results per page, at most 50 of
+# them, and verl-agent's 15 steps. 256 products are the maximum; WebShop sells 1.18 million.
 PAPER = types.MappingProxyType(
     {"products": 256, "items_per_page": 10, "max_results": 50, "max_steps_in_episode": 15}
 )
@@ -33,9 +33,9 @@ PAPER = types.MappingProxyType(
 
 @struct.dataclass
 class ShopState(EnvState):
-    """One visit to the shop; what the page does not depend on is 0.
+    """One visit to the shop; fields that the current page does not use are 0.
 
-    catalogue: drawn for this episode, or None where it is a constant. goal: what is to be bought.
+    catalogue: drawn for this episode, or None if it is constant. goal: the product to buy.
     page u8[]: SEARCH to BOUGHT. query u8[4]: words of the search + 1. found u8[]: how many results
     it has. sheet u8[]: page of the results, from 0. listed i16[items], kinds u32[items]: the
     products on it, -1 and 0 for none. item u8[], kind, offer u32[]: the open product. chosen
@@ -66,38 +66,40 @@ class ShopParams(EnvParams):
 
 @dataclasses.dataclass(frozen=True)
 class Shop(Environment):
-    """A shop of P `products` that are told apart by noun, three attributes, options and price.
+    """A shop of P `products` that differ in noun, three attributes, options and price.
 
     The goal names a noun, two attributes, a value of each option (colour; size with `options=2`)
-    and a price cap. Pages: search; results (`items_per_page` a page, at most `max_results`); a
-    product with its options; its description, features and reviews. A product's third attribute
-    stands on its features page alone. A page never says which options were chosen, as in WebShop's
-    text: anchors of="observation" merge what anchors of="state" keep apart.
+    and a price cap. Pages: search; results (`items_per_page` per page, at most `max_results`); a
+    product with its options; its description, features and reviews. A product's third attribute is
+    shown on its features page only. As in WebShop's text, pages do not show the chosen options:
+    anchors with of="observation" merge turns that of="state" keeps apart.
 
-    Observation: uint8 codes, 0 for nothing. [page, page of the results, results found]; goal
-    [noun, attribute, attribute, colour, size, cap / 10]; for each listed product [noun, attribute,
+    Observation: uint8 codes, 0 for nothing. [page, page of the results, results found]; goal [noun,
+    attribute, attribute, colour, size, cap / 10]; for each listed product [noun, attribute,
     attribute, price]; open product [category, noun, three attributes, price, four colours, four
-    sizes] as far as the page shows them. Words are numbers from 1 in their lists, prices dollars.
-    Without sizes their five codes are left out.
+    sizes] as far as the page shows them. Words are indices from 1 in their lists, prices are in
+    dollars. Without sizes their five codes are left out.
 
     Actions: 0 searches for the goal's noun and attributes; then open each listed product, choose
     each colour (12) and each size (8), next, prev, back (to the search), description, features,
-    reviews, buy. In text, `search[...]` takes up to four known words. What the page does not offer
-    is illegal and changes nothing. `next` is always there, so that an empty page can be reached.
+    reviews, buy. In text, `search[...]` takes up to four known words. Actions that the page does
+    not offer are illegal and change nothing. `next` is always offered, so an empty page can be
+    reached.
 
     Reward: on buying, `envs.rules.shop.score`, from 0 to 1; with `success_only`, 10 for a score of
-    1 and else 0 (verl-agent). Success: a score of 1. Ends with the purchase; limit 10 steps.
+    1, else 0 (verl-agent). Success: a score of 1. Ends with the purchase; limit 10 steps.
 
-    Tasks: the catalogue is a constant of `catalogue_seed`, or drawn for each episode if that is
-    None (32 products then keep it quick). Products come in families of four, whose siblings differ
-    from a base in one attribute, one option or the price. `split`: "unseen" goals ask of each
-    product for a pair of attributes that "seen" goals never ask of it.
+    Tasks: the catalogue is determined by `catalogue_seed`, or drawn for each episode if that is
+    None (32 products then keep it fast). Products come in families of four, whose siblings differ
+    from a base in one attribute, one option or the price. `split`: "unseen" goals name, for each
+    product, a pair of attributes that "seen" goals never name for it.
 
-    Expert: searches, goes to the product that the goal was made from (which it is told), chooses
-    and buys; in 3 + options steps where the search brings it up on the first page.
-    Source: WebShop's pages, goals and reward (read); the catalogue in Amazon's place is ours.
+    Expert: searches, opens the product that the goal was made from (privileged information),
+    chooses and buys; in 3 + options steps if the search returns it on the first page.
+    Source: WebShop's pages, goals and reward (read); the catalogue, which replaces Amazon's, is
+    ours.
     Deviations: a search needs the search page (WebShop's code runs it from anywhere); words match
-    exactly; one noun a title makes the type factor 0 or 1.
+    exactly; with one noun per title the type factor is 0 or 1.
     """
 
     products: int = 64
@@ -127,7 +129,7 @@ class Shop(Environment):
 
     @property
     def default_params(self) -> ShopParams:
-        """10 steps, twice what the expert needs."""
+        """10 steps, twice as many as the expert needs."""
         return ShopParams()
 
     @property
@@ -143,7 +145,7 @@ class Shop(Environment):
 
     @property
     def sheets(self) -> int:
-        """Pages of the results that can have products; the next one is always empty."""
+        """Number of result pages that can have products; the next page is always empty."""
         return -(-min(self.max_results, self.products) // self.items_per_page)
 
     @property
@@ -158,7 +160,7 @@ class Shop(Environment):
         return shop_catalogue.constant(self.catalogue_seed, self.products, self.options)
 
     def initial(self, key: jax.Array, params: ShopParams) -> ShopState:
-        """A goal, and where asked a catalogue; the search page."""
+        """Draws a goal, and a catalogue unless it is constant; starts at the search page."""
         catalogue_key, goal_key = jax.random.split(key)
         drawn, size = None, (self.products, self.options)
         if self.catalogue_seed is None:
@@ -191,7 +193,6 @@ class Shop(Environment):
     def transition(
         self, key: jax.Array, state: ShopState, action: jax.Array, params: ShopParams
     ) -> tuple[ShopState, jax.Array]:
-        """Search or click."""
         del key, params
         catalogue = self.catalogue(state)
         clicked = {name: action == number for name, number in self._buttons.items()}
@@ -241,7 +242,7 @@ class Shop(Environment):
         return state, jnp.where(buys, reward, 0.0)
 
     def _query(self, state: ShopState, action: jax.Array) -> jax.Array:
-        """Words of the search after an action, i32[4]; action 0 takes them from the goal."""
+        """Words of the search after an action, i32[4]; action 0 uses the goal's."""
         attributes = state.goal.attributes.astype(jnp.int32) + shop_catalogue.ATTRIBUTE_WORD
         own = jnp.stack([*attributes[::-1], state.goal.noun.astype(jnp.int32), jnp.int32(-1)])
         asked = rules.decode_query(action - self.num_actions)
@@ -249,7 +250,7 @@ class Shop(Environment):
         return jnp.where(action == 0, own, jnp.where(action >= self.num_actions, asked, before))
 
     def _chosen(self, state: ShopState, action: jax.Array) -> jax.Array:
-        """Values + 1 chosen after an action, i32[options]."""
+        """Chosen values + 1 after an action, i32[options]."""
         after = []
         for option, (first, count) in enumerate(_RANGES[: self.options]):
             value = action - 1 - self.items_per_page - first
@@ -258,7 +259,7 @@ class Shop(Environment):
         return jnp.stack(after)
 
     def legal(self, state: ShopState, params: ShopParams) -> jax.Array:
-        """What the page offers; after the purchase what it offered before."""
+        """Actions that the page offers; after the purchase those of the page before it."""
         page = state.page
         item = (page == ITEM) | (page == BOUGHT)
         values = np.arange(len(self.values), dtype=np.uint32)
@@ -269,7 +270,7 @@ class Shop(Environment):
         return jnp.concatenate(parts)
 
     def is_legal(self, state: ShopState, action: jax.Array, params: ShopParams) -> jax.Array:
-        """As `legal`; any query with a known word on the search page besides."""
+        """As `legal`, including any query with a known word on the search page."""
         asks = rules.is_query(action - self.num_actions) & (state.page == SEARCH)
         return super().is_legal(state, action, params) | asks
 
@@ -299,7 +300,7 @@ class Shop(Environment):
         return jnp.concatenate([part.astype(jnp.uint8) for part in parts])
 
     def offered(self, state: ShopState, option: int) -> jax.Array:
-        """Values of option 0 (colour) or 1 (size) + 1, in order, i32[4]; 0 where there is none."""
+        """Values of option 0 (colour) or 1 (size) + 1, in order, i32[4]; 0 for none."""
         first, count = _RANGES[option]
         bits = (state.offer >> np.arange(first, first + count, dtype=np.uint32)) & 1
         place = jnp.where(bits == 1, jnp.cumsum(bits), 0)
@@ -307,15 +308,13 @@ class Shop(Environment):
         return jnp.sum(jnp.where(at, np.arange(1, count + 1), 0), axis=1, dtype=jnp.int32)
 
     def is_terminated(self, state: ShopState, params: ShopParams) -> jax.Array:
-        """Something was bought."""
         return state.page == BOUGHT
 
     def is_success(self, state: ShopState, params: ShopParams) -> jax.Array:
-        """All was right."""
         return (state.page == BOUGHT) & (state.score >= 1)
 
     def expert(self, state: ShopState, params: ShopParams) -> jax.Array:
-        """Towards the goal's product, its options, and buy."""
+        """Moves towards the goal's product, chooses its options, and buys."""
         goal, page, button = state.goal, state.page, self._buttons
         first_value = 1 + self.items_per_page
         results = rules.search(self.catalogue(state), state.query.astype(jnp.int32) - 1)
@@ -336,7 +335,7 @@ class Shop(Environment):
         return jnp.where((page == ITEM) | (page == BOUGHT), on_item, action).astype(jnp.int32)
 
     def render(self, state: ShopState, params: ShopParams) -> str:
-        """The page in the words of this wording, and what was chosen."""
+        """The page in this wording, and the chosen options."""
         chosen = [
             words[int(value) - 1]
             for words, value in zip((COLOURS, SIZES), np.asarray(state.chosen), strict=False)

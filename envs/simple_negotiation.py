@@ -1,4 +1,4 @@
-"""SimpleNegotiation-v1: trade goods by offers, and gain more than the other."""
+"""SimpleNegotiation-v1: trade goods by offers; the seat that gains more wins."""
 
 import dataclasses
 from typing import ClassVar
@@ -15,7 +15,7 @@ from envs.rules.simple_negotiation import Act, Market
 ACCEPT, DENY, PASS = range(3)
 _FIRST = 3
 
-# Numbers of the actions beyond the table: one digit a resource, from -MOST (given) to MOST (asked).
+# Indices of actions beyond the table: one digit per resource, from -MOST (given) to MOST (asked).
 MOST = 31
 _DIGITS = 2 * MOST + 1
 
@@ -24,8 +24,8 @@ _DIGITS = 2 * MOST + 1
 class SimpleNegotiationState(GameState):
     """One negotiation.
 
-    start, values: i32[2, R], goods at the start and what one is worth to each seat. market: goods
-    and the open offer. turn: i32[], legal acts so far. last: i32[], what the last act came to, a
+    start, values: i32[2, R], goods at the start and the value of one unit to each seat. market:
+    goods and the open offer. turn: i32[], legal acts so far. last: i32[], result of the last act, a
     code of `envs.rules.simple_negotiation`.
     """
 
@@ -38,10 +38,10 @@ class SimpleNegotiationState(GameState):
 
 @struct.dataclass
 class SimpleNegotiationParams(GameParams):
-    """turns: legal acts of a game.
+    """turns: number of legal acts of a game.
 
-    TextArena says 10, but looks before it counts: 11. SPIRAL's are 10; an illegal act ends its game
-    at once and costs 1, the other gets 0.
+    TextArena states 10, but checks before it counts, which gives 11. SPIRAL has 10; there an
+    illegal act ends the game at once and costs 1, the other gets 0.
     """
 
     max_steps_in_episode: int = 22
@@ -50,44 +50,44 @@ class SimpleNegotiationParams(GameParams):
 
 @dataclasses.dataclass(frozen=True)
 class SimpleNegotiation(TurnGame):
-    """Two seats trade in turn, seat 0 first; who has gained more in its own values wins.
+    """Two seats trade in turn, seat 0 first; the one that gains more by its own values wins.
 
     `rules`: "textarena", five resources, stocks and values drawn and private; "spiral", ten wood
-    and ten gold each, of which the seats value the one or the other three times as much, as both
-    know. They differ in who may accept and when an offer closes:
+    and ten gold each; one seat values wood three times as much as gold, the other gold, and both
+    know it. The rules also differ in who may accept and when an offer closes:
     `envs.rules.simple_negotiation.respond`.
 
-    Observation: uint8 codes. [turns left, what the last act came to, whose offer is open (0 none, 1
-    own, 2 the other's)], then R codes each: given and asked in the open offer, own stock, own stock
-    at the start, own values. The other's stock and values are never shown; with SPIRAL's rules they
-    follow from one's own.
+    Observation: uint8 codes. [turns left, result of the last act, owner of the open offer (0 none,
+    1 own, 2 the other's)], then R codes each: given and asked in the open offer, own stock, own
+    stock at the start, own values. The other's stock and values are never shown; with SPIRAL's
+    rules they follow from the agent's own.
 
     Actions: 0 accept, 1 deny, 2 pass (with TextArena's rules the same as deny), then the offers of
     one resource for another, (given, asked, how many given, how many asked) with `quantities` of
-    each, the last running fastest. Numbers from `num_actions` on are offers of any goods, up to 31
-    of each, with or without accepting the open offer in the same act: `encode`; in text
-    `offer 3 sheep 2 ore for 5 brick and accept`, four resources at most.
+    each, the last running fastest. Indices from `num_actions` on are offers of any goods, up to 31
+    of each, with or without accepting the open offer in the same act: `encode`; in text `offer 3
+    sheep 2 ore for 5 brick and accept`, four resources at most.
 
-    Illegal: to offer what one does not own, to accept what one cannot pay for, with SPIRAL's rules
-    to accept one's own offer. Where an act accepts and offers, each can be an error of its own
-    (`GameParams`), and what is legal of it happens. On the last turn a forgiven error ends the game
-    as a legal act does.
+    Illegal: offering goods that the seat does not own, accepting an offer that it cannot pay, and
+    with SPIRAL's rules accepting its own offer. If an act accepts and offers, each part can be an
+    error of its own (`GameParams`), and the legal part takes effect. On the last turn a forgiven
+    error ends the game as a legal act does.
 
-    Reward at the end: 1 for the larger gain, -1 for the other, 0 if equal. Expert: accepts what
-    gains it something and no less than the other; else offers, of the table, what raises the
-    smaller of both gains most without falling behind, asking for each resource in turn; else
-    passes. It takes the other's values at their mean where they are private.
+    Reward at the end: 1 for the larger gain, -1 for the other, 0 if equal. Expert: accepts offers
+    that gain it something and no less than the other; else makes the offer of the table that raises
+    the smaller of both gains most without falling behind, asking for each resource in turn; else
+    passes. It assumes the mean for private values of the other.
 
     Source: TextArena 0.7.4, SimpleNegotiation-v0, and SPIRAL's SimpleNegotiation-v1 (read); their
-    recorded games are replayed. Deviations: no talk; one resource cannot stand on both sides of an
-    offer (the rules allow it); SPIRAL's driver, which admits only six random replies a turn, is
-    left out.
+    recorded games are replayed. Deviations: no talk; a resource cannot be on both sides of an offer
+    (the rules allow it); SPIRAL's driver, which admits only six random replies per turn, is left
+    out.
     """
 
     rules: str = "textarena"
     quantities: tuple[int, ...] = (1, 2, 3, 5, 8)
 
-    # Fifty of a resource are the most that both have together.
+    # Both together have at most fifty units of a resource.
     num_codes: ClassVar[int] = 51
     costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.wordings.simple_negotiation"
@@ -98,11 +98,11 @@ class SimpleNegotiation(TurnGame):
         if not self.quantities or not all(1 <= q <= MOST for q in self.quantities):
             raise ValueError(f"quantities {self.quantities}: expected numbers from 1 to {MOST}")
         if len(set(self.quantities)) < len(self.quantities):
-            raise ValueError(f"quantities {self.quantities}: each must stand there once")
+            raise ValueError(f"quantities {self.quantities}: expected each number once")
 
     @property
     def default_params(self) -> SimpleNegotiationParams:
-        """Those of the rules' source."""
+        """The defaults of the source of `rules`."""
         if self.rules == "textarena":
             return SimpleNegotiationParams()
         return SimpleNegotiationParams(
@@ -137,7 +137,6 @@ class SimpleNegotiation(TurnGame):
 
     @property
     def num_actions(self) -> int:
-        """Three more than offers."""
         size = len(self.resources)
         return _FIRST + size * (size - 1) * len(self.quantities) ** 2
 
@@ -147,9 +146,10 @@ class SimpleNegotiation(TurnGame):
         return (3 + 5 * len(self.resources),)
 
     def encode(self, give: jax.Array, ask: jax.Array, accept: jax.Array) -> jax.Array:
-        """Number of an offer, i32[]: of the table where it stands there and nothing is accepted.
+        """Index of an offer, i32[]: in the table if it contains the offer and nothing is accepted.
 
-        give, ask: i32[R]. -1 if it cannot be written: a resource on both sides, or more than 31.
+        give, ask: i32[R]. -1 if the offer cannot be written: a resource on both sides, or more than
+        31 units.
         """
         base = _DIGITS ** np.arange(len(self.resources), dtype=np.int32)
         code = jnp.sum((ask - give + MOST) * base, dtype=jnp.int32)
@@ -163,7 +163,7 @@ class SimpleNegotiation(TurnGame):
         return jnp.where(fits, number, -1).astype(jnp.int32)
 
     def decode(self, action: jax.Array) -> Act:
-        """What an action says; numbers that stand for nothing are offers that cannot be read."""
+        """Content of an action; undefined indices are offers that cannot be read."""
         size, count = len(self.resources), len(self.quantities)
         kinds = np.arange(size)
         index = action - _FIRST
@@ -194,7 +194,6 @@ class SimpleNegotiation(TurnGame):
         return jnp.sum(jnp.where(places == number, np.array(self.quantities, np.int32), 0))
 
     def initial(self, key: jax.Array, params: SimpleNegotiationParams) -> SimpleNegotiationState:
-        """Goods and values."""
         stock, values = rules.draw(self.rules, key)
         return SimpleNegotiationState(
             **opening(),
@@ -206,18 +205,17 @@ class SimpleNegotiation(TurnGame):
         )
 
     def mover(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """Each after the other."""
         return state.turn % 2
 
     def is_legal(
         self, state: SimpleNegotiationState, action: jax.Array, params: SimpleNegotiationParams
     ) -> jax.Array:
-        """Whether an act, of the table or beyond, holds no error."""
+        """Whether an act, of the table or beyond, contains no error."""
         seat = self.mover(state, params)
         return rules.respond(self.rules, state.market, seat, self.decode(action), 0).errors == 0
 
     def legal(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """Accepting where it is no error, and offers of what is owned."""
+        """Accepting if it is no error, and offers of owned goods."""
         size, count = len(self.resources), len(self.quantities)
         own = rules.of_seat(state.market.stock, self.mover(state, params))
         owned = own[:, None] >= np.array(self.quantities, np.int32)
@@ -232,7 +230,7 @@ class SimpleNegotiation(TurnGame):
         action: jax.Array,
         params: SimpleNegotiationParams,
     ) -> tuple[SimpleNegotiationState, jax.Array, jax.Array]:
-        """One act, errors counted one by one; after the last turn the gains are compared."""
+        """One act, with errors counted one by one; after the last turn the gains are compared."""
         del key
         seat = self.mover(state, params)
         mine = self._agents == seat
@@ -256,7 +254,7 @@ class SimpleNegotiation(TurnGame):
     def observe_as(
         self, state: SimpleNegotiationState, agent: jax.Array, params: SimpleNegotiationParams
     ) -> jax.Array:
-        """One's own goods and values, and what was said openly."""
+        """The agent's own goods and values, and the public offers."""
         market = state.market
         whose = jnp.where(market.proposer < 0, 0, jnp.where(market.proposer == agent, 1, 2))
         left = jnp.clip(params.turns - state.turn, 0, self.num_codes - 1)
@@ -265,16 +263,14 @@ class SimpleNegotiation(TurnGame):
         return jnp.concatenate(parts).astype(jnp.uint8)
 
     def is_over(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """All turns are played."""
         return state.turn >= params.turns
 
     def won(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """Who has gained more."""
         gains = rules.gains(state.market, state.start, state.values)
         return gains > gains[::-1]
 
     def expert(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        """A trader who wants both to gain, and itself no less."""
+        """Looks for trades in which both gain, and itself no less than the other."""
         seat, market = self.mover(state, params), state.market
         stock, values = (rules.of_seat(rows, seat) for rows in (market.stock, state.values))
         others, payable = jnp.asarray(rules.BASE), jnp.full(len(rules.BASE), MOST)
@@ -286,8 +282,8 @@ class SimpleNegotiation(TurnGame):
         takes = (market.proposer == 1 - seat) & jnp.all(stock >= market.ask)
         takes = takes & (gain > 0) & (gain >= their_gain)
 
-        # Offers [given, asked, how many given, how many asked]: those of the table, and of each
-        # resource for itself, which gain nothing. So there is no gather under vmap.
+        # Offers [given, asked, how many given, how many asked]: those of the table, and
+        # each resource for itself, which gains nothing. This avoids a gather under vmap.
         size, count = len(self.resources), len(self.quantities)
         amounts = np.array(self.quantities, np.int32)
         given = lambda x: (x[:, None] * amounts)[:, None, :, None]  # noqa: E731
@@ -297,7 +293,8 @@ class SimpleNegotiation(TurnGame):
         fits = (given(ones) <= stock[:, None, None, None]) & (gain >= their_gain)
         fits = fits & (asked(ones) <= payable[None, :, None, None])
         worth = jnp.where(fits & (gain > 0), their_gain, 0)
-        # Each time for something else, if it can be had: what was refused is not asked for again.
+        # Asks for another resource each time, if possible: a refused one is not asked for
+        # again.
         turns = kinds == state.turn // 2 % size
         worth = jnp.where(jnp.any(turns & (worth > 0)), jnp.where(turns, worth, 0), worth)
         best = jnp.argmax(worth)

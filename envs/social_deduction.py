@@ -1,4 +1,4 @@
-"""SocialDeduction-v1: a crew works in rooms, an imposter among them kills; they talk and vote."""
+"""SocialDeduction-v1: a crew works in rooms, an imposter kills; they talk and vote."""
 
 import dataclasses
 from typing import ClassVar
@@ -23,20 +23,20 @@ COLOURS = ("red", "blue", "green", "pink", "white", "black", "lime")
 
 @struct.dataclass
 class SocialDeductionState(GameState):
-    """world: rooms, roles, tasks, bodies, what was seen and said."""
+    """world: rooms, roles, tasks, bodies, evidence and messages."""
 
     world: World
 
 
 @struct.dataclass
 class SocialDeductionParams(GameParams):
-    """tasks: of each crewmate, at most 8. task_steps: how long each takes, at most 4.
+    """tasks: number per crewmate, at most 8. task_steps: duration of each, at most 4.
 
-    cooldown: steps before each kill, from the start and after a vote too.
+    cooldown: steps before each kill, also from the start and after a vote.
 
-    win_reward: of each of the side that wins. event_reward: of finishing a task, reporting a body,
-    killing, a crewmate's vote for an imposter, and to living crewmates, when the last imposter is
-    voted out, of each task that they have not done.
+    win_reward: for each agent of the winning side. event_reward: for finishing a task, reporting a
+    body, killing, a crewmate's vote for an imposter, and, when the last imposter is voted out, to
+    living crewmates for each of their unfinished tasks.
     """
 
     max_steps_in_episode: int = 100
@@ -52,35 +52,36 @@ class SocialDeductionParams(GameParams):
 class SocialDeduction(SimultaneousGame):
     """`players` on a grid of `rows` x `cols` rooms, `imposters` of them, by seat drawn per task.
 
-    In play all act at once: go to a neighbouring room, do one of one's tasks here, report a body
-    (crewmates), kill somebody in the room (imposters, after a cooldown; it reaches those who leave
-    in the same step, and whoever was there sees it). After a report the living speak one by one in
-    random order, `messages` rounds, then all vote at once; most votes eject, ties nobody; all go
-    back to the first room. The crew wins when the imposters are out, or with all tasks of the
-    living done; the imposters win when they are as many as the living crew; nobody at the limit.
+    In play all act at once: go to a neighbouring room, do one of their tasks here, report a body
+    (crewmates), kill a player in the room (imposters, after a cooldown; it also hits players that
+    leave in the same step, and all players in the room witness it). After a report the living speak
+    one by one in random order, `messages` rounds, then all vote at once; the most votes eject, a
+    tie ejects no player; all go back to the first room. The crew wins when the imposters are out,
+    or with all tasks of the living done; the imposters win when they are as many as the living
+    crew; at the limit there is no winner.
 
-    Messages, to be believed or not: "saw X" (kill), "suspect X", "trust X", or nothing.
-    Actions for A players: wait (in a meeting: say nothing, vote for nobody), north, south, west,
-    east, task (a step of one), report; kill each player; say of each saw, suspect, trust; vote for
-    each: 7 + 5 A.
+    Messages, true or not: "saw X" (kill), "suspect X", "trust X", or nothing.
+    Actions for A players: wait (in a meeting: say nothing, abstain), north, south, west, east, task
+    (a step of one), report; then for each player kill, say saw, say suspect, say trust, vote: 7 + 5
+    A.
 
-    Observation: uint8; phase (play, talk, vote), whether one is an imposter, room + 1, cooldown,
-    work left in each room, in steps; for each player: status (0 not in view, 1 here, in a meeting
-    living, 2 body here, 3 known to be dead, 4 oneself), evidence (what one has seen oneself:
-    `rules.suspicion`; 4 for a fellow imposter), votes in the last election, messages of the last
-    discussion (1 + kind A + whom); votes for nobody. The dead see nothing. Evidence spares policies
-    a memory; where somebody went is not kept.
+    Observation: uint8; phase (play, talk, vote), whether the agent is an imposter, room + 1,
+    cooldown, work left in each room, in steps; for each player: status (0 not in view, 1 here, in a
+    meeting alive, 2 body here, 3 known to be dead, 4 the agent itself), evidence (the agent's own
+    observations: `rules.suspicion`; 4 for a fellow imposter), votes in the last election, messages
+    of the last discussion (1 + kind A + player); abstentions. The dead see nothing. Evidence makes
+    up for a policy without memory; where players went is not recorded.
 
     Reward: `SocialDeductionParams`. Belief questions: `belief_question`.
 
-    Expert: crewmates do the nearest task, report, say and vote what their evidence and the others'
-    messages are worth; imposters walk about, kill who is alone with them, or when that wins, and
-    join in blaming others. They use what their seat may know.
-    Source: the game of Sarkar and others (2025), arXiv:2502.06060, by a description of its code.
-    Simplified: a step stands for three of its ticks, the time of a way, so that nobody is seen
+    Expert: crewmates do the nearest task, report, and speak and vote by their evidence and the
+    others' messages; imposters wander, kill a player that is alone with them, or when that wins,
+    and join in blaming others. They use only what their seat may know.
+    Source: the game of Sarkar et al. (2025), arXiv:2502.06060, from a description of its code.
+    Simplified: a step is three of its ticks, the time to walk to a room, so players are never seen
     between rooms; meetings start at once; `report` takes any body; messages are from a table; the
-    last discussion stays in view. A task takes two steps, there one, against experts who know where
-    to go: with one, an expert crew wins 94 % of the games by its tasks, with two 65 %.
+    last discussion stays in view. A task takes two steps, one in the original, because experts know
+    where to go: with one, an expert crew wins 94 % of the games by its tasks, with two 65 %.
     """
 
     players: int = 5
@@ -106,12 +107,12 @@ class SocialDeduction(SimultaneousGame):
 
     @property
     def num_agents(self) -> int:
-        """The players."""
+        """Number of players."""
         return self.players
 
     @property
     def num_answers(self) -> int:
-        """The players: who is the most suspicious?"""
+        """One answer per player: who is the most suspicious?"""
         return self.players
 
     @property
@@ -132,7 +133,6 @@ class SocialDeduction(SimultaneousGame):
         return (4 + self.rows * self.cols + self.players * (3 + self.messages) + 1,)
 
     def initial(self, key: jax.Array, params: SocialDeductionParams) -> SocialDeductionState:
-        """All in the first room."""
         world = rules.draw(
             key,
             self.players,
@@ -146,7 +146,7 @@ class SocialDeduction(SimultaneousGame):
         return SocialDeductionState(**opening(), world=world)
 
     def acting(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """The living; in a discussion, who is to speak."""
+        """The living; in a discussion the speaker."""
         world = state.world
         free = world.alive & ((world.phase != TALK) | rules.speaker(world))
         return free & self.is_running(state, params)
@@ -154,7 +154,7 @@ class SocialDeduction(SimultaneousGame):
     def legal_actions(
         self, state: SocialDeductionState, params: SocialDeductionParams
     ) -> jax.Array:
-        """What the phase has; the dead can only wait."""
+        """Actions of the phase; the dead can only wait."""
         world = state.world
         plays = (world.phase == PLAY) & world.alive[:, None]
         others = world.alive & ~np.eye(self.players, dtype=bool)
@@ -212,7 +212,7 @@ class SocialDeduction(SimultaneousGame):
     def observe_as(
         self, state: SocialDeductionState, agent: jax.Array, params: SocialDeductionParams
     ) -> jax.Array:
-        """What is in one's room, and what one has seen and heard."""
+        """Content of the agent's room, its evidence and the messages."""
         world, mine = state.world, np.arange(self.players) == agent
         pick = lambda x: jnp.sum(jnp.where(mine, x, 0))  # noqa: E731
         rows = lambda x: jnp.any(x & mine[:, None], axis=0)  # noqa: E731
@@ -231,17 +231,16 @@ class SocialDeduction(SimultaneousGame):
         return jnp.where(alive, jnp.clip(codes, 0, self.num_codes - 1), 0).astype(jnp.uint8)
 
     def side_of(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """0 for the crew, 1 for imposters."""
         return state.world.imposter.astype(jnp.int32)
 
     def belief_question(
         self, state: SocialDeductionState, params: SocialDeductionParams
     ) -> tuple[jax.Array, jax.Array]:
-        """Who is asked now for the most suspicious player, bool[A], and the answer, i32[].
+        """Agents that are asked for the most suspicious player now, bool[A], and the answer, i32[].
 
-        In a meeting living crewmates are asked: before the first message and after each one. The
-        answer is a seat; of several imposters, of the first alive. Training may use it, no player
-        sees it.
+        In a meeting living crewmates are asked before the first message and after each one. The
+        answer is a seat; with several imposters, that of the first one alive. Training may use it,
+        no player sees it.
         """
         world = state.world
         over = self.is_terminated(state, params) | self.is_truncated(state, params)
@@ -249,16 +248,14 @@ class SocialDeduction(SimultaneousGame):
         return asked, jnp.argmax(world.imposter & world.alive).astype(jnp.int32)
 
     def is_over(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """One side has won."""
         return state.world.winner >= 0
 
     def won(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """Everyone of the side that has won, dead or alive."""
+        """All agents of the winning side, dead or alive."""
         winner = state.world.winner
         return (winner >= 0) & (state.world.imposter == (winner == rules.IMPOSTERS))
 
     def expert(self, state: SocialDeductionState, params: SocialDeductionParams) -> jax.Array:
-        """The script of each role."""
         world, players = state.world, self.players
         blamed = rules.blame(world)
         top, worst = jnp.argmax(blamed, axis=1), jnp.max(blamed, axis=1)
@@ -273,7 +270,7 @@ class SocialDeduction(SimultaneousGame):
         return jnp.where(self.acting(state, params), action, WAIT).astype(jnp.int32)
 
     def _work(self, state: SocialDeductionState) -> jax.Array:
-        """Report, do the task here, or go to the nearest."""
+        """Reports, does the task here, or goes to the nearest task."""
         world = state.world
         number = np.arange(self.rows * self.cols)
         down = number // self.cols - (world.room // self.cols)[:, None]
@@ -288,7 +285,7 @@ class SocialDeduction(SimultaneousGame):
         return jnp.where(jnp.any(rules.bodies(world), axis=1), REPORT, go)
 
     def _hunt(self, state: SocialDeductionState) -> jax.Array:
-        """Kill without witnesses, or to win; stay with who is alone; else walk about."""
+        """Kills without witnesses, or to win; stays with a lone player; else wanders."""
         world = state.world
         near = rules.together(world)
         company = jnp.sum(near & ~world.imposter, axis=1)
@@ -297,7 +294,7 @@ class SocialDeduction(SimultaneousGame):
         can = rules.killable(world)
         kills = jnp.any(can, axis=1) & ((company == 1) | wins)
         ways = rules.exits(world, (self.rows, self.cols))
-        # Another way at each step and from each room, always the same.
+        # A different direction at each step and in each room, but always the same.
         turn = (state.time * 5 + world.room * 3 + np.arange(self.players))[:, None]
         go = 1 + jnp.argmax(jnp.where(ways, (turn + 3 * np.arange(4)) % 7 + 1, 0), axis=1)
         go = jnp.where(jnp.any(ways, axis=1), go, WAIT)
@@ -305,7 +302,8 @@ class SocialDeduction(SimultaneousGame):
         return jnp.where(kills, NAMING + jnp.argmax(can, axis=1), go)
 
     def render(self, state: SocialDeductionState, params: SocialDeductionParams) -> str:
-        """A line a room with who is there, capitals for imposters, x for bodies; then the phase."""
+        """One line per room with its players, capitals for imposters, x for bodies; then the
+        phase."""
         world = jax.tree.map(np.asarray, state.world)
         lines = []
         for room in range(self.rows * self.cols):

@@ -1,4 +1,5 @@
-"""Sokoban-v1: push boxes onto targets; a wrong push can lose the room (gym-sokoban's rules)."""
+"""Sokoban-v1: push boxes onto targets; a wrong push can make the room unsolvable (gym-sokoban's
+rules)."""
 
 import dataclasses
 from typing import ClassVar
@@ -24,9 +25,10 @@ ACTIONS = {
 
 @struct.dataclass
 class SokobanState(EnvState):
-    """floor, targets, boxes, player: boards of the room's interior (`envs.rules.sokoban.Board`).
+    """The room.
 
-    The floor includes what lies under targets, boxes and player.
+    floor, targets, boxes, player: boards of the interior (`envs.rules.sokoban.Board`). The floor
+    includes cells under targets, boxes and player.
     """
 
     floor: rules.Board
@@ -37,10 +39,10 @@ class SokobanState(EnvState):
 
 @struct.dataclass
 class SokobanParams(EnvParams):
-    """step_reward: for every action. finished_reward: on top, when all targets are covered.
+    """step_reward: for every action. finished_reward: in addition when all targets are covered.
 
-    box_reward: for a box pushed onto a target, and lost again for one pushed off. 0 makes the
-    reward sparse.
+    box_reward: for a box pushed onto a target, subtracted for a box pushed off. 0 makes the reward
+    sparse.
     """
 
     max_steps_in_episode: int = 15
@@ -53,21 +55,22 @@ class SokobanParams(EnvParams):
 class Sokoban(Environment):
     """A room of `size` (a side, or rows and columns, walls included) with `boxes` boxes.
 
-    Observation: uint8[rows, cols], codes 0 wall, 1 floor, 2 target, 3 box on target, 4 box,
-    5 player, 6 player on target. gym-sokoban shows 5 in the last case too and leaves the target
-    under the player to be inferred by counting; text renderers (RAGEN) mark it.
-    Actions, all always legal; what is blocked changes nothing but still costs a step:
-    actions="push" (default): 0 up, 1 down, 2 left, 3 right; a box ahead is pushed if it can be.
-    actions="gym": 0 none, 1 to 4 the same pushes, 5 to 8 moves that a box blocks.
-    Reward: -0.1 a step, +-1 for a box on or off a target, +10 when all are on; each a param. The
-    first step counts boxes as if none had been on target before, as the reference does; levels
-    drawn here never start with a covered target. Ends when all targets are covered. Limit: 15 steps
-    with one box (verl-agent), 120 with more (gym-sokoban). Task: a random solvable room, never
-    lost or solved at the start.
+    Observation: uint8[rows, cols], codes 0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5
+    player, 6 player on target. gym-sokoban shows 5 in the last case too and leaves the target under
+    the player to be inferred by counting; text renderers (RAGEN) mark it. Actions, always legal; a
+    blocked one changes nothing but costs a step: actions="push" (default): 0 up, 1 down, 2 left, 3
+    right; a box ahead is pushed if it can be. actions="gym": 0 none, 1 to 4 the same pushes, 5 to 8
+    moves that a box blocks.
+    Reward: -0.1 a step, +-1 for a box on or off a target, +10 when all are on; each a param. As in
+    the reference, the first step counts boxes as if no target had been covered before; levels drawn
+    here never start with a covered target. Ends when all targets are covered. Limit: 15 steps with
+    one box (verl-agent), 120 with more (gym-sokoban). Task: a random solvable room that is not
+    solved at the start.
 
     Expert: a shortest solution (breadth first over player and boxes, `rules.solve`), which is also
-    the best return without limit; an arbitrary action in a lost room. It is searched for at every
-    call: 16^boxes words a sweep at 6 x 6, and ValueError above 4 M words (4 boxes at 10 x 10).
+    the best return without limit; an arbitrary action in an unsolvable room. The search runs at
+    every call: 16^boxes words per sweep at 6 x 6, and ValueError above 4 M words (4 boxes at 10 x
+    10).
     Source: gym-sokoban 0.0.6 (read; replayed against its recorded episodes), RAGEN's glyphs.
     """
 
@@ -84,11 +87,11 @@ class Sokoban(Environment):
         rows, cols = self.observation_shape
         if not (5 <= rows <= 32 and 5 <= cols <= 32):
             raise ValueError(f"size={self.size!r}: expected 5 to 32 rows and columns")
-        # With more boxes most rooms cannot be unpacked, and drawing one would take long.
+        # With more boxes most rooms are unsolvable, and drawing one would take long.
         most = min(max(1, (rows - 2) * (cols - 2) // 8), levels.MAX_BOXES)
         if not 1 <= self.boxes <= most:
             raise ValueError(
-                f"boxes={self.boxes}: a room of {rows} x {cols} takes 1 to {most}; choose fewer "
+                f"boxes={self.boxes}: expected 1 to {most} for {rows} x {cols}; choose fewer "
                 "boxes or a larger size"
             )
 
@@ -104,17 +107,16 @@ class Sokoban(Environment):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return (self.size, self.size) if isinstance(self.size, int) else tuple(self.size)
 
     def initial(self, key: jax.Array, params: SokobanParams) -> SokobanState:
-        """A random solvable room."""
         rows, cols = self.observation_shape
         room = levels.generate(key, (rows - 2, cols - 2), self.boxes)
         return SokobanState(jnp.zeros((), jnp.int32), *room)
 
     def from_codes(self, codes: jax.Array) -> SokobanState:
-        """Start of a given room, from its codes [rows, cols]; the outermost cells are walls."""
+        """Start state of a given room from its codes [rows, cols]; the outermost cells are
+        walls."""
         codes = jnp.asarray(codes)
         boxes = (codes == BOX) | (codes == BOX_ON_TARGET)
         player = (codes == PLAYER) | (codes == PLAYER_ON_TARGET)
@@ -125,7 +127,7 @@ class Sokoban(Environment):
     def transition(
         self, key: jax.Array, state: SokobanState, action: jax.Array, params: SokobanParams
     ) -> tuple[SokobanState, jax.Array]:
-        """Push or move, then count the boxes on targets."""
+        """Pushes or moves, then counts the boxes on targets."""
         direction, pushing = action, True
         if self.actions == "gym":
             direction, pushing = jnp.where(action > 0, (action - 1) % 4, -1), action <= 4
@@ -137,9 +139,8 @@ class Sokoban(Environment):
         return state, params.step_reward + params.box_reward * gained + finished
 
     def observe(self, state: SokobanState, params: SokobanParams) -> jax.Array:
-        """Codes of the room."""
-        # The three bits of a code, each as a board: a room is spread out into cells three times
-        # instead of once for each kind of thing.
+        # The three bits of a code, each as a board: the room is unpacked into cells three
+        # times instead of once per kind of object.
         low = state.floor - (state.targets ^ state.boxes)
         high = state.player | (state.boxes - state.targets)
         bits = (low, 1), (state.targets, 2), (high, 4)
@@ -149,11 +150,9 @@ class Sokoban(Environment):
         return low | middle | high
 
     def is_terminated(self, state: SokobanState, params: SokobanParams) -> jax.Array:
-        """All targets covered."""
         return self.is_success(state, params)
 
     def is_success(self, state: SokobanState, params: SokobanParams) -> jax.Array:
-        """All targets covered."""
         return ~(state.targets - state.boxes).any()
 
     def expert(self, state: SokobanState, params: SokobanParams) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Telecom-v1: a support desk and a customer mend a phone, each with tools the other lacks."""
+"""Telecom-v1: a support desk and a customer repair a phone, each with tools the other lacks."""
 
 import dataclasses
 import types
@@ -17,17 +17,18 @@ from envs.rules.telecom_manual import advise
 TRANSFER, CLOSE, NOTHING = (len(rules.TOOLS) + i for i in range(3))
 OPEN, CLOSED, TRANSFERRED = range(3)
 DESK, USER = range(2)
-# How often a scripted user follows at all, and how precisely: `TelecomParams`.
+# How often, and how precisely, a scripted user does as asked: `TelecomParams`.
 PERSONAS = types.MappingProxyType({"none": (1.0, 1.0), "easy": (0.95, 0.95), "hard": (0.7, 0.8)})
 
 
 @struct.dataclass
 class TelecomState(GameState):
-    """world: phone and line. kind: i32[], what the call is about. hopeless: bool[].
+    """State of one call.
 
-    told, seen: u8[facts], what desk and user know, 1 + value as last shown, 0 for nothing.
+    world: phone and line. kind: i32[], the problem. hopeless: bool[], it cannot be solved.
+    told, seen: u8[facts], knowledge of desk and user, 1 + value as last shown, 0 for unknown.
     asked: i8[], 1 + tool that the desk last asked for. did: i8[], 1 + tool that the user used then,
-    1 + NOTHING for none. pending: bool[], the user is to move. end: i8[], OPEN to TRANSFERRED.
+    1 + NOTHING for none. pending: bool[], it is the user's turn. end: i8[], OPEN to TRANSFERRED.
     """
 
     world: World
@@ -43,10 +44,11 @@ class TelecomState(GameState):
 
 @struct.dataclass
 class TelecomParams(GameParams):
-    """min_faults, max_faults: how many things are wrong. hopeless: chance of an unsolvable task.
+    """Difficulty of the task and behaviour of a scripted user.
 
-    follow: chance that a scripted user does something when asked. precise: chance that it takes
-    the right tool, else any of the same sort, and of each thing shown that it says so.
+    min_faults, max_faults: number of faults. hopeless: probability of an unsolvable task.
+    follow: probability that a scripted user does anything when asked. precise: probability that it
+    uses the right tool (else any tool of the same kind), and that it reports each shown fact.
     """
 
     illegal_reward: float = 0.0
@@ -62,28 +64,28 @@ class TelecomParams(GameParams):
 class Telecom(TurnGame):
     """A customer calls: no service, mobile data fail or are slow, or pictures cannot be sent.
 
-    Seat 0, the desk, uses its office's tools, asks the user to use one of the phone's, or ends the
-    call: transfer (right where the task cannot be solved) or close. Seat 1, the user, uses its
-    phone, or nothing, and the desk hears what it shows. Each knows only what it was shown.
+    Seat 0, the desk, uses the office tools, asks the user to use a phone tool, or ends the call:
+    transfer (correct if the task cannot be solved) or close. Seat 1, the user, uses a phone tool,
+    or nothing, and the desk is told the result. Each seat knows only what it was shown.
 
-    user: "scripted", the user answers at once, as `persona` says ("none": always and precisely,
-    "easy", "hard"), and seat 1 never moves; "learned", seat 1 moves after each request; "solo", the
-    desk has all tools, as tau2-bench calls it (the script without errors).
+    user: "scripted", the user answers at once, by `persona` ("none": always and precisely, "easy",
+    "hard"), and seat 1 never acts; "learned", seat 1 acts after each request; "solo", the desk has
+    all tools, as in tau2-bench (the script without errors).
 
     Observation: uint8; kind of call (0 service, 1 data, 2 pictures), abroad, 1 + tool last asked
     for, 1 + tool last used by the user (33 for nothing), then every fact of `rules.FACTS` as the
     seat last saw it, 0 for not yet. Actions: 13 repairs, 10 checks, 7 of the office, transfer,
-    close, nothing. All of a seat's actions are legal, so that legality tells nothing; what does not
-    apply has no effect.
+    close, nothing. All of a seat's actions are legal, so legality reveals nothing; tools that do
+    not apply have no effect.
 
     Reward: 1 for both when the call ends with the goal reached (service and no open bill, excellent
     speed, pictures can be sent) or, in a task that cannot be solved, with a transfer. Limit 40
     steps, 80 with a learned user. Task: kind, and one to three faults of it.
 
-    Expert: goes down the support manual by what the desk knows; the user does as asked.
+    Expert: follows the support manual by the desk's knowledge; the user does as asked.
     Source: tau2-bench's telecom domain (read); repairs and probes of its recorded tasks are
-    replayed. Reduced: talk is requests for tools and their results; customers are known, with one
-    line and bill; at most three faults at once by default.
+    replayed. Reduced: communication is requests for tools and their results; customers are
+    identified, with one line and one bill; at most three faults at once by default.
     """
 
     user: str = "scripted"
@@ -104,7 +106,7 @@ class Telecom(TurnGame):
 
     @property
     def default_params(self) -> TelecomParams:
-        """By persona."""
+        """Depends on the persona."""
         follow, precise = PERSONAS[self.persona]
         limit = 80 if self.user == "learned" else 40
         return TelecomParams(max_steps_in_episode=limit, follow=follow, precise=precise)
@@ -116,11 +118,9 @@ class Telecom(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """The call, then facts."""
         return (4 + len(rules.FACTS),)
 
     def initial(self, key: jax.Array, params: TelecomParams) -> TelecomState:
-        """A call, nothing known."""
         bounds = (params.min_faults, params.max_faults, params.hopeless)
         kind, hopeless, world = rules.draw(key, *bounds)
         unknown, none = jnp.zeros(len(rules.FACTS), jnp.uint8), jnp.zeros((), jnp.int8)
@@ -138,11 +138,11 @@ class Telecom(TurnGame):
         )
 
     def mover(self, state: TelecomState, params: TelecomParams) -> jax.Array:
-        """The desk, but for a learned user that was asked for something."""
+        """The desk, unless a learned user was asked for something."""
         return state.pending.astype(jnp.int32)
 
     def legal(self, state: TelecomState, params: TelecomParams) -> jax.Array:
-        """All that the seat has, whatever its effect."""
+        """All tools of the seat, whatever their effect."""
         action = np.arange(self.num_actions)
         return jnp.where(
             state.pending, (action < USER_TOOLS) | (action == NOTHING), action < NOTHING
@@ -151,7 +151,6 @@ class Telecom(TurnGame):
     def transition(
         self, key: jax.Array, state: TelecomState, action: jax.Array, params: TelecomParams
     ) -> tuple[TelecomState, jax.Array]:
-        """A tool, a request, or the end."""
         requests = ~state.pending & (action < USER_TOOLS)
         tool, reported = action, jnp.ones(len(rules.FACTS), bool)
         if self.user == "scripted":
@@ -179,7 +178,7 @@ class Telecom(TurnGame):
     def _script(
         self, key: jax.Array, action: jax.Array, requests: jax.Array, params: TelecomParams
     ) -> tuple[jax.Array, jax.Array]:
-        """Tool that a scripted user takes, i32[], and which facts it reports, bool[facts]."""
+        """Tool that a scripted user uses, i32[], and the facts that it reports, bool[facts]."""
         chances = jax.random.uniform(key, (3 + len(rules.FACTS),))
         repairs = len(rules.REPAIRS)
         first = jnp.where(action < repairs, 0, repairs)
@@ -191,29 +190,27 @@ class Telecom(TurnGame):
         return jnp.where(requests, tool, action), reported | ~requests
 
     def observe_as(self, state: TelecomState, agent: jax.Array, params: TelecomParams) -> jax.Array:
-        """The call and what one was shown."""
         head = (state.kind, state.world.abroad, state.asked, state.did)
         facts = jnp.where(agent == DESK, state.told, state.seen)
         return jnp.append(jnp.stack([x.astype(jnp.uint8) for x in head]), facts)
 
     def is_over(self, state: TelecomState, params: TelecomParams) -> jax.Array:
-        """The desk has ended the call."""
         return state.end != OPEN
 
     def won(self, state: TelecomState, params: TelecomParams) -> jax.Array:
-        """Ended as the task asks for, for both."""
+        """Both seats win if the call ends as the task requires."""
         reached = rules.solved(state.world, state.kind)
         handed = (state.end == TRANSFERRED) & ~reached
         right = jnp.where(state.hopeless, handed, reached) & (state.end != OPEN)
         return jnp.broadcast_to(right, (2,))
 
     def expert(self, state: TelecomState, params: TelecomParams) -> jax.Array:
-        """The manual; the user does as asked."""
+        """The manual for the desk; the user does as asked."""
         desk = advise(state.told, state.kind, state.world.abroad, state.time, TRANSFER, CLOSE)
         return jnp.where(state.pending, state.asked - 1, desk).astype(jnp.int32)
 
     def render(self, state: TelecomState, params: TelecomParams) -> str:
-        """Kind of call and every fact, as it is."""
+        """Kind of call and the true value of every fact."""
         values = np.asarray(rules.facts(state.world)) - 1
         facts = (
             f"{name}: {texts[value]}"

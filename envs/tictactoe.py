@@ -24,7 +24,7 @@ class TicTacToeState(GameState):
 
 @struct.dataclass
 class TicTacToeParams(GameParams):
-    """max_steps_in_episode: nine moves, and an illegal one before each."""
+    """max_steps_in_episode: nine moves with an illegal one before each."""
 
     max_steps_in_episode: int = 18
 
@@ -37,7 +37,7 @@ class TicTacToe(TurnGame):
     row; taken ones are illegal (`GameParams`). Reward: 1 for three in a row, -1 for the other seat;
     0 in a draw. Expert: minimax, the first of the best squares.
 
-    The game has no chance in it: every key gives the same task.
+    The game is deterministic: every key gives the same task.
     Source: TextArena 0.7.4 (read), TicTacToe-v0; its recorded games are replayed.
     """
 
@@ -49,39 +49,34 @@ class TicTacToe(TurnGame):
 
     @property
     def default_params(self) -> TicTacToeParams:
-        """TextArena's."""
+        """TextArena's defaults."""
         return TicTacToeParams()
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Numbers of the squares."""
         return tuple(map(str, range(9)))
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """The board."""
         return (3, 3)
 
     def initial(self, key: jax.Array, params: TicTacToeParams) -> TicTacToeState:
-        """An empty board."""
         return TicTacToeState(**opening(), marks=jnp.zeros(2, jnp.int32))
 
     def mover(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """The seat with fewer marks, seat 0 if both have as many."""
+        """The seat with fewer marks, seat 0 if both have the same number."""
         counts = jax.lax.population_count(state.marks)
         return (counts[0] > counts[1]).astype(jnp.int32)
 
     def legal(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """Free squares."""
         return ~rules.squares(state.marks[0] | state.marks[1])
 
     def transition(
         self, key: jax.Array, state: TicTacToeState, action: jax.Array, params: TicTacToeParams
     ) -> tuple[TicTacToeState, jax.Array]:
-        """A mark."""
         seat = self.mover(state, params)
         mine = jnp.arange(2) == seat
-        # An illegal square may be any number; what comes of it is not used.
+        # The index of an illegal square may be arbitrary; its result is not used.
         marks = state.marks | jnp.where(mine, 1 << jnp.clip(action, 0, 8), 0)
         won = jnp.any(mine & rules.has_line(marks))
         return state.replace(marks=marks), jnp.where(won, jnp.where(mine, 1.0, -1.0), 0.0)
@@ -89,7 +84,7 @@ class TicTacToe(TurnGame):
     def observe_as(
         self, state: TicTacToeState, agent: jax.Array, params: TicTacToeParams
     ) -> jax.Array:
-        """The board with one's own marks as 1."""
+        """The board with the agent's own marks as 1."""
         first, second = rules.squares(state.marks)
         own, other = jnp.where(agent == 0, first, second), jnp.where(agent == 0, second, first)
         codes = jnp.where(own, OWN, jnp.where(other, OTHER, EMPTY))
@@ -101,11 +96,9 @@ class TicTacToe(TurnGame):
         return jnp.any(self.won(state, params)) | full
 
     def won(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """Who has three in a row."""
         return rules.has_line(state.marks)
 
     def expert(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """The first of the best squares."""
         seat = self.mover(state, params)
         best = jnp.asarray(rules.best_moves())[state.marks[seat], state.marks[1 - seat]]
         return jnp.argmax(rules.squares(best.astype(jnp.int32))).astype(jnp.int32)

@@ -16,11 +16,11 @@ _SPLITS = {"seen": rules.SEEN, "unseen": rules.UNSEEN}
 
 @struct.dataclass
 class ToolProgramState(EnvState):
-    """The task, what the tools have told, and how it ended.
+    """The task, the results of the tools, and the outcome.
 
-    family u8[]: number in `envs.rules.tool_program.FAMILIES`. digits u8[N], hidden. arguments
-    u8[2], shown. notes: what was read, summed and compared. last u8[]: 1 + the last call, 0 before.
-    finished, won bool[].
+    family u8[]: index in `envs.rules.tool_program.FAMILIES`. digits u8[N], hidden. arguments
+    u8[2], shown. notes: results of reading, summing and comparing. last u8[]: 1 + the last call, 0
+    before. finished, won bool[].
     """
 
     family: jax.Array
@@ -34,7 +34,7 @@ class ToolProgramState(EnvState):
 
 @struct.dataclass
 class ToolProgramParams(EnvParams):
-    """slack: a family's limit is that many times the calls of its program in the worst case."""
+    """slack: a family's limit is this multiple of the calls of its program in the worst case."""
 
     max_steps_in_episode: int = 48
     slack: float = 1.5
@@ -46,20 +46,20 @@ class ToolProgram(Environment):
 
     Families: max, min (position of a greatest or least digit, by cmp), count (how often a digit
     occurs, by get), find (position of a digit in sorted cells, by get), range (last digit of a
-    range's sum, by sum), pair (position of a cell that adds up to a number with another, by get),
-    sort (by cmp and swap, then done 0), balance (whether 0 for ( and 1 for ) match, by get).
+    range's sum, by sum), pair (position of a cell that sums to a given number with another cell, by
+    get), sort (by cmp and swap, then done 0), balance (whether 0 for ( and 1 for ) match, by get).
 
-    Observation: uint8, the family, its two arguments, then with `notes` all that the tools have
-    told: digits read [N] and prefix sums [N], 0 for unknown or 1 + digit, comparisons [P], 0 or 1
-    less, 2 equal, 3 greater; without `notes` only the last call, 1 + its number, and its result,
-    coded likewise, so that one has to remember. Actions: get i, sum i (last digit of the sum of
-    cells 0 to i), cmp i j, swap i j with i < j, done v; what is none of the family's tools or
-    answers is illegal. Reward: 1 for done with a right answer, else 0. Ends with done; limit
-    `slack` times the calls that the family's program needs at worst (for find fewer than reading
-    all cells takes). Task: a family of the split (seen: max, count, find, range, sort; unseen: min,
-    pair, balance), or of `families`, then digits and arguments.
+    Observation: uint8, the family, its two arguments, then with `notes` all results so far: digits
+    read [N] and prefix sums [N], 0 for unknown or 1 + digit, comparisons [P], 0 or 1 less, 2 equal,
+    3 greater; without `notes` only the last call, 1 + its index, and its result, coded likewise,
+    which requires memory. Actions: get i, sum i (last digit of the sum of cells 0 to i), cmp i j,
+    swap i j with i < j, done v; actions other than the family's tools and answers are illegal.
+    Reward: 1 for done with a right answer, else 0. Ends with done; limit `slack` times the calls
+    that the family's program needs in the worst case (for find fewer than for reading all cells).
+    Task: a family of the split (seen: max, count, find, range, sort; unseen: min, pair, balance),
+    or of `families`, then digits and arguments.
 
-    Expert: the family's program, which uses nothing but the notes.
+    Expert: the family's program, which uses only the notes.
     Source: after CodeGym (its description: programs as environments, sparse reward; its code is not
     public); families, tools and limits are ours.
     """
@@ -82,7 +82,7 @@ class ToolProgram(Environment):
 
     @property
     def layout(self) -> rules.Layout:
-        """Where each tool's actions begin."""
+        """First action of each tool."""
         return rules.layout(self.cells)
 
     @property
@@ -92,13 +92,13 @@ class ToolProgram(Environment):
 
     @property
     def default_params(self) -> ToolProgramParams:
-        """Half as many calls again as the programs need."""
+        """One and a half times the calls that the programs need."""
         worst = int(rules.longest(self.cells).max())
         return ToolProgramParams(max_steps_in_episode=int(np.ceil(1.5 * worst)))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Calls as they are written in the compact wording."""
+        """Calls as in the compact wording."""
         joined = [f"{i} {j}" for i, j in zip(*rules.pairs(self.cells), strict=True)]
         return (
             *(f"get {i}" for i in range(self.cells)),
@@ -115,7 +115,6 @@ class ToolProgram(Environment):
         return (3 + told,)
 
     def initial(self, key: jax.Array, params: ToolProgramParams) -> ToolProgramState:
-        """A family, and a task of it."""
         family_key, task_key = jax.random.split(key)
         names = self.families or _SPLITS[self.split]
         numbers = np.array([rules.FAMILIES.index(name) for name in names], np.uint8)
@@ -165,14 +164,14 @@ class ToolProgram(Environment):
         return state, jnp.where(won, 1.0, 0.0)
 
     def results(self, state: ToolProgramState) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """What the tools would say: digits u8[N], prefix sums u8[N], relations u8[P]."""
+        """Results of all calls: digits u8[N], prefix sums u8[N], relations u8[P]."""
         relations = rules.relations(state.digits).astype(jnp.uint8)
         return state.digits, rules.prefix_sums(state.digits), relations
 
     def result(self, state: ToolProgramState) -> jax.Array:
-        """1 + what the last call told, u8[]; 0 for nothing."""
+        """1 + the result of the last call, u8[]; 0 for none."""
         at, told = self.layout, jnp.concatenate(self.results(state))
-        # Calls of get, sum and cmp are numbered like what they tell.
+        # Calls of get, sum and cmp are numbered in the order of their results.
         last = jnp.arange(1, at.swap + 1, dtype=jnp.uint8) == state.last
         return jnp.sum(jnp.where(last, 1 + told, 0), dtype=jnp.uint8)
 
@@ -185,11 +184,9 @@ class ToolProgram(Environment):
         return jnp.append(task, jnp.where(jnp.concatenate(state.notes), 1 + told, 0))
 
     def is_terminated(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
-        """After done."""
         return state.finished
 
     def is_success(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
-        """Done with a right answer."""
         return state.won
 
     def is_truncated(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
@@ -198,7 +195,6 @@ class ToolProgram(Environment):
         return super().is_truncated(state, params) | (state.time >= params.slack * worst)
 
     def legal(self, state: ToolProgramState, params: ToolProgramParams) -> jax.Array:
-        """Tools and answers of the family."""
         asked = np.arange(len(rules.FAMILIES), dtype=np.uint8)[:, None] == state.family
         return jnp.any(asked & rules.allowed(self.cells), axis=0)
 

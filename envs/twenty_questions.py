@@ -1,4 +1,4 @@
-"""TwentyQuestions-v1: find out by questions what somebody thinks of, without a language model."""
+"""TwentyQuestions-v1: identify a hidden thing by questions, without a language model."""
 
 import dataclasses
 from typing import ClassVar
@@ -14,10 +14,10 @@ from envs.rules import twenty_questions as rules
 
 @struct.dataclass
 class TwentyQuestionsState(EnvState):
-    """What is thought of, and what has been said.
+    """The hidden thing and the answers so far.
 
     target u8[]. balance i8[A]: answers "yes" minus answers "no" about each attribute. guessed
-    bool[E]. table u16[E]: truths of this episode as bits, None where they are the fixed ones.
+    bool[E]. table u16[E]: truths of this episode as bits, None for the fixed ones.
     """
 
     target: jax.Array
@@ -28,7 +28,7 @@ class TwentyQuestionsState(EnvState):
 
 @struct.dataclass
 class TwentyQuestionsParams(EnvParams):
-    """noise: chance that the answer to a question is wrong; guesses are answered truly."""
+    """noise: probability that the answer to a question is wrong; guesses are answered correctly."""
 
     max_steps_in_episode: int = 20
     illegal_reward: float = -1.0
@@ -37,20 +37,21 @@ class TwentyQuestionsParams(EnvParams):
 
 @dataclasses.dataclass(frozen=True)
 class TwentyQuestions(Environment):
-    """One of `entities` things is thought of; `attributes` are things to ask about, in `turns`.
+    """One of `entities` things is hidden; questions ask for its `attributes`, in at most `turns`.
 
     Observation: float32, balance of the answers about each attribute [A], wrong or right guesses
     [E], and with `redraw` the truths [E * A]. Actions: 0 to A - 1 ask about an attribute, the next
-    E guess a thing; all always legal. Reward: -1 a question or guess, 0 for the right guess. Ends
-    with the right guess or with the last turn, which is the rules' end and no time limit. Task: a
-    uniform thing; with `redraw` the truths, too, are drawn, each a fair coin, and shown, so that
-    they have to be read instead of known (two things may then be alike; guesses tell them apart).
+    E guess a thing; all always legal. Reward: -1 per question or guess, 0 for the right guess. Ends
+    with the right guess or with the last turn, which terminates by the rules and is not a time
+    limit. Task: a uniform thing; with `redraw` the truths are also drawn, each a fair coin, and
+    shown, so that they have to be read instead of learnt (two things may then have the same
+    attributes; guesses separate them).
 
-    Expert: the question or guess of the highest information gain under the exact posterior, where
-    a guess is worth its chance to end the game besides.
+    Expert: the question or guess of the highest information gain under the exact posterior; the
+    value of a guess includes its probability to end the game.
     Source: after LMRL-Gym's twenty questions (read: rewards, turns), where a language model answers
-    questions about 158 objects; things, attributes and noise are ours, and so is the summary of
-    the answers in place of a transcript.
+    questions about 158 objects; things, attributes and noise are ours, and so is the summary of the
+    answers instead of a transcript.
     """
 
     entities: int = 32
@@ -72,18 +73,17 @@ class TwentyQuestions(Environment):
 
     @property
     def default_params(self) -> TwentyQuestionsParams:
-        """True answers."""
+        """Answers without noise."""
         return TwentyQuestionsParams(max_steps_in_episode=self.turns)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Attributes, then things."""
         attributes = (word for word, _ in rules.ATTRIBUTES[: self.attributes])
         return (*attributes, *(name.split()[-1] for name, _ in rules.THINGS[: self.entities]))
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Balances, guesses, and truths where they are drawn."""
+        """Balances, guesses, and truths if they are drawn."""
         return (self.attributes + self.entities * (1 + self.redraw * self.attributes),)
 
     def truths(self, state: TwentyQuestionsState) -> jax.Array:
@@ -93,7 +93,7 @@ class TwentyQuestions(Environment):
         return jnp.asarray(rules.truths(self.entities, self.attributes))
 
     def initial(self, key: jax.Array, params: TwentyQuestionsParams) -> TwentyQuestionsState:
-        """A uniform thing, and truths where they are drawn."""
+        """A uniform thing, and truths if they are drawn."""
         target_key, table_key = jax.random.split(key)
         table = None
         if self.redraw:
@@ -114,7 +114,6 @@ class TwentyQuestions(Environment):
         action: jax.Array,
         params: TwentyQuestionsParams,
     ) -> tuple[TwentyQuestionsState, jax.Array]:
-        """Answers a question or a guess."""
         things = jnp.arange(self.entities, dtype=jnp.uint8)
         here = things == state.target
         row = jnp.sum(jnp.where(here, self.truths(state), 0), dtype=jnp.uint16)
@@ -137,16 +136,14 @@ class TwentyQuestions(Environment):
     def is_terminated(
         self, state: TwentyQuestionsState, params: TwentyQuestionsParams
     ) -> jax.Array:
-        """Guessed, or no turn left."""
         return self.is_success(state, params) | (state.time >= self.turns)
 
     def is_success(self, state: TwentyQuestionsState, params: TwentyQuestionsParams) -> jax.Array:
-        """The thing was guessed."""
         here = jnp.arange(self.entities, dtype=jnp.uint8) == state.target
         return jnp.any(state.guessed & here)
 
     def expert(self, state: TwentyQuestionsState, params: TwentyQuestionsParams) -> jax.Array:
-        """argmax of the information gain, guesses with their chance to be right."""
+        """argmax of the information gain, plus for guesses the probability to be right."""
         true = rules.bits(self.truths(state), self.attributes)
         chance = rules.posterior(true, state.balance, state.guessed, params.noise)
         return jnp.argmax(jnp.concatenate(rules.worth(true, chance, params.noise))).astype(
@@ -154,7 +151,7 @@ class TwentyQuestions(Environment):
         )
 
     def render(self, state: TwentyQuestionsState, params: TwentyQuestionsParams) -> str:
-        """`alive+1 big-1 | not: cat oak | (whale)`, the last of which the agent does not see."""
+        """`alive+1 big-1 | not: cat oak | (whale)`, the last of which is hidden from the agent."""
         names, balance = self.action_names, np.asarray(state.balance)
         told = [f"{names[a]}{d:+d}" for a, d in enumerate(balance) if d]
         target = int(state.target)

@@ -1,18 +1,20 @@
-"""Many episodes at once: stepping, and resets that share out tasks drawn ahead.
+"""Batches of episodes: stepping, and resets from tasks drawn ahead.
 
-Everything has the batch of B episodes as its first axis. (The batch as the last axis, by
-`vmap(in_axes=-1)`, is timed beside it in `launchers.benchmark --suite=envs`: on a CPU from a
-quarter faster to twice as slow, by environment, since vmap moves the batch in front again at many
-operations. What does matter there is that the state is a few scalars or packed words an episode:
-see `envs.rules.sokoban.Board`.)
+All arrays have the batch of B episodes as first axis. (`launchers.benchmark --suite=envs` also
+times the batch as last axis, by `vmap(in_axes=-1)`: on a CPU from a quarter faster to twice as
+slow, depending on the environment, since vmap moves the batch in front again at many operations.
+More important there is a small state, a few scalars or packed words per episode: see
+`envs.rules.sokoban.Board`.)
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
+
+from envs.agents import AgentViews
 
 
 @struct.dataclass
@@ -24,16 +26,16 @@ class Starts:
 
 
 def draw(env: Any, params: Any, keys: jax.Array) -> Starts:
-    """Draws one task a key, keys [P]. Equal keys give equal tasks."""
+    """Draws one task per key, keys [P]. Equal keys give equal tasks."""
     return Starts(*jax.vmap(env.reset_env, in_axes=(0, None))(keys, params))
 
 
 def tasks_ahead(env: Any, batch: int) -> int:
-    """How many tasks a segment of `batch` episodes draws ahead by default; 0: one at every restart.
+    """Default number of tasks that a segment of `batch` episodes draws ahead; 0: one per restart.
 
-    Where drawing a task is costly: an eighth of the batch, but at least 256 or the whole batch. A
-    Sokoban level of 10 x 10 costs as much as some thousand steps, so the smaller the share the
-    faster, and the more often a task comes again within the segment.
+    If drawing a task is costly: an eighth of the batch, but at least 256 or the whole batch. A
+    Sokoban level of 10 x 10 costs as much as some thousand steps, so a smaller share is faster, and
+    repeats tasks more often within the segment.
     """
     return max(batch // 8, min(batch, 256)) if env.costly_reset else 0
 
@@ -44,7 +46,7 @@ def step(
     """One step of B episodes without reset.
 
     key: one key, split over the episodes. action: i32[B].
-    Returns (observation, state, reward f32[B], terminated, truncated, info).
+    Returns: (observation, state, reward f32[B], terminated, truncated, info).
     """
     keys = jax.random.split(key, action.shape[0])
     observation, state, reward, terminated, info = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))(
@@ -52,6 +54,85 @@ def step(
     )
     truncated = jax.vmap(env.is_truncated, in_axes=(0, None))(state, params) & ~terminated
     return observation, state, reward, terminated, truncated, info
+
+
+class World(NamedTuple):
+    """An environment and its parameters, as loops over B episodes use it.
+
+    batched: params have a leading axis of B, one set of parameters per episode.
+    """
+
+    env: Any
+    params: Any
+    batched: bool = False
+
+    def vmap(self, method: Any) -> Any:
+        """A method (..., params) of the environment over B episodes, without params."""
+
+        def over(*args):
+            axes = (*[0] * len(args), 0 if self.batched else None)
+            return jax.vmap(method, in_axes=axes)(*args, self.params)
+
+        return over
+
+
+class Outcome(NamedTuple):
+    """What one step brought to B episodes of A agents.
+
+    reward: f32[B, A]. terminated, truncated: bool[B], never both. valid: bool[B, A], the agent's
+    action was legal, or not read. success: bool[B, A]. offender: i32[B], the agent whose illegal
+    action ended the episode, -1 for none. seconds: f32[B] of simulated time, or None.
+    info: the environment's own.
+    """
+
+    reward: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    valid: jax.Array
+    success: jax.Array
+    offender: jax.Array
+    seconds: jax.Array | None
+    info: Any = None
+
+
+def reset_agents(world: World, keys: jax.Array) -> Starts:
+    """Draws one task per key, keys [B]: observations [B, A, ...]. Equal keys give equal tasks."""
+    observation, state = world.vmap(world.env.reset_env)(keys)
+    return Starts(jax.vmap(world.env.per_agent)(observation), state)
+
+
+def step_agents(
+    world: World, key: jax.Array, state: chex.ArrayTree, action: jax.Array
+) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
+    """One step of B episodes of A agents, without reset.
+
+    key: one key, split over the episodes. action: [B, A, ...]; those of agents that do not act are
+    ignored. Returns (observation [B, A, ...], state, Outcome).
+    """
+    env = world.env
+    keys = jax.random.split(key, action.shape[0])
+    observation, state, reward, terminated, info = world.vmap(env.step_env)(
+        keys, state, jax.vmap(env.joint)(action)
+    )
+    truncated = world.vmap(env.is_truncated)(state) & ~terminated
+    reward, valid, success, observation = jax.vmap(env.per_agent)(
+        (reward, info["valid"], info["success"], observation)
+    )
+    offender = jnp.where(terminated, info.get("offender", -1), -1)
+    seconds = info.get("seconds")
+    outcome = Outcome(reward, terminated, truncated, valid, success, offender, seconds, info)
+    return observation, state, outcome
+
+
+def views(
+    world: World, state: chex.ArrayTree, observation: chex.ArrayTree, *, everyone: bool
+) -> AgentViews:
+    """What agents are shown of B states: `Environment.views`, [B, S, ...] each."""
+
+    def one(state, observation, params):
+        return world.env.views(state, observation, params, everyone=everyone)
+
+    return world.vmap(one)(state, observation)
 
 
 def restart(
@@ -78,7 +159,7 @@ def pool(starts: Starts, batch: int) -> Starts:
 def window(pooled: Starts, offset: jax.Array, batch: int) -> Starts:
     """The window of `batch` tasks at `offset` i32[]: a contiguous slice, cheaper than a gather.
 
-    With a random offset in [0, P) for each step every episode restarts from a random task of the
-    pool, and P draws serve a whole segment.
+    With a random offset in [0, P) per step, every episode restarts from a random task of the pool,
+    and P draws serve a whole segment.
     """
     return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, offset, batch), pooled)

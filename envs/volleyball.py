@@ -21,7 +21,7 @@ from envs.rules.vectors import Vector, turned
 from envs.rules.volleyball import Match
 from envs.rules.volleyball_flight import Order, Sight, scripted
 
-# (sight, order) -> command by rates, components [D, ...]: what flies the drones between decisions.
+# (sight, order) -> command by rates, components [D, ...]: flies the drones between decisions.
 Controller = Callable[[Sight, Order], Vector]
 
 
@@ -34,12 +34,11 @@ class VolleyballState(GameState):
 
 @struct.dataclass
 class VolleyballParams(GameParams):
-    """Numbers that can change without compiling.
+    """Traced parameters of a match.
 
-    max_seconds: of a match; it is truncated then, a draw. longest_decision: control steps (0.02 s)
-    after which teams decide again though nothing has happened. touch_reward: of a team for each of
-    its touches; it is for learning, and the game is zero-sum without it. noise: m, of the places at
-    the start.
+    max_seconds: a longer match is truncated, a draw. longest_decision: control steps (0.02 s) after
+    which teams decide again even without an event. touch_reward: reward of a team for each of its
+    touches, for shaping; without it the game is zero-sum. noise: of the initial places, in m.
     """
 
     illegal_reward: float = 0.0
@@ -51,7 +50,7 @@ class VolleyballParams(GameParams):
 
 @dataclasses.dataclass(frozen=True)
 class _Volleyball(SimultaneousGame):
-    """What both share.
+    """Shared by both games.
 
     actions: "skills" (agents are the two teams, a step lasts to the next event) or "rates" or
     "rotors" (agents are the drones, a step is one control step of 0.02 s).
@@ -72,7 +71,7 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def players(self) -> int:
-        """Drones of a team."""
+        """Number of drones per team."""
         return len(self.game.roles)
 
     @property
@@ -82,12 +81,11 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def num_agents(self) -> int:
-        """Teams, or drones: those of team 0, then those of team 1."""
+        """Number of teams, or of drones: those of team 0, then those of team 1."""
         return 2 * self.players if self.continuous else 2
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """The team of each agent."""
         return tuple(np.repeat((0, 1), self.num_agents // 2).tolist())
 
     @property
@@ -97,7 +95,7 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Parts of a command, or joint choices of a team, the last drone's fastest."""
+        """Components of a command, or joint choices of a team (the last drone's runs fastest)."""
         if self.actions == "rates":
             return self.body.COMMANDS
         if self.actions == "rotors":
@@ -107,14 +105,13 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """See the class."""
         drones, dims = 2 * self.players, len(self.game.server)
         each = 13 if self.body is quadrotor else 7
         count = drones * each + 2 * dims + 2 * drones + 4
         return (count + self.body.ROTORS + dims + self.players,) if self.continuous else (count,)
 
     def initial(self, key: jax.Array, params: VolleyballParams) -> VolleyballState:
-        """Everyone at the first of its places, a team drawn at random with the serve."""
+        """All drones at their first places, a team drawn at random serves."""
         side_key, noise_key = jax.random.split(key)
         serving = jax.random.bernoulli(side_key).astype(jnp.int32)
         return VolleyballState(**opening(), match=self.serve(noise_key, serving, params))
@@ -133,7 +130,6 @@ class _Volleyball(SimultaneousGame):
         return rules.start(self.body.hovering(tuple(places)), ball, serving)
 
     def legal_actions(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """Everything."""
         return jnp.ones((self.num_agents, self.num_actions), bool)
 
     def transition(
@@ -149,10 +145,12 @@ class _Volleyball(SimultaneousGame):
             match = self.until_event(before, choice, params, self.controller(params))
         return state.replace(match=match), self.reward(before, match, params)
 
-    # For rollouts of their own: all of these take matches with any batch axes behind the first.
+    # For rollouts outside `step`: all of these take matches with any batch axes behind the
+    # first.
 
     def controller(self, params: VolleyballParams) -> Controller:
-        """What flies the drones between decisions; the scripted one. To be overridden."""
+        """The controller that flies the drones between decisions; scripted by default. To be
+        overridden."""
         return lambda sight, order: scripted(self.body, sight, order)
 
     def choices(self, action: jax.Array) -> jax.Array:
@@ -161,28 +159,29 @@ class _Volleyball(SimultaneousGame):
         return jnp.moveaxis(both, 1, 0).reshape(2 * self.players, *action.shape[1:])
 
     def orders(self, match: Match, choice: jax.Array) -> Order:
-        """What the skills i32[D, ...] tell the drones to do now."""
+        """Orders to the drones now under skills i32[D, ...]."""
         return skills.orders(self.game, match, choice)
 
     def sight(self, match: Match) -> Sight:
-        """What the drones' controllers see."""
+        """Inputs of the drones' controllers."""
         return Sight(match.drones, rules.seen(match), ~match.touched)
 
     def tick(self, match: Match, command: Vector) -> Match:
-        """One control step; see `envs.rules.volleyball.tick`. Matches that are over go on."""
+        """One control step; see `envs.rules.volleyball.tick`. Finished matches continue."""
         rates = self.actions != "rotors"
         return rules.tick(match, command, self.game.court, self.body, rates=rates)
 
     def until_event(
         self, match: Match, choice: jax.Array, params: VolleyballParams, controller: Controller
     ) -> Match:
-        """The match when somebody is to decide again. Of a batch, those that are there wait."""
+        """The match at the next decision. In a batch, matches that have reached theirs wait."""
         step, start = self._stepping(match, choice, params, controller)
         return jax.lax.while_loop(lambda carry: jnp.any(carry[1]), step, start)[0]
 
     def flight(self, state: VolleyballState, action: jax.Array, params: VolleyballParams) -> Match:
-        """What a step by decisions passes through, for drawings: the match after each control step,
-        leaves [longest_decision, ...]; from the event on it stands still.
+        """States during a step by decisions, for drawings: the match after each control step.
+
+        Leaves are [longest_decision, ...]; after the event the match stands still.
         """
         choice, controller = self.choices(action), self.controller(params)
         step, start = self._stepping(state.match, choice, params, controller)
@@ -194,7 +193,7 @@ class _Volleyball(SimultaneousGame):
         return jax.lax.scan(following, start, length=int(params.longest_decision))[1]
 
     def _stepping(self, match, choice, params, controller):
-        """A control step of (match, whether it goes on), and what to begin with."""
+        """Loop body of one control step on (match, whether it continues), and the initial carry."""
         last = jnp.minimum(match.ticks + params.longest_decision, _ticks(params.max_seconds))
 
         def step(carry):
@@ -208,7 +207,7 @@ class _Volleyball(SimultaneousGame):
         return step, (start, ~match.over & (match.ticks < last))
 
     def reward(self, before: Match, after: Match, params: VolleyballParams) -> jax.Array:
-        """Of each agent, f32[A, ...]: 1 and -1 for winning and losing, and for touches."""
+        """Reward of each agent, f32[A, ...]: 1 and -1 for winning and losing, and for touches."""
         lost = after.lost.astype(jnp.float32) - before.lost.astype(jnp.float32)
         outcome = lost[::-1] - lost
         touches = jnp.sum(after.hit.reshape(2, self.players, *after.hit.shape[1:]), axis=1)
@@ -221,13 +220,11 @@ class _Volleyball(SimultaneousGame):
         return jnp.stack(listed(match, self.body))
 
     def observe(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """What every agent sees, f32[A, F]."""
         return jnp.moveaxis(self.features(state.match), 0, -1)
 
     def observe_as(
         self, state: VolleyballState, agent: jax.Array, params: VolleyballParams
     ) -> jax.Array:
-        """What one agent sees."""
         return self.observe(state, params)[agent]
 
     def is_truncated(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
@@ -236,7 +233,6 @@ class _Volleyball(SimultaneousGame):
         return super().is_truncated(state, params) | late
 
     def is_over(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """Somebody has lost."""
         return state.match.over
 
     def won(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
@@ -246,7 +242,7 @@ class _Volleyball(SimultaneousGame):
         return jnp.repeat(won, self.players, axis=0) if self.continuous else won
 
     def expert(self, state: VolleyballState, params: VolleyballParams) -> jax.Array:
-        """The scripted planner's choices, or the commands of the scripted controllers for them."""
+        """The scripted planner's choices, or the corresponding scripted controllers' commands."""
         choice = skills.planned(self.game, state.match)
         if not self.continuous:
             teams = jnp.moveaxis(choice.reshape(2, self.players), 1, 0)
@@ -260,7 +256,7 @@ class _Volleyball(SimultaneousGame):
     def step_env(
         self, key: jax.Array, state: VolleyballState, action: jax.Array, params: VolleyballParams
     ) -> tuple[jax.Array, VolleyballState, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """As of all games; info has besides `hit` bool[D], `crossed` and `seconds` of the step."""
+        """As in all games; info also has `hit` bool[D], `crossed` and `seconds` of the step."""
         observation, following, reward, terminated, info = super().step_env(
             key, state, action, params
         )
@@ -273,7 +269,7 @@ class _Volleyball(SimultaneousGame):
         return observation, following, reward, terminated, info | happened
 
     def render(self, state: VolleyballState, params: VolleyballParams) -> str:
-        """From the side, half a metre a character: 0, 1 .. the drones, o the ball, | the net."""
+        """From the side, half a metre per character: 0, 1 .. the drones, o the ball, | the net."""
         court, match = self.game.court, state.match
         half, top = int(2 * court.length) + 2, 12
         rows = np.full((top, 2 * half + 1), " ")
@@ -300,23 +296,23 @@ def _ticks(seconds: jax.Array) -> jax.Array:
 class Volleyball(_Volleyball):
     """Two teams of quadrotors play one rally of volleyball; `teams` "1v1" or "3v3".
 
-    Drones are underactuated rigid bodies of 1.61 weights of thrust that hit a ball of 5 g with a
-    racket on top, which only bounces (`envs.rules.quadrotor`, `ball`); rules in
-    `envs.rules.volleyball`. 3v3 is on a court of 12 x 6 m, 1v1 on 6 x 3 m, with a net of 2.43 m.
-    A team drawn at random serves; the ball falls onto its first drone.
+    Drones are underactuated rigid bodies with a thrust of 1.61 times their weight. They hit a ball
+    of 5 g, which only bounces, with a racket on top (`envs.rules.quadrotor`, `ball`); rules in
+    `envs.rules.volleyball`. 3v3 is on a court of 12 x 6 m, 1v1 on 6 x 3 m, with a net of 2.43 m. A
+    team drawn at random serves; the ball falls onto its first drone.
 
     `actions` "skills": agents are the teams. An action is a joint choice of a skill for each drone
     (4 in 1v1: home, hit left, right or short; 6 x 3 x 4 in 3v3, `envs.rules.volleyball_skills`),
     which low-level controllers (`controller`, here scripted) fly until the next event: a touch, the
-    ball crossing the net, or `longest_decision` control steps. While its serve is to come the
-    server serves, whatever it is told.
-    "rates": agents are the drones, actions f32[A, 4] in [-1, 1]: collective thrust from none to
-    the greatest and the body's rates; "rotors": the thrust of each rotor.
+    ball crossing the net, or `longest_decision` control steps. Before its serve the server serves,
+    whatever the choice.
+    "rates": agents are the drones, actions f32[A, 4] in [-1, 1]: collective thrust from zero to its
+    maximum and the body's rates; "rotors": the thrust of each rotor.
 
     Observation, in the frame of the agent's team, whose side is x > 0. Skills: own drones by role,
-    then the opponents', 13 each (position, attitude, velocity, spin), ball 6, and one-hot: who has
-    touched it in this possession (own, theirs), its side, serve or rally: 40 or 100 numbers. Rates
-    and rotors: the drone itself first, then its team mates and opponents in turn, the same of the
+    then the opponents', 13 each (position, attitude, velocity, spin), ball 6, and one-hot: last
+    toucher in this possession (own, theirs), its side, serve or rally: 40 or 100 numbers. Rates and
+    rotors: the drone itself first, then its team mates and opponents in order, the same of the
     ball, its own throttles, the ball relative to it, its role.
 
     Reward: 1 for the winners, -1 for the losers, plus `touch_reward`; a draw (both lose in one
@@ -343,12 +339,12 @@ class Volleyball(_Volleyball):
 
 @dataclasses.dataclass(frozen=True)
 class PlanarVolleyball(_Volleyball):
-    """`Volleyball` one against one in a vertical plane: the fast test of everything.
+    """`Volleyball` one against one in a vertical plane: the fast test case.
 
     Drones with two rotors and one angle on a court of 6 m with a net of 1.5 m. Skills: home, hit
     short, hit deep, front. Commands: thrust and pitch rate, or the two rotors. Observation
     (skills): both drones, 7 numbers each (position, up, velocity, spin), ball 4, one-hot flags 8:
-    26 numbers. All else as there. Ours.
+    26 numbers. Otherwise as `Volleyball`. Ours.
     """
 
     body: ClassVar[ModuleType] = planar

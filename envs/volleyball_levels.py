@@ -1,4 +1,4 @@
-"""PlannedVolleyball-v1: planners choose skills at events, drones fly them; all may learn."""
+"""PlannedVolleyball-v1: planners choose skills at events, drones fly them; all can be trained."""
 
 import dataclasses
 from typing import ClassVar
@@ -21,9 +21,10 @@ SKILLS = ("goto", "hit")
 
 @struct.dataclass
 class LevelsState(GameState):
-    """match: `envs.rules.volleyball.Match`. choice: i32[D], the skills in force.
+    """State of a match on two levels.
 
-    planning: bool[], it is the planners' turn. since: i32[], ticks of the match at the last one.
+    match: `envs.rules.volleyball.Match`. choice: i32[D], the current skills. planning: bool[], it
+    is the planners' turn. since: i32[], ticks of the match at the last one.
     """
 
     match: Match
@@ -36,29 +37,28 @@ class LevelsState(GameState):
 class PlannedVolleyball(SimultaneousGame):
     """`Volleyball-v1` (or `PlanarVolleyball-v1`) of `teams` "plane", "1v1" or "3v3" on two levels.
 
-    Agents, team after team: the team's planner, then its drones. Planners have their turn, all at
-    once and in no time, where teams decide in those games: at the start, at touches, when the ball
-    crosses the net, and after `longest_decision` control steps without. The other turns are the
-    drones', of one control step each. So with commands of the scripted controllers a match goes
-    exactly as it goes there.
+    Agents, team after team: the team's planner, then its drones. Planners act all at once, in turns
+    of zero duration, when teams decide in those games: at the start, at touches, when the ball
+    crosses the net, and after `longest_decision` control steps without an event. The other turns
+    are the drones', of one control step each. With commands of the scripted controllers a match is
+    therefore identical to one of those games.
 
-    Actions: f32[commands] in [-1, 1]. A planner's first component is the number of its team's joint
-    choice (`envs.game.number_of`), the others are not read. A drone's is a command by rates; with
-    `residual` > 0 what is added, times this, to the scripted controllers' command, so that 0 is
-    the scripted skill.
+    Actions: f32[commands] in [-1, 1]. A planner's first component encodes the index of its team's
+    joint choice (`envs.game.number_of`); the others are ignored. A drone's action is a command by
+    rates; with `residual` > 0 it is multiplied by it and added to the scripted controllers'
+    command, so that 0 is the scripted skill.
 
     Observation: 1 for planners; the skill in use, one-hot of "goto" and "hit" (0 for planners);
-    then what the team sees in those games, or the drone's `volleyball_flight.features`, with zeros
-    behind. A drone that is told to hit hits while it is free to and the ball comes down on its
-    side; else it goes to the order's place.
+    then the team's observation in those games, or the drone's `volleyball_flight.features`, padded
+    with zeros. A drone with the order to hit does so while it is allowed to and the ball comes down
+    on its side; otherwise it goes to the order's place.
 
-    Reward of all agents of a team, end, success and limits: those of the teams there; the limit of
-    steps counts the planners' turns too. Expert: the scripted planner and controllers.
+    Reward of all agents of a team, end, success and limits: those of the teams in those games; the
+    step limit includes the planners' turns. Expert: the scripted planner and controllers.
 
-    Without a residual it is where all policies of the match can meet (`form_of`): of two levels
-    with any residual, of teams by decisions over the scripted skills, and of drones without a
-    planner, by rates.
-    Source: thu-uav/HCSP's third stage (read), where planner and skills learn together.
+    Without a residual, all policies of the match can play each other in it (`form_of`): two-level
+    ones with any residual, teams by decisions over the scripted skills, and drones by rates without
+    a planner. Source: thu-uav/HCSP's third stage (read), where planner and skills learn together.
     """
 
     teams: str = "plane"
@@ -79,7 +79,7 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def players(self) -> int:
-        """Drones of a team."""
+        """Number of drones per team."""
         return self.base.players
 
     @property
@@ -89,18 +89,17 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """The team of each agent."""
         return (0,) * (1 + self.players) + (1,) * (1 + self.players)
 
     @property
     def callers(self) -> tuple[int, ...]:
-        """Drones act for their team's planner."""
+        """Drones are called by their team's planner."""
         each = 1 + self.players
         return tuple(-1 if a % each == 0 else a - a % each for a in range(self.num_agents))
 
     @property
     def layout(self) -> dict[str, object]:
-        """How observations and actions are put together, as `agentrl.policies.hierarchy` asks."""
+        """Layout of observations and actions for `agentrl.policies.hierarchy`."""
         dims = len(self.base.game.server)
         return {
             "skills": SKILLS,
@@ -111,17 +110,15 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def default_params(self) -> VolleyballParams:
-        """15 s of control steps, and planners' turns."""
+        """15 s of control steps, plus the planners' turns."""
         return VolleyballParams(max_steps_in_episode=820)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Parts of a command."""
         return self.base.body.COMMANDS
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """See the class."""
         layout = self.layout
         return (1 + len(SKILLS) + max(layout["planner_features"], layout["skill_features"]),)
 
@@ -137,12 +134,10 @@ class PlannedVolleyball(SimultaneousGame):
         )
 
     def acting(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """Planners or drones."""
         planner = np.array(self.callers) < 0
         return jnp.where(state.planning, planner, ~planner) & self.is_running(state, params)
 
     def legal_actions(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """Everything."""
         return jnp.ones((self.num_agents, self.num_actions), bool)
 
     def transition(
@@ -163,14 +158,14 @@ class PlannedVolleyball(SimultaneousGame):
         return following, jnp.repeat(reward, 1 + self.players)
 
     def commands(self, state: LevelsState, action: jax.Array) -> jax.Array:
-        """What the drones are commanded, f32[D, commands], by the actions of all agents."""
+        """Commands of the drones, f32[D, commands], from the actions of all agents."""
         command = action.reshape(2, 1 + self.players, -1)[:, 1:].reshape(2 * self.players, -1)
         if self.residual:
             command = self.scripted(state) + self.residual * jnp.clip(command, -1.0, 1.0)
         return command
 
     def form_of(self, other: Environment) -> Form | None:
-        """Of the same match: with another residual, by decisions, or by rates; see the class."""
+        """The same match with another residual, by decisions, or by rates; see the class."""
         if self.residual:
             return None
         if other == dataclasses.replace(self, residual=getattr(other, "residual", 0.0)):
@@ -198,7 +193,7 @@ class PlannedVolleyball(SimultaneousGame):
         return None
 
     def _plan(self, number: jax.Array) -> jax.Array:
-        """The planners' actions f32[2, K] that stand for joint choices [2]."""
+        """The planners' actions f32[2, K] that encode joint choices [2]."""
         first = number_to(number, self.base.num_actions)
         return jnp.zeros((2, self.num_actions)).at[:, 0].set(first)
 
@@ -210,7 +205,7 @@ class PlannedVolleyball(SimultaneousGame):
     def step_env(
         self, key: jax.Array, state: LevelsState, action: jax.Array, params: VolleyballParams
     ) -> tuple[jax.Array, LevelsState, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """As of all games; info has besides the `seconds` of the step."""
+        """As in all games; info also has the `seconds` of the step."""
         *stepped, info = super().step_env(key, state, action, params)
         ticks = stepped[1].match.ticks - state.match.ticks
         return *stepped, info | {"seconds": ticks * rules.STEP_SECONDS}
@@ -224,7 +219,6 @@ class PlannedVolleyball(SimultaneousGame):
         return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
 
     def observe(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """What every agent sees, f32[A, F]."""
         base, width = self.base, self.observation_shape[0]
         sight, order = base.sight(state.match), base.orders(state.match, state.choice)
         team = jnp.moveaxis(base.features(state.match), 0, -1)
@@ -240,7 +234,6 @@ class PlannedVolleyball(SimultaneousGame):
         return jnp.concatenate([padded(team)[:, None], own], axis=1).reshape(-1, width)
 
     def observe_as(self, state: LevelsState, agent: jax.Array, params: GameParams) -> jax.Array:
-        """What one agent sees."""
         return self.observe(state, params)[agent]
 
     def is_truncated(self, state: LevelsState, params: VolleyballParams) -> jax.Array:
@@ -250,7 +243,6 @@ class PlannedVolleyball(SimultaneousGame):
         )
 
     def is_over(self, state: LevelsState, params: GameParams) -> jax.Array:
-        """A team has lost."""
         return state.match.over
 
     def won(self, state: LevelsState, params: GameParams) -> jax.Array:
@@ -265,7 +257,7 @@ class PlannedVolleyball(SimultaneousGame):
         return self._joined(self._plan(self.base.expert(state, params)), command)
 
     def render(self, state: LevelsState, params: GameParams) -> str:
-        """From the side, and the skills in force."""
+        """From the side, with the current skills."""
         roles = self.base.game.roles
         chosen = [
             roles[i % self.players][int(choice)].name for i, choice in enumerate(state.choice)

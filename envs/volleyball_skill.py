@@ -21,18 +21,18 @@ from envs.rules.volleyball import Match
 from envs.rules.volleyball_flight import Order, Sight
 from envs.volleyball import PlanarVolleyball, Volleyball
 
-# Of a match that a start is taken from, less one.
+# Limit of the match that a start is taken from, less one.
 EVENTS = 6
 
 
 @struct.dataclass
 class SkillState(EnvState):
-    """kind: i32[], of `kinds`. sight, order: `envs.rules.volleyball_flight`.
+    """State of one attempt.
 
-    held: i32[], steps at the place.
-
-    struck, fallen: bool[], the ball was hit; the drone or the ball came down, or the drone went
-    astray. miss: f32[], m, how far from the target the ball comes down at its height.
+    kind: i32[], index in `kinds`. sight, order: `envs.rules.volleyball_flight`. held: i32[], steps
+    at the place.
+    struck, fallen: bool[], the ball was hit; the drone or the ball came down, or the drone strayed.
+    miss: f32[], distance in m from the target at which the ball comes down to the target's height.
     """
 
     kind: jax.Array
@@ -46,9 +46,12 @@ class SkillState(EnvState):
 
 @struct.dataclass
 class SkillParams(EnvParams):
-    """hold: control steps (0.02 s) to stay within `near` m of the place. within: m, of a hit.
+    """Success criteria and start distribution.
 
-    spread: m, how far from the usual place drone and ball start. farthest: m, from the place.
+    hold: control steps (0.02 s) to stay within `near` m of the place. within: tolerance of a hit,
+    in m.
+    spread: distance in m of the initial drone and ball from the usual places. farthest: largest
+    distance in m from the place.
     """
 
     max_steps_in_episode: int = 200
@@ -65,24 +68,26 @@ class VolleyballSkill(Environment):
 
     An order is one of the skills of the roles of that game (`envs.rules.volleyball_skills`), its
     target moved a little: the `kinds`. `only` names one of them ("set"), or in 3v3 one of HCSP's
-    eleven ("receive_hover") or all of those that go, or hit ("hcsp"). goto: from anywhere near to
-    the order's place, staying there. hit: the ball comes in over a point near the place; the drone
-    is to hit it at the order's height so that it comes down at the target. Frames are the team's.
+    eleven ("receive_hover") or all of them of the same skill ("hcsp"). goto: fly from a start
+    nearby to the order's place and stay there. hit: the ball comes in over a point near the place;
+    the drone must hit it at the order's height so that it comes down at the target. Frames are the
+    team's.
 
-    Starts are drawn around what planners hand over: places within `spread` of the usual, speeds,
-    tilts and spins of a drone on its way. With `starts` "matches" they are what a drone that is at
-    the skill has before it in a match of scripted teams after up to 5 events (`handed_over`).
+    Starts are drawn around those at which planners hand over: places within `spread` of the usual,
+    speeds, tilts and spins of a moving drone. With `starts` "matches" they are states of a drone
+    with this skill in a match of scripted teams after up to 5 events (`handed_over`).
 
     Observation: `volleyball_flight.features`, f32[37], or f32[19] in the plane. Actions: f32[4] or
     f32[2] in [-1, 1], "rates" or "rotors" as of `Volleyball`, of 0.02 s each. With `residual` > 0
-    they are added, times this, to the scripted controllers' command: 0 is the scripted skill.
-    Reward, goto: half of the metres that the drone came nearer (what is paid for being away makes
-    an early fall cheap), 1 for holding, -1 for falling below 0.3 m or straying 4 m. hit: each step
-    0.01 / (1 + (distance of ball and drone)^2); when it is hit, which ends the episode, 0.5 + 1 /
-    (1 + miss^2), and 1 for success; -1 when drone or ball come down. Limit 4 s. Success: held; or
-    hit to within 0.75 m of the target over the net where that is between. Expert: the scripted
-    controllers. Ours, after thu-uav/HCSP's first stage (read): two conditioned skills for its
-    eleven.
+    they are multiplied by it and added to the scripted controllers' command: 0 is the scripted
+    skill.
+    Reward, goto: half of the reduction of the distance in metres (a cost of the distance itself
+    would make an early fall cheap), 1 for holding, -1 for falling below 0.3 m or straying 4 m. hit:
+    each step 0.01 / (1 + (distance of ball and drone)^2); when it is hit, which ends the episode,
+    0.5 + 1 / (1 + miss^2), and 1 for success; -1 when drone or ball come down. Limit 4 s. Success:
+    held; or hit to within 0.75 m of the target, over the net if it is in between. Expert: the
+    scripted controllers. Ours, after thu-uav/HCSP's first stage (read): two conditioned skills for
+    its eleven.
     """
 
     skill: str = "hit"
@@ -106,11 +111,11 @@ class VolleyballSkill(Environment):
         if self.residual < 0 or (self.residual and self.actions != "rates"):
             raise ValueError(
                 f"residual={self.residual} with actions={self.actions!r}: expected at least 0, and "
-                "more than 0 with actions='rates' only, which the scripted controllers command"
+                "more than 0 with actions='rates' only, the scripted controllers' commands"
             )
         if self.only and self.starts == "matches":
             raise ValueError(
-                f"only={self.only!r} with starts='matches', where planners choose: leave it out"
+                f"only={self.only!r} with starts='matches': planners choose there, leave it out"
             )
         if not self._known:
             names = dataclasses.replace(self, only="").kinds
@@ -118,7 +123,7 @@ class VolleyballSkill(Environment):
 
     @property
     def _known(self) -> tuple[skills.Skill, ...]:
-        """The skills that orders are of."""
+        """The skills that orders come from."""
         game = skills.GAMES[self.teams]
         known = [s for role in (*game.roles, game.serves) for s in role]
         hits = self.skill == "hit"
@@ -131,16 +136,16 @@ class VolleyballSkill(Environment):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Names of the skills that orders are of."""
+        """Names of the skills that orders come from."""
         return tuple(dict.fromkeys(skill.name for skill in self._known))
 
     def kind_of(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """The order's; none of a start out of a match."""
+        """Index of the order's skill; -1 for a start from a match."""
         return state.kind
 
     @property
     def body(self) -> ModuleType:
-        """Of the drone."""
+        """The drone's body."""
         return planar if self.teams == "plane" else quadrotor
 
     @property
@@ -150,23 +155,21 @@ class VolleyballSkill(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Parts of a command."""
         if self.actions == "rates":
             return self.body.COMMANDS
         return tuple(f"rotor {i}" for i in range(self.body.ROTORS))
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """See the class."""
         return (19,) if self.teams == "plane" else (37,)
 
     @property
     def costly_reset(self) -> bool:
-        """Matches are played for a start."""
+        """Whether starts come from matches, which are simulated for it."""
         return self.starts == "matches"
 
     def initial(self, key: jax.Array, params: SkillParams) -> SkillState:
-        """A skill, a drone near its place, and a ball on its way; or out of a match."""
+        """A skill, a drone near its place and an incoming ball; or a start from a match."""
         if self.starts == "near":
             return self._near(key, params)
         match_key, key = jax.random.split(key)
@@ -174,7 +177,7 @@ class VolleyballSkill(Environment):
         return jax.tree.map(lambda a, b: jnp.where(fits, a, b), state, self._near(key, params))
 
     def _of_match(self, key: jax.Array) -> tuple[SkillState, jax.Array]:
-        """What scripted teams hand over to a drone at this skill, and whether they do."""
+        """State that scripted teams hand over to a drone at this skill, and whether they do."""
         base = PlanarVolleyball() if self.teams == "plane" else Volleyball(teams=self.teams)
         params = base.default_params
         start_key, event_key, drone_key = jax.random.split(key, 3)
@@ -215,7 +218,7 @@ class VolleyballSkill(Environment):
         aim = (*scale(draw[2, : dims - 1], 0.3), jnp.ones(()))
         drone = self.body.tilted(drone, scale(aim, 1 / norm(aim)))
         drone = drone._replace(velocity=near(drone.velocity, 3, 0.5), spin=near(drone.spin, 4, 0.5))
-        # Where the ball is to be met, and from there back along its parabola.
+        # The point at which the ball should be hit, and from there back along its parabola.
         point = (*near(order.place, 5, spread)[:-1], order.height)
         seconds = 0.95 + 0.35 * draw[6, 0]
         falling = -3.5 + 1.5 * (draw[6, 1] - seconds)
@@ -233,7 +236,8 @@ class VolleyballSkill(Environment):
         )
 
     def handed_over(self, match: Match, order: Order, drone: int) -> SkillState:
-        """The start that a match is for one of its drones under its order, batch axes as there."""
+        """The start that a match gives one of its drones under its order; batch axes as the
+        match's."""
         sight = Sight(match.drones, rules.seen(match), ~match.touched)
         sight, order = jax.tree.map(lambda x: x[drone], (sight, order))
         nothing = jnp.zeros_like(match.ticks)
@@ -251,7 +255,6 @@ class VolleyballSkill(Environment):
     def transition(
         self, key: jax.Array, state: SkillState, action: jax.Array, params: SkillParams
     ) -> tuple[SkillState, jax.Array]:
-        """One control step."""
         body, court, order = self.body, skills.GAMES[self.teams].court, state.order
         drone, ball = state.sight.drone, state.sight.ball
         if self.residual:
@@ -268,7 +271,7 @@ class VolleyballSkill(Environment):
             struck |= met.hit
         landed = balls.after(ball, balls.seconds_to(ball, order.target[-1])).position
         miss = norm(sub(landed, order.target)[:-1])
-        # A ball that is to cross the net must be above its top there.
+        # A ball that has to cross the net must be above its top there.
         away = ball.velocity[0] < 0
         passing = balls.after(ball, jnp.where(away, ball.position[0] / -ball.velocity[0], 0.0))
         blocked = (order.target[0] < 0) & (passing.position[-1] < court.net)
@@ -297,7 +300,6 @@ class VolleyballSkill(Environment):
         return state, reward
 
     def observe(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """What a controller sees."""
         return jnp.stack(flight.features(self.body, state.sight, state.order), axis=-1)
 
     def is_terminated(self, state: SkillState, params: SkillParams) -> jax.Array:
@@ -306,7 +308,6 @@ class VolleyballSkill(Environment):
         return state.fallen | (state.struck if self.skill == "hit" else held)
 
     def is_success(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """Hit to the target, or held."""
         if self.skill == "hit":
             return state.struck & (state.miss < params.within)
         return (state.held >= params.hold) & ~state.fallen
@@ -319,12 +320,12 @@ class VolleyballSkill(Environment):
         return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
 
     def expert(self, state: SkillState, params: SkillParams) -> jax.Array:
-        """The scripted controllers' command, to which a residual adds nothing."""
+        """The scripted controllers' command; with a residual, zeros."""
         command = self.scripted(state)
         return jnp.zeros_like(command) if self.residual else command
 
     def render(self, state: SkillState, params: SkillParams) -> str:
-        """Numbers: places of drone, ball and target, m."""
+        """Positions of drone, ball and target, in m."""
 
         def shown(place):
             return " ".join(f"{float(x):.2f}" for x in np.asarray(place))

@@ -1,4 +1,4 @@
-"""Wordle-v1: find a word from the colours of one's guesses (LMRL-Gym's rules)."""
+"""Wordle-v1: find a word from the colours of previous guesses (LMRL-Gym's rules)."""
 
 import dataclasses
 import functools
@@ -12,15 +12,16 @@ from flax import struct
 from envs.environment import Environment, EnvParams, EnvState
 from envs.rules import wordle as rules
 
-# Codes of observations: nothing yet, then 1 + 3 * letter + colour, then a refused try.
+# Codes of observations: 0 empty, then 1 + 3 * letter + colour, then a refused try.
 NOTHING, REFUSED = 0, 79
 
 
 @struct.dataclass
 class WordleState(EnvState):
-    """target i16[]: number of the word. guesses i16[tries]: word of each try, -1 for none.
+    """State of one game.
 
-    A try before `time` without a word was refused: the reply was no word of the vocabulary.
+    target i16[]: index of the word. guesses i16[tries]: word of each try, -1 for none. A try before
+    `time` without a word was refused: the reply was not in the vocabulary.
     """
 
     target: jax.Array
@@ -31,20 +32,20 @@ class WordleState(EnvState):
 class Wordle(Environment):
     """A word of `letters` letters to be found in `tries` guesses.
 
-    Observation: uint8[tries, letters], the history: 0 nothing yet, 1 + 3 letter + colour with
-    letters a = 0 and colours 0 black, 1 yellow, 2 green (see `envs.rules.wordle.colours`), 79 a
-    refused try. Actions: the words of the vocabulary, all always legal. What is no such word is
-    illegal and uses up a try. Reward: -1 a try, 0 for the one that finds the word. Ends when the
-    word is found or the tries are used up, which is the rules' end and no time limit. Task: a
+    Observation: uint8[tries, letters], the history: 0 empty, 1 + 3 letter + colour with letters a =
+    0 and colours 0 black, 1 yellow, 2 green (see `envs.rules.wordle.colours`), 79 a
+    refused try. Actions: the words of the vocabulary, always legal. Any other word is illegal and
+    uses up a try. Reward: -1 per try, 0 for the one that finds the word. Ends when the word is
+    found or the tries are used up, which terminates by the rules and is not a time limit. Task: a
     uniform word.
 
-    vocabulary: words of equal length; without it, our own: 97 of 4 letters or 132 of 5.
+    vocabulary: words of equal length; default: our own, 97 of 4 letters or 132 of 5.
 
-    Anchors of="state" are the target and the set of guesses: their order, and refused tries, are
-    left out.
+    Anchors with of="state" are the target and the set of guesses, without their order and without
+    refused tries.
 
-    Expert: the guess of the highest information gain, with the chance that it is the word on top.
-    `consistent` gives the words that the history leaves, for the policy that takes any of them.
+    Expert: the guess with the highest information gain plus its probability to be the word.
+    `consistent` is the set of words that the history allows, for a policy that guesses any of them.
     Source: LMRL-Gym (read); replayed against episodes recorded with its vocabulary of 431 words.
     """
 
@@ -65,10 +66,10 @@ class Wordle(Environment):
             if len(word) != self.letters or not (word.isascii() and word.islower()):
                 raise ValueError(
                     f"word {word!r}: expected {self.letters} letters of a to z; "
-                    "make all words of the vocabulary as long as `letters` says"
+                    "all words of the vocabulary must have `letters` letters"
                 )
         if len(set(self.words)) != len(self.words):
-            raise ValueError("vocabulary: a word comes twice; give every word once")
+            raise ValueError("vocabulary: a word occurs twice; expected every word once")
         if self.tries < 1 or not 1 <= self.letters <= 8:
             raise ValueError(
                 f"tries {self.tries} with {self.letters} letters: expected at least 1 try and "
@@ -77,26 +78,23 @@ class Wordle(Environment):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words, in the order of their numbers."""
+        """The words, in the order of their indices."""
         return self.vocabulary or rules.WORDS[self.letters]
 
     @property
     def default_params(self) -> EnvParams:
-        """A refused try costs what a wrong one does."""
+        """A refused try costs the same as a wrong one."""
         return EnvParams(max_steps_in_episode=self.tries, illegal_reward=-1.0)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The words."""
         return self.words
 
     @property
     def observation_shape(self) -> tuple[int, int]:
-        """A row a try."""
         return (self.tries, self.letters)
 
     def initial(self, key: jax.Array, params: EnvParams) -> WordleState:
-        """A uniform word."""
         return WordleState(
             time=jnp.zeros((), jnp.int32),
             target=jax.random.randint(key, (), 0, len(self.words)).astype(jnp.int16),
@@ -114,7 +112,7 @@ class Wordle(Environment):
         return state.replace(guesses=guesses), jnp.where(action == state.target, 0.0, -1.0)
 
     def rows(self, state: WordleState) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """The history by tries: guessed, refused bool[T], letters, colours u8[T, L]."""
+        """The history per try: guessed, refused bool[T], letters, colours u8[T, L]."""
         table = jnp.asarray(_letters(self.words))
         letters = table[jnp.maximum(state.guesses, 0).astype(jnp.int32)]
         colours = rules.colours(letters, table[state.target.astype(jnp.int32)])
@@ -123,17 +121,14 @@ class Wordle(Environment):
         return guessed, refused, letters, colours
 
     def observe(self, state: WordleState, params: EnvParams) -> jax.Array:
-        """Coloured letters of the guesses."""
         guessed, refused, letters, colours = self.rows(state)
         blank = jnp.where(refused, REFUSED, NOTHING)[:, None]
         return jnp.where(guessed[:, None], 1 + 3 * letters + colours, blank).astype(jnp.uint8)
 
     def is_terminated(self, state: WordleState, params: EnvParams) -> jax.Array:
-        """Found, or no try left."""
         return self.is_success(state, params) | (state.time >= self.tries)
 
     def is_success(self, state: WordleState, params: EnvParams) -> jax.Array:
-        """The word was guessed."""
         return jnp.any(state.guesses == state.target)
 
     def fingerprint(
@@ -145,7 +140,7 @@ class Wordle(Environment):
         return super().fingerprint(state, params, of=of)
 
     def consistent(self, state: WordleState) -> jax.Array:
-        """Words that the history leaves possible, bool[W]."""
+        """Words that the history allows, bool[W]."""
         guesses, target = state.guesses.astype(jnp.int32), state.target.astype(jnp.int32)
         return rules.consistent(rules.patterns(self.words), guesses, target)
 
@@ -156,7 +151,7 @@ class Wordle(Environment):
         return jnp.argmax(bits + possible / jnp.maximum(jnp.sum(possible), 1)).astype(jnp.int32)
 
     def render(self, state: WordleState, params: EnvParams) -> str:
-        """One line a try: the word and g, y, b for its colours; - for a refused try."""
+        """One line per try: the word and g, y, b for its colours; - for a refused try."""
         guessed, refused, _, colours = (np.asarray(part) for part in self.rows(state))
         lines = []
         for row in range(self.tries):

@@ -1,1 +1,1 @@
-"""Command lines: train, evaluate, report, benchmark."""
+"""Command lines; `launchers/README.md` has an example of each."""

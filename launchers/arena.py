@@ -1,16 +1,16 @@
-"""Lets players meet: every pair on all seats of a game, with ratings and intervals.
+"""Plays every pair of players on all seats of a game, with ratings and intervals.
 
     python -m launchers.arena --game=TicTacToe-v1 --players=random,expert,minimax,mcts:100,runs/a
     python -m launchers.arena --game=TicTacToe-v1 --players=runs/tictactoe#all --exhaustive
 
-Players: random (legal play), expert (the environment's), minimax (exact; minimax:4 looks four
-moves ahead), mcts:100 (tree search of 100 simulations a move), or a run: runs/a (its newest
+Players: random (legal play), expert (the environment's), minimax (exact; minimax:4 searches four
+moves deep), mcts:100 (tree search with 100 simulations per move), or a run: runs/a (its newest
 checkpoint and first seed), runs/a@200 (of update 200), runs/a#3 (of seed 3), runs/a#all (each
-seed). Policies over arrays and over words may meet. With --out a directory gets arena.json and
-arena.html; in the directory of a run, its report shows them.
+seed). Policies over arrays and over words can play each other. --out writes arena.json and
+arena.html into a directory; in the directory of a run, its report shows them.
 
---exhaustive plays each player, greedily, against every line of play of the other seat instead, in
-games without chance: whether anything beats it is then known, not estimated.
+--exhaustive plays each player greedily against every line of play of the other seat instead, in
+games without chance: the result is exact, not estimated.
 """
 
 import os
@@ -25,7 +25,7 @@ from launchers import cli
 _GAME = flags.DEFINE_string("game", None, "Name of the game, for example TicTacToe-v1.")
 _PLAYERS = flags.DEFINE_list("players", [], "Players, separated by commas.")
 _MATCHES = flags.DEFINE_integer("matches", 1000, "Matches of each pair, over all seats.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the tasks and of all chance.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of the tasks and of all randomness.")
 _OUT = flags.DEFINE_string("out", None, "Directory for arena.json and arena.html.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the game: name=value, ...")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Checkpoints take their most likely actions.")
@@ -35,7 +35,7 @@ _EXHAUSTIVE = flags.DEFINE_bool("exhaustive", False, "Every line of play against
 def main(argv: list[str]) -> None:
     """Checks, plays, prints, writes."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --game=... --players=...")
+        cli.fail(f"{argv[1]!r} is not a flag; write --game=... --players=...")
     if _GAME.value is None:
         cli.fail("--game is missing: name a game, for example --game=TicTacToe-v1")
     if not _PLAYERS.value:

@@ -1,18 +1,17 @@
 """Benchmarks: python -m launchers.benchmark --suite=envs,credit --out=bench.json.
 
-envs: environment steps/s. text: the same, with rendering and parsing of text. games: both of games
-of several agents, and milliseconds of NashConv. generation: tokens/s of the decoder. llm: of its
-reading, writing and learning at small and published sizes, beside what the machine can do, and what
-the host holds while a model is loaded. conversation: turns/s collected and learnt from, and where
-the time goes.
-learning: PPO training steps/s. startup: seconds to the first metrics. credit: milliseconds of the
-estimators. volleyball: control steps/s of drones by layout, and what the scripted players achieve.
-Each prints a table, and all are written to --out. --peers adds other codebases, timed side by side
-in this process; one that is not installed is skipped with a line that says so. --quick is for
-seeing that everything runs: its numbers are rough.
+envs: environment steps/s. text: the same, with rendering and parsing of text. games: both for games
+of several agents, and milliseconds of NashConv. generation: tokens/s of the decoder. llm: its
+prefill, decoding and training at small and published sizes, relative to the machine's limits, and
+host memory while a model is loaded. conversation: turns/s collected and learnt from, and shares of
+the time. learning: PPO training steps/s. startup: seconds to the first metrics. credit:
+milliseconds of the estimators. volleyball: control steps/s of drones by layout, and results of the
+scripted players. Each prints a table, and all are written to --out. --peers adds other codebases,
+timed side by side in this process; one that is not installed is skipped with a message. --quick
+only checks that everything runs: its numbers are rough.
 
 Programs are compiled before the clock starts, and contenders take turns in rounds; a figure is the
-median of the rounds, with its range. Leave the machine alone meanwhile.
+median of the rounds, with its range. Do not use the machine for anything else meanwhile.
 """
 
 import json
@@ -47,13 +46,13 @@ _QUICK = flags.DEFINE_bool("quick", False, "Small batches, two short rounds.")
 def main(argv: list[str]) -> None:
     """Runs the suites, prints, writes after each."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --suite=envs,credit --out=benchmark.json")
+        cli.fail(f"{argv[1]!r} is not a flag; write --suite=envs,credit --out=benchmark.json")
     unknown = [name for name in _SUITE.value if name not in SUITES]
     if unknown or not _SUITE.value:
         cli.fail(f"--suite={','.join(_SUITE.value)}: expected some of {', '.join(SUITES)}")
     out = pathlib.Path(_OUT.value)
     if not out.parent.is_dir():
-        cli.fail(f"--out={out}: {out.parent} is no directory; make it first")
+        cli.fail(f"--out={out}: {out.parent} is not a directory; create it first")
     # No compilation cache: compile times are part of what is measured.
     from agentrl.run.provenance import provenance
     from launchers.benchmarks import tables
@@ -79,7 +78,7 @@ def main(argv: list[str]) -> None:
 
 
 def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
-    """Runs one suite: (what goes into JSON, table)."""
+    """Runs one suite: (JSON content, table)."""
     from launchers.benchmarks import (
         conversation,
         credit,

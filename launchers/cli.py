@@ -1,4 +1,4 @@
-"""What the command lines share: flags parsed with clear errors, and the compilation cache."""
+"""Shared by the command lines: flags with clear errors, options, and the compilation cache."""
 
 import ast
 import os
@@ -13,7 +13,7 @@ from absl import app, flags, logging
 def fail(message: object) -> NoReturn:
     """Ends the program with one line on stderr and exit code 2."""
     lines = str(message).strip().splitlines()
-    if any("Traceback" in line for line in lines):  # a config file that raised: its own last words
+    if any("Traceback" in line for line in lines):  # a config file that raised: its error message
         lines = lines[-1:]
     text = " ".join(" ".join(lines).split())
     print(f"error: {text}", file=sys.stderr)
@@ -21,7 +21,7 @@ def fail(message: object) -> NoReturn:
 
 
 def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
-    """What is wrong with a key: the exception has its name, and perhaps another that is near."""
+    """Message for an invalid key: the exception contains its name, and perhaps a similar one."""
     key, _, similar = str(error.args[0] if error.args else "").partition("\n")
     key = key.strip("'\"")
     for argument in arguments:
@@ -41,14 +41,14 @@ def _parse(arguments: Sequence[str]) -> list[str]:
     try:
         return flags.FLAGS(arguments, known_only=False)
     except (AttributeError, KeyError, TypeError, ValueError, OSError, flags.Error) as error:
-        # ml_collections wraps what it raises for a key in an AttributeError.
+        # ml_collections wraps an exception about a key in an AttributeError.
         inner = next((e for e in (error, *error.args) if isinstance(e, KeyError)), None)
         fail(error if inner is None else _of_key(inner, arguments))
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:
     """absl's `app.run`, with errors in flags and config files as one line."""
-    # Libraries report every step of a checkpoint at INFO.
+    # Libraries report every step of a checkpoint at level INFO.
     logging.set_verbosity(logging.WARNING)
     app.run(main, flags_parser=_parse)
 
@@ -59,16 +59,16 @@ def given(config: Any) -> Any:
         fail("--config is missing: name a file, for example --config=configs/coin.py")
     try:
         config.keys()
-    except OSError as error:  # ml_collections tells of a missing file when it is first read
+    except OSError as error:  # ml_collections reports a missing file at the first access
         fail(error)
     return config
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs across processes, so that the second start of a command is quick.
+    """Keeps compiled programs across processes, so that a command starts faster the second time.
 
-    In $AGENTRL_CACHE, else $XDG_CACHE_HOME/agentrl, else ~/.cache/agentrl; an empty $AGENTRL_CACHE
-    turns it off.
+    The directory is $AGENTRL_CACHE, else $XDG_CACHE_HOME/agentrl, else ~/.cache/agentrl; an empty
+    $AGENTRL_CACHE turns the cache off.
     """
     import jax
 
@@ -85,7 +85,7 @@ def parse_options(text: str) -> dict[str, Any]:
     """Options written as keyword arguments; a word without quotes is a string.
 
     Raises:
-      ValueError: the text is something else.
+      ValueError: the text has another form.
     """
     try:
         call = ast.parse(f"options({text})", mode="eval").body

@@ -1,16 +1,16 @@
-"""Compiles a config for a machine that is not here, and says what memory it takes there.
+r"""Compiles a config for a machine that is not at hand, and prints the memory that it needs there.
 
     python -m launchers.compile --config=configs/household.py:gigpo --target=v5e:2x2
     python -m launchers.compile --config=configs/qwen_household_gigpo.py:DIRECTORY \
         --target=h100:8 --config.mesh.fsdp=8
 
-Nothing is run and no weights are read: of a published model config.json and tokenizer.json do. For
-GPUs this needs XLA's compiler for CUDA (pip install 'jax[cuda12]'), for TPUs that of libtpu
+Nothing is run and no weights are read: config.json and tokenizer.json of a published model suffice.
+For GPUs this needs XLA's compiler for CUDA (pip install 'jax[cuda12]'), for TPUs that of libtpu
 (pip install 'jax[tpu]'), and neither a GPU nor a TPU. Without --target: for this machine.
 
-Memory is that of one device as the compiler lays it out: what a program is given (the training
-state), what it returns besides, and what it needs in between; the largest program decides. The
-exit code is 1 if a program needs more than a device has.
+Memory is per device, as the compiler lays it out: arguments (the training state), results and
+temporaries; the largest program decides. The exit code is 1 if a program needs more than a device
+has.
 """
 
 import os
@@ -31,8 +31,8 @@ _TARGET = flags.DEFINE_string("target", None, "h100, h200:8, v5e:2x4, ...; defau
 PROGRAMS = ("init", "warm", "begin", "train", "evaluate")
 _PROGRAMS = flags.DEFINE_list("programs", ["train"], f"Which to compile: {', '.join(PROGRAMS)}.")
 
-# libtpu asks the network which machine of which TPU this is unless it is told, and wants to be the
-# only process that has it.
+# Unless configured, libtpu queries the network for the TPU that this machine belongs to, and
+# requires to be the only process that uses it.
 ALONE = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_SKIP_MDS_QUERY": "1",
@@ -56,7 +56,7 @@ def _row(name: str, program: Any, *args: Any, options: dict[str, Any]) -> dict[s
     m = program.lower(*args).compile(options).memory_analysis()
     parts = {
         "given_mib": m.argument_size_in_bytes / 2**20,
-        # What takes the place of an argument takes none of its own.
+        # A flag that is given here takes no argument of its own.
         "returned_mib": (m.output_size_in_bytes - m.alias_size_in_bytes) / 2**20,
         "between_mib": m.temp_size_in_bytes / 2**20,
     }
@@ -67,12 +67,12 @@ def _row(name: str, program: Any, *args: Any, options: dict[str, Any]) -> dict[s
 def measure(
     config: Any, names: Sequence[str], target: Any = None, prefix: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Compiles programs of a config: what each takes of a device.
+    r"""Compiles programs of a config and returns the memory of each.
 
     target: `agentrl.devices.targets.Target`; None: this machine. prefix: of the programs' names.
 
     Raises:
-      ValueError: a config that cannot be used, there.
+      ValueError: the config cannot be used on the target.
     """
     from agentrl.config.build import build
     from agentrl.run import mesh
@@ -81,11 +81,12 @@ def measure(
     bound = build(config)
     if bound.rollout.on_host:
         raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} collects in Python: there is no one "
+            f"config.rollout.name={config.rollout.name!r} collects in Python: there is no "
             "program to compile"
         )
     device_mesh = mesh.make_mesh(config, bound, target)
-    # Which kernel of Triton's fits a product is found by trying; untried, some are impossible.
+    # Triton selects kernels for products by timing them; without timing, some choices are
+    # invalid.
     on_gpu = target is not None and target.devices[0].platform == "gpu"
     options = {"xla_gpu_enable_triton_gemm": False} if on_gpu else {}
     with mesh.use(device_mesh):
@@ -99,7 +100,7 @@ def measure(
 
 
 def too_large(rows: Sequence[Mapping[str, Any]], memory: int) -> str | None:
-    """What to do if the largest program needs more bytes than this."""
+    """Advice if the largest program needs more bytes than this."""
     most = max(rows, key=lambda row: row["sum_mib"])
     if most["sum_mib"] * 2**20 <= memory:
         return None
@@ -112,14 +113,14 @@ def too_large(rows: Sequence[Mapping[str, Any]], memory: int) -> str | None:
 def main(argv: list[str]) -> None:
     """Checks everything, then compiles."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --config=... --target=... --config.key=value")
+        cli.fail(f"{argv[1]!r} is not a flag; write --config=... --target=... --config.key=value")
     config, name = cli.given(_CONFIG.value), _TARGET.value
     if unknown := sorted(set(_PROGRAMS.value) - set(PROGRAMS)):
         cli.fail(f"--programs={','.join(unknown)}: expected some of {', '.join(PROGRAMS)}")
     import jax
 
     if name is not None:
-        jax.config.update("jax_platforms", "cpu")  # which traces
+        jax.config.update("jax_platforms", "cpu")  # used for tracing
         os.environ.update(ALONE)
     from agentrl.devices import targets
     from launchers.benchmarks.tables import table

@@ -1,14 +1,13 @@
-"""Evaluates a run's checkpoint on a fixed set of tasks, against the expert and random play.
+"""Evaluates a run's checkpoint on a fixed set of tasks, beside the expert and random play.
 
     python -m launchers.evaluate --workdir=runs/coin_gigpo --episodes=1024
 
-A run with several environments is evaluated in each; --env=Nim-v1 evaluates a language policy in
-that one instead, with its default options, if the policy knows its words (config.lexicon).
---options=follow=0.7,precise=0.8 changes the run's own environment instead.
-The tasks depend on --seed alone, so that every checkpoint, method and run meets the same ones.
-Prints a table, where the environment tells kinds of task apart one of success at each besides, and
-writes eval/update_N.json into the run's directory; eval/ENV/update_N.json where
-ENV is not the run's only environment, or has other options.
+A run with several environments is evaluated in each. --env=Nim-v1 evaluates a language policy in
+that environment instead, with its default options, if the policy has its words (config.lexicon).
+--options=follow=0.7,precise=0.8 changes options of the run's own environment. The tasks depend on
+--seed alone, so every checkpoint, method and run gets the same ones. Prints a table, also of
+success per kind of task if the environment has kinds, and writes eval/update_N.json into the run's
+directory, or eval/ENV/update_N.json if ENV is not the run's only environment or has other options.
 """
 
 import json
@@ -22,7 +21,7 @@ from launchers import cli
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _ENV = flags.DEFINE_string("env", None, "Another environment than the run's own.")
-_OPTIONS = flags.DEFINE_list("options", [], "KEY=VALUE of the environment, where not the run's.")
+_OPTIONS = flags.DEFINE_list("options", [], "KEY=VALUE of the environment, to override the run's.")
 _EPISODES = flags.DEFINE_integer("episodes", 1024, "Number of tasks.", lower_bound=2)
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the set of tasks.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint to evaluate; the newest by default.")
@@ -33,7 +32,7 @@ _EXPERT = flags.DEFINE_bool("expert", True, "Play the environment's expert too, 
 def main(argv: list[str]) -> None:
     """Restores, plays, prints, writes."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --workdir=...")
+        cli.fail(f"{argv[1]!r} is not a flag; write --workdir=...")
     if _WORKDIR.value is None:
         cli.fail("--workdir is missing: name a run's directory, for example --workdir=runs/coin")
     workdir = pathlib.Path(_WORKDIR.value)
@@ -43,7 +42,7 @@ def main(argv: list[str]) -> None:
     try:
         run = restored.load(workdir, _UPDATE.value)
         if _ENV.value is not None and _OPTIONS.value:
-            raise ValueError("--options are of the run's own environment: leave --env out")
+            raise ValueError("--options change the run's own environment: leave --env out")
         tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
         if _OPTIONS.value:
             tasks = restored.otherwise(run, _OPTIONS.value)
@@ -57,10 +56,11 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     import jax
     import numpy as np
 
+    from agentrl.actors.scripted import expert_actor, random_actor
     from agentrl.config.tasks import evaluation_of
     from agentrl.evaluation import play
-    from agentrl.rollout import players
     from agentrl.run.loop import evaluation_path
+    from envs.vector import World
 
     config, env, env_params = run.config, task.env, task.env_params
     opponent, side = evaluation_of(config, env, env_params, task.rollout)
@@ -86,16 +86,16 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
         for i, seed in enumerate(seeds)
     ]
     expert = None
-    # Of an environment in Python nothing is known but what it says: games are against itself.
+    # An environment in Python has no scripted players: games are self-play.
     hosted = run.experiment.rollout.on_host
     if not hosted:
-        rows.append(("random", outcomes(players.random_player(env))))
+        rows.append(("random", outcomes(random_actor(env))))
     if _EXPERT.value and not hosted:
         try:
-            expert = outcomes(players.expert_player(env, env_params))
+            expert = outcomes(expert_actor(World(env, env_params)))
             rows.append(("expert", expert))
         except NotImplementedError:
-            pass  # the table then has no regret
+            pass  # then the table has no regret
     against = ""
     if hosted:
         against = ", against itself" if task.rollout.roles > 1 else ""
@@ -136,7 +136,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
 
 
 def _by_kind(env, env_params, keys, rows) -> list[str | None]:
-    """Prints the success at each kind of task; returns the kind of every task."""
+    """Prints the success per kind of task; returns the kind of every task."""
     import numpy as np
 
     from agentrl.evaluation import play

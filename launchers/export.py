@@ -1,9 +1,9 @@
-"""Writes a trained language model as Hugging Face's files, which transformers loads.
+"""Writes a trained language model as Hugging Face's files, which transformers can load.
 
     python -m launchers.export --workdir=runs/qwen --out=models/trained
 
-The tokenizer, config.json and licence are those of the directory that training began with; adapters
-are merged. Where each role has an adapter of its own, --role says whose model is written.
+The tokenizer, config.json and licence are those of the directory that training started from;
+adapters are merged. If each role has an adapter of its own, --role selects one.
 """
 
 import pathlib
@@ -15,10 +15,10 @@ from launchers import cli
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _OUT = flags.DEFINE_string("out", None, "Directory to write.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint; the newest by default.")
-_SEED = flags.DEFINE_integer("seed", None, "Which of the run's seeds; the first by default.")
-_ROLE = flags.DEFINE_integer("role", None, "Whose adapters, where each role has its own.")
+_SEED = flags.DEFINE_integer("seed", None, "One of the run's seeds; the first by default.")
+_ROLE = flags.DEFINE_integer("role", None, "Role whose adapters are merged, if each has its own.")
 _DTYPE = flags.DEFINE_enum(
-    "dtype", None, ["float32", "bfloat16", "float16"], "Of the weights; as they are by default."
+    "dtype", None, ["float32", "bfloat16", "float16"], "Dtype of the weights; unchanged by default."
 )
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a directory that holds a model.")
 
@@ -37,8 +37,8 @@ def main(argv: list[str]) -> None:
         config = run.config
         if config.policy.name != "pretrained" or config.policy.rehearsal:
             raise ValueError(
-                f"{_WORKDIR.value} has no published model to give back (policy "
-                f"{config.policy.name!r}): exported are runs of policy 'pretrained', no rehearsals"
+                f"{_WORKDIR.value} has no published model to export (policy "
+                f"{config.policy.name!r}); expected policy 'pretrained', not a rehearsal"
             )
         seed = config.seed if _SEED.value is None else _SEED.value
         if not 0 <= seed - config.seed < config.num_seeds:

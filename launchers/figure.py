@@ -4,8 +4,8 @@
     python -m launchers.figure --arena=arena/arena.json --labels=planner,20,40 --out=payoffs.svg
 
 Interquartile mean over seeds and its pointwise 95 % bootstrap interval, over environment steps.
-Panels are the environments, or with several metrics each environment's row of them; series the
-runs; needs matplotlib (`pip install .[plots]`).
+There is one panel per environment and metric, and one series per run. Needs matplotlib (`pip
+install .[plots]`).
 """
 
 import itertools
@@ -16,12 +16,14 @@ from absl import flags
 from launchers import cli
 
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
-_LABELS = flags.DEFINE_list("labels", [], "Names of the runs; their directories' by default.")
+_LABELS = flags.DEFINE_list(
+    "labels", [], "Names of the runs; by default those of their directories."
+)
 _METRIC = flags.DEFINE_list("metric", ["success_rate"], "Metrics to draw, side by side.")
-_LOG = flags.DEFINE_bool("log", False, "Whether the metrics' axes are logarithmic.")
+_LOG = flags.DEFINE_bool("log", False, "Logarithmic axes for the metrics.")
 _ARENA = flags.DEFINE_string("arena", None, "Record of launchers.arena, to draw instead of runs.")
-_OUT = flags.DEFINE_string("out", None, "File to write; its ending says the format.")
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
+_OUT = flags.DEFINE_string("out", None, "File to write; its suffix selects the format.")
+# Okabe and Ito's palette, which is safe for colour-blind readers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
@@ -55,7 +57,7 @@ def main(argv: list[str]) -> None:
                 continue
             grid = statistics.common_grid(run.lines, metric)
             if not grid.size:
-                cli.fail(f"--metric={metric}: {label} never counted it")
+                cli.fail(f"--metric={metric}: {label} has no such metric")
             curve = statistics.curve(run.lines, metric, grid)
             colour = _COLOURS[seen.index(label) % len(_COLOURS)]
             axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")
@@ -70,7 +72,7 @@ def main(argv: list[str]) -> None:
 
 
 def _payoffs(path: pathlib.Path) -> None:
-    """Mean return of the row against the column, with half of its 95 % interval."""
+    """Mean return of the row against the column, plus or minus half of its 95 % interval."""
     plt = _pyplot()
     import numpy as np
 
@@ -104,7 +106,7 @@ def _pyplot():
     import matplotlib
 
     matplotlib.use("Agg")
-    # The same command gives the same file.
+    # Deterministic output: the same command gives the same file.
     matplotlib.rcParams.update({"svg.hashsalt": "agentrl", "svg.fonttype": "none"})
     import matplotlib.pyplot as plt
 

@@ -1,9 +1,9 @@
-"""How noisy the policy gradient of early turns is, under one way of credit and another.
+"""Noise of the policy gradient of early turns, under different estimators.
 
     python -m launchers.gradient_noise --workdir=runs/key_door_hae --update=20 --turns=8
 
-Prints for each seed and way noise, signal and A^2 (see `agentrl.run.gradient_noise`), and the
-ratio of the first two: so many episodes are needed for a gradient as long as its error.
+Prints noise, signal and A^2 for each seed and estimator (see `agentrl.run.gradient_noise`),
+and the ratio of the first two: the number of episodes for a gradient as long as its error.
 """
 
 import pathlib
@@ -14,7 +14,9 @@ from launchers import cli
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint; the newest by default.")
-_TURNS = flags.DEFINE_integer("turns", 8, "Turns of both that count as early.", lower_bound=1)
+_TURNS = flags.DEFINE_integer(
+    "turns", 8, "Number of first turns that count as early.", lower_bound=1
+)
 _BATCHES = flags.DEFINE_integer("batches", 16, "Collections to measure on.", lower_bound=1)
 
 
@@ -37,7 +39,7 @@ def main(argv: list[str]) -> None:
         single = policy.memory(1) is None
     if not (single and ways(run)):
         cli.fail(
-            f"{_WORKDIR.value}: measured are policies whose rows are single turns (without memory; "
+            f"{_WORKDIR.value}: expected a policy whose rows are single turns (without memory; "
             "in words context='window'), of a planner and an executor with a critic, such as "
             "configs/key_door.py's, or of configs/dr_mas.py"
         )

@@ -3,25 +3,29 @@
     python -m launchers.new_model --envs=Household-v1 --out=models/small
     python -m launchers.train --config=configs/small_qwen.py:sft,models/small --workdir=runs/small
 
-A Qwen 2 in Hugging Face's files, for trying all that is done with published models, from scratch:
-the same policy (`agentrl.policies.published`), codec, adapters and way back.
+A Qwen 2 in Hugging Face's files, to try every step of working with published models from scratch:
+the same policy (`agentrl.policies.published`), codec, adapters and export.
 """
 
 from absl import flags
 
 from launchers import cli
 
-_ENVS = flags.DEFINE_list("envs", ["Household-v1"], "Whose text the tokenizer is trained on.")
+_ENVS = flags.DEFINE_list(
+    "envs", ["Household-v1"], "Environments whose text the tokenizer is trained on."
+)
 _OUT = flags.DEFINE_string("out", None, "Directory to write, new or empty.")
-_VOCAB = flags.DEFINE_integer("vocab_size", 600, "Tokens, of which 259 are bytes and control.")
-_WIDTH = flags.DEFINE_integer("width", 64, "Of the model.", lower_bound=2)
-_LAYERS = flags.DEFINE_integer("layers", 2, "Of the model.", lower_bound=1)
-_HEADS = flags.DEFINE_integer("heads", 2, "Of each layer, of queries and of keys.", lower_bound=1)
-_SEED = flags.DEFINE_integer("seed", 0, "Of the weights.")
+_VOCAB = flags.DEFINE_integer(
+    "vocab_size", 600, "Number of tokens; 259 are bytes and control tokens."
+)
+_WIDTH = flags.DEFINE_integer("width", 64, "Width of the model.", lower_bound=2)
+_LAYERS = flags.DEFINE_integer("layers", 2, "Number of layers.", lower_bound=1)
+_HEADS = flags.DEFINE_integer("heads", 2, "Query and key-value heads of each layer.", lower_bound=1)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of the weights.")
 
 
 def main(argv: list[str]) -> None:
-    """Trains the tokenizer, draws the weights, writes both."""
+    """Trains the tokenizer, initialises the weights, writes both."""
     if len(argv) > 1 or _OUT.value is None:
         cli.fail("give --out=, the directory to write")
     import envs

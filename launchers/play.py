@@ -1,16 +1,16 @@
-"""Plays an episode in the terminal: what an agent reads, what it may write, what it gets.
+"""Plays an episode in the terminal, with an agent's observations, commands and rewards.
 
     python -m launchers.play --env=Coin-v1 --wording=faithful --options=quest_length=6
     python -m launchers.play --env=Sokoban-v1 --players=expert --options="size=(7, 7), boxes=2"
     python -m launchers.play --env=TicTacToe-v1 --players=human,minimax
     python -m launchers.play --run=runs/household
 
---players names who has each seat, as for launchers.arena: human, or random, expert, minimax,
+--players names the player in each seat, as for launchers.arena: human, random, expert, minimax,
 mcts:100, or a run (runs/a, runs/a@200, runs/a#3). --run shows a conversation of a language policy
 with each environment that it was trained on.
 
-A person types commands, ? for all that are legal, nothing more (control-D) to leave. What is not
-understood is an illegal action, as it is for a policy.
+A person types commands, ? to list the legal ones, control-D to leave. Input that is not understood
+is an illegal action, as for a policy.
 """
 
 import pathlib
@@ -22,18 +22,18 @@ from absl import flags
 from launchers import cli
 
 _ENV = flags.DEFINE_string("env", None, "Name of the environment, for example Coin-v1.")
-_PLAYERS = flags.DEFINE_list("players", ["human"], "Who has each seat, separated by commas.")
+_PLAYERS = flags.DEFINE_list("players", ["human"], "Player in each seat, separated by commas.")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Checkpoints take their most likely actions.")
-_WORDING = flags.DEFINE_string("wording", None, "How the environment words itself.")
+_WORDING = flags.DEFINE_string("wording", None, "Wording of the environment.")
 _RUN = flags.DEFINE_string("run", None, "A run whose newest checkpoint plays its own game.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the environment: name=value, ...")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the task and of all chance.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of the task and of all randomness.")
 
 
 def main(argv: list[str]) -> None:
     """Makes the environment, plays one episode."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --env=...")
+        cli.fail(f"{argv[1]!r} is not a flag; write --env=...")
     if (_ENV.value is None) == (_RUN.value is None):
         cli.fail("name an environment (--env=Coin-v1) or the directory of a run (--run=runs/x)")
     cli.use_compilation_cache()
@@ -65,7 +65,7 @@ def _play_run(workdir: pathlib.Path, key: Any) -> None:
         run = restored.load(workdir)
         if any(task.rollout.play is None for task in run.experiment.tasks.values()):
             raise ValueError(
-                f"{workdir} holds a policy over arrays, which writes nothing; name it as a player "
+                f"{workdir} holds a policy over arrays, which writes no text; name it as a player "
                 f"(--env=... --players={workdir}), or see its episodes in the report "
                 "(launchers.report)"
             )
@@ -83,7 +83,7 @@ def show_conversation(
 ) -> float:
     """Shows one conversation of a run's first seed with that environment; returns its return.
 
-    key: of the task and of all chance.
+    key: for the task and all randomness.
     """
     import jax
     import numpy as np
@@ -106,7 +106,8 @@ def show_conversation(
         reply = decode(codec, rows.tokens[row, written])
         tell(f"> {reply}   (p {chance:.2f}, reward {reward:g}{invalid})")
         total += reward
-    # In games the policy has seat 0 of the first match, or all: the first stream is seat 0's.
+    # In games the policy has seat 0 of the first match, or all seats: the first stream is seat
+    # 0's.
     won = bool(streams.success[0].any())
     tell(f"\n{'success' if won else 'no success'} after {int(streams.mask[0].sum())} turns")
     return total

@@ -1,8 +1,8 @@
 """Writes a report of runs: python -m launchers.report --workdirs=runs/gigpo,runs/grpo --out=a.html.
 
-One HTML file without any other: results with intervals over seeds, learning curves, evaluations,
-credit turn by turn, configs and where the numbers came from. Directories of the same config and
-commit with different seeds count as one run.
+One self-contained HTML file: results with intervals over seeds, learning curves, evaluations,
+credit turn by turn, configs and provenance. Directories of the same config and commit with
+different seeds count as one run.
 """
 
 import os
@@ -16,11 +16,13 @@ from launchers import cli
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
 _OUT = flags.DEFINE_string("out", None, "File to write; report.html in the only directory given.")
 _METRICS = flags.DEFINE_list("metrics", None, "Metrics in the grid of small charts; default all.")
-_CREDIT = flags.DEFINE_bool("credit", True, "Play a batch with each run's policy, show its credit.")
+_CREDIT = flags.DEFINE_bool(
+    "credit", True, "Play a batch with each run's policy and show its credit."
+)
 
-# Batches played in search of a group whose returns differ.
+# Number of batches played to find a group whose returns differ.
 _BATCHES = 16
-# Matches in which touches are counted.
+# Number of matches in which touches are counted.
 _COUNTED = 256
 _VOLLEYBALL = ("Volleyball-v1", "PlanarVolleyball-v1")
 _LABELS = {"gae": "GAE", "gigpo": "GiGPO", "grpo": "GRPO", "rloo": "RLOO"}
@@ -29,7 +31,7 @@ _LABELS = {"gae": "GAE", "gigpo": "GiGPO", "grpo": "GRPO", "rloo": "RLOO"}
 def main(argv: list[str]) -> None:
     """Reads, plays a batch of each run for the credit view, writes."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --workdirs=runs/a,runs/b --out=report.html")
+        cli.fail(f"{argv[1]!r} is not a flag; write --workdirs=runs/a,runs/b --out=report.html")
     workdirs = [pathlib.Path(name) for name in dict.fromkeys(_WORKDIRS.value)]
     if not workdirs:
         cli.fail(
@@ -56,10 +58,10 @@ def main(argv: list[str]) -> None:
 
 
 def _credit(run):
-    """The credit section of the run's first seed, or why there is none.
+    """The credit section of the run's first seed, or the reason why there is none.
 
-    Of the newest checkpoint where some group's returns differ, of each environment; a policy that
-    always succeeds has none, then of the one before, as long as the directory keeps any.
+    It shows the newest checkpoint, for each environment; if all returns within groups are equal, as
+    for a policy that always succeeds, the one before, as long as the directory has any.
     """
     from agentrl.evaluation import report
     from agentrl.run import checkpoint, restored
@@ -79,14 +81,15 @@ def _credit(run):
 
 
 def _flown(run):
-    """Matches of the run's newest checkpoint and first seed against the scripted planner; and who
-    touches the ball when, where teams have roles.
+    """Matches of the run's newest checkpoint and first seed against the scripted planner.
+
+    With statistics of touches, if teams have roles.
     """
     import jax
 
+    from agentrl.actors import array_actor, scripted
     from agentrl.evaluation import flights, touches
     from agentrl.evaluation.markup import join, tag
-    from agentrl.rollout.players import policy_player, scripted
     from agentrl.run import checkpoint, restored
 
     try:
@@ -94,9 +97,9 @@ def _flown(run):
         env, env_params = loaded.experiment.env, loaded.experiment.env_params
         params = jax.tree.map(lambda x: x[0], loaded.state.params)
         mask = loaded.config.rollout.mask_illegal
-        own = policy_player(loaded.experiment.policy, params, greedy=True, mask_illegal=mask)
+        own = array_actor(loaded.experiment.policy, params, greedy=True, mask_illegal=mask)
         planner = scripted("expert", env, env_params)
-        # A stream of keys of its own, as for the credit's batches.
+        # A stream of keys of its own, as for the batches of the credit view.
         stream, shown = jax.random.fold_in(jax.random.key(loaded.config.seed), 0xF11647), []
         for team, players in enumerate(((own, planner), (planner, own))):
             key = jax.random.fold_in(stream, team)
@@ -124,7 +127,7 @@ def _section(run):
     estimator = config.advantage.name.rpartition(".")[2]
     if "whole_episodes" not in experiment.rollout.properties:
         raise ValueError("the rollout collects no groups of whole episodes (rollout 'segments').")
-    # A stream of keys of its own: a batch that training has not seen, the same at each call.
+    # A stream of keys of its own: a batch that was not used in training, the same at each call.
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], run.state)
     collect, tasks = experiment.maybe_jit(experiment.batches), tuple(experiment.tasks)
@@ -132,7 +135,7 @@ def _section(run):
         state = first.replace(key=jax.random.fold_in(stream, attempt))
         streams, rows, credit = collect(state)["rollout"][:3]
         numbers = range(len(tasks)) if len(tasks) > 1 else [None]
-        # Of groups of one nothing ever does.
+        # Returns within groups of one never differ.
         alone = np.unique(streams.group).size == streams.group.size
         differs = alone or all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
@@ -160,7 +163,8 @@ def _section(run):
 
 
 def _estimates(run, streams):
-    """What GRPO and GiGPO give to the batch's turns, with the run's options that they share."""
+    """Advantages of GRPO and GiGPO for the batch's turns, with the run's options where they
+    apply."""
     import jax
 
     from agentrl import advantages

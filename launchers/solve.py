@@ -1,8 +1,8 @@
 """Solves a tabular game: python -m launchers.solve --config=configs/psro.py:kuhn --out=psro.json.
 
-Exact PSRO and JPSRO on games small enough to enumerate. Prints how far from an equilibrium each
-iteration is, and writes the config, the traces, the payoffs, the meta-strategy and the policy, a
-table with OpenSpiel's strings of the information states. It takes seconds, so nothing resumes. Any
+Exact PSRO and JPSRO on games small enough to enumerate. Prints the gap to an equilibrium per
+iteration, and writes the config, the traces, the payoffs, the meta-strategy and the policy, a table
+with OpenSpiel's strings of the information states. It takes seconds, so there is no resuming. Any
 key can be changed: --config.method.solver=uniform.
 """
 
@@ -21,7 +21,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file, for example configs/psro.py:kuhn."
 )
 _OUT = flags.DEFINE_string("out", None, "JSON file to write.")
-# Lines of the printed table, at most; the file holds all iterations.
+# Largest number of lines of the printed table; the file contains all iterations.
 _SHOWN = 12
 
 
@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 def main(argv: list[str]) -> None:
     """Checks everything, then solves."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --config=... --out=... --config.key=value")
+        cli.fail(f"{argv[1]!r} is not a flag; write --config=... --out=... --config.key=value")
     if _CONFIG.value is None or _OUT.value is None:
         cli.fail("give --config=configs/psro.py:kuhn and --out=psro.json")
     out = pathlib.Path(_OUT.value)

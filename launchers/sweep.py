@@ -1,14 +1,14 @@
-"""Runs a grid of configs, on this machine or on a Slurm cluster.
+r"""Runs a grid of configs, on this machine or on a Slurm cluster.
 
     python -m launchers.sweep --workdir=runs/coin_sweep \
         --configs=configs/coin.py:gigpo,configs/coin.py:grpo \
-        --grid="optimizer.learning_rate=3e-4,1e-3;learner.entropy_coefficient=0.003,0.01"
+        --grid="optimizer.learning_rate=3e-4,1e-3;objective.entropy.weight=0.003,0.01"
 
 Every cell is a command of `launchers.train` with a directory of its own, so a sweep that is run
-again goes on where it was stopped. At the end it prints a table of the cells, best first:
-interquartile means over seeds of --metric, over the whole run (how fast) and over its last tenth
-(how well). --dry_run prints the commands, --table_only only the table. --backend=slurm submits each
-as a job through submitit (`pip install .[slurm]`), which is requeued when it is preempted.
+again resumes. At the end it prints a table of the cells, best first: interquartile means over seeds
+of --metric, over the whole run (speed of learning) and over its last tenth (final performance).
+--dry_run prints the commands, --table_only only the table. --backend=slurm submits each as a job
+through submitit (`pip install .[slurm]`), which is requeued when it is preempted.
 """
 
 import itertools
@@ -25,9 +25,9 @@ from launchers import cli
 
 _CONFIGS = flags.DEFINE_list("configs", None, "Config files, each with its :preset.")
 _GRID = flags.DEFINE_string("grid", "", "key=value,value;key=value,... : all combinations.")
-_WORKDIR = flags.DEFINE_string("workdir", None, "Directory that holds one directory a cell.")
-_BACKEND = flags.DEFINE_enum("backend", "local", ["local", "slurm"], "Where the cells run.")
-_JOBS = flags.DEFINE_integer("jobs", 1, "Cells at a time on this machine.", lower_bound=1)
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory with one subdirectory per cell.")
+_BACKEND = flags.DEFINE_enum("backend", "local", ["local", "slurm"], "Backend that runs the cells.")
+_JOBS = flags.DEFINE_integer("jobs", 1, "Number of cells at a time on this machine.", lower_bound=1)
 _HOURS = flags.DEFINE_float("hours", 4.0, "Time limit of a Slurm job.")
 _PARTITION = flags.DEFINE_string("partition", None, "Slurm partition.")
 _GPUS = flags.DEFINE_integer("gpus", 0, "GPUs of a Slurm job.")
@@ -43,7 +43,7 @@ def cells(configs: list[str], grid: str) -> dict[str, list[str]]:
         key, equals, values = axis.strip().partition("=")
         if not equals or not values:
             raise ValueError(
-                f"--grid: {axis!r} is no axis; write key=value,value with ; between axes"
+                f"--grid: {axis!r} is not an axis; write key=value,value with ; between axes"
             )
         axes.append([(key, value) for value in values.split(",")])
     out = {}
@@ -76,7 +76,7 @@ def _run(line: list[str]) -> int:
 
 
 def _run_here(commands: dict[str, list[str]]) -> list[str]:
-    """Runs all; returns the names of those that failed."""
+    """Runs all cells; returns the names of those that failed."""
     with futures.ThreadPoolExecutor(_JOBS.value) as pool:
         codes = pool.map(_run, commands.values())
         return [name for name, code in zip(commands, codes, strict=True) if code]

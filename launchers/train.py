@@ -4,9 +4,9 @@ The same command on the same directory resumes. --dry_run resolves and checks th
 and stops. Any key can be changed: --config.optimizer.learning_rate=1e-3. A config of stages
 (config.stages) trains each in a directory of its own, workdir/NAME, one after the other.
 
-Several processes, each with devices of its own, train together if all are started with the same
-command on a directory that all see: with --distributed under Slurm, Open MPI, Kubernetes or on TPU,
-which say who is who, and elsewhere with --coordinator=HOST:PORT --num_processes=N --process_id=I.
+Several processes with devices of their own train together if all are started with the same command
+on a shared directory: with --distributed under Slurm, Open MPI, Kubernetes or on TPU, which assign
+the process ids, and elsewhere with --coordinator=HOST:PORT --num_processes=N --process_id=I.
 """
 
 import pathlib
@@ -21,16 +21,18 @@ from launchers import cli
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file, for example configs/coin.py."
 )
-_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; made if it is not there.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; created if missing.")
 _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "One of several processes; see --help.")
-_COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT at the first process.")
-_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many there are.", lower_bound=1)
-_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which one this is, from 0.", lower_bound=0)
+_COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT of the first process.")
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "Number of processes.", lower_bound=1)
+_PROCESS_ID = flags.DEFINE_integer(
+    "process_id", None, "Index of this process, from 0.", lower_bound=0
+)
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check the config, print it, and stop.")
 
 
 def _join() -> None:
-    """Meets the other processes, if there are any."""
+    """Connects to the other processes, if there are any."""
     given = {
         "coordinator_address": _COORDINATOR.value,
         "num_processes": _NUM_PROCESSES.value,
@@ -42,7 +44,7 @@ def _join() -> None:
     if 0 < len(missing) < 3:
         cli.fail(
             "--coordinator=HOST:PORT, --num_processes=N and --process_id=I go together; give all "
-            "three, or --distributed alone where the cluster tells them"
+            "three, or only --distributed if the cluster assigns them"
         )
     import jax
 
@@ -50,7 +52,7 @@ def _join() -> None:
         jax.distributed.initialize(**given)
     except (RuntimeError, ValueError) as error:
         cli.fail(
-            f"the processes did not meet ({error}); give --coordinator=HOST:PORT, "
+            f"the processes could not connect ({error}); give --coordinator=HOST:PORT, "
             "--num_processes=N and --process_id=I"
         )
 
@@ -58,7 +60,7 @@ def _join() -> None:
 def main(argv: list[str]) -> None:
     """Checks everything, then trains."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is no flag; write --config=... --workdir=... --config.key=value")
+        cli.fail(f"{argv[1]!r} is not a flag; write --config=... --workdir=... --config.key=value")
     config = cli.given(_CONFIG.value)
     if _WORKDIR.value is None and not _DRY_RUN.value:
         cli.fail("--workdir is missing: name the run's directory, for example --workdir=runs/coin")

@@ -17,6 +17,7 @@ FLOORS = {
     "agentrl.declarations": 1,
     "agentrl.checks": 1,
     "agentrl.policies": 2,
+    "agentrl.actors": 2,
     "agentrl.advantages": 2,
     "agentrl.rewards": 2,
     "agentrl.losses": 2,

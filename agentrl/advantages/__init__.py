@@ -24,7 +24,6 @@ from agentrl.advantages.filtering import top_variance as top_variance
 from agentrl.advantages.group_relative import anchor_segments as anchor_segments
 from agentrl.advantages.group_relative import gigpo as gigpo
 from agentrl.advantages.group_relative import grpo as grpo
-from agentrl.advantages.group_relative import pairwise_sign as pairwise_sign
 from agentrl.advantages.group_relative import rloo as rloo
 from agentrl.advantages.grouping import group_segments as group_segments
 from agentrl.advantages.grouping import moments as moments
@@ -35,6 +34,7 @@ from agentrl.advantages.mars import mars as mars
 from agentrl.advantages.mars import mars_by_position as mars_by_position
 from agentrl.advantages.mars import mars_released as mars_released
 from agentrl.advantages.mixed import mapo as mapo
+from agentrl.advantages.pairwise import pairwise_sign as pairwise_sign
 from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
 from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
 from agentrl.advantages.reinforce import whiten as whiten

@@ -1,4 +1,11 @@
-"""Group baselines over agent calls: each agent's own (Dr. MAS), or one for a team's episode."""
+"""Group baselines over agent calls: each agent's own (Dr. MAS), or one for a team's episode.
+
+Why each agent's own: with one mean and deviation for all agents, the second moment of agent k's
+gradient is larger by (std_k^2 + (mean_k - mean)^2) / std^2. Agents differ in mean where some are
+called only in some episodes, or where each has a reward of its own. Over all calls of a group the
+factor's mean is 1: one agent's gradient grows by as much as another's shrinks. Without the division
+it is 1 + (mean_k - mean)^2 / std_k^2, and never below 1.
+"""
 
 from typing import Literal, get_args
 
@@ -7,6 +14,7 @@ import jax.numpy as jnp
 
 from agentrl.advantages.group_relative import episode_returns
 from agentrl.advantages.grouping import (
+    Moments,
     Normalize,
     Singleton,
     as_advantage,
@@ -48,11 +56,7 @@ def dr_mas(
       A[i, t] = (S[i, t] - mean_{g, k}) / (std_{g, k} + epsilon),
 
     over all calls of group g and agent (role) k: an agent that was called three times in an episode
-    counts three times. With one mean for all agents, the second moment of agent k's gradient is
-    larger by (std_k^2 + (mean_k - mean)^2) / std^2; agents differ in mean where some are called
-    only in some episodes, or where each has a reward of its own. Over all calls of a group the
-    factor's mean is 1: what one agent's gradient gains another's loses. Without the division it is
-    1 + (mean_k - mean)^2 / std_k^2, and never below 1.
+    counts three times.
 
     Args:
       reward: f32[N, T].
@@ -86,18 +90,40 @@ def dr_mas(
     References:
       Feng et al. (2026), Dr. MAS, https://arxiv.org/abs/2602.08847: the abstract; the variance's
       formula is recalled. Read and executed: langfengQ/DrMAS 19c632b, with group_by_agent_id True
-      ("agent_turns") and False. It pads its batch with duplicates of random rows before this, which
-      then count; here nothing is padded so.
+      ("agent_turns") and False. It pads its batch with duplicates of random rows, which then count.
     """
+    _check_statistics(statistics, episode)
+    numbers = {"reward": reward, "penalty": penalty, "cost": cost}
+    ids = {"group": group, "role": role, "episode": episode}
+    check_streams("dr_mas", mask, numbers=numbers, ids=ids)
+    score, compared, against = _compared_calls(
+        reward, mask, group, role, penalty, episode, statistics
+    )
+    advantage = relative(
+        score,
+        against,
+        compared=compared,
+        normalize=normalize,
+        epsilon=epsilon,
+        leave_one_out=leave_one_out,
+        singleton=singleton,
+    ).reshape(mask.shape)
+    return whiten(advantage, mask, frequency=cost) if whitened else as_advantage(advantage, mask)
+
+
+def _check_statistics(statistics: CallStatistics, episode: jax.Array | None) -> None:
     check_choice("statistics", statistics, get_args(CallStatistics))
     if statistics in ("episode_means", "first_turns") and episode is None:
         raise ValueError(
             f"dr_mas statistics={statistics!r} compares episodes; give episode=, the episode of "
             "each stream, or use statistics='agent_turns'"
         )
-    numbers = {"reward": reward, "penalty": penalty, "cost": cost}
-    ids = {"group": group, "role": role, "episode": episode}
-    check_streams("dr_mas", mask, numbers=numbers, ids=ids)
+
+
+def _compared_calls(
+    reward, mask, group, role, penalty, episode, statistics
+) -> tuple[jax.Array, jax.Array, Moments]:
+    """(score, the values that are compared, their group's moments) of each call, [N * T]."""
     shape, acted = mask.shape, jnp.asarray(mask).reshape(-1)
     score, scale = (per_turn(x, shape) for x in episode_returns(reward, mask))
     if penalty is not None:
@@ -120,16 +146,7 @@ def dr_mas(
             compared = _of_first_call(score, frequency, played)
         scale = moments(scale, played).mean
     against = moments(compared, segment, frequency=frequency, scale=scale)
-    advantage = relative(
-        score,
-        against,
-        compared=compared,
-        normalize=normalize,
-        epsilon=epsilon,
-        leave_one_out=leave_one_out,
-        singleton=singleton,
-    ).reshape(shape)
-    return whiten(advantage, mask, frequency=cost) if whitened else as_advantage(advantage, mask)
+    return score, compared, against
 
 
 def _first_calls(acted: jax.Array, played: jax.Array, shape: tuple[int, int]) -> jax.Array:

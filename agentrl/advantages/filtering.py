@@ -229,33 +229,39 @@ def resample_on_correct(
     flags = {"valid": valid, "well_formed": well_formed, "tool_call": tool_call}
     ids = {"group": group, "role": role}
     check_streams("resample_on_correct", mask, numbers={"reward": reward}, flags=flags, ids=ids)
-    count = mask.shape[0]
     statistics, segment = _group_moments(reward, mask, group, role)
-    present = segment < count
-    right = present & (episode_returns(reward, mask)[0] > threshold)
+    right = episode_returns(reward, mask)[0] > threshold
+    penalty = jnp.where(right, _trace_penalty(mask, valid, well_formed, tool_call), 0.0)
+    quota = _quotas(segment, right, keep, min_wrong, min_right)
+    present = segment < mask.shape[0]
+    return present & ~statistics.constant & (_ranks(segment, right, penalty) < quota)
+
+
+def _quotas(segment, right, keep, min_wrong, min_right) -> jax.Array:
+    """How many right (for a right stream) or wrong streams of its group are kept, i32[N]."""
+    count = segment.shape[0]
 
     def in_group(x):
         return jax.ops.segment_sum(x.astype(jnp.int32), segment, num_segments=count + 1)[segment]
 
-    size, correct = in_group(present), in_group(right)
+    size, correct = in_group(jnp.ones(count)), in_group(right)
     wrong = size - correct
-    keep_wrong = jnp.round(keep * wrong / jnp.maximum(size, 1)).astype(jnp.int32)
+    keep_wrong = jnp.round(keep * wrong / size).astype(jnp.int32)
     least = jnp.minimum(min_wrong, wrong)
     keep_wrong = jnp.where(keep_wrong <= least, least, keep_wrong)
     keep_right = keep - keep_wrong
     least = jnp.minimum(min_right, correct)
     keep_right = jnp.where(keep_right <= least, least, keep_right)
-    keep_wrong = keep - keep_right
+    return jnp.where(right, keep_right, keep - keep_right)
 
-    penalty = _trace_penalty(mask, valid, well_formed, tool_call)
-    # Rank among the right (by penalty) or the wrong (by order) streams of the same group.
-    order = jnp.lexsort((jnp.where(right, penalty, 0.0), right, segment))
-    kind = (2 * segment + right)[order]
-    index = jnp.arange(count)
+
+def _ranks(segment, right, penalty) -> jax.Array:
+    """Rank by penalty, then order, among the right or the wrong streams of its group, i32[N]."""
+    count = segment.shape[0]
+    order = jnp.lexsort((penalty, right, segment))
+    kind, index = (2 * segment + right)[order], jnp.arange(count, dtype=jnp.int32)
     first = jax.ops.segment_min(index, kind, num_segments=2 * count + 2)[kind]
-    rank = jnp.zeros(count, jnp.int32).at[order].set((index - first).astype(jnp.int32))
-    chosen = rank < jnp.where(right, keep_right, keep_wrong)
-    return present & ~statistics.constant & chosen
+    return jnp.zeros(count, jnp.int32).at[order].set(index - first)
 
 
 def _trace_penalty(mask, valid, well_formed, tool_call) -> jax.Array:

@@ -15,7 +15,6 @@ from agentrl.advantages.grouping import (
     moments,
     per_turn,
     relative,
-    runs_of_equals,
 )
 from agentrl.checks import check_choice, check_range, check_streams
 from agentrl.declarations import assumes
@@ -110,10 +109,10 @@ def grpo(
     undiscounted sum of the stream's rewards.
 
     Choose the statistics with the penalty in mind. With statistics="stream" and normalize="std" a
-    penalty is divided by a deviation that does not contain it: a penalty of 0.1 in a group whose
-    other returns are 0 and whose own are 0, 0, 0, x has the advantage 0 for x = 0 (the group is
+    penalty is divided by a deviation that does not contain it. Four streams of one turn earn 0, 0,
+    0 and x, and the first has a penalty of 0.1: its advantage is 0 for x = 0 (the group is
     constant), -200 for x = 0.001, -2.5 for x = 0.1 and -0.7 for x = 1. statistics="turn" includes
-    the penalty in the deviation (-2.5, -2.5, -1.8, -0.7), and normalize="mean" does not divide.
+    the penalty in the deviation (-1.5, -1.5, -1.2, -0.6), and normalize="mean" does not divide.
 
     Args:
       reward: f32[N, T].
@@ -207,13 +206,19 @@ def rloo(
 def anchor_segments(
     mask: jax.Array, group: jax.Array, anchor: jax.Array, *, role: jax.Array | None = None
 ) -> jax.Array:
-    """Anchor group of each turn, i32[N, T]: flat index of its first member, N * T where not acted.
+    """Anchor group of each turn, named by its first member.
 
     Two turns are in one anchor group iff their streams are of the same group (and the same role,
     where roles are given) and their anchors are equal, whatever their stream and turn number.
 
     Args:
-      mask: bool[N, T]; group, role: i32[N], any ids; anchor: u32[N, T, 2].
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids.
+      anchor: u32[N, T, 2], fingerprint of what each turn was acted from.
+      role: i32[N], any ids; turns of different roles are in different groups.
+
+    Returns:
+      i32[N, T], flat index (stream * T + turn) of the first member; N * T where not acted.
 
     Raises:
       ValueError: arrays of other shapes or types.
@@ -302,49 +307,3 @@ def gigpo(
     against = moments(step_return, segment, scale=scale.reshape(-1))
     step = relative(step_return, against, normalize=normalize, epsilon=epsilon)
     return as_advantage(episode + step_weight * step.reshape(mask.shape), mask)
-
-
-@assumes("whole_episodes")
-def pairwise_sign(
-    reward: jax.Array,
-    mask: jax.Array,
-    group: jax.Array,
-    *,
-    role: jax.Array | None = None,
-) -> jax.Array:
-    """Share of the group that the episode beats, minus the share that beats it (DeepMiner).
-
-    A_i = mean_j (1[R_i > R_j] - 1[R_i < R_j]), j over all streams of the group, i included. Only
-    the order of returns matters. For returns 0 and 1 it is R_i - mean_g, i.e. Dr. GRPO; for graded
-    returns it is not.
-
-    Args:
-      reward, mask, group, role: as for `grpo`.
-
-    Returns:
-      f32[N, T] in (-1, 1), 0 where mask is False, gradient stopped. Returns that differ by float32
-      rounding only are equal.
-
-    Raises:
-      ValueError: arrays of other shapes or types.
-
-    References:
-      DeepMiner (2025). From notes on the paper that quote its equations; neither the paper's text
-      nor code was read.
-    """
-    check_streams(
-        "pairwise_sign", mask, numbers={"reward": reward}, ids={"group": group, "role": role}
-    )
-    returns, _ = episode_returns(reward, mask)
-    count = mask.shape[0]
-    segment = group_segments(group, jnp.any(mask, axis=1), role)
-    order, begins = runs_of_equals(returns, segment)
-    # Sorted by group and return: where the group and the run of equal returns begin and end.
-    index, ordered = jnp.arange(count), segment[order]
-    size = jax.ops.segment_sum(jnp.ones(count), segment, num_segments=count + 1)[ordered]
-    first = jax.ops.segment_min(index, ordered, num_segments=count + 1)[ordered]
-    run = jnp.cumsum(begins)
-    below = jax.ops.segment_min(index, run, num_segments=count + 1)[run] - first
-    above = first + size - 1 - jax.ops.segment_max(index, run, num_segments=count + 1)[run]
-    share = (below - above) / jnp.maximum(size, 1)
-    return as_advantage(jnp.zeros(count).at[order].set(share)[:, None], mask)

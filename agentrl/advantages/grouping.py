@@ -96,7 +96,15 @@ def joint_segments(include: jax.Array, *keys: jax.Array) -> jax.Array:
 def group_segments(
     group: jax.Array, include: jax.Array, role: jax.Array | None = None
 ) -> jax.Array:
-    """`segment_ids` of group ids i32[M], and of (group, role) where roles i32[M] are given."""
+    """Segments of equal group, and of equal (group, role) where roles are given.
+
+    Args:
+      group, role: i32[M], any ids.
+      include: bool[M].
+
+    Returns:
+      i32[M], as `segment_ids`.
+    """
     return joint_segments(include, *(key for key in (group, role) if key is not None))
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from agentrl.advantages.grouping import as_advantage
 from agentrl.advantages.temporal import check_bootstrap
 from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes
@@ -106,14 +107,32 @@ def hae(
     check_streams("hae", mask, numbers=numbers, flags=flags)
     check_bootstrap("hae", bootstrap, mask)
     check_bootstrap("hae", subgoal_bootstrap, mask)
-    cut = jnp.zeros_like(mask) if truncated is None else truncated
-    begins = segment_starts(mask, terminated | cut, switch)
-    took = jnp.ones(reward.shape) if duration is None else duration
+    action, subgoal, outcome = _recursion(
+        (reward, value, subgoal_value),
+        mask,
+        switch,
+        terminated,
+        jnp.zeros_like(mask) if truncated is None else truncated,
+        tuple(_per_turn(x, mask.shape) for x in (bootstrap, subgoal_bootstrap)),
+        discount=gamma ** (jnp.ones(mask.shape) if duration is None else duration),
+        lam=lam,
+        subgoal_lam=subgoal_lam,
+    )
+    switched = None if switch_value is None else as_advantage(outcome - switch_value, mask)
+    return Hierarchical(as_advantage(action, mask), as_advantage(subgoal, mask), switched)
 
-    def per_turn(after):
-        after = jnp.asarray(after, jnp.float32)
-        after = after[:, None] if after.ndim == 1 else after
-        return jnp.broadcast_to(after, reward.shape)
+
+def _per_turn(after: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    after = jnp.asarray(after, jnp.float32)
+    return jnp.broadcast_to(after[:, None] if after.ndim == 1 else after, shape)
+
+
+def _recursion(numbers, mask, switch, terminated, cut, beyond, *, discount, lam, subgoal_lam):
+    """(action, subgoal, outcome H) of `hae`, f32[N, T] each, anything where mask is False.
+
+    numbers: reward, value and subgoal_value; beyond: bootstrap and subgoal_bootstrap, f32[N, T].
+    """
+    begins = segment_starts(mask, terminated | cut, switch)
 
     def backward(carry, turn):
         after, follows = carry
@@ -143,22 +162,17 @@ def hae(
         after = jax.tree.map(lambda x, y: jnp.where(acted, x, y), now, after)
         return (after, follows | acted), (action, jnp.where(new, subgoal, 0.0), outcome)
 
-    nothing = jnp.zeros(reward.shape[0], jnp.float32)
+    nothing = jnp.zeros(mask.shape[0], jnp.float32)
     names = ("v", "w", "action", "outcome", "trace", "subgoal")
-    first = {name: nothing for name in names} | {"new": jnp.zeros(reward.shape[0], bool)}
-    inputs = (reward, value, subgoal_value, gamma**took, mask, begins, terminated, cut)
-    inputs += (per_turn(bootstrap), per_turn(subgoal_bootstrap))
+    first = {name: nothing for name in names} | {"new": jnp.zeros(mask.shape[0], bool)}
+    inputs = (*numbers, discount, mask, begins, terminated, cut, *beyond)
     _, out = jax.lax.scan(
         backward,
-        (first, jnp.zeros(reward.shape[0], bool)),
+        (first, jnp.zeros(mask.shape[0], bool)),
         jax.tree.map(jnp.transpose, inputs),
         reverse=True,
     )
-    action, subgoal, outcome = (jax.lax.stop_gradient(jnp.where(mask, x.T, 0.0)) for x in out)
-    switched = None
-    if switch_value is not None:
-        switched = jax.lax.stop_gradient(jnp.where(mask, outcome - switch_value, 0.0))
-    return Hierarchical(action, subgoal, switched)
+    return tuple(x.T for x in out)
 
 
 @assumes("whole_episodes", "one_end")

@@ -152,21 +152,17 @@ def mars_released(
          positions of any kind: 0 after the last turn, the whole return before the first.
       5. Whitened over all response positions.
 
-    `mars_by_position` computes it from streams and rows.
-
     Args:
       score: f32[R, L], reward of a turn, at its last position; not read elsewhere.
       turn_end: bool[R, L], last positions of turns.
       response: bool[R, L], positions that the policy produced.
       task, role: i32[R], any ids; one row per stream.
-      within: of step 1: "task_role" or "task" (the code's separate_norm_for_selfplay), or others.
-      normalize: of step 1: "mean", "std", or "none" (its method mean, mean_std, identity).
+      within, normalize: of step 1; "none" is no centring (its separate_norm_for_selfplay, method).
       gamma: discount once per position, not once per turn; in [0, 1].
       recentre: of step 4: "mean", "std", or "none".
       resolution: values of G closer than this share of the role's largest are one. The reference
         compares float32 exactly (0 here), and the rounding of its sums adds values: in one of its
-        arrays 17 where there are 11. Its mean, and so the result, depends on the order of
-        summation, by up to 0.3 in batches of eight rows.
+        arrays 17 where there are 11. Its result depends on the order of summation, by up to 0.3.
       whiten_rewards, whiten_advantages: whether to do steps 2 and 5.
       epsilon: as for `mars`.
 
@@ -192,7 +188,7 @@ def mars_released(
         flags={"turn_end": turn_end},
         ids={"task": task, "role": role},
     )
-    shape, every = score.shape, jnp.ones(score.shape, bool)
+    shape = score.shape
     values = jnp.where(turn_end, jnp.asarray(score, jnp.float32), 0.0)
     if normalize != "none":
         flat = values.reshape(-1)
@@ -202,21 +198,31 @@ def mars_released(
     if whiten_rewards:
         values = whiten(values, response)
     values = jnp.where(response, values, 0.0)
-    returns = discounted_return(values, every, gamma=gamma)
+    returns = discounted_return(values, jnp.ones(shape, bool), gamma=gamma)
     if recentre != "none":
-        rows = jnp.broadcast_to(jnp.any(response, axis=1, keepdims=True), shape)
-        flat, segment = returns.reshape(-1), _segments(rows, task, role, "role")
-        # Whitening rounds every position by the largest: returns of nothing but that are constant.
-        largest = jnp.full(shape, jnp.max(jnp.abs(values), initial=0.0))
-        against = moments(
-            flat,
-            segment,
-            frequency=distinct(flat, segment, resolution=resolution),
-            scale=discounted_return(largest, every, gamma=gamma).reshape(-1),
+        returns = _recentred(
+            returns, values, response, task, role, recentre, gamma, resolution, epsilon
         )
-        flat = relative(flat, against, normalize=recentre, epsilon=epsilon)
-        returns = flat.reshape(shape)
     return whiten(returns, response) if whiten_advantages else as_advantage(returns, response)
+
+
+def _recentred(
+    returns, values, response, task, role, recentre, gamma, resolution, epsilon
+) -> jax.Array:
+    """Step 4 of `mars_released`: returns [R, L] of values [R, L] against their role's."""
+    shape = returns.shape
+    rows = jnp.broadcast_to(jnp.any(response, axis=1, keepdims=True), shape)
+    flat, segment = returns.reshape(-1), _segments(rows, task, role, "role")
+    # Whitening rounds every position by the largest: returns of nothing but that are constant.
+    largest = jnp.full(shape, jnp.max(jnp.abs(values), initial=0.0))
+    scale = discounted_return(largest, jnp.ones(shape, bool), gamma=gamma)
+    against = moments(
+        flat,
+        segment,
+        frequency=distinct(flat, segment, resolution=resolution),
+        scale=scale.reshape(-1),
+    )
+    return relative(flat, against, normalize=recentre, epsilon=epsilon).reshape(shape)
 
 
 @assumes("whole_episodes", "one_row")
@@ -262,11 +268,10 @@ def mars_by_position(
         "mars_by_position", mask, numbers={"reward": reward}, ids={"task": task, "role": role}
     )
     chex.assert_equal_shape([loss_mask, turn])
-    end = _turn_ends(loss_mask, turn)
-    earned = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
-    score = earned[stream[:, None], jnp.maximum(turn, 0)]
+    at = (stream[:, None], jnp.maximum(turn, 0))
+    end = _turn_ends(loss_mask, turn) & jnp.asarray(mask)[at]
     return mars_released(
-        jnp.where(end, score, 0.0),
+        jnp.where(end, jnp.asarray(reward)[at], 0.0),
         end,
         loss_mask,
         jnp.asarray(task)[stream],

@@ -78,8 +78,7 @@ def marft(
     is the first agent of the next turn. V' and c are as in `gae`: the successor's value and 1, or 0
     and 0 where the episode terminated in this turn, or bootstrap and 0 where it is cut. The
     discount is applied between agents (and tokens), too. The team's reward is given once, to its
-    last agent, and so reaches all. `marft_by_turn` computes it from the streams of a rollout, each
-    of which carries the team's reward and the episode's end.
+    last agent, and so reaches all. `marft_by_turn` computes it from the streams of a rollout.
 
     Args:
       reward: f32[N, T].
@@ -106,8 +105,7 @@ def marft(
 
     References:
       Liao et al. (2025), MARFT, https://arxiv.org/abs/2504.16129; Wen et al. (2022), Multi-agent
-      transformer, https://arxiv.org/abs/2205.14953. Read and executed: jwliao-ai/MARFT 1beacdb,
-      action_level_buffer and token_level_buffer. Normalising over minibatches is not done here.
+      transformer, https://arxiv.org/abs/2205.14953. Read and executed: jwliao-ai/MARFT 1beacdb.
     """
     check_choice("restart", restart, get_args(Restart))
     check_range("marft gamma", gamma, 0.0, 1.0)

@@ -42,7 +42,8 @@ def base_config() -> ml_collections.ConfigDict:
     policy, rollout: who acts, and how experience is collected.
     annotations: by name, functions (policy, params, streams, rows, key) -> {name: [N, T] or [R, L]}
       that look at the model before credit is given.
-    reward: terms by name. Those that read `reward` give another reward, the others a penalty.
+    reward: terms by name, applied in alphabetical order, those that move rewards (`at_end`) last.
+      Those that read `reward` give another reward, the others a penalty.
     filters: by name, functions to bool[N], the streams that are learnt from. With when="before" a
       rejected stream takes no part in the estimator's statistics, with when="after" it does.
     advantage: the estimator. reweighting: by name, functions (advantage, ...) -> advantage.
@@ -59,7 +60,7 @@ def base_config() -> ml_collections.ConfigDict:
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates; 0 for only at the end.
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
-      `agentrl.rollout.players.scripted`; evaluation.side: the side that the policy has all seats
+      `agentrl.actors.scripted`; evaluation.side: the side that the policy has all seats
       of, in games with `sides`, instead of one seat after the other.
     """
     config = ml_collections.ConfigDict()

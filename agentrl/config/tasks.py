@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 import ml_collections
 
 import envs
+from agentrl.actors.array import array_actor
+from agentrl.actors.scripted import opponent_named
+from agentrl.actors.types import Actor
 from agentrl.config.bind import bind, lookup
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
+from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout
-from agentrl.rollout.players import Player, opponent_named, policy_player
-from agentrl.rollout.seats import check_side
+from agentrl.rollout.seating import check_side
 from envs.environment import Environment
-from envs.game import Game
 from envs.hosted import Hosted
 
 
@@ -54,6 +56,35 @@ def make_task(
     return Task(env, env_params, policy, rollout, evaluate)
 
 
+def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
+    """A network per role, from `roles_section`."""
+    ((env, _),) = made.values()
+    networks = {}
+    for name, values in config.policy.roles.items():
+        label = f"policy.roles.{name}"
+        make = lookup(label, values["name"])
+        options = bind(label, make, values, beside={"agents": ()})
+        agents = tuple(values["agents"])
+        spans = {env.role_actions[agent] for agent in agents if agent < env.num_agents}
+        if len(spans) != 1:
+            raise ValueError(
+                f"config.{label}.agents={agents} with {env.name}: expected agents below "
+                f"{env.num_agents} that have the same actions"
+            )
+        (span,) = spans
+        first, count = (0, env.num_actions) if span is None else span
+        continuous = env.continuous and span is None
+        made_policy = make(env.observation_shape, env.num_codes, count, continuous, **options)
+        networks[name] = Network(made_policy, agents, first, count)
+    policy = by_role(networks, train=tuple(config.policy.train))
+    if sum(len(network.agents) for network in networks.values()) != env.num_agents:
+        raise ValueError(
+            f"config.policy.roles: {env.name} has {env.num_agents} agents; name each of them in the "
+            "agents of one role"
+        )
+    return policy
+
+
 def short(name: str) -> str:
     """The last part of a dotted path."""
     return name.rpartition(".")[2]
@@ -79,15 +110,12 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
             f"{name} with these options has continuous actions, which have no words: use one of "
             f"{', '.join(POLICIES)}"
         )
-    if isinstance(env, Game) and short(config.rollout.name) not in ("matches", "conversation"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {name}, which has "
-            f"{env.num_agents} agents: use 'matches', or 'conversation' with a language policy"
-        )
 
 
 def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
     """The policy of the first environment, with the words of all."""
+    if "roles" in config.policy:
+        return _policy_by_role(config, made)
     make_policy = lookup("policy", config.policy.name)
     options = bind("policy", make_policy, config.policy)
     (env, _), *others = made.values()
@@ -114,7 +142,7 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
 
 def evaluation_of(
     config: ml_collections.ConfigDict, env: Any, env_params: Any, rollout: Rollout
-) -> tuple[Player | None, str | None]:
+) -> tuple[Actor | None, str | None]:
     """Whom the policy meets when it is measured, and the side that it has then.
 
     Raises:
@@ -143,7 +171,7 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
             streams, _ = rollout.play(params, keys, key, greedy)
             return play.of_streams(streams, rollout.roles)
         mask = config.rollout.mask_illegal
-        player = policy_player(policy, params, greedy=greedy, mask_illegal=mask)
+        player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
         return play.play(player, env, env_params, keys, key, opponent, side)
 
     return evaluate

@@ -1,1 +1,4 @@
-"""Evaluation: fixed task sets, statistics, and the report."""
+"""Evaluation: fixed task sets, statistics over seeds, and the HTML report.
+
+Read `statistics.py` first, then `runs.py`, which reads run directories.
+"""

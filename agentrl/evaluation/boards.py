@@ -1,11 +1,11 @@
-"""Pictures of what an environment draws of itself: grids in colour, other text as text."""
+"""Drawings of environments as HTML: grids in colour, other drawings as text."""
 
 from collections.abc import Mapping
 
 from agentrl.evaluation.markup import Markup, tag
 
-# Glyph -> (fill, what it is). Colours tell walls, goals, boxes and players apart for all common
-# kinds of colour blindness; each thing on the ground carries its glyph as well.
+# Glyph -> (fill, meaning). Colours separate walls, goals, boxes and players for all common kinds of
+# colour blindness; each object on the ground also shows its glyph.
 GLYPHS: dict[str, tuple[str, str]] = {
     "#": ("#5b6472", "wall"),
     "_": ("#eef1f4", "floor"),
@@ -19,7 +19,7 @@ GLYPHS: dict[str, tuple[str, str]] = {
     "S": ("#1b4f8a", "player on target"),
     "$": ("#f0c541", "coin"),
 }
-# What differs from it, by name of the environment without its version.
+# Deviations from it, by name of the environment without its version.
 OF_ENVIRONMENT: dict[str, dict[str, tuple[str, str]]] = {
     "FrozenLake": {
         "_": ("#dff1fa", "ice"),
@@ -39,7 +39,7 @@ def palette(environment: str) -> dict[str, tuple[str, str]]:
 
 
 def is_grid(text: str, glyphs: Mapping[str, tuple[str, str]]) -> bool:
-    """Whether all lines are of one length and consist of known glyphs."""
+    """Whether all lines have the same length and consist of known glyphs."""
     rows = text.split("\n")
     return (
         len({len(row) for row in rows}) == 1 and 1 < len(rows[0]) and set(text) <= {*glyphs, "\n"}
@@ -47,7 +47,7 @@ def is_grid(text: str, glyphs: Mapping[str, tuple[str, str]]) -> bool:
 
 
 def grid(text: str, glyphs: Mapping[str, tuple[str, str]], label: str) -> Markup:
-    """The grid as an SVG: one path a kind of cell, and the glyphs of what is on the ground."""
+    """The grid as an SVG: one path per kind of cell, and the glyphs of objects on the ground."""
     rows = text.split("\n")
     height, width = len(rows), len(rows[0])
     cells: dict[str, list[tuple[int, int]]] = {}
@@ -76,9 +76,9 @@ def grid(text: str, glyphs: Mapping[str, tuple[str, str]], label: str) -> Markup
 
 
 def text(lines: str, before: str | None) -> Markup:
-    """Text as it is, or, after a text of as many lines, only the lines that changed since.
+    """The text, or, after a text with the same number of lines, only the lines that changed.
 
-    A line that begins with > says where the agent is and is marked.
+    A line that begins with > marks the agent's position and is highlighted.
     """
     rows = lines.split("\n")
     earlier = [] if before is None else before.split("\n")
@@ -90,7 +90,7 @@ def text(lines: str, before: str | None) -> Markup:
 
 
 def glyph_legend(texts: set[str], glyphs: Mapping[str, tuple[str, str]]) -> Markup:
-    """What the glyphs that occur in the texts mean."""
+    """Meaning of the glyphs that occur in the texts."""
     items = []
     for glyph in sorted(set("".join(texts)) - {"\n"}, key=list(glyphs).index):
         fill, name = glyphs[glyph]

@@ -10,7 +10,7 @@ from agentrl.evaluation.credit_view import CreditView, Episode, Turn
 from agentrl.evaluation.figures import number
 from agentrl.evaluation.markup import Markup, join, tag
 
-# Turns of an episode shown at once; the others unfold.
+# Number of turns of an episode shown at once; the others are folded.
 SHOWN_TURNS = 24
 
 
@@ -54,13 +54,13 @@ def section(shown: CreditView) -> Markup:
 
 
 def shade(value: float, limit: float) -> str:
-    """Blue for credit, orange for blame; the number itself is printed over it."""
+    """Blue for positive, orange for negative credit; the number itself is printed over it."""
     colour = "0,114,178" if value > 0 else "213,94,0"
     return f"--shade:rgba({colour},{0.6 * min(abs(value) / limit, 1):.2f})"
 
 
 def scale(limit: float) -> Markup:
-    """What the colours mean."""
+    """Legend of the colours."""
     cells = [
         tag("span", signed(value), class_="cell", style=shade(value, limit))
         for value in np.linspace(-limit, limit, 7)
@@ -69,7 +69,7 @@ def scale(limit: float) -> Markup:
 
 
 def signed(value: float) -> str:
-    """A number with its sign; what rounds to 0 has none."""
+    """A number with its sign; without one if it rounds to 0."""
     return f"{value:+.2f}".replace("-", "−") if abs(value) >= 0.005 else "0.00"
 
 

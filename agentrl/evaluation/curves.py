@@ -8,7 +8,7 @@ from agentrl.evaluation import figures, statistics
 from agentrl.evaluation.markup import Markup, join, tag
 from agentrl.evaluation.runs import HEADLINE, SHARES, Run
 
-# The order of the other metrics; what is not named comes after, in the alphabet's order.
+# Order of the other metrics; unlisted ones follow alphabetically.
 ORDER = (
     *("evaluation/success_rate", "evaluation/episode_return", "episode_length"),
     *("invalid_action_rate", "truncation_rate", "entropy", "approx_kl", "kl_ref", "clip_fraction"),
@@ -41,7 +41,7 @@ _ANCHOR_SIZE = "anchor_size/"
 
 
 def legend(runs: Sequence[Run], shown: Sequence[Run]) -> Markup:
-    """Names of the shown runs in the colours that they have among all."""
+    """Names of the shown runs in their colours."""
     return figures.legend([(figures.style(i), r.name) for i, r in enumerate(runs) if r in shown])
 
 
@@ -58,7 +58,7 @@ def _series(
 
 
 def learning(runs: Sequence[Run], environments: Sequence[str], samples: int) -> Markup:
-    """Headline metrics over environment steps, one pair of charts an environment."""
+    """Headline metrics over environment steps, one pair of charts per environment."""
     parts = []
     for environment in environments:
         shown = [run for run in runs if run.env == environment]
@@ -81,7 +81,7 @@ def learning(runs: Sequence[Run], environments: Sequence[str], samples: int) -> 
 
 
 def anchor_groups(runs: Sequence[Run]) -> Markup:
-    """How large the groups are in which GiGPO compares turns, over training; one chart a run."""
+    """Sizes of the groups in which GiGPO compares turns, over training; one chart per run."""
     charts, classes = [], []
     for run in runs:
         names = sorted(
@@ -91,7 +91,7 @@ def anchor_groups(runs: Sequence[Run]) -> Markup:
         shares, grid = {}, statistics.common_grid(run.lines, names[0]) if names else []
         for name in names:
             if len(grid):
-                # Means of shares add up to one; interquartile means need not.
+                # Means of shares sum to one; interquartile means need not.
                 c = statistics.curve(run.lines, name, grid, statistic=np.mean, samples=1)
                 shares[_size_label(name)] = c.value
         if shares:
@@ -123,7 +123,7 @@ def others(
     metrics: Sequence[str] | None,
     samples: int,
 ) -> Markup:
-    """Small charts of `metrics`, or of all that is no headline."""
+    """Small charts of `metrics`, or of all metrics that are not headline metrics."""
 
     def place(name: str) -> tuple:
         last = name.startswith(_LAST)

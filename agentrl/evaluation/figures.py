@@ -9,13 +9,13 @@ import numpy as np
 
 from agentrl.evaluation.markup import Markup, escape, join, tag
 
-# Colours that the page's style sheet defines as .series-0 and so on, after Okabe and Ito (2008).
+# Colours defined by the page's style sheet as .series-0 and so on, after Okabe and Ito (2008).
 NUM_STYLES = 8
 _MARGIN = {"left": 46, "right": 12, "top": 8, "bottom": 32}
 
 
 class Series(NamedTuple):
-    """One curve: its name, the number of its style, and f64[G] arrays; nan is not drawn."""
+    """One curve: its name, the index of its style, and f64[G] arrays; nan is not drawn."""
 
     name: str
     style: int
@@ -26,7 +26,7 @@ class Series(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """Where data lie in a picture of width x height units."""
+    """Position of the data in a picture of width x height units."""
 
     width: float
     height: float
@@ -43,7 +43,7 @@ class _Frame(NamedTuple):
 
 
 def number(value: float) -> str:
-    """A number for people: three digits that matter, k and M for thousands and millions."""
+    """A number for display: three significant digits, k and M for thousands and millions."""
     if not math.isfinite(value):
         return "–"
     size = abs(value)
@@ -64,7 +64,7 @@ def number(value: float) -> str:
 
 
 def ticks(low: float, high: float, count: int) -> np.ndarray:
-    """Round numbers from low to high, about `count` of them; steps of 1, 2 or 5 times ten."""
+    """About `count` round numbers from low to high, in steps of 1, 2 or 5 times a power of ten."""
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(s * power for s in (1, 2, 5, 10) if s * power >= raw * 0.7)
@@ -73,7 +73,7 @@ def ticks(low: float, high: float, count: int) -> np.ndarray:
 
 
 def _extent(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Smallest and largest finite value, widened so that there is something between them."""
+    """Smallest and largest finite value, widened so that they differ."""
     values = np.concatenate([np.ravel(a) for a in arrays]) if arrays else np.zeros(0)
     values = values[np.isfinite(values)]
     if values.size == 0:
@@ -86,7 +86,7 @@ def _extent(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
 
 
 def _path(x: np.ndarray, y: np.ndarray) -> str:
-    """SVG path through the finite points; a gap where there is none."""
+    """SVG path through the finite points, with gaps at the others."""
     words, pen = [], "M"
     for a, b in zip(x, y, strict=True):
         if math.isfinite(a) and math.isfinite(b):
@@ -166,8 +166,8 @@ def lines(
 ) -> Markup:
     """Curves with bands. y_range: fixed ends of the y-axis, else those of the data.
 
-    The numbers are in `data-chart`, for the pointer; a reader of the page without scripts, or by
-    ear, gets the last value of each curve from the label.
+    The numbers are in `data-chart`, for the pointer; without scripts, and for screen readers, the
+    label has the last value of each curve.
     """
     x_range = _extent([s.x for s in series])
     frame = _Frame(
@@ -215,7 +215,7 @@ def stack(
     note: str = "",
     size: tuple[float, float] = (560, 240),
 ) -> Markup:
-    """Shares that add up to one, stacked from the bottom in their order; x, shares f64[G]."""
+    """Shares that sum to one, stacked from the bottom in their order; x, shares f64[G]."""
     x = np.asarray(x, np.float64)
     ends = (x[0], x[-1]) if x[-1] > x[0] else (x[0] - 1, x[0] + 1)
     wide = x if len(x) > 1 else np.asarray(ends)
@@ -254,9 +254,9 @@ def heat_map(
     *,
     note: str = "",
 ) -> Markup:
-    """A square of numbers f64[K, K] with details below them, rows and columns of the same names.
+    """A matrix f64[K, K] with details below its entries; rows and columns have the same names.
 
-    Positive values in one colour, negative ones in another, the stronger the larger.
+    Positive values in one colour, negative ones in another; larger magnitudes are darker.
     """
     count = len(names)
     left, top, wide, high = 30 + 6.6 * max(map(len, names)), 22, 74, 40
@@ -327,13 +327,13 @@ def whisker(
 
 
 def style(number_of_style: int) -> str:
-    """Class of a series' colour; from the ninth on they repeat, dashed."""
+    """CSS class of a series' colour; from the ninth on they repeat, dashed."""
     dashed = " dashed" if number_of_style >= NUM_STYLES else ""
     return f"series-{number_of_style % NUM_STYLES}{dashed}"
 
 
 def key(number_of_style: int) -> Markup:
-    """A square in a series' colour, to stand before its name."""
+    """A square in a series' colour, shown before its name."""
     return tag("span", class_=f"key {style(number_of_style)}")
 
 

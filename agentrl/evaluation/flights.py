@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.actors.types import Actor
 from agentrl.evaluation import figures
 from agentrl.evaluation.markup import Markup, tag
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, look
+from agentrl.rollout.types import Seating
+from agentrl.rollout.unroll import fresh, unroll
 from envs.rules.volleyball import STEP_SECONDS, Court
+from envs.vector import World
 
 # Width of a picture in units; metres shown around the court, and above the ground.
 _WIDTH, _AROUND, _TOP = 640, 1.0, 5.5
@@ -24,7 +26,7 @@ class Flight:
     """One match of T control steps; D drones, those of team 0 first; x, (y,) z in m.
 
     drones: f32[T, D, dims] and ball f32[T, dims], both in the frame of team 0, whose side is x > 0.
-    hits: bool[T, D], touches. crossed: bool[T], the ball has crossed the net. end: who won.
+    hits: bool[T, D], touches. crossed: bool[T], the ball has crossed the net. end: the result.
     """
 
     court: Court
@@ -35,46 +37,51 @@ class Flight:
     end: str
 
 
-def record(players: Sequence[Player], env: Any, env_params: Any, key: jax.Array) -> Flight:
+def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) -> Flight:
     """Plays one match, player i as team i.
 
-    env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: of the task and of all chance.
+    env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: for the task and all randomness.
 
     Raises:
-      ValueError: its actions are commands, not decisions; or there are more or fewer players.
+      ValueError: its actions are commands, not decisions; or the number of players is wrong.
     """
     if env.continuous:
-        raise ValueError(f"actions={env.actions!r}: recorded are matches by decisions ('skills')")
-    if len(players) != agents(env):
-        raise ValueError(f"{len(players)} players: expected {agents(env)}, one for each team")
-    all_look = any(player.remembers for player in players)
+        raise ValueError(f"actions={env.actions!r}: expected 'skills', matches by decisions")
+    if len(players) != env.num_agents:
+        raise ValueError(f"{len(players)} players: expected {env.num_agents}, one per team")
+
+    def keep(notes, turn):
+        def passed(state, action):
+            return env.flight(state, action, env_params)
+
+        flown = jax.vmap(passed)(turn.before.state, turn.action)
+        ticks = turn.after.state.match.ticks - turn.before.state.match.ticks
+        return notes, (flown, ticks)
 
     @jax.jit
-    def advance(state, observation, memories, key):
-        one_state, one_seen = jax.tree.map(lambda x: x[None], (state, observation))
-        seen = look(env, env_params, one_state, one_seen, all_look=all_look)
-        choices, following = [], []
-        for seat, (player, memory) in enumerate(zip(players, memories, strict=True)):
-            chance = jax.random.fold_in(key, seat)
-            action, memory = player.act(player.params, memory, seen, one_state, chance)
-            choices.append(action[0, seat])
-            following.append(memory)
-        passed = env.flight(state, jnp.stack(choices), env_params)
-        observation, after, *_ = env.step_env(key, state, jnp.stack(choices), env_params)
-        return passed, observation, after, tuple(following)
+    def play(key):
+        task_key, key = jax.random.split(key)
+        world = World(env, env_params)
+        seating = jnp.arange(env.num_agents, dtype=jnp.int32)[None]
+        trajectory = unroll(
+            world,
+            players,
+            Seating(seating, seating == 0),
+            fresh(world, task_key[None]),
+            key,
+            length=int(env_params.max_steps_in_episode),
+            early_exit=True,
+            keep=keep,
+        )
+        first, final = trajectory.first.state, trajectory.final.state
+        return jax.tree.map(lambda x: x[0], (first, final)), trajectory.turns
 
-    task_key, key = jax.random.split(key)
-    observation, state = jax.jit(env.reset_env)(task_key, env_params)
-    memories = tuple(player.memory(agents(env)) for player in players)
-    parts = [jax.tree.map(lambda x: np.asarray(x)[None], state.match)]
-    while bool(env.is_running(state, env_params)):
-        key, chance = jax.random.split(key)
-        before = int(state.match.ticks)
-        passed, observation, state, memories = advance(state, observation, memories, chance)
-        steps = int(state.match.ticks) - before
-        parts.append(jax.tree.map(lambda x, n=steps: np.asarray(x)[:n], passed))
+    (first, state), (flown, ticks) = jax.device_get(play(key))
+    parts = [jax.tree.map(lambda x: x[None], first.match)]
+    for t, steps in enumerate(ticks[:, 0]):
+        parts.append(jax.tree.map(lambda x, t=t, n=steps: x[t, 0, :n], flown))
     match = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    # Drones are in their own team's frame: half a turn about the vertical.
+    # Drones are in their own team's frame: rotated by 180 degrees about the vertical.
     drones = np.stack(match.drones.position, axis=-1)
     drones[:, drones.shape[1] // 2 :, :-1] *= -1
     won = np.flatnonzero(np.asarray(env.won(state, env_params)))
@@ -91,8 +98,8 @@ def record(players: Sequence[Player], env: Any, env_params: Any, key: jax.Array)
 def figure(flight: Flight, title: str) -> Markup:
     """The match as SVG: from the side and, where the court has a width, from above.
 
-    The ball's line is fainter the more often it has crossed the net since; touches are dots in the
-    colour of their team, numbered in their order, and a ring is where the ball ended.
+    The ball's line gets fainter with each later crossing of the net; touches are numbered dots in
+    the colour of their team, and a ring marks the end of the ball's path.
     """
     views = [_view(flight, title, "from the side", -1)]
     if flight.ball.shape[1] > 2:
@@ -104,7 +111,7 @@ def figure(flight: Flight, title: str) -> Markup:
 
 
 def section(flown: Sequence[tuple[str, Flight]]) -> Markup:
-    """Matches with their titles, and whose lines are whose."""
+    """Matches with their titles, and a legend of the lines."""
     styles = (("team 0", 0), ("team 1", 1), ("ball", _BALL))
     told = (
         "Lines are what drones and ball flew, small dots where drones ended, the ring where the "
@@ -119,7 +126,7 @@ def section(flown: Sequence[tuple[str, Flight]]) -> Markup:
 
 
 def _view(flight: Flight, title: str, name: str, axis: int) -> Markup:
-    """Along x, and upwards the height (axis -1) or the width (axis 1)."""
+    """Horizontal axis along x, vertical axis the height (axis -1) or the width (axis 1)."""
     court, across = flight.court, flight.court.length + _AROUND
     scale = _WIDTH / (2 * across)
     low, top = (0.0, _TOP) if axis == -1 else (-court.width - _AROUND, court.width + _AROUND)
@@ -149,7 +156,7 @@ def _view(flight: Flight, title: str, name: str, axis: int) -> Markup:
     passes = np.cumsum(flight.crossed)
     for number in range(passes[-1] + 1):
         here = np.flatnonzero(passes == number)
-        # To the next crossing itself, so that lines meet.
+        # Up to and including the next crossing, so that lines connect.
         here = np.append(here, min(here[-1] + 1, len(ball) - 1))
         faint = f"{max(0.25, 0.8 ** (passes[-1] - number)):.2f}"
         style = f"line {figures.style(_BALL)}"

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 
 class Markup(str):
-    """Markup that may be inserted as it is. Only `tag`, `join` and constants make it."""
+    """Markup that may be inserted without escaping. Only `tag`, `join` and constants create it."""
 
 
 _VOID = ("br", "meta", "wbr")
 
 
 def escape(value: object) -> Markup:
-    """Text as markup; what is markup already stays."""
+    """Text as markup; markup is returned unchanged."""
     return value if isinstance(value, Markup) else Markup(html.escape(str(value), quote=True))
 
 
 def join(*parts: object) -> Markup:
-    """Parts one after the other; None is nothing, lists are flattened."""
+    """Concatenated parts; None is skipped, lists are flattened."""
     out = []
     for part in parts:
         if isinstance(part, list | tuple):
@@ -28,7 +28,7 @@ def join(*parts: object) -> Markup:
 
 
 def table(head: Sequence[object], rows: Sequence[Markup]) -> Markup:
-    """A table of rows (`tr` each) under a head, in a box that scrolls where it is too wide."""
+    """A table of rows (`tr` each) under a head, in a box that scrolls if it is too wide."""
     cells = [tag("th", cell, scope="col") for cell in head]
     body = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", *rows))
     return tag("div", body, class_="scroll")

@@ -1,11 +1,12 @@
-"""The shell of a report: style sheet, script, and a policy that lets nothing else run or load."""
+"""The shell of a report: style sheet, script, and a content security policy that blocks all
+else."""
 
 import base64
 import hashlib
 
 from agentrl.evaluation.markup import Markup, join, tag
 
-# Series colours are Okabe and Ito's, darkened or lightened where the page's ground asks for it.
+# Series colours are Okabe and Ito's, darkened or lightened for contrast with the background.
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -159,8 +160,8 @@ pre.board mark { background: none; color: var(--ink); font-weight: 600; }
 }
 """
 
-# What is under the pointer in a chart, the other turns of an anchor group, and all details in
-# print. Everything can be read without it. Text is only ever set as textContent.
+# Values under the pointer in a chart, the other turns of an anchor group, and all details in print.
+# Everything can be read without it. Text is only ever set as textContent.
 SCRIPT = """
 "use strict";
 const SVG = "http://www.w3.org/2000/svg";

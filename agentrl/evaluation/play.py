@@ -1,4 +1,4 @@
-"""Playing whole episodes on a fixed set of tasks, with any player."""
+"""Playing whole episodes on a fixed set of tasks, with any actor."""
 
 from typing import Any, NamedTuple
 
@@ -7,10 +7,12 @@ import jax.numpy as jnp
 
 import envs
 import envs.vector
-from agentrl.rollout.meeting import meet, seated
-from agentrl.rollout.players import Player, random_player
-from agentrl.rollout.seats import agents, first_of_teams, sides
+from agentrl.actors.scripted import random_actor
+from agentrl.actors.types import Actor
+from agentrl.rollout.results import play_results
+from agentrl.rollout.seating import first_of_teams, seat_side, seat_teams
 from agentrl.streams import Streams
+from envs.vector import World
 
 
 class Outcomes(NamedTuple):
@@ -51,41 +53,40 @@ def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
     )
 
 
-def opponent_of(env: Any) -> Player | None:
-    """Whom a player is measured against: random legal play, or nobody where all play together."""
-    return random_player(env) if agents(env) > 1 and not env.cooperative else None
+def opponent_of(env: Any) -> Actor | None:
+    """Random legal play, which an actor is measured against; None where all play together."""
+    return random_actor(env) if env.num_agents > 1 and not env.cooperative else None
 
 
 def play(
-    player: Player,
+    actor: Actor,
     env: Any,
     env_params: Any,
     keys: jax.Array,
     key: jax.Array,
-    opponent: Player | None = None,
+    opponent: Actor | None = None,
     side: str | None = None,
 ) -> Outcomes:
     """Plays one episode a task key, to its end or the environment's limit, without resets.
 
-    keys: [E], what tasks to play; key: chance of actions and environment. In a game the player
-    takes seat i % A of episode i (of teams: all seats of team i % 2), and outcomes are those of its
-    first seat; the other seats are the opponent's, or the player's too if there is none.
-    side: the player takes all seats of this one of the environment's `sides` instead; outcomes are
+    keys: [E], what tasks to play; key: chance of actions and environment. Of several agents the
+    actor has seat i % A of episode i (of teams: all seats of team i % 2), and outcomes are those of
+    its first seat; the opponent has the other seats, or the actor itself if there is none.
+    side: the actor has all seats of this one of the environment's `sides` instead; outcomes are
     those of the first of them.
     """
-    firsts = first_of_teams(env)
-    turn = jnp.arange(keys.shape[0], dtype=jnp.int32) % len(firsts)
-    own = jnp.asarray(firsts)[turn]
-    players = (player,) if opponent is None else (player, opponent)
-    seating = seated(env, turn, 0, len(players) - 1)
+    firsts, world = first_of_teams(env), World(env, env_params)
+    team = jnp.arange(keys.shape[0], dtype=jnp.int32) % len(firsts)
+    own = jnp.asarray(firsts)[team]
+    actors = (actor,) if opponent is None else (actor, opponent)
+    seating = seat_teams(env, team, len(actors) - 1)
     if side is not None:
         state = envs.vector.draw(env, env_params, keys).state
-        ours = sides(env, env_params, state) == env.sides.index(side)
-        seating = jnp.where(ours, 0, len(players) - 1).astype(jnp.int32)
-        own = jnp.argmax(ours, axis=1).astype(jnp.int32)
-    met = meet(players, env, env_params, seating, keys, key)
+        seating = seat_side(world, state, side, len(actors) - 1)
+        own = jnp.argmax(seating.learns, axis=1).astype(jnp.int32)
+    results = play_results(actors, world, seating.actor, keys, key)
     of_own = jax.tree.map(
         lambda x: jnp.take_along_axis(x, own[:, None], axis=1)[:, 0],
-        (met.episode_return, met.moves, met.success),
+        (results.episode_return, results.moves, results.success),
     )
     return Outcomes(*of_own)

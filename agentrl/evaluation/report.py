@@ -1,4 +1,4 @@
-"""The report of one run or several: one HTML file that needs nothing else."""
+"""The report of one or several runs: one self-contained HTML file."""
 
 import dataclasses
 import json
@@ -13,8 +13,9 @@ from agentrl.evaluation.runs import Run, flat
 
 @dataclasses.dataclass(frozen=True)
 class Credit:
-    """What the report says of a run's credit: the section of `credit_cards` or `transcripts`, or
-    why there is none.
+    """The report's section on a run's credit.
+
+    Made by `credit_cards` or `transcripts`; or the reason why there is none.
     """
 
     section: Markup | None
@@ -31,8 +32,8 @@ def report(
 ) -> str:
     """The report as an HTML document.
 
-    credit, and matches as they were flown: by name of the run. metrics: names of the metrics in
-    the grid of small charts, all by default. samples: of each bootstrap.
+    credit, matches: sections by name of the run. metrics: names of the metrics in the grid of small
+    charts, all by default. samples: number of bootstrap samples.
 
     Raises:
       ValueError: a metric in `metrics` that no run has.
@@ -75,7 +76,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def _arenas(runs: Sequence[Run]) -> Markup:
-    """What players met in the arenas whose records lie in the runs' directories."""
+    """Results of the arenas whose records are in the runs' directories."""
     parts = []
     for i, run in enumerate(runs):
         for arena, about in run.arenas:
@@ -111,7 +112,7 @@ def _shown_value(value: Any) -> str:
 
 
 def _configuration(runs: Sequence[Run]) -> Markup:
-    """What differs between the runs' configs, and all of them, key by key."""
+    """The differences between the runs' configs, and all configs, key by key."""
     configs = [dict(flat(run.config)) for run in runs]
     keys = list(dict.fromkeys(key for config in configs for key in config))
     missing = object()

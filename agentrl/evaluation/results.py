@@ -1,4 +1,4 @@
-"""The report's tables of results: ends of training, comparisons between runs, evaluations."""
+"""The report's tables of results: final metrics, comparisons between runs, evaluations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ PAPER = "https://arxiv.org/abs/2108.13264"
 
 
 def _with_interval(value: float, interval: statistics.Interval, decimals: int | None = None) -> str:
-    """`0.983 [0.686, 0.984]`; by default the decimals that give the largest three digits."""
+    """For example `0.983 [0.686, 0.984]`; by default three significant digits of the largest
+    number."""
     ends = [end for end in interval if np.isfinite(end)]
     if decimals is None:
         size = max(abs(x) for x in (value, *ends))
@@ -27,7 +28,7 @@ def _with_interval(value: float, interval: statistics.Interval, decimals: int | 
 def _estimates(
     scores: Sequence[np.ndarray], samples: int
 ) -> list[tuple[float, statistics.Interval] | None]:
-    """Interquartile mean and interval of each run's scores [seeds]; None where there are none."""
+    """Interquartile mean and interval of each run's scores [seeds]; None for runs without any."""
     return [
         (
             float(statistics.iqm(s)),
@@ -40,9 +41,9 @@ def _estimates(
 
 
 def _cells(metric: str, runs: Sequence[Run], samples: int) -> list[Markup]:
-    """One table cell a run: the estimate as numbers, and as a dot with whiskers.
+    """One table cell per run: the estimate as numbers, and as a dot with whiskers.
 
-    The scale of the dots is from 0 to 1 for shares, else that of all runs of the environment.
+    The scale of the dots is 0 to 1 for shares, else that of all runs of the environment.
     """
     estimates = _estimates([run.final(metric) for run in runs], samples)
     values: dict[str, list[float]] = {}
@@ -62,7 +63,7 @@ def _cells(metric: str, runs: Sequence[Run], samples: int) -> list[Markup]:
 
 
 def ends(runs: Sequence[Run], samples: int) -> Markup:
-    """One row a run: what it is, where it ended, what it took."""
+    """One row per run: its method, its final metrics, its cost."""
     present = [m for m in HEADLINE if any(m in run.metrics() for run in runs)]
     columns = [_cells(metric, runs, samples) for metric in present]
     rows = []
@@ -125,7 +126,7 @@ def _duration(seconds: float) -> str:
 
 
 def improvement(runs: Sequence[Run], environments: Sequence[str], samples: int) -> Markup:
-    """Every pair of runs of one environment; nothing if there is none."""
+    """Every pair of runs of one environment; empty if there is none."""
     rows = []
     for environment in environments:
         shown = [(i, run) for i, run in enumerate(runs) if run.env == environment]
@@ -177,7 +178,7 @@ def _regret(record: Mapping[str, Any]) -> tuple[float, statistics.Interval] | No
 class _Evaluated(NamedTuple):
     """Evaluations of a run in one environment, ascending in update; number: of the run.
 
-    counts: whether the environment defines success; records hold False everywhere if not.
+    counts: whether the environment defines success; if not, records contain False everywhere.
     """
 
     number: int
@@ -197,10 +198,9 @@ def _has_success(record: Mapping[str, Any]) -> bool:
 
 
 def evaluation(runs: Sequence[Run], samples: int) -> Markup:
-    """The newest evaluation of each run, regret, seeds one by one; nothing if none has any.
+    """The newest evaluation of each run, regret, single seeds; empty if there is no evaluation.
 
-    Then the same for every environment that runs were evaluated in besides, or that was one of
-    several.
+    Then the same for every other environment in which runs were evaluated, or each of several.
     """
     own = [
         _Evaluated(i, run, run.env, run.evaluations, "success_rate" in run.metrics())
@@ -210,7 +210,7 @@ def evaluation(runs: Sequence[Run], samples: int) -> Markup:
     parts = [_evaluations(own, runs, samples)] if own else []
     for name in sorted({name for run in runs for name in run.elsewhere}):
         there = [(i, run) for i, run in enumerate(runs) if name in run.elsewhere]
-        # Whether it defines success the records alone can tell: somebody has had some.
+        # The environment defines success if any record contains one.
         counts = any(_has_success(record) for _, run in there for record in run.elsewhere[name])
         shown = [_Evaluated(i, run, name, run.elsewhere[name], counts) for i, run in there]
         parts += [tag("h3", name), _evaluations(shown, runs, samples)]
@@ -272,7 +272,8 @@ def _evaluations(shown: Sequence[_Evaluated], runs: Sequence[Run], samples: int)
 
 
 def _paired(shown: Sequence[_Evaluated]) -> Markup:
-    """Differences of runs that started from one run's parameters, seed by seed; maybe nothing."""
+    """Differences of runs that started from the same run's parameters, paired by seed; may be
+    empty."""
     rows = []
     for a, one in enumerate(shown):
         for other in shown[a + 1 :]:

@@ -11,19 +11,19 @@ import numpy as np
 from agentrl.evaluation import standings
 from agentrl.selfplay.arena import Arena
 
-# What a run is judged by, where it is counted.
+# Headline metrics, if present.
 HEADLINE = ("success_rate", "episode_return")
-# Of these, those that lie between 0 and 1 and are drawn on that scale.
+# Those of them that lie between 0 and 1 and are drawn on that scale.
 SHARES = ("success_rate",)
-# What an evaluation says of each episode.
+# Arrays of an evaluation, one entry per episode.
 COLUMNS = ("episode_return", "length", "success")
-# Metrics at the end of a run are means over this part of its updates.
+# Final metrics of a run are means over this last part of its updates.
 FINAL_PART = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """One directory: where, its provenance.json ({} if there is none), and how long it ran."""
+    """One directory: its path, its provenance.json ({} if missing), and its duration."""
 
     path: pathlib.Path
     provenance: Mapping[str, Any]
@@ -32,11 +32,11 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One experiment: a config and all its seeds, of one launch or of several.
+    """One experiment: a config and all its seeds, from one or several launches.
 
     lines: records of metrics.jsonl by seed, ascending in update. evaluations: contents of eval/,
-    ascending in update. elsewhere: those of its folders, by name: environments that are not the
-    run's only one, or its own with other options. arenas: (arena, about) of each launch that has an
+    ascending in update. elsewhere: those of its subfolders, by name: other environments, one of
+    several, or the run's own with other options. arenas: (arena, about) of each launch with an
     arena.json.
     """
 
@@ -59,7 +59,7 @@ class Run:
         return f"{_section(self.config, 'advantage')} · {_section(self.config, 'loss')}"
 
     def metrics(self) -> set[str]:
-        """Names of everything that some line of some seed holds."""
+        """Names of all metrics in any line of any seed."""
         return {name for lines in self.lines.values() for line in lines for name in line}
 
     def last_update(self) -> int:
@@ -67,7 +67,7 @@ class Run:
         return min(lines[-1]["update"] for lines in self.lines.values())
 
     def final(self, metric: str) -> np.ndarray:
-        """Mean of the metric over the last tenth of the updates, for each seed that counted it."""
+        """Mean of the metric over the last tenth of the updates, per seed that has it."""
         last = self.last_update()
         scores = []
         for seed in sorted(self.lines):
@@ -101,7 +101,7 @@ def _read_json(path: pathlib.Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not readable JSON ({error})") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path} holds {type(content).__name__}: expected a JSON object")
+        raise ValueError(f"{path} contains {type(content).__name__}, expected a JSON object")
     return content
 
 
@@ -114,18 +114,18 @@ def _read_evaluation(path: pathlib.Path) -> dict[str, Any]:
     except (AttributeError, KeyError, TypeError, ValueError):
         whole = False
     if not whole:
-        raise ValueError(f"{path} is no whole evaluation; run launchers.evaluate again")
+        raise ValueError(f"{path} is not a complete evaluation; run launchers.evaluate again")
     return record
 
 
 def _read_evaluations(directory: pathlib.Path) -> tuple[dict[str, Any], ...]:
-    """Those of one environment, ascending in update."""
+    """Evaluations of one environment, ascending in update."""
     records = [_read_evaluation(path) for path in sorted(directory.glob("update_*.json"))]
     return tuple(sorted(records, key=lambda record: record["update"]))
 
 
 def _read_lines(path: pathlib.Path) -> dict[int, list[dict[str, float]]]:
-    """Complete records by seed. What is no finite number is left out of a record."""
+    """Complete records by seed. Values that are not finite numbers are left out of a record."""
     by_seed: dict[int, list[dict[str, float]]] = {}
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
@@ -145,9 +145,9 @@ def _read_lines(path: pathlib.Path) -> dict[int, list[dict[str, float]]]:
 
 
 def _wall_seconds(lines: Sequence[Mapping[str, float]]) -> float:
-    """Seconds in all, of one seed's lines (seeds of a launch share a clock).
+    """Total seconds, from one seed's lines (seeds of a launch share a clock).
 
-    Each resumption starts its clock at 0, so a clock that goes back adds what it showed before.
+    Each resumption starts its clock at 0, so when the clock goes back its last value is added.
     """
     total = before = 0.0
     for line in lines:
@@ -159,7 +159,7 @@ def _wall_seconds(lines: Sequence[Mapping[str, float]]) -> float:
 
 def _load_one(path: pathlib.Path) -> Run:
     if not path.is_dir():
-        raise ValueError(f"{path} is no directory; name the --workdir of a run")
+        raise ValueError(f"{path} is not a directory; name the --workdir of a run")
     if not (path / "config.json").exists():
         raise ValueError(f"{path} holds no run (no config.json); name the --workdir of a run")
     config = _read_json(path / "config.json")
@@ -189,7 +189,7 @@ def _load_one(path: pathlib.Path) -> Run:
 
 
 def _identity(run: Run) -> str:
-    """Equal for launches of the same config and code that differ in their seeds only."""
+    """Equal for launches of the same config and code that differ only in their seeds."""
     config = {k: v for k, v in run.config.items() if k not in ("seed", "num_seeds")}
     return json.dumps([config, run.launches[0].provenance.get("git")], sort_keys=True)
 
@@ -197,7 +197,7 @@ def _identity(run: Run) -> str:
 def _both(
     some: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], ...]:
-    """Evaluations of seeds of one run, put together update by update."""
+    """Evaluations of several launches of one run, merged update by update."""
     evaluations = {record["update"]: dict(record) for record in some}
     for record in others:
         mine = evaluations.setdefault(record["update"], dict(record))
@@ -221,11 +221,11 @@ def load(workdirs: Sequence[pathlib.Path]) -> list[Run]:
     """Reads run directories.
 
     Directories of the same config and commit with different seeds become one run, so that seeds
-    launched one by one count together. Runs are named by the shortest tails of their paths that
-    tell them apart.
+    launched separately count together. Runs are named by the shortest distinct suffixes of their
+    paths.
 
     Raises:
-      ValueError: a directory that is missing, holds no run or no metrics, or has broken JSON.
+      ValueError: a directory is missing, contains no run or no metrics, or has broken JSON.
     """
     runs: list[Run] = []
     for path in workdirs:

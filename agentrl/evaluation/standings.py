@@ -1,4 +1,4 @@
-"""What an arena says, as a record in JSON, as text and as a section of the report."""
+"""Results of an arena, as a record in JSON, as text and as a section of the report."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ _ALIKE = (
 
 
 def record(arena: Arena, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The arena as JSON. about: what was played and how: `game`, `seed`, `command` and so on."""
+    """The arena as JSON. about: its settings: `game`, `seed`, `command` and so on."""
     lists = {name: getattr(arena, name).tolist() for name in _ARRAYS}
     kept = {"players": list(arena.players), "matches": arena.matches}
     derived: dict[str, Any] = {"payoff": arena.payoff.tolist()}
@@ -43,7 +43,7 @@ def record(arena: Arena, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(path: pathlib.Path) -> tuple[Arena, dict[str, Any]]:
-    """(arena, about) of a record. ValueError if it is none."""
+    """(arena, about) of a record. ValueError if it is invalid."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         players = tuple(content.pop("players"))
@@ -57,14 +57,16 @@ def read(path: pathlib.Path) -> tuple[Arena, dict[str, Any]]:
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, UnicodeDecodeError):
         whole = False
     if not whole:
-        raise ValueError(f"{path} is no whole record of an arena; run launchers.arena again")
+        raise ValueError(f"{path} is not a complete record of an arena; run launchers.arena again")
     return arena, content
 
 
 class _Meeting(NamedTuple):
-    """One line of the table of matches: names, player i's share of wins, and of losses, with
-    intervals or None, share of draws, shares of matches ended by an illegal action of either side,
-    mean return of player i, courses.
+    """One line of the table of matches.
+
+    Names, player i's share of wins, and of losses, with intervals or None, share of draws, shares
+    of matches ended by an illegal action of either side, mean return of player i, number of
+    distinct courses.
     """
 
     names: tuple[str, str]
@@ -85,7 +87,7 @@ def _meetings(arena: Arena) -> Iterator[_Meeting]:
         if seat > 0 and (seats == 2 or i == j):
             continue
         ends = dict(zip(ENDS, arena.ends[i, j, seat].tolist(), strict=True))
-        # A pair whose matches all went the same way has nothing to take an interval of.
+        # A pair whose matches all went the same way has no interval.
         varies = arena.courses[i, j, seat] > 1
 
         def share(name, ends=ends, varies=varies):
@@ -108,8 +110,10 @@ def _meetings(arena: Arena) -> Iterator[_Meeting]:
 
 
 class _Standing(NamedTuple):
-    """One line of the standings: rating and interval (None where all play together), score per
-    match and mean return against the others, and illegal actions as a share of moves.
+    """One line of the standings.
+
+    Rating and interval (None in cooperative games), score per match and mean return against the
+    others, and share of illegal actions.
     """
 
     name: str
@@ -120,7 +124,7 @@ class _Standing(NamedTuple):
 
 
 def standings(arena: Arena) -> list[_Standing]:
-    """The players, the best first. Games against oneself count only where all play together."""
+    """The players, best first. Games of a player with itself count in cooperative games only."""
     number, seats = len(arena.players), arena.ends.shape[2]
     others = ~np.eye(number, dtype=bool) | arena.cooperative
     ratings: Ratings | None = None if arena.cooperative else elo(arena.score)
@@ -151,7 +155,7 @@ def _signed(value: float) -> str:
 
 
 def _shown(value: float, interval: statistics.Interval | None, digits: int = 3) -> str:
-    """`0.983 [0.976, 0.988]`, or without an interval."""
+    """For example `0.983 [0.976, 0.988]`, or without an interval."""
     text = f"{value:.{digits}f}"
     if interval is None:
         return text
@@ -159,7 +163,7 @@ def _shown(value: float, interval: statistics.Interval | None, digits: int = 3) 
 
 
 def _columns(rows: list[list[str]]) -> str:
-    """Lines of columns, the first one to the left."""
+    """Aligned lines of columns, the first one left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -208,7 +212,7 @@ def _standing_rows(arena: Arena) -> list[list[str]]:
 
 
 def _meeting_rows(arena: Arena) -> list[list[str]]:
-    """With two seats a line is what seat 0 gets; with more, what one player gets among others."""
+    """With two seats a line is seat 0's result; with more, that of one player among others."""
     two = arena.ends.shape[2] == 2
     sides = ["seat 0", "seat 1"] if two else ["player", "others", "seat"]
     if arena.cooperative:
@@ -230,13 +234,13 @@ def _meeting_rows(arena: Arena) -> list[list[str]]:
 
 
 def _run_of(name: str) -> str:
-    """A player without its seed: runs/a of runs/a#3."""
+    """A player without its seed: runs/a for runs/a#3."""
     run, _, seed = name.rpartition("#")
     return run if run and seed.isdecimal() else name
 
 
 def _pair_rows(arena: Arena) -> list[list[str]]:
-    """Every pair of runs, all their seeds and seats together: who wins what is decided."""
+    """Every pair of runs, all their seeds and seats together: shares of the decided matches."""
     runs = list(dict.fromkeys(map(_run_of, arena.players)))
     of = np.array([runs.index(_run_of(name)) for name in arena.players])
     rows = [["row", "column", "won", "lost", "others", "won of decided (95 %)"]]
@@ -247,7 +251,7 @@ def _pair_rows(arena: Arena) -> list[list[str]]:
         decided = won + ends["lost"] + ends["own_illegal"]
         share = "none"
         if decided:
-            # Where every match takes one course there is nothing to take an interval of.
+            # If all matches take one course there is no interval.
             varies = (arena.courses[both] > 1).any()
             interval = statistics.wilson(won, decided) if varies else None
             share = _shown(won / decided, interval)

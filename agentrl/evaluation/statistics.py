@@ -1,8 +1,8 @@
 """Statistics over seeds and episodes: point estimates with intervals, in numpy.
 
-A *score* is one number a run (a seed) and task. Intervals are over what was repeated: runs where
-methods are compared, episodes where one policy is measured. One repetition says nothing about its
-spread, so its interval is (nan, nan).
+A *score* is one number per run (a seed) and task. Intervals are over the repeated unit: runs if
+methods are compared, episodes if one policy is measured. One repetition has no spread, so its
+interval is (nan, nan).
 
 References:
   Agarwal et al. (2021), Deep Reinforcement Learning at the Edge of the Statistical Precipice,
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-# Sums of bootstrapped curves are taken for as many grid points at once as keep this many numbers.
+# Sums of bootstrapped curves are computed for as many grid points at once as fit this many numbers.
 _CHUNK = 4_000_000
 
 
@@ -39,10 +39,10 @@ class Curve(NamedTuple):
 
 
 def iqm(scores: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.ndarray:
-    """Interquartile mean: the mean of what is left without the lowest and highest quarter.
+    """Interquartile mean: the mean without the lowest and highest quarter.
 
     Of n scores floor(n / 4) go at each end (scipy's `trim_mean(scores, 0.25)`), so up to three
-    scores it is the mean. axis: what to average over, all by default.
+    scores it is the mean. axis: axes to average over, all by default.
     """
     scores = np.asarray(scores, np.float64)
     axes = range(scores.ndim) if axis is None else np.atleast_1d(axis)
@@ -51,7 +51,7 @@ def iqm(scores: np.ndarray, axis: int | tuple[int, ...] | None = None) -> np.nda
     flat = scores.transpose(*kept, *axes).reshape(*(scores.shape[a] for a in kept), -1)
     count = flat.shape[-1]
     if count == 0:
-        raise ValueError("interquartile mean of no scores: expected at least one")
+        raise ValueError("interquartile mean of no scores, expected at least one")
     cut = count // 4
     if cut:
         flat = np.partition(flat, (cut, count - cut - 1), axis=-1)
@@ -120,10 +120,10 @@ def wilson(successes: int, count: int, *, confidence: float = 0.95) -> Interval:
 def mean_interval(
     values: np.ndarray, *, samples: int = 2000, seed: int = 0, confidence: float = 0.95
 ) -> Interval:
-    """Percentile bootstrap interval of the mean of independent values, one an episode."""
+    """Percentile bootstrap interval of the mean of independent values, one per episode."""
     values = np.asarray(values, np.float64).reshape(-1)
     if values.size == 0:
-        raise ValueError("interval of the mean of no values: expected at least one")
+        raise ValueError("interval of the mean of no values, expected at least one")
     return stratified_bootstrap(
         values[:, None], np.mean, samples=samples, seed=seed, confidence=confidence
     )
@@ -135,8 +135,8 @@ def paired_difference(
     """Mean of x - y over pairs, and Student's t interval of it.
 
     d_bar +- t(n - 1) s / sqrt(n), s the sample standard deviation of the n differences. For runs
-    that start from the same parameters seed by seed: what the seeds differ in beforehand cancels.
-    One pair gives no interval.
+    that start from the same parameters seed by seed: initial differences between seeds cancel. One
+    pair gives no interval.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if x.shape != y.shape or x.ndim != 1 or not x.size:
@@ -230,9 +230,9 @@ def curve(
 ) -> Curve:
     """A statistic of a metric over seeds, with a pointwise bootstrap interval.
 
-    lines: for each seed its records, ascending in `x`; records without the metric are passed over.
-    Seeds differ in when they log, so each is interpolated linearly onto `grid`; a grid point
-    beyond the records of any seed gives nan. All points share the bootstrap's choices of seeds.
+    lines: for each seed its records, ascending in `x`; records without the metric are skipped.
+    Seeds may log at different points, so each is interpolated linearly onto `grid`; a grid point
+    outside the range of any seed gives nan. All points share the bootstrap's choices of seeds.
     statistic: called with an array and `axis`, as in `stratified_bootstrap`.
 
     Raises:

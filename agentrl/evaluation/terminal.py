@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, look
-from envs.game import Game
+from agentrl.actors.scripted import view_of
+from agentrl.actors.types import Actor
 from envs.text import join, make_grammar, parse
+from envs.vector import World
 
 # Commands that are shown at every turn; ? shows the others.
 _SHOWN = 12
@@ -22,7 +22,7 @@ _SHOWN = 12
 def play(
     env: Any,
     params: Any,
-    seats: Sequence[tuple[str, Player | None]],
+    seats: Sequence[tuple[str, Actor | None]],
     key: jax.Array,
     *,
     ask: Callable[[str], str] = input,
@@ -42,7 +42,7 @@ def play(
     Raises:
       ValueError: another number of seats, or actions that cannot be written.
     """
-    count = agents(env)
+    count = env.num_agents
     if len(seats) != count:
         named = ",".join(name for name, _ in seats)
         raise ValueError(
@@ -51,7 +51,7 @@ def play(
         )
     if getattr(env, "continuous", False):
         raise ValueError(f"{env.name} with these options has actions that nobody can write")
-    game = isinstance(env, Game)
+    game = env.num_agents > 1
     titles = [f"seat {i} ({name})" for i, (name, _) in enumerate(seats)]
     people = [player is None for _, player in seats]
     watched = people if any(people) else [True] * count
@@ -59,6 +59,7 @@ def play(
     table = _Table(env, params, seats)
     reset_key, key = jax.random.split(key)
     observation, state = jax.jit(env.reset_env)(reset_key, params)
+    observation = env.per_agent(observation)
     step, truncated = jax.jit(env.step_env), jax.jit(env.is_truncated)
     legal_actions, acting = jax.jit(env.legal_actions), jax.jit(env.acting)
     side = (_Words if env.wordings else _Signs)(env, params)
@@ -78,7 +79,7 @@ def play(
 
     while not ended:
         key, act_key, step_key = jax.random.split(key, 3)
-        moves = np.flatnonzero(acting(state, params)) if game else [0]
+        moves = np.flatnonzero(acting(state, params))
         action = table.act(observation, state, act_key)
         legal_now = np.asarray(legal_actions(state, params))
         for seat in moves:
@@ -103,8 +104,9 @@ def play(
             else:
                 tell(f"> {move}")
         observation, state, reward, terminated, info = step(
-            step_key, state, jnp.asarray(action if game else action[0], jnp.int32), params
+            step_key, state, env.joint(jnp.asarray(action, jnp.int32)), params
         )
+        observation = env.per_agent(observation)
         reward, valid = (np.asarray(x).reshape(count) for x in (reward, info["valid"]))
         total, turns = total + reward, turns + 1
         for seat in range(count):
@@ -133,7 +135,7 @@ def _returns(total: np.ndarray, titles: Sequence[str], game: bool) -> str:
 def _outcome(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> str:
     """How an episode ended."""
     success = np.asarray(info["success"]).reshape(-1)
-    if not isinstance(env, Game) or env.cooperative:
+    if env.num_agents == 1 or env.cooperative:
         if env.has_success and success.any():
             return "success"
         return "ended" if terminated else "time is up"
@@ -145,34 +147,32 @@ def _outcome(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> s
 
 
 class _Table:
-    """The players at a table of one match, each with what it remembers."""
+    """The actors of one episode, each with what it remembers."""
 
     def __init__(self, env, params, seats):
         self.names = [name for name, _ in seats]
-        self.players = {name: player for name, player in seats if player is not None}
-        self.all_look = any(player.remembers for player in self.players.values())
-        self.programs = {name: jax.jit(p.act) for name, p in self.players.items()}
-        looked = agents(env) if self.all_look else 1
-        self.memory = {name: p.memory(looked) for name, p in self.players.items()}
-        self.look = jax.jit(
-            lambda state, observation: look(env, params, state, observation, all_look=self.all_look)
-        )
+        self.actors = {name: actor for name, actor in seats if actor is not None}
+        self.follows = any(actor.follows for actor in self.actors.values())
+        self.programs = {name: jax.jit(a.act) for name, a in self.actors.items()}
+        self.memory = {name: a.init(1, env.num_agents) for name, a in self.actors.items()}
+        world = World(env, params)
+        self.view = jax.jit(lambda *at: view_of(world, *at, follows=self.follows))
 
     def act(self, observation, state, key) -> np.ndarray:
-        """Actions i32[A]; 0 for seats that do not move, or are a person's."""
-        one = jax.tree.map(lambda x: x[None], (state, observation))
-        seen = self.look(*one)
-        seat, acting = np.asarray(seen.seat[0]), np.asarray(seen.acting[0])
+        """Actions i32[A]; 0 for agents that do not act, or are a person's."""
+        state, observation = jax.tree.map(lambda x: x[None], (state, observation))
+        view = self.view(state, observation)
+        agent, acting = np.asarray(view.agent[0]), np.asarray(view.acting[0])
         action = np.zeros(len(self.names), np.int32)
-        for i, (name, player) in enumerate(self.players.items()):
-            mine = acting & np.array([self.names[s] == name for s in seat])
-            if not mine.any() and not player.remembers:
+        for i, (name, actor) in enumerate(self.actors.items()):
+            mine = acting & np.array([self.names[a] == name for a in agent])
+            if not mine.any() and not actor.follows:
                 continue
-            asked = seen._replace(acting=jnp.asarray(mine)[None])
-            chosen, self.memory[name] = self.programs[name](
-                player.params, self.memory[name], asked, one[0], jax.random.fold_in(key, i)
+            asked = view._replace(acting=jnp.asarray(mine)[None])
+            decision, self.memory[name] = self.programs[name](
+                actor.params, self.memory[name], asked, jax.random.fold_in(key, i)
             )
-            action[seat[mine]] = np.asarray(chosen)[0][mine]
+            action[agent[mine]] = np.asarray(decision.action)[0][mine]
         return action
 
 
@@ -180,17 +180,16 @@ class _Words:
     """How to read a state, list its commands and understand a reply, by the text view."""
 
     def __init__(self, env, params):
-        view, grammar, game = env.view, make_grammar("bare"), isinstance(env, Game)
+        view, grammar = env.view, make_grammar("bare")
         # Long enough for free text; what is longer is no command.
         self.size = max(64, 2 * view.max_command_bytes)
         self.lexicon = view.lexicon
 
         def commands(state, seat):
-            written = env.commands(state, params)
-            return written[seat] if game else written
+            return env.commands_as(state, seat, params)
 
         def understood(state, seat, reply, length):
-            slots = view.slots(state, params, seat) if game else view.slots(state, params)
+            slots = env.slots_as(state, seat, params)
             return parse(grammar, view, slots, reply, length).actions[0]
 
         self.describe = jax.jit(lambda state: env.describe(state, params).fragments)
@@ -217,13 +216,12 @@ class _Signs:
         self.env, self.params = env, params
 
     def read(self, state, observation, seat):
-        game = isinstance(self.env, Game)
-        if not game or self.env.perfect_information:
+        if self.env.num_agents == 1 or self.env.perfect_information:
             try:
                 return self.env.render(state, self.params)
             except NotImplementedError:
                 pass
-        return str(np.asarray(observation[seat] if game else observation))
+        return str(np.asarray(observation[seat]))
 
     def write(self, state, seat):
         return list(self.env.action_names)

@@ -1,4 +1,4 @@
-"""Who touches the ball in volleyball, and when: roles and formations, counted over many matches."""
+"""Touches in volleyball by turn and drone: roles and formations over many matches."""
 
 import collections
 import dataclasses
@@ -9,25 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import envs.vector
+from agentrl.actors.types import Actor
 from agentrl.evaluation import figures
 from agentrl.evaluation.markup import Markup, join, table, tag
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, look
+from agentrl.rollout.types import Seating
+from agentrl.rollout.unroll import fresh, unroll
 from envs.rules.volleyball import Court
+from envs.vector import World
 
 _TURNS = ("serve", "first", "second", "third")
-# Touches drawn at most, pixels a metre, metres around the court.
+# Largest number of touches drawn, pixels per metre, metres around the court.
 _DRAWN, _SCALE, _AROUND = 400, 44, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Touches:
-    """Of one team in B matches; P drones.
+    """Touches of one team of P drones in B matches.
 
     counts: i64[4, P], touches by turn within the possession (serve, first, second, third) and
     drone. passages: of each possession that sent the ball over the net or lost it, the drones that
-    touched it in turn and whether it went over: {((0, 1, 2), True): 31}, serves left out.
+    touched it in order and whether it went over: {((0, 1, 2), True): 31}, without serves.
     places: f32[M, 2] of the M touches, x and y in the team's frame, m; drone, turn: i64[M].
     """
 
@@ -40,9 +41,9 @@ class Touches:
 
     @property
     def entropy(self) -> np.ndarray:
-        """Of who touches the ball, bits, for each turn f64[4]; nan where nobody does.
+        """Entropy in bits of the touching drone, per turn, f64[4]; nan for turns without touches.
 
-        0 where a turn always is the same drone's, log2 P where it is anybody's.
+        0 if one drone always takes that turn, log2 P if all do equally often.
         """
         total = self.counts.sum(axis=1, keepdims=True)
         share = self.counts / np.where(total > 0, total, 1)
@@ -51,67 +52,58 @@ class Touches:
 
     @property
     def switched(self) -> float:
-        """Share of the touches, without serves, that are not by the drone with the turn's number:
-        the first by the first drone, the second by the second and so on."""
+        """Share of the touches, without serves, that are not by the drone with the turn's number.
+
+        The first touch belongs to the first drone, the second to the second, and so on.
+        """
         rally = self.counts[1 : self.counts.shape[1] + 1]
         return 1 - float(np.trace(rally)) / max(int(rally.sum()), 1)
 
 
 def record(
-    players: Sequence[Player], env: Any, env_params: Any, key: jax.Array, *, matches: int
+    players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array, *, matches: int
 ) -> tuple[Touches, Touches]:
     """Plays matches, player i as team i, and counts the touches of both teams.
 
-    env: `envs.volleyball.Volleyball` by decisions. key: of the tasks and of all chance.
+    env: `envs.volleyball.Volleyball` by decisions. key: for the tasks and all randomness.
 
     Raises:
-      ValueError: its actions are commands; one player a team is expected; a plane has no roles.
+      ValueError: its actions are commands; the number of players is not one per team; the plane has
+        no roles.
     """
     if env.continuous or len(env.game.server) < 3:
         raise ValueError(f"{env.name}, actions={env.actions!r}: expected Volleyball by decisions")
-    if len(players) != agents(env):
-        raise ValueError(f"{len(players)} players: expected {agents(env)}, one for each team")
-    all_look = any(player.remembers for player in players)
+    if len(players) != env.num_agents:
+        raise ValueError(f"{len(players)} players: expected {env.num_agents}, one per team")
+
+    def keep(notes, turn):
+        runs, info, after = turn.running, turn.outcome.info, turn.after.state.match
+        hit, crossed = info["hit"] & runs[:, None], info["crossed"] & runs
+        place = jnp.stack(after.drones.position[:2], axis=-1)
+        return notes, (hit, crossed, turn.before.state.match.served, place)
 
     @jax.jit
     def play(key):
         task_key, key = jax.random.split(key)
-        start = envs.vector.draw(env, env_params, jax.random.split(task_key, matches))
-
-        def advance(carry, key):
-            observation, state, memories = carry
-            step_key, *keys = jax.random.split(key, 1 + len(players))
-            seen = look(env, env_params, state, observation, all_look=all_look)
-            acts = [
-                player.act(player.params, memory, seen, state, chance)
-                for player, memory, chance in zip(players, memories, keys, strict=True)
-            ]
-            action = jnp.stack([acts[seat][0][:, seat] for seat in range(len(players))], axis=1)
-            running = jax.vmap(env.is_running, in_axes=(0, None))(state, env_params)
-            # The last state of a match, not the next one's first.
-            step_keys = jax.random.split(step_key, matches)
-            one = jax.vmap(env.step_env, in_axes=(0, 0, 0, None))
-            observation, after, _, _, info = one(step_keys, state, action, env_params)
-            place = jnp.stack(after.match.drones.position[:2], axis=-1)
-            happened = (
-                info["hit"] & running[:, None],
-                info["crossed"] & running,
-                state.match.served,
-                place,
-            )
-            return (observation, after, tuple(memory for _, memory in acts)), happened
-
-        memories = tuple(player.memory(matches * agents(env)) for player in players)
-        carry = (start.observation, start.state, memories)
-        turns = int(env_params.max_steps_in_episode)
-        return jax.lax.scan(advance, carry, jax.random.split(key, turns))[1]
+        world = World(env, env_params)
+        seats = jnp.arange(env.num_agents, dtype=jnp.int32)
+        seating = jnp.broadcast_to(seats, (matches, env.num_agents))
+        return unroll(
+            world,
+            players,
+            Seating(seating, seating == 0),
+            fresh(world, jax.random.split(task_key, matches)),
+            key,
+            length=int(env_params.max_steps_in_episode),
+            keep=keep,
+        ).turns
 
     happened = [np.asarray(x) for x in play(key)]
     return tuple(_counted(env, team, *happened) for team in range(2))
 
 
 def _counted(env, team, hit, crossed, served, place) -> Touches:
-    """Of one team, from what happened in each decision, [T, B, ...]."""
+    """Touches of one team, from the events of each decision, [T, B, ...]."""
     players = env.players
     own = slice(team * players, (team + 1) * players)
     counts = np.zeros((4, players), np.int64)
@@ -182,7 +174,7 @@ def told(touches: Touches, most: int = 5) -> str:
 
 
 def _picture(name: str, touches: Touches) -> Markup:
-    """The team's half from above, the net at the left."""
+    """The team's half from above, with the net at the left."""
     court = touches.court
     wide, high = court.length + 2 * _AROUND, 2 * (court.width + _AROUND)
 
@@ -192,7 +184,7 @@ def _picture(name: str, touches: Touches) -> Markup:
     left, top = at(0, court.width)
     frame = {"width": court.length * _SCALE, "height": 2 * court.width * _SCALE}
     parts = [tag("rect", class_="axis", fill="none", x=left, y=top, **frame)]
-    # Evenly over the matches, of which touches are in order.
+    # Evenly over the matches, in whose order the touches are.
     count = len(touches.places)
     for i in np.unique(np.linspace(0, count - 1, min(count, _DRAWN)).astype(int)) if count else ():
         x, y = at(*map(float, touches.places[i]))

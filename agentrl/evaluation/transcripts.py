@@ -25,14 +25,13 @@ def section(
     episodes: int = 4,
     tasks: Sequence[str] = (),
 ) -> Markup:
-    """The conversations of the group whose returns differ most, best and worst.
+    """The best and worst conversations of the group whose returns differ most.
 
-    advantage: f32[N, T], what each turn gets; every token of its reply gets the same. Of each turn
-    the new observation is shown, not the whole context, whose length is given.
-    tasks: names of the tasks 0, 1, ... of which a group is shown each, one task or more.
-    Where every conversation is a group by itself, all of one seat make the group that is shown.
-    Of games whole matches are shown, fewer the more seats there are: what each seat that learns
-    has read and said, side by side.
+    advantage: f32[N, T], of each turn; every token of its reply has the same. For each turn the new
+    observation is shown instead of the whole context, whose length is given.
+    tasks: names of the tasks 0, 1, ...; one group is shown per task. If every conversation is a
+    group by itself, all conversations of one seat form the shown group. For games whole matches are
+    shown, fewer with more seats: observations and replies of each learning seat, side by side.
     """
     streams, rows = _host(streams), _host(rows)
     owner = np.asarray(
@@ -92,7 +91,7 @@ def _group(codec, streams, rows, advantage, group: int, owner, intro: str, episo
 
 
 def find_turn(rows: Rows, stream: int, turn: int) -> tuple[int, np.ndarray, np.ndarray]:
-    """Where a turn of a stream stands: its row, and there the positions read and written in it."""
+    """Position of a turn of a stream: its row, and the positions read and written in it."""
     here = (rows.turn == turn) & (rows.stream == stream)[:, None]
     row = int(np.argmax((here & rows.loss_mask).any(axis=1)))
     read = here[row] & (rows.span[row] == OBSERVED)

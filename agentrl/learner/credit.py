@@ -118,7 +118,8 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
     anchor_group_size: mean size of a turn's anchor group; frac_singleton_anchor: share of the turns
     in groups of one; anchor_size/*: share of the turns in groups of that size.
     """
-    signal = advantages.dynamic_sampling(streams.reward, streams.mask, streams.group)
+    group, role = streams.group, streams.role
+    signal = advantages.dynamic_sampling(streams.reward, streams.mask, group, role=role)
     present = jnp.any(streams.mask, axis=1)
 
     def share(x, of):
@@ -126,12 +127,11 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
 
     out = {"frac_zero_std_groups": share(~signal, present)}
     returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0), axis=1)
-    deviation = advantages.moments(returns, advantages.group_segments(streams.group, present)).std
-    out["group_return_std"] = share(deviation, present)
+    statistics = advantages.moments(returns, advantages.group_segments(group, present, role))
+    out["group_return_std"] = share(statistics.std, present)
     if streams.anchor is not None:
-        segment = advantages.anchor_segments(streams.mask, streams.group, streams.anchor).reshape(
-            -1
-        )
+        segment = advantages.anchor_segments(streams.mask, group, streams.anchor, role=role)
+        segment = segment.reshape(-1)
         count = segment.shape[0]
         members = jax.ops.segment_sum(jnp.ones(count), segment, num_segments=count)
         size = members[jnp.minimum(segment, count - 1)].reshape(streams.mask.shape)

@@ -1,24 +1,34 @@
 """Minibatches: rows of several sources dealt out, units of rows kept together."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from agentrl.policies.placement import along_data
-from agentrl.streams import trained_length
 
 
-def dealt(example, key: jax.Array, minibatches: int, *, unit: int, microbatch: int | None):
+def dealt(
+    example: Any,
+    learnt: jax.Array,
+    key: jax.Array,
+    minibatches: int,
+    *,
+    unit: int,
+    microbatch: int | None,
+) -> Any:
     """An example's rows in shuffled minibatches: leaves [minibatches, R / minibatches, ...].
 
-    unit: neighbouring rows that stay together, in their order. With microbatches the rows that are
-    trained are dealt out evenly, so that each minibatch leaves out as many empty ones.
+    learnt: bool[R, L], positions that something is learnt from. unit: neighbouring rows that stay
+    together, in their order. With microbatches the rows that are learnt from are dealt out evenly,
+    so that each minibatch leaves out as many empty ones.
     """
     if minibatches == 1:
         return jax.tree.map(lambda x: x[None], example)
     count = example.rows.tokens.shape[0]
     order = jax.random.permutation(key, count // unit)
     if microbatch is not None:
-        empty = jnp.max(trained_length(example.rows).reshape(-1, unit), axis=1) == 0
+        empty = ~jnp.any(learnt.reshape(count // unit, -1), axis=1)
         order = order[jnp.argsort(empty[order], stable=True)]
         order = order.reshape(-1, minibatches).T
     order = order.reshape(minibatches, -1)

@@ -10,6 +10,7 @@ the parameters under training: `logp`, `entropy`, `value`, and the policy's furt
 own: the positions that it is averaged over.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -71,14 +72,14 @@ class Example(NamedTuple):
     """Rows with what the terms read of them: leading axis R everywhere.
 
     arrays: by name, [R, L, ...] or [R, ...]. weights: {positions: f32[R, L]}, of each position in
-    the aggregated loss of its minibatch. count: f32[R], trained positions of the minibatch, the
-    same in all rows.
+    the aggregated loss of its minibatch. counts: {positions: f32[R]}, how many of them the
+    minibatch has, the same in all rows.
     """
 
     rows: Rows
     arrays: Mapping[str, jax.Array]
     weights: Mapping[str, jax.Array]
-    count: jax.Array | None
+    counts: Mapping[str, jax.Array]
 
     def head(self, length: int) -> "Example":
         """The first `length` positions of each row."""
@@ -89,7 +90,7 @@ class Example(NamedTuple):
                 lambda x: x[:, :length] if x.ndim > 1 and x.shape[1] == longest else x, tree
             )
 
-        return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.count)
+        return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.counts)
 
 
 def arrays_of(rows: Rows) -> dict[str, jax.Array]:
@@ -98,20 +99,20 @@ def arrays_of(rows: Rows) -> dict[str, jax.Array]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def positions_of(name: str, arrays: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
-    """The positions bool[R, L] that terms are averaged over, by name."""
-    if name == POSITIONS:
-        return rows.loss_mask
-    return arrays[name]
+def learnt_positions(example: Example, terms: Sequence[Term]) -> jax.Array:
+    """Positions that any of the terms is averaged over, bool[R, L]; of whole rows the replies."""
+    arrays = arrays_of(example.rows) | dict(example.arrays)
+    names = {term.over if term.unit == "position" else POSITIONS for term in terms}
+    return functools.reduce(jnp.logical_or, [arrays[name] for name in sorted(names)])
 
 
 def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: int) -> Example:
     """The example of a whole minibatch with the weights of its positions, before it is cut."""
-    mask = example.rows.loss_mask
+    mask, arrays = example.rows.loss_mask, arrays_of(example.rows) | dict(example.arrays)
     weights = {}
     for term in terms:
         if term.unit == "position" and term.over not in weights:
-            over = positions_of(term.over, example.arrays, example.rows)
+            over = arrays[term.over]
             how = aggregation if term.over in (POSITIONS, "turn_start") else "token_mean"
             constant = mask.size if how == "constant" else None
             weights[term.over] = losses.aggregation_weights(over, how, constant=constant)
@@ -121,8 +122,11 @@ def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: 
             units = jnp.all(some, axis=1)
             share = units / jnp.maximum(jnp.sum(units), 1)
             weights[term.unit] = jnp.repeat(share, size)[:, None] / size
-    count = jnp.broadcast_to(jnp.sum(mask, dtype=jnp.float32), mask.shape[:1])
-    return example._replace(weights=weights, count=count)
+    counts = {
+        name: jnp.broadcast_to(jnp.sum(weight > 0, dtype=jnp.float32), mask.shape[:1])
+        for name, weight in weights.items()
+    }
+    return example._replace(weights=weights, counts=counts)
 
 
 def make_loss(
@@ -153,15 +157,17 @@ def make_loss(
         count = jnp.sum(mask, dtype=jnp.float32)
         total, metrics = jnp.zeros(()), {}
         for name, term in terms.items():
-            here = arrays | {"mask": _own_mask(term, arrays, rows)}
+            here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
             values = term.loss(here)
             if term.scale is not None:
                 values = arrays[term.scale] * values
-            weight = example.weights[term.over if term.unit == "position" else term.unit]
+            where = term.over if term.unit == "position" else term.unit
+            weight, whole = example.weights[where], example.counts[where][0]
             loss = _weighted_sum(values, weight, term.unit)
             total = total + weights[name] * loss
             # This part's share of what is aggregated over the minibatch.
-            metrics[f"loss/{name}"] = jnp.stack([loss * example.count[0], count])
+            here_count = jnp.sum(weight > 0, dtype=jnp.float32)
+            metrics[f"loss/{name}"] = jnp.stack([loss * whole, here_count])
             metrics |= _declared_metrics(term, here)
         if reports_policy:
             metrics["entropy"] = _mean(entropy, mask)
@@ -170,12 +176,6 @@ def make_loss(
         return total, metrics
 
     return loss_of
-
-
-def _own_mask(term: Term, arrays: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
-    if term.unit != "position":
-        return rows.loss_mask
-    return positions_of(term.over, arrays, rows)
 
 
 def _weighted_sum(values: jax.Array, weight: jax.Array, unit: str) -> jax.Array:

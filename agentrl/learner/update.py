@@ -13,9 +13,9 @@ from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
 from agentrl.learner.gradients import gradients
 from agentrl.learner.minibatch import dealt
-from agentrl.learner.objective import Example, Term, make_loss, weigh
+from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.policies.scoring import join, split
-from agentrl.streams import Rows, Streams, at_positions, trained_length, turn_starts
+from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
 
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
@@ -112,6 +112,7 @@ def make_update(
             parts = {
                 source: dealt(
                     example,
+                    learnt_positions(example, tuple(by_source[source].values())),
                     jax.random.fold_in(key, i) if i else key,
                     minibatches,
                     unit=units[source],
@@ -158,7 +159,13 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
     norm = optax.tree.norm(grads)
     updates, new_opt_state = transform.update(grads, opt_state, params)
-    some = sum(jnp.sum(_learns(example.rows)) for example in examples.values()) > 0
+    some = (
+        sum(
+            jnp.sum(learnt_positions(example, tuple(step.terms[source].values())))
+            for source, example in examples.items()
+        )
+        > 0
+    )
     new = _chosen(some, (optax.apply_updates(params, updates), new_opt_state), (params, opt_state))
     metrics = {name: value for part in parts for name, value in part[1].items()}
     one = jnp.ones(())
@@ -167,14 +174,16 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     return (*new, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), metrics
 
 
-def _learns(rows: Rows) -> jax.Array:
-    """Positions that something is learnt from, bool[R, L]: replies, and questions about beliefs."""
-    return rows.loss_mask if rows.asked is None else rows.loss_mask | rows.asked
-
-
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):
-    """(loss, metrics, gradients) of a source's part of a minibatch."""
+    """(loss, metrics, gradients) of a source's part of a minibatch.
+
+    The number of rows of other sources than "rollout" is not the config's choice: where a
+    microbatch does not divide it, all of them go at once.
+    """
     terms, options = step.terms[source], step.options
+    microbatch = options["microbatch"]
+    if microbatch is not None and (example.rows.tokens.shape[0] % microbatch or microbatch % unit):
+        microbatch = None
     loss_of = make_loss(
         step.policy, terms, in_loss=step.in_loss, reports_policy=source == "rollout"
     )
@@ -186,9 +195,9 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
         params,
         example,
-        trained_length(example.rows),
+        length_up_to(learnt_positions(example, tuple(terms.values()))),
         longest=example.rows.loss_mask.shape[1],
-        microbatch=options["microbatch"],
+        microbatch=microbatch,
         lengths=options["lengths"],
         unit=unit,
         head=Example.head,
@@ -216,7 +225,7 @@ def example_of(
         arrays["turn_start"] = turn_starts(rows)
     needed = frozenset().union(*(term.reads for term in terms.values())) | {"old_logp"}
     arrays = {name: value for name, value in arrays.items() if name in needed}
-    return Example(rows, arrays, {}, None)
+    return Example(rows, arrays, {}, {})
 
 
 def to_positions(values: jax.Array, batch: Batch) -> jax.Array:

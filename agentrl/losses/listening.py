@@ -5,10 +5,24 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.declarations import averaged
+from agentrl.declarations import averaged, measured
 from agentrl.losses.categorical import categorical_log_prob
 
 
+def believed(
+    answer_logits: jax.Array,
+    answer: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    focus: float = 0.0,
+) -> jax.Array:
+    """Whether the most likely answer is the true one, bool[...]; arguments as `listening_loss`."""
+    del focus
+    right = jnp.argmax(answer_logits, axis=-1) == answer
+    return right if mask is None else right & mask
+
+
+@measured(belief_accuracy=believed)
 @averaged(over="asked")
 def listening_loss(
     answer_logits: jax.Array,

@@ -25,14 +25,16 @@ class Policy(NamedTuple):
 
     init: (key) -> params.
     memory: (B) -> memory before an episode's first turn, or None if the policy has none.
-    step: (params, memory, observation [B, ...]) -> (outputs [B, ...], value f32[B], memory).
-    unroll: (params, memory, observation [R, L, ...], start bool[R, L]) ->
+    step: (params, memory, observation [B, ...], role=None) -> (outputs [B, ...], value f32[B],
+      memory); role: i32[B], which agent acts.
+    unroll: (params, memory, observation [R, L, ...], start bool[R, L], role=None) ->
       (outputs [R, L, ...], value f32[R, L]); memory is cleared before each position with `start`.
     has_critic: whether `value` is learnt (it is 0 otherwise).
-    head: what outputs say about actions; of numbered ones they are logits f32[..., A].
-    frozen: the entries of params that are not trained.
-    num_answers: how many answers it chooses among when asked what it believes; 0: it cannot be
-      asked. answer: as unroll, to logits f32[R, L, num_answers]; None if there are no answers.
+    head: distribution over actions given outputs, which are logits f32[..., A] for discrete
+    actions.
+    frozen: entries of params that are not trained.
+    num_answers: number of possible answers to the belief question; 0: no head for it. answer: as
+      unroll, but returns logits f32[R, L, num_answers]; None without that head.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -46,8 +48,10 @@ class Policy(NamedTuple):
     answer: Callable[..., jax.Array] | None = None
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
-        """Scores of the rows' actions, among the legal ones where the rows say which these were."""
-        outputs, value = self.unroll(params, rows.memory, rows.observation, _starts(rows))
+        """Scores of the rows' actions, among the legal ones if the rows contain a legality mask."""
+        outputs, value = self.unroll(
+            params, rows.memory, rows.observation, _starts(rows), _roles(rows)
+        )
         action = rows.tokens if self.head.numbered else rows.action
         return Scored(
             self.head.log_prob(outputs, rows.legal, action),
@@ -68,15 +72,22 @@ class Policy(NamedTuple):
     def divergence(
         self, params: chex.ArrayTree, reference: chex.ArrayTree, rows: Rows
     ) -> jax.Array:
-        """Exact KL of the policy from other parameters of it, f32[R, L], no gradient to those."""
+        """Exact KL from other parameters of the policy, f32[R, L], with no gradient to those."""
         start = _starts(rows)
-        own, _ = self.unroll(params, rows.memory, rows.observation, start)
-        other, _ = self.unroll(reference, rows.memory, rows.observation, start)
+        own, _ = self.unroll(params, rows.memory, rows.observation, start, _roles(rows))
+        other, _ = self.unroll(reference, rows.memory, rows.observation, start, _roles(rows))
         return self.head.kl(own, other, rows.legal)
 
     def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""
         return self.answer(params, rows.memory, rows.observation, _starts(rows))
+
+
+def _roles(rows: Rows) -> jax.Array | None:
+    """The role of each position, i32[R, L], or None."""
+    if rows.role is None:
+        return None
+    return jnp.broadcast_to(rows.role[:, None], rows.loss_mask.shape)
 
 
 def _starts(rows: Rows) -> jax.Array:
@@ -86,8 +97,8 @@ def _starts(rows: Rows) -> jax.Array:
 def orthogonal(gain: float) -> Callable[..., jax.Array]:
     """Initialiser: a random orthogonal matrix (Haar) times `gain`, of the flattened kernel.
 
-    By Gram-Schmidt, twice a column for float32's sake, instead of flax's QR: on a two-core CPU a
-    batch of LAPACK decompositions (several seeds side by side) was seen to stall for good inside
+    By Gram-Schmidt, applied twice per column for accuracy in float32, instead of flax's QR: on a
+    two-core CPU a batch of LAPACK decompositions (several seeds side by side) deadlocked inside
     XLA's thread pool.
     """
 
@@ -113,7 +124,7 @@ def _dense(features: int, gain: float) -> nn.Dense:
 
 
 def _features(observation: jax.Array, num_codes: int | None) -> jax.Array:
-    """Codes become one-hot channels, anything else float32."""
+    """Codes become one-hot channels, other observations float32."""
     if num_codes is None:
         return observation.astype(jnp.float32)
     return jax.nn.one_hot(observation, num_codes)
@@ -133,7 +144,7 @@ class _Mlp(nn.Module):
 
 
 class _Cnn(nn.Module):
-    """3x3 convolutions that keep the grid, then dense layers."""
+    """3x3 convolutions that keep the grid size, then dense layers."""
 
     channels: tuple[int, ...]
     hidden: tuple[int, ...]
@@ -149,7 +160,8 @@ class _Cnn(nn.Module):
 
 
 def _answers(number: int, actor: jax.Array) -> jax.Array | None:
-    """The head for beliefs, on what actions are chosen from; at first all answers are as likely."""
+    """The belief head, on the actor's features; all answers are equally likely at
+    initialisation."""
     if not number:
         return None
     head = nn.Dense(number, kernel_init=orthogonal(0.01), name="answers")
@@ -159,8 +171,9 @@ def _answers(number: int, actor: jax.Array) -> jax.Array | None:
 def _outputs(
     module: nn.Module, num_actions: int, log_std: float | None, actor: jax.Array
 ) -> jax.Array | Normal:
-    """The head for actions: logits, at first almost level, or with log_std a `Normal` about almost
-    0, whose deviations are parameters that no observation changes.
+    """The action head: nearly uniform logits, or with log_std a `Normal` with mean near 0.
+
+    The standard deviations are parameters that do not depend on the observation.
     """
     out = _dense(num_actions, 0.01)(actor)
     if log_std is None:
@@ -229,12 +242,13 @@ def _memoryless(
     def init(key: jax.Array) -> chex.ArrayTree:
         return network.init(key, prepare(example[None], 1))["params"]
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         outputs, value, _ = network.apply({"params": params}, prepare(observation, 1))
         return outputs, value, memory
 
-    def unroll(params, memory, observation, start):
-        del memory, start
+    def unroll(params, memory, observation, start, role=None):
+        del memory, start, role
         return network.apply({"params": params}, prepare(observation, 2))[:2]
 
     def answer(params, memory, observation, start):
@@ -260,11 +274,11 @@ def _policy(network: nn.Module, init, memory, step, unroll, answer) -> Policy:
 def _check(
     critic: str, activation: str, answers: int, continuous: bool, log_std: float
 ) -> float | None:
-    """The deviations to begin with, None of numbered actions. ValueError for wrong options."""
+    """The initial log_std, None for discrete actions. ValueError for invalid options."""
     if log_std and not continuous:
         raise ValueError(
-            f"policy option log_std={log_std} is used by nothing: the environment's actions are "
-            "numbered; leave it at 0"
+            f"policy option log_std={log_std} has no effect: the environment's actions are "
+            "discrete; leave it at 0"
         )
     if answers < 0:
         raise ValueError(f"policy option answers={answers}: expected at least 0")
@@ -291,11 +305,11 @@ def mlp(
 ) -> Policy:
     """Dense layers on the flattened observation (codes one-hot).
 
-    hidden: widths. critic: "separate" towers (the usual of control), "shared" torso, or "none".
-    answers: of a head for beliefs on the actor's torso, as many as the environment's question has
-      (`Game.num_answers`), trained by config.learner.listening_coefficient; 0: no head.
-    log_std: where actions are continuous, the logarithm of their standard deviations at first,
-      the same in all observations; they are learnt.
+    hidden: widths. critic: "separate" towers (usual in control), "shared" torso, or "none".
+    answers: outputs of a belief head on the actor's torso, as many as the environment's question
+      has answers (`Game.num_answers`), trained by config.learner.listening_coefficient; 0: no head.
+    log_std: for continuous actions, the initial logarithm of their standard deviations, which are
+      learnt and do not depend on the observation.
     Initialisation is orthogonal: gain sqrt(2), 0.01 for logits and means, 1 for the value.
     """
     spread = _check(critic, activation, answers, continuous, log_std)
@@ -324,7 +338,7 @@ def cnn(
 ) -> Policy:
     """3x3 convolutions over a grid [H, W] of codes or [H, W, C] of numbers, then dense layers.
 
-    Options as for `mlp`; ValueError for observations that are no grid.
+    Options as for `mlp`; ValueError if observations are not a grid.
     """
     spread = _check(critic, activation, answers, continuous, log_std)
     grid_rank = 3 if num_codes is None else 2
@@ -357,10 +371,10 @@ def gru(
     answers: int = 0,
     log_std: float = 0.0,
 ) -> Policy:
-    """An MLP encoder and a gated recurrent unit: remembers within an episode.
+    """An MLP encoder and a gated recurrent unit, with memory within an episode.
 
-    Options as for `mlp`; memory_size is the width of the unit. The critic reads the same memory,
-    so "separate" is not possible.
+    Options as for `mlp`; memory_size is the width of the unit. The critic uses the same memory, so
+    "separate" is not possible.
     """
     spread = _check(critic, activation, answers, continuous, log_std)
     if critic == "separate":
@@ -381,13 +395,15 @@ def gru(
         start = jnp.ones((1, 1), bool)
         return network.init(key, memory(1), prepare(example[None, None]), start)["params"]
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         start = jnp.zeros((observation.shape[0], 1), bool)
         x = prepare(observation[:, None])
         memory, outputs, value, _ = network.apply({"params": params}, memory, x, start)
         return jax.tree.map(lambda y: y[:, 0], outputs), value[:, 0], memory
 
-    def unroll(params, memory, observation, start):
+    def unroll(params, memory, observation, start, role=None):
+        del role
         x = prepare(observation)
         _, outputs, value, _ = network.apply({"params": params}, memory, x, start)
         return outputs, value

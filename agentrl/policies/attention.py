@@ -1,4 +1,4 @@
-"""Attention of the decoder: rotary positions, and weighted means over keys and values."""
+"""Attention of the decoder: rotary position embeddings (RoPE), and attention over a KV cache."""
 
 import dataclasses
 import functools
@@ -12,13 +12,13 @@ import numpy as np
 
 from agentrl.policies.placement import platform
 
-# A score that no key survives; finite, so that a row without any key gives numbers.
+# The score of a masked key; finite, so that a row without keys gives numbers.
 MASKED = -1e30
 
 
 @dataclasses.dataclass(frozen=True)
 class RopeScaling:
-    """Rotary frequencies for contexts longer than the model was first trained on (Llama 3.1).
+    """RoPE frequencies for contexts longer than in pretraining (Llama 3.1).
 
     With wavelength w = 2 pi / frequency and c = original_max_position, a frequency is kept for
     w < c / high_freq_factor, divided by `factor` for w > c / low_freq_factor, and in between is
@@ -42,7 +42,7 @@ class RopeScaling:
 
 
 def frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -> np.ndarray:
-    """Radians a position, f32[head_dim / 2]: theta^(-2i / head_dim), scaled."""
+    """Radians per position, f32[head_dim / 2]: theta^(-2i / head_dim), scaled."""
     plain = theta ** (-np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
     if scaling is None:
         return plain.astype(np.float32)
@@ -55,53 +55,54 @@ def frequencies(head_dim: int, theta: float, scaling: RopeScaling | None) -> np.
 
 
 class Rotation(NamedTuple):
-    """Cosine and sine of the angles by which positions turn, f32[..., 1, hd / 2] each."""
+    """Cosine and sine of the RoPE angles at some positions, f32[..., 1, hd / 2] each."""
 
     cos: jax.Array
     sin: jax.Array
 
 
 def rotation(positions: jax.Array, frequency: np.ndarray, size: int) -> Rotation:
-    """The rotation at positions i32[...].
+    """RoPE cosine and sine at positions i32[...].
 
-    size: positions are below it, and on a CPU they are looked up in a table where that is small
-    enough to be a constant: XLA would compute the functions anew for every head of queries and keys
-    in every layer, a sixth of the time of reading a prompt; a barrier does not keep it from that.
-    Elsewhere they cost nothing, and XLA folds the look-up into a constant for all rows.
+    size: exclusive bound on positions. On a CPU they are looked up in a table if that is small
+    enough to be a constant: XLA would compute the functions anew for every query and key head in
+    every layer, a sixth of the time of prefill, and a barrier does not prevent that. On
+    accelerators they cost nothing, and XLA would fold the look-up into a constant for all rows.
     """
     if size * frequency.size > 2**20 or platform() != "cpu":
         angle = positions[..., None, None].astype(jnp.float32) * frequency
         return Rotation(jnp.cos(angle), jnp.sin(angle))
     table = np.arange(size, dtype=np.float32)[:, None, None] * frequency
-    # Positions of no meaning may lie beyond the size: the last entry will do.
+    # Unused positions may exceed the size: they get the last entry.
     return Rotation(
         *(jnp.asarray(x).at[positions].get(mode="clip") for x in (np.cos(table), np.sin(table)))
     )
 
 
 def rotate(x: jax.Array, by: Rotation) -> jax.Array:
-    """Turns the pairs (i, i + hd / 2) of x [..., heads, hd]."""
+    """Applies RoPE to the pairs (i, i + hd / 2) of x [..., heads, hd]."""
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     turned = [first * by.cos - second * by.sin, second * by.cos + first * by.sin]
     return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
 def visible(query: jax.Array, key: jax.Array, window: int | None) -> jax.Array:
-    """Which keys a query sees: positions [..., L], [..., S] -> bool[..., L, S]."""
+    """Attention mask: query positions [..., L], key positions [..., S] -> bool[..., L, S]."""
     distance = query[..., :, None] - key[..., None, :]
     seen = distance >= 0
     return seen if window is None else seen & (distance < window)
 
 
 class Span(NamedTuple):
-    """First slot that some query sees, and the one behind the last: i32[] each."""
+    """Range of cache slots that some query attends to, [first, end): i32[] each."""
 
     low: jax.Array
     high: jax.Array
 
 
 def span(first: jax.Array, count: jax.Array, window: int | None) -> Span:
-    """What queries at positions first[b] ... first[b] + count[b] - 1 see; i32[B] each."""
+    """Range that queries at positions first[b] ... first[b] + count[b] - 1 attend to; i32[B]
+    each."""
     some = count > 0
     high = jnp.max(jnp.where(some, first + count, 0))
     if window is None:
@@ -120,15 +121,15 @@ def attend(
 ) -> jax.Array:
     """Grouped-query attention, softmax(q k) v, over one segment of keys and values after another.
 
-    q [B, L, H, hd], scaled already; segments of keys [B, K, hd, S_i] and values [B, K, S_i, hd]
-    with K dividing H; mask: (first slot, one behind the last) -> bool[B or 1, L, slots]. Returns
-    [B, L, H, hd]. Segments outside of `span` are not read: on a CPU decoding is bound by how fast
-    keys and values come from memory. Scores and sums are float32.
+    q [B, L, H, hd], already scaled; segments of keys [B, K, hd, S_i] and values [B, K, S_i, hd]
+    with K dividing H; mask: (first slot, end slot) -> bool[B or 1, L, slots]. Returns [B, L, H,
+    hd]. Segments outside of `span` are skipped: on a CPU decoding is bound by the memory bandwidth
+    for keys and values. Scores and sums are float32.
 
     The running maximum and sum are those of M. Milakov and N. Gimelshein, "Online normalizer
-    calculation for softmax", 2018, https://arxiv.org/abs/1805.02867. Keys lie with the slots last,
-    so that both products run along rows in memory; laid out as values are, they took decoding on a
-    CPU more than twice the time.
+    calculation for softmax", 2018, https://arxiv.org/abs/1805.02867. Keys have the slots as last
+    axis, so that both products run along rows in memory; with the layout of values, decoding on a
+    CPU took more than twice the time.
     """
     batch, length, heads, head_dim = q.shape
     kv_heads, group = keys[0].shape[1], heads // keys[0].shape[1]
@@ -136,7 +137,7 @@ def attend(
     q = q.reshape(batch, kv_heads, group * length, head_dim)
 
     def read(k, v, base):
-        """Of one segment: the largest score, and the sums of weights and of weighted values."""
+        """For one segment: the largest score, and the sums of weights and of weighted values."""
         scores = jnp.einsum("bkld,bkds->bkls", q, k, preferred_element_type=jnp.float32)
         if soft_cap is not None:
             scores = soft_cap * jnp.tanh(scores / soft_cap)
@@ -172,7 +173,7 @@ def attend(
                 carry = jax.lax.cond(seen, step, lambda carry: carry, carry)
             base += v.shape[2]
         _, total, out = carry
-    # Where no segment was read, the sum is 0, and what comes out is of no meaning but finite.
+    # If no segment was read, the sum is 0, and the result is arbitrary but finite.
     out = (out / jnp.where(total > 0, total, 1.0)).astype(q.dtype)
     out = out.reshape(batch, kv_heads, group, length, head_dim).transpose(0, 3, 1, 2, 4)
     return out.reshape(batch, length, heads, head_dim)
@@ -186,12 +187,12 @@ def attend_causal(
     window: int | None = None,
     soft_cap: float | None = None,
 ) -> jax.Array:
-    """`attend` within whole rows, each position to itself and those before it.
+    """Causal attention within whole rows.
 
-    q [B, L, H, hd], scaled already, k and v [B, L, K, hd].
+    q [B, L, H, hd], already scaled, k and v [B, L, K, hd].
 
-    Blocks of queries (at most 8, of at least 64) meet only the keys that some of them see: almost
-    half of the scores are never computed.
+    Blocks of queries (at most 8, of at least 64) are multiplied only with keys that are visible to
+    some of them: almost half of the scores are not computed.
     """
     length = q.shape[1]
     index = jnp.arange(length, dtype=jnp.int32)[None]
@@ -218,14 +219,14 @@ def attend_flash(
 ) -> jax.Array:
     """`attend_causal` by cuDNN's flash attention: on NVIDIA's GPUs, bfloat16, no soft cap.
 
-    Scores never leave the chip, forwards or backwards: T. Dao 2023, "FlashAttention-2",
-    https://arxiv.org/abs/2307.08691. implementation="xla" computes the same anywhere, as JAX does
+    Scores stay on the chip in both passes: T. Dao 2023, "FlashAttention-2",
+    https://arxiv.org/abs/2307.08691. implementation="xla" computes the same on any platform,
     without cuDNN.
     """
     length = q.shape[1]
-    # JAX trains on even lengths only. What is added at the end is seen by nobody.
+    # JAX supports gradients for even lengths only. The padded position is masked.
     q, k, v = (jnp.pad(x, ((0, 0), (0, length % 2), (0, 0), (0, 0))) for x in (q, k, v))
-    # JAX counts the positions on the left of the query, without its own.
+    # JAX counts the positions to the left of the query, excluding its own.
     size = None if window is None else (window - 1, 0)
     out = jax.nn.dot_product_attention(
         q, k, v, scale=1.0, is_causal=True, local_window_size=size, implementation=implementation

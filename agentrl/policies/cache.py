@@ -1,4 +1,4 @@
-"""The decoder's memory of what its rows have read.
+"""The decoder's KV cache.
 
 Letters as in `agentrl.policies.decoder`.
 """
@@ -18,12 +18,12 @@ from agentrl.policies.placement import BATCH, place, platform
 
 @struct.dataclass
 class Cache:
-    """Keys and values of what B rows have read, and where each row writes next.
+    """Keys and values of the tokens of B rows, and the write position of each row.
 
     k, v: for each layer, segments [B, K, hd, S_i] and [B, K, S_i, hd], whose lengths add up to the
-      size. Slot p holds position p.
-    length: i32[B], tokens that a row has taken, and so the position of its next one. Tokens beyond
-      the size are not kept: a row with length > size has lost some.
+    size. Slot p holds position p.
+    length: i32[B], tokens that a row has received, which is the position of its next one. Tokens
+    beyond the size are dropped: a row with length > size has lost some.
     """
 
     k: tuple[tuple[jax.Array, ...], ...]
@@ -32,23 +32,23 @@ class Cache:
 
     @property
     def size(self) -> int:
-        """Tokens that a row has room for."""
+        """Capacity of a row in tokens."""
         return sum(segment.shape[2] for segment in self.v[0])
 
     @property
     def overflowed(self) -> jax.Array:
-        """Rows that took more tokens than they have room for, bool[B]."""
+        """Rows that received more tokens than their capacity, bool[B]."""
         return self.length > self.size
 
 
 def empty_cache(
     config: DecoderConfig, batch: int, size: int, *, segment: int | None = None
 ) -> Cache:
-    """A cache with room for `size` tokens in each of `batch` rows.
+    """A cache with capacity for `size` tokens in each of `batch` rows.
 
-    segment: slots that are read together or, while no row needs them, not at all. By default an
-    eighth of the size, or 64 of less than 256, on a CPU, where branches are free; elsewhere
-    everything.
+    segment: number of slots that are read together or, while no row needs them, skipped. Default:
+    on a CPU, where branches are free, an eighth of the size (64 for sizes below 256); elsewhere the
+    whole size.
     """
     if batch < 1 or size < 1:
         raise ValueError(f"empty_cache batch={batch}, size={size}: expected at least 1 of each")
@@ -72,7 +72,7 @@ def empty_cache(
 
 
 def _placed(x: jax.Array) -> jax.Array:
-    """A segment [B, K, ...] with its rows and heads where those of the activations are."""
+    """A segment [B, K, ...] sharded over rows and heads like the activations."""
     return place(x, BATCH, "tensor")
 
 
@@ -84,23 +84,24 @@ def write(
     start: jax.Array,
     count: jax.Array,
 ) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
-    """Puts the first count[b] of k and v [B, P, K, hd] into slots start[b], ... of row b.
+    """Writes the first count[b] of k and v [B, P, K, hd] into slots start[b], ... of row b.
 
-    Segments as in `agentrl.policies.attention.attend`. What falls behind the last slot is dropped.
-    Segments in which no row writes are passed on whole: dropping every number of every update cost
-    a CPU a tenth of the time of decoding. (`vmap` makes copies of them all.)
+    Segments as in `agentrl.policies.attention.attend`. Writes beyond the last slot are dropped.
+    Segments in which no row writes are returned unchanged: dropping all their updates cost a tenth
+    of the decoding time on a CPU. (Under `vmap` all of them are copied.)
     """
     batch, length = k.shape[:2]
     offset = jnp.arange(length, dtype=jnp.int32)
     rows = jnp.arange(batch, dtype=jnp.int32)[:, None]
-    # What queries see that look at no position but their own.
+    # Keys visible to queries that attend to their own position only.
     new = span(start, count, window=1)
 
     def put(old, base):
         old_k, old_v = old
         size = old_v.shape[2]
         slot = start[:, None] + offset - base
-        # An index of `size` is out of bounds, and so dropped; a negative one would wrap around.
+        # An index of `size` is out of bounds, and so dropped; a negative one would wrap
+        # around.
         slot = jnp.where((offset < count[:, None]) & (slot >= 0), slot, size)
         return (
             _placed(old_k.at[rows, :, :, slot].set(k, mode="drop")),

@@ -1,12 +1,12 @@
-"""How conversations are written for chat models: roles and turns, one renderer a family.
+"""Chat formats: roles and turns of conversations, one renderer per model family.
 
-Models come with templates in a programming language (Jinja), which are not run. What is here was
-written from the published formats: ChatML (Qwen, SmolLM), Llama 2, Llama 3, Mistral and Gemma; and
-"plain" for models without roles. A conversation is
+Models come with templates in a programming language (Jinja), which are not executed. The renderers
+here were written from the published formats: ChatML (Qwen, SmolLM), Llama 2, Llama 3, Mistral and
+Gemma; and "plain" for models without roles. A conversation is
 
     opening, observation, after, reply, end, before, observation, after, reply, end, before, ...
 
-where the opening holds the rules that a newcomer is told.
+where the opening contains the rules of the environment.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from envs.text import Grammar
 
 
 class Mark(str):
-    """A control token, by what it is called."""
+    """A control token, by its name."""
 
 
 Parts = tuple[str, ...]
 
 
 class Chat(NamedTuple):
-    """What stands around observations and replies: texts and `Mark`s.
+    """Text and control tokens around observations and replies: strings and `Mark`s.
 
-    end: what ends a reply; None: the token that ends the model's texts.
+    end: the token that ends a reply; None: the model's EOS.
     """
 
     opening: Parts
@@ -47,7 +47,7 @@ def chatml(rules: str) -> Chat:
 
 
 def chatml_no_thinking(rules: str) -> Chat:
-    """As Qwen 3 is asked for replies without thoughts: an empty thought stands before each."""
+    """Qwen 3's format for replies without thoughts: an empty thought precedes each reply."""
     chat = chatml(rules)
     return chat._replace(after=(*chat.after, "<think>\n\n</think>\n\n"))
 
@@ -80,7 +80,8 @@ def llama2(rules: str) -> Chat:
 
 
 def mistral(rules: str) -> Chat:
-    """Mistral's instructed models, which know no system: the rules come first in the first turn."""
+    """Mistral's instruction-tuned models, which have no system role: the rules begin the first
+    turn."""
     user = (Mark("[INST]"), " ")
     return Chat(
         opening=(Mark("<s>"), *user, f"{rules}\n\n"),
@@ -91,7 +92,7 @@ def mistral(rules: str) -> Chat:
 
 
 def gemma(rules: str) -> Chat:
-    """Gemma 2 and 3, which know no system: the rules come first in the first turn."""
+    """Gemma 2 and 3, which have no system role: the rules begin the first turn."""
     end, user = Mark("<end_of_turn>"), (Mark("<start_of_turn>"), "user\n")
     return Chat(
         opening=(Mark("<bos>"), *user, f"{rules}\n\n"),
@@ -110,17 +111,18 @@ CHATS: dict[str, Callable[[str], Chat]] = {
     chat.__name__: chat
     for chat in (chatml, chatml_no_thinking, gemma, llama2, llama3, mistral, plain)
 }
-# What a tokenizer has tells its family, but for Llama 2 and Mistral, which spell their marks out.
+# The control tokens identify the family, except for Llama 2 and Mistral, whose marks are plain
+# text.
 _SIGNS = {"<|im_start|>": "chatml", "<|start_header_id|>": "llama3", "<start_of_turn>": "gemma"}
 
 
 def recognise(tokens: set[str]) -> str:
-    """The renderer of a tokenizer with these control tokens, "plain" if none is told by them."""
+    """The renderer for a tokenizer with these control tokens; "plain" if they match none."""
     return next((name for sign, name in _SIGNS.items() if sign in tokens), "plain")
 
 
 def instructions(grammar: Grammar) -> str:
-    """How to write a reply, for the rules."""
+    """Instructions on the reply format, for the rules."""
     if grammar.name == "bare":
         return "Answer with one command and nothing else."
     tag = grammar.name

@@ -1,4 +1,4 @@
-"""Logits and scores of attention, which are too large to exist all at once."""
+"""Chunked computation of logits and attention scores, which do not fit in memory at once."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from agentrl.policies.placement import devices, platform
 
-# Numbers that exist at once on a device: 256 MiB of float32 on a CPU. An accelerator has memory for
-# more, and with each chunk reads the weights and adds to their gradient again.
+# Numbers that exist at once on a device: 256 MiB of float32 on a CPU. Accelerators have more
+# memory, and each chunk there re-reads the weights and accumulates their gradient.
 ON_CPU, ELSEWHERE = 2**26, 2**28
 
 
@@ -19,12 +19,12 @@ def in_chunks(
     width: int,
     limit: int | None = None,
 ) -> chex.ArrayTree:
-    """`function` of arrays [B, L, ...], at so many positions at a time that it needs little memory.
+    """Applies `function` to arrays [B, L, ...] in chunks of positions, to limit memory.
 
     function: (*arrays at some positions) -> arrays [B, L', ...] of these positions, with `width`
-    numbers on the way for each. limit: such numbers at once on a device (default: by the platform),
-    though never less than those of all rows at one position. With more than one chunk the backward
-    pass computes each chunk's again.
+    intermediate numbers per position. limit: such numbers at once on a device (default: by
+    platform), but at least those of all rows at one position. With more than one chunk, the
+    backward pass recomputes each chunk.
     """
     rows, length = arrays[0].shape[:2]
     if limit is None:
@@ -33,7 +33,7 @@ def in_chunks(
     if size >= length:
         return function(*arrays)
     count = -(-length // size)
-    # Chunks as equal as they can be.
+    # Chunks of nearly equal size.
     size = -(-length // count)
 
     def cut(x):

@@ -1,7 +1,7 @@
 """Codecs: a lexicon bound to a tokenizer, once, on the host.
 
-Each fragment is encoded ahead of time, so that in the graph an observation is a gather for any
-tokenizer. The way back is by bytes: generated tokens are expanded through a token-to-bytes table.
+Each fragment is encoded ahead of time, so in the graph an observation is a gather for any
+tokenizer. Parsing is by bytes: generated tokens are expanded through a token-to-bytes table.
 """
 
 import dataclasses
@@ -22,17 +22,17 @@ _TAGS = ("<think>", "</think>", "<action>", "</action>", "<answer>", "</answer>"
 class Codec:
     """Tables between fragments, tokens and bytes. F fragments, V tokens.
 
-    fragments: i32[F, M], tokens of each fragment, padded; lengths: i32[F], how many count.
+    fragments: i32[F, M], tokens of each fragment, padded; lengths: i32[F], number of tokens.
     token_bytes: u8[V, W], the bytes of each token; token_lengths: i32[V]. Control tokens have none,
-      so that a reply's bytes hold no trace of them.
-    pad, end: control tokens: nothing, and the end of a reply.
-    before, after: tokens put before an observation, and between it and the reply.
-    opening: tokens at the start of every row, in place of its first observation's `before`.
+      so they leave no trace in a reply's bytes.
+    pad, end: ids of the padding and end-of-reply (EOS) tokens.
+    before, after: tokens before an observation, and between it and the reply.
+    opening: tokens at the start of every row, instead of its first observation's `before`.
     tags: tokens of the reply grammar's tags.
-    encode: (text) -> tokens, on the host, of any text; None where only fragments have tokens.
+    encode: (text) -> tokens, on the host, for any text; None if only fragments have tokens.
 
-    The tokens of fragments are never control tokens (checked where a codec is made), so no text of
-    an environment can end a turn or begin one.
+    The tokens of fragments are never control tokens (checked when a codec is made), so no text of
+    an environment can end or begin a turn.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Codec:
     def observation_tokens(self, view: View) -> int:
         """A bound on the tokens of one observation, control tokens included.
 
-        Of K fragments with at most M bytes in all, of which each has t tokens and b bytes, no more
-        than x M + K max(t - x b) tokens come, whatever the x >= 0 (linear programming's duality).
+        K fragments with at most M bytes in total, each with t tokens and b bytes, have at most x M
+        + K max(t - x b) tokens, for every x >= 0 (by linear programming duality).
         """
         sizes = np.array([len(fragment.encode()) for fragment in view.lexicon])
         bounds = [
             x * view.max_bytes + view.max_fragments * np.max(self.lengths - x * sizes)
             for x in np.linspace(0, 1, 65)
         ]
-        # What is whole in exact arithmetic must not be rounded down.
+        # Integers in exact arithmetic must not be rounded down.
         return int(np.floor(min(bounds) + 1e-6)) + len(self.before) + len(self.after)
 
 
@@ -85,14 +85,13 @@ def bind(
 ) -> Codec:
     """The codec of any tokenizer: encode(fragment) -> tokens, and the bytes of each token.
 
-    control: tokens that no text may have and that leave no bytes, beside pad and end; by default
+    control: tokens that no text may contain and that have no bytes, besides pad and end; by default
       those of before, after and opening.
-    longest: tokens stand for no more than so many of their bytes, unless a fragment has them.
-    closed: encode knows nothing but the fragments of the view.
+    longest: a token represents at most this many of its bytes, unless a fragment contains it.
+    closed: encode supports only the fragments of the view.
 
     Raises:
-      ValueError: a fragment that encodes to a control token, or whose tokens do not stand for its
-        bytes.
+      ValueError: a fragment encodes to a control token, or its tokens do not decode to its bytes.
     """
     forbidden = {pad, end, *((*before, *after, *opening) if control is None else control)}
 
@@ -105,8 +104,8 @@ def bind(
             )
         if b"".join(token_bytes[t] for t in tokens) != fragment.encode():
             raise ValueError(
-                f"codec {name!r}: the tokens of {fragment!r} stand for "
-                f"{b''.join(token_bytes[t] for t in tokens)!r}; a codec must give the bytes back"
+                f"codec {name!r}: the tokens of {fragment!r} decode to "
+                f"{b''.join(token_bytes[t] for t in tokens)!r}; expected the same bytes"
             )
         return tokens
 
@@ -143,17 +142,17 @@ def _table(rows: Sequence[Sequence[int]], dtype: Any) -> tuple[np.ndarray, np.nd
 
 
 def vocabulary(*views: View) -> tuple[str, ...]:
-    """Texts that codec `word` has tokens for: all lexicons' fragments and the tags, each once."""
+    """Texts that are tokens of codec `word`: all lexicons' fragments and the tags, each once."""
     texts = dict.fromkeys(text for view in views for text in view.lexicon if text)
     return tuple(texts | dict.fromkeys(_TAGS))
 
 
 def word(view: View, texts: Sequence[str] | None = None) -> Codec:
-    """A fragment is a token: the shortest sequences, for policies trained from scratch.
+    """One token per fragment: the shortest sequences, for policies trained from scratch.
 
     Tokens: 0 pad, 1 end of reply, 2 between observation and reply, then `texts`: by default the
-    view's `vocabulary`. Codecs of several views with the same texts have the same tokens, so that
-    one policy reads them all.
+    view's `vocabulary`. Codecs of several views with the same texts have the same tokens, so one
+    policy can read all of them.
 
     Raises:
       ValueError: a fragment of the view is not among the texts.
@@ -164,7 +163,7 @@ def word(view: View, texts: Sequence[str] | None = None) -> Codec:
     if missing:
         raise ValueError(
             f"codec 'word' has no token for {', '.join(map(repr, missing[:5]))} "
-            f"({len(missing)} of {len(view.lexicon)} fragments): the policy has to be made with "
+            f"({len(missing)} of {len(view.lexicon)} fragments): make the policy with "
             "this environment's words, see config.lexicon"
         )
     pieces = [b""] * 3 + [text.encode() for text in texts]
@@ -213,17 +212,18 @@ _UNROLLED = 64
 def _expand(
     table: np.ndarray, lengths: np.ndarray, ids: jax.Array, count: jax.Array, size: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Puts the table's rows of `ids` i32[K] one behind the other: ([size], length before cutting).
+    """Concatenates the table's rows `ids` i32[K]: ([size], length before truncation).
 
-    Position p of the result is place p + shift of the table laid flat, where the shift changes at
-    the start of each piece only: it is the sum of the changes at or before p, so that one gather a
-    position is left. On a CPU four to ten times as fast as to find the piece of each position and
-    gather by that.
+    Position p of the result is entry p + shift of the flattened table, where the shift changes only
+    at the start of each piece: it is the sum of the changes at or before p, so one gather per
+    position remains. On a CPU this is four to ten times as fast as searching the piece of each
+    position.
     """
     number = ids.shape[0]
     used = jnp.arange(number) < count
     if table.shape[1] == 1 and int(lengths.max()) == 1 and (lengths[1:] == 1).all():
-        # One element each, apart from the empty piece, which does not occur among the used ones.
+        # One element each, apart from the empty piece, which does not occur among the used
+        # ones.
         out = jnp.where(used, jnp.asarray(table[:, 0])[ids], 0)
         out = out[:size] if number >= size else jnp.pad(out, (0, size - number))
         return out, count
@@ -244,7 +244,7 @@ def _expand(
 
 
 def _running_sum(values: jax.Array) -> jax.Array:
-    """Cumulative sum of i32[n], by shifted sums: they are vectorised where `cumsum` is not."""
+    """Cumulative sum of i32[n] by shifted sums, which are vectorised, unlike `cumsum`."""
     for step in (2**p for p in range((values.shape[0] - 1).bit_length())):
         values = values + jnp.pad(values[:-step], (step, 0))
     return values
@@ -253,13 +253,13 @@ def _running_sum(values: jax.Array) -> jax.Array:
 def render(codec: Codec, text: Text, size: int) -> Tokens:
     """Tokens of one packed text (no agent axis): before, the text, after; at most `size` of them.
 
-    A text that does not fit is cut at its end, and `cut` says so.
+    A text that does not fit is truncated at its end, and `cut` is True.
     """
     room = size - len(codec.before) - len(codec.after)
     if room < 1:
         raise ValueError(f"render size={size}: expected more than the control tokens")
     first = len(codec.before)
-    # Of the full size at once: a fusion with `pad` in it is not vectorised on a CPU.
+    # Of the full size at once: a fusion that contains `pad` is not vectorised on a CPU.
     tokens, total = _expand(
         codec.fragments, codec.lengths, text.fragments, text.length, size - first
     )
@@ -276,17 +276,18 @@ def render(codec: Codec, text: Text, size: int) -> Tokens:
 
 
 def render_text(codec: Codec, text: str, size: int) -> Tokens:
-    """As `render`, on the host, of any text: before, the text, after, as NumPy arrays.
+    """As `render`, on the host, for any text: before, the text, after, as NumPy arrays.
 
-    A text that does not fit is cut at its beginning: what is said last is what has changed.
+    A text that does not fit is truncated at its beginning, since the end contains the latest
+    changes.
 
     Raises:
-      ValueError: the codec knows fragments only, or gives a control token to a text.
+      ValueError: the codec supports fragments only, or encodes a text to a control token.
     """
     if codec.encode is None:
-        raise ValueError(f"codec {codec.name!r} knows the fragments of a view only: use 'byte'")
+        raise ValueError(f"codec {codec.name!r} supports only the fragments of a view; use 'byte'")
     room = size - len(codec.before) - len(codec.after)
-    # A lone surrogate, which a text can hold, has no bytes.
+    # A lone surrogate, which a Python string may contain, has no bytes.
     text = text.encode("utf-8", errors="replace").decode()
     body = [int(token) for token in codec.encode(text)]
     forbidden = {codec.pad, codec.end, *codec.before, *codec.after} & set(body)
@@ -302,20 +303,20 @@ def render_text(codec: Codec, text: str, size: int) -> Tokens:
 
 
 def to_bytes(codec: Codec, tokens: jax.Array, length: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Bytes that tokens i32[G] stand for: (u8[G * W], i32[]). W bytes is the longest token."""
+    """Bytes of tokens i32[G]: (u8[G * W], number i32[]). W bytes is the longest token."""
     size = tokens.shape[0] * codec.token_bytes.shape[1]
     out, total = _expand(codec.token_bytes, codec.token_lengths, tokens, length, size)
     return out.astype(jnp.uint8), total
 
 
 def decode(codec: Codec, tokens: Sequence[int]) -> str:
-    """Text of tokens, on the host; control tokens leave nothing, broken UTF-8 a replacement."""
+    """Text of tokens, on the host; control tokens are skipped, broken UTF-8 is replaced."""
     data = b"".join(bytes(codec.token_bytes[t, : codec.token_lengths[t]]) for t in tokens)
     return data.decode("utf-8", errors="replace")
 
 
 def _framing(codec: Codec, grammar: Grammar, thoughts: bool) -> list[tuple[int, ...]]:
-    """Tokens between which a command stands once (or twice: in the thought, too)."""
+    """Tokens around a command that occurs once (or twice: also in the thought)."""
     if grammar.name == "bare":
         return [(), (codec.end,)]
     opening = codec.tags[f"<{grammar.name}>"]
@@ -338,15 +339,15 @@ def reply_tokens(
 def replies(
     codec: Codec, grammar: Grammar, fragments: jax.Array, size: int, *, thoughts: bool = False
 ) -> Tokens:
-    """The shortest well-formed replies that say commands, end included: Tokens [..., size].
+    """The shortest well-formed replies with given commands, EOS included: Tokens [..., size].
 
-    fragments: i32[..., C], how the commands are written; 0s may stand anywhere in them.
-    thoughts: what stands between <think> and </think> is the command, too, instead of nothing.
+    fragments: i32[..., C], the commands; 0s may be anywhere in them. thoughts: the thought between
+    <think> and </think> repeats the command instead of being empty.
     """
     if thoughts and grammar.think == "none":
         raise ValueError(
-            f"thoughts=True with grammar {grammar.name!r} and think='none': replies have no place "
-            "for them; use grammar='answer' or 'action', think='optional' or 'required'"
+            f"thoughts=True with grammar {grammar.name!r} and think='none': replies have no "
+            "thoughts; use grammar='answer' or 'action', think='optional' or 'required'"
         )
     frame = _framing(codec, grammar, thoughts)
     room = (size - sum(map(len, frame))) // (len(frame) - 1)

@@ -1,10 +1,10 @@
 """The decoder: one transformer for small policies from scratch and for published weights.
 
-Letters: B rows, L positions of whole sequences, P positions that are appended, S slots of a cache,
-D width, H query heads, K key-value heads, hd numbers a head, V tokens.
+Letters: B rows, L positions of whole sequences, P appended positions, S slots of a cache, D width,
+H query heads, K key-value heads, hd head dimension, V tokens.
 
-`role`, i32[B]: of each row, where adapters are of a role each (`lora_roles` above 1; ValueError if
-it is missing there); not read otherwise.
+`role`, i32[B]: role of each row, used if each role has its own adapters (`lora_roles` above 1;
+ValueError if it is missing then).
 """
 
 import functools
@@ -35,12 +35,13 @@ from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
 from agentrl.policies.placement import BATCH, gathered, place
 
-# A tree of arrays by name; layers are params["layers"]["0"], ["1"], ...
+# A nested dict of arrays; layers are params["layers"]["0"], ["1"], ...
 Params = dict[str, Any]
 
 
 def init(key: jax.Array, config: DecoderConfig) -> Params:
-    """Draws parameters: normal(0.02), projections into the residual by 1 / sqrt(2 layers) smaller.
+    """Initialises parameters: normal(0.02), scaled by 1 / sqrt(2 layers) for projections into the
+    residual.
 
     Names follow Hugging Face's: "kernel" is its "weight" transposed to [in, out]; "weight" (norms,
     the embedding) has its shape.
@@ -98,7 +99,7 @@ def init(key: jax.Array, config: DecoderConfig) -> Params:
 
 
 def _layer(params: Params, config: DecoderConfig, i: int, role: jax.Array | None) -> Params:
-    """A layer's parameters, its adapters beside the matrices that they belong to."""
+    """A layer's parameters, with its adapters beside the matrices that they modify."""
     layer = params["layers"][str(i)]
     return lora.attach(layer, params["lora"][str(i)], config, role) if config.lora_rank else layer
 
@@ -112,16 +113,19 @@ def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
 
 
 def cast(params: Params, config: DecoderConfig) -> Params:
-    """Matrices in the dtype in which they are used, whole over the mesh's axis `fsdp`: spares a
-    loop from casting and gathering them every time."""
+    """Matrices in the dtype of computation, gathered over the mesh's axis `fsdp`.
+
+    This keeps a loop from casting and gathering them in every iteration.
+    """
     return gathered(jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params))
 
 
 def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
     """x @ kernel + bias, x [..., in].
 
-    With all leading axes in one: for the gradient of a product over several axes XLA's CPU backend
-    first writes out a transpose, and forward and backward took 1.7 times as long, attention aside.
+    All leading axes are merged: for the gradient of a product over several axes XLA's CPU backend
+    first materialises a transpose, which made forward and backward (without attention) 1.7 times as
+    slow.
     """
     flat = x.reshape(-1, x.shape[-1])
     out = flat @ module["kernel"].astype(x.dtype)
@@ -137,14 +141,14 @@ def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
 
 
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
-    # Whole in D from here on, so that the matrices of a block are what is gathered or summed over.
+    # Not sharded in D from here on, so that a block gathers or reduces its matrices instead.
     table = place(params["embed_tokens"]["weight"], "tensor", None)
     x = place(table[tokens].astype(config.dtype), BATCH, None, None)
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
 
 
 def _rotations(config: DecoderConfig, positions: jax.Array, size: int) -> tuple[Rotation, ...]:
-    """The rotations of each layer at positions i32[...] below size."""
+    """RoPE of each layer at positions i32[...] below size."""
     c = config
     plain = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling), size)
     if c.local_rope_theta is None:
@@ -156,7 +160,7 @@ def _rotations(config: DecoderConfig, positions: jax.Array, size: int) -> tuple[
 def _qkv(
     layer: Params, config: DecoderConfig, x: jax.Array, turn: Rotation
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Queries (scaled), keys and values [..., heads, hd] of x [..., D], rotated."""
+    """Queries (scaled), keys and values [..., heads, hd] of x [..., D], with RoPE applied."""
     c, modules = config, layer["self_attn"]
     x = _norm(x, layer["input_layernorm"]["weight"], c)
     shape = (*x.shape[:-1], -1, c.head_dim)
@@ -169,7 +173,7 @@ def _qkv(
 
 
 def _rest(layer: Params, config: DecoderConfig, x: jax.Array, attended: jax.Array) -> jax.Array:
-    """What a block does with x [..., D] once attention has read [..., H, hd]."""
+    """The rest of a block for x [..., D] after attention returned [..., H, hd]."""
     c, mlp = config, layer["mlp"]
     y = attended.reshape(*x.shape[:-1], c.heads * c.head_dim)
     y = _dense(y, layer["self_attn"]["o_proj"])
@@ -194,8 +198,7 @@ def hidden(
 ) -> jax.Array:
     """Hidden states of whole sequences after the last norm: i32[B, L] -> f32[B, L, D].
 
-    A position sees itself and those before it in its row, so that padding on the right changes
-    nothing before it.
+    Attention is causal, so padding on the right does not change earlier positions.
     """
     positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
     x, turns = _embed(params, config, tokens), _rotations(config, positions, tokens.shape[1])
@@ -253,10 +256,10 @@ def extend(
     count: jax.Array,
     role: jax.Array | None = None,
 ) -> tuple[jax.Array, Cache]:
-    """Appends tokens [B, P] to the rows: row b takes its first count[b] ones, i32[B].
+    """Appends tokens [B, P] to the rows: row b takes its first count[b] of them, i32[B].
 
-    Returns hidden f32[B, P, D] after the last norm, of no meaning from count[b] on, and the cache.
-    A row with count 0 stays as it is.
+    Returns hidden f32[B, P, D] after the last norm, arbitrary from count[b] on, and the cache. A
+    row with count 0 is unchanged.
     """
     positions = cache.length[:, None] + jnp.arange(tokens.shape[1], dtype=jnp.int32)
 

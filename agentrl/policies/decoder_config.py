@@ -1,4 +1,4 @@
-"""Sizes and variants of a decoder."""
+"""Configuration of the decoder: sizes and variants."""
 
 import dataclasses
 
@@ -19,30 +19,30 @@ class DecoderConfig:
     options.
 
     vocab_size, width, layers: V, D, number of blocks.
-    heads, kv_heads, head_dim: of attention; kv_heads divides heads, head_dim is even.
+    heads, kv_heads, head_dim: sizes of attention; kv_heads divides heads, head_dim is even.
     hidden: width of the gated MLP, down(activation(gate x) * up x). activation: "silu" or
       "gelu_tanh".
-    rope_theta, rope_scaling: rotary frequencies. local_rope_theta: those of sliding layers, without
+    rope_theta, rope_scaling: RoPE frequencies. local_rope_theta: those of sliding layers, without
       scaling (None: as all others).
     norm_eps: added to the mean square. norm_plus_one: norms multiply by 1 + weight. post_norms:
-      norms after attention and MLP too, before the residual sum.
+      additional norms after attention and MLP, before the residual sum.
     qkv_bias, qk_norm: biases of the three projections; RMSNorm of each query and key head.
     query_scale: factor of the queries (None: head_dim ** -0.5).
-    sliding_window: positions that a query sees, itself included. sliding_layers: which layers have
-      the window, one entry a layer (None: all of them).
+    sliding_window: number of positions visible to a query, including itself. sliding_layers: which
+      layers have the window, one entry per layer (None: all of them).
     attention_soft_cap, logit_soft_cap: c tanh(x / c) of attention scores and of logits.
     tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
-    value_heads: outputs of `values`.
-    lora_rank, lora_alpha, lora_targets, lora_roles: see `agentrl.policies.lora`; rank 0 for none,
-      lora_roles=1 for one adapter whatever the role.
-    attention: of `hidden`. "blocks": `agentrl.policies.attention.attend_causal`. "cudnn":
-      `attend_flash`, for NVIDIA's GPUs, with dtype "bfloat16" and without attention_soft_cap.
-    remat: `hidden` keeps only what stands between layers for the backward pass, and computes the
-      rest again there: memory of one layer's activations instead of all layers', for one more
+    value_heads: outputs of `values`. lora_rank, lora_alpha, lora_targets, lora_roles: see
+      `agentrl.policies.lora`; rank 0 for none, lora_roles=1 for one adapter for all roles.
+    attention: implementation in `hidden`. "blocks": `agentrl.policies.attention.attend_causal`.
+      "cudnn": `attend_flash`, for NVIDIA's GPUs, with dtype "bfloat16" and without
+      attention_soft_cap.
+    remat: `hidden` keeps only the activations between layers for the backward pass and recomputes
+      the others: memory for one layer's activations instead of all layers', at the cost of one more
       forward pass.
     dtype: of activations and of the cache, "float32" or "bfloat16". Parameters are float32 unless
-      their loader says otherwise, and are cast where they are used; norms, attention weights,
-      logits and values are float32.
+      loaded otherwise, and are cast when used; norms, attention weights, logits and values are
+      float32.
     """
 
     vocab_size: int
@@ -88,8 +88,7 @@ class DecoderConfig:
             )
         if self.head_dim % 2:
             raise ValueError(
-                f"decoder head_dim={self.head_dim}: expected an even number, rotary positions turn "
-                "pairs"
+                f"decoder head_dim={self.head_dim}: expected an even number, RoPE rotates pairs"
             )
         choices = {
             "activation": ACTIVATIONS,
@@ -117,7 +116,7 @@ class DecoderConfig:
         if self.lora_roles < 1 or (self.lora_roles > 1 and not self.lora_rank):
             raise ValueError(
                 f"decoder lora_roles={self.lora_roles} with lora_rank={self.lora_rank}: expected 1 "
-                "(one adapter for all), or more with a rank above 0"
+                "(one adapter for all roles), or more with a rank above 0"
             )
         positive = (
             "lora_alpha",
@@ -148,10 +147,10 @@ class DecoderConfig:
             )
 
     def window(self, layer: int) -> int | None:
-        """Sliding window of a layer, None for a layer that sees everything."""
+        """Sliding window of a layer, None for full attention."""
         sliding = self.sliding_layers is None or self.sliding_layers[layer]
         return self.sliding_window if sliding else None
 
     def has_local_rope(self, layer: int) -> bool:
-        """Whether a layer's rotary frequencies are the local ones."""
+        """Whether a layer uses the local RoPE frequencies."""
         return self.local_rope_theta is not None and self.window(layer) is not None

@@ -1,8 +1,8 @@
-"""Families of published models: what their config.json says, as options of our decoder, and back.
+"""Families of published models: config.json to options of our decoder, and back.
 
 Read: the configurations and models of transformers 5 (`models/*/configuration_*.py`, `modeling_*`),
-whose defaults hold for what a file leaves out. What a file says and the decoder does not do is an
-error, never left aside.
+whose defaults apply to fields that a file leaves out. A field that the decoder does not support is
+an error; none is ignored.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
 class Family(NamedTuple):
     """A `model_type` of transformers.
 
-    architecture: its class. options: the decoder's, the same in all members. tied: whether the head
-    is the embedding where the file does not say.
+    architecture: its class. options: decoder options shared by all members. tied: default of
+    tie_word_embeddings.
     """
 
     architecture: str
@@ -40,7 +40,7 @@ FAMILIES: dict[str, Family] = {
         "Gemma3ForCausalLM", {**_GEMMA, "post_norms": True, "qk_norm": True}, True
     ),
 }
-# Fields that change the function, and the only value at which the decoder computes it.
+# Fields that change the function, and the only value that the decoder supports.
 _FIXED = {
     "attention_bias": False,
     "mlp_bias": False,
@@ -78,45 +78,45 @@ class _Fields:
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise self.error(f"{name}={value!r}: expected a number ({kind.__name__})")
         if value < least if kind is int else not value > 0:
-            raise self.error(f"{name}={value!r}: expected more")
+            raise self.error(f"{name}={value!r}: expected a larger number")
         return kind(value)
 
 
 def read(
     fields: Mapping[str, Any], *, dtype: str = "float32", where: str = "config"
 ) -> DecoderConfig:
-    """The decoder of a config.json's fields.
+    """Decoder configuration from the fields of a config.json.
 
-    dtype: of activations; the file's own is that of its weights. where: named in errors.
+    dtype: of activations; the file's own dtype is that of its weights. where: named in errors.
 
     Raises:
-      ValueError: a family, or an option of one, that the decoder does not have.
+      ValueError: a family, or an option of one, that the decoder does not support.
     """
     file = _Fields(fields, where)
     kind = fields.get("model_type")
     if kind not in FAMILIES:
         raise file.error(
             f"model_type={kind!r}: expected one of {', '.join(FAMILIES)} (SmolLM is a llama; of "
-            "Gemma 3 only the models of text alone)"
+            "Gemma 3 only the text models)"
         )
     if fields.get("auto_map"):
         raise file.error(
-            f"auto_map={fields['auto_map']!r} asks for code that comes with the weights, which is "
-            "never run; if they are those of an ordinary model of this family, remove auto_map"
+            f"auto_map={fields['auto_map']!r} requires code that comes with the weights, which is "
+            "never run; if this is an ordinary model of the family, remove auto_map"
         )
     for name, only in _FIXED.items():
         if fields.get(name, only) not in (only, None):
-            raise file.error(f"{name}={fields[name]!r}: the decoder has only {only!r}")
+            raise file.error(f"{name}={fields[name]!r}: the decoder supports only {only!r}")
     family = FAMILIES[kind]
     gemma = kind.startswith("gemma")
     newer_gemma = kind in ("gemma2", "gemma3_text")
     activation = fields.get("hidden_activation" if newer_gemma else "hidden_act")
     if kind == "gemma" and activation == "gelu":
-        # What the first files said, and meant otherwise (transformers reads it so, too).
+        # The first files have this value and mean another (transformers reads it so, too).
         activation = "gelu_pytorch_tanh"
     activation = activation or ("gelu_pytorch_tanh" if gemma else "silu")
     if _ACTIVATIONS.get(activation) != family.options.get("activation", "silu"):
-        raise file.error(f"activation {activation!r} is not what {kind} has in the decoder")
+        raise file.error(f"activation {activation!r} is not supported for {kind}")
     width, heads = file.number("hidden_size"), file.number("num_attention_heads")
     head_dim = file.number("head_dim", default=None)
     if head_dim is None:
@@ -125,12 +125,12 @@ def read(
         )
     options = dict(family.options) | _rope(file, kind) | _windows(file, kind)
     if gemma:
-        # transformers multiplies by the root in the dtype of the weights, here float32.
+        # transformers multiplies by the root in the dtype of the weights, here in float32.
         options["embed_scale"] = float(np.float32(math.sqrt(width)))
     if newer_gemma:
         caps = (50.0, 30.0) if kind == "gemma2" else (None, None)
         names = ("attn_logit_softcapping", "final_logit_softcapping")
-        # Null switches a cap off, which a missing field does not.
+        # Null switches a cap off; a missing field does not.
         caps = [
             file.number(name, float, default=None) if name in fields else cap
             for name, cap in zip(names, caps, strict=True)
@@ -155,7 +155,7 @@ def read(
 
 
 def _rope(file: _Fields, kind: str) -> dict[str, Any]:
-    """Rotary frequencies: the fields of transformers 5 (rope_parameters), or those before."""
+    """RoPE frequencies: the fields of transformers 5 (rope_parameters), or the earlier ones."""
     fields = file.fields
     given = fields.get("rope_scaling") or fields.get("rope_parameters") or {}
     if not isinstance(given, Mapping):
@@ -165,16 +165,18 @@ def _rope(file: _Fields, kind: str) -> dict[str, Any]:
     if kind == "gemma3_text":
         local = given.get("sliding_attention", {})
         if local.get("rope_type", "default") != "default":
-            raise file.error(f"rope of sliding_attention {local!r}: the decoder scales only others")
+            raise file.error(
+                f"rope of sliding_attention {local!r}: expected no scaling in sliding layers"
+            )
         old = file.number("rope_local_base_freq", float, default=1e4)
         options["local_rope_theta"] = file.number("rope_theta", float, default=old, of=local)
         given = given.get("full_attention", {} if local else given)
     elif "full_attention" in given or "sliding_attention" in given:
-        raise file.error("rope_parameters by kind of layer: only gemma3_text has them here")
+        raise file.error("rope_parameters by kind of layer: supported for gemma3_text only")
     old = file.number("rope_theta", float, default=theta)
     options["rope_theta"] = file.number("rope_theta", float, default=old, of=given)
     if given.get("partial_rotary_factor", 1.0) not in (1, None):
-        raise file.error(f"rope {given!r}: the decoder turns all of a head")
+        raise file.error(f"rope {given!r}: expected rotation of the whole head")
     form = given.get("rope_type", given.get("type", "default"))
     if form == "linear":
         options["rope_scaling"] = RopeScaling(file.number("factor", float, of=given))
@@ -187,14 +189,14 @@ def _rope(file: _Fields, kind: str) -> dict[str, Any]:
         )
     elif form != "default":
         raise file.error(
-            f"rope scaling {form!r}: the decoder has 'default', 'linear' and 'llama3'; within the "
-            "length that the model was first trained on, the entry can be removed"
+            f"rope scaling {form!r}: expected 'default', 'linear' or 'llama3'; within the "
+            "context length of pretraining, the entry can be removed"
         )
     return options
 
 
 def _windows(file: _Fields, kind: str) -> dict[str, Any]:
-    """Sliding windows: which layers have them, by the list or by each family's rule."""
+    """Sliding windows: the layers that have them, by the list or by each family's rule."""
     fields, layers = file.fields, file.number("num_hidden_layers")
     if kind in ("llama", "gemma"):
         return {}
@@ -224,7 +226,7 @@ def _windows(file: _Fields, kind: str) -> dict[str, Any]:
 
 
 def canonical(config: DecoderConfig) -> DecoderConfig:
-    """The same function with its defaults written out, for comparing two configs."""
+    """An equivalent config with its defaults written out, for comparing two configs."""
     slides = [config.window(i) is not None for i in range(config.layers)]
     some = any(slides)
     scale = config.head_dim**-0.5 if config.query_scale is None else config.query_scale
@@ -247,18 +249,18 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
 
 
 def differences(a: DecoderConfig, b: DecoderConfig) -> list[str]:
-    """Options in which two configs are different functions, as "name: a's, b's"."""
+    """Options in which two configs define different functions, as "name: a's, b's"."""
     a, b = dataclasses.asdict(canonical(a)), dataclasses.asdict(canonical(b))
     return [f"{name}: {a[name]!r}, {b[name]!r}" for name in a if a[name] != b[name]]
 
 
 def write(config: DecoderConfig) -> dict[str, Any]:
-    """Fields of a config.json from which `read` gives the config back, value heads and dtype aside.
+    """Fields of a config.json from which `read` restores the config, except value heads and dtype.
 
-    They are written in the form that transformers before 5 has too, and other programs with it.
+    They have the form of transformers before version 5, which other programs also read.
 
     Raises:
-      ValueError: a mixture of options that no family has.
+      ValueError: no family has this combination of options.
     """
     c = canonical(config)
     kind = _kind(c)
@@ -305,7 +307,7 @@ def write(config: DecoderConfig) -> dict[str, Any]:
         if kind != "mistral":
             fields["layer_types"] = [names[s] for s in slides]
         if kind.startswith("qwen"):
-            # For programs that know the rule and not the list.
+            # For programs that use the rule instead of the list.
             fields["use_sliding_window"] = c.sliding_window is not None
             fields["max_window_layers"] = slides.index(True) if True in slides else c.layers
     try:
@@ -314,14 +316,14 @@ def write(config: DecoderConfig) -> dict[str, Any]:
         wrong = [str(error)]
     if wrong:
         raise ValueError(
-            f"decoder config: nearest to {kind}, which cannot say all of it (ours, {kind}'s: "
-            f"{'; '.join(wrong)}); only what a family of transformers has can be written"
+            f"decoder config: nearest to {kind}, which differs (ours, {kind}'s: "
+            f"{'; '.join(wrong)}); only options of a family of transformers can be written"
         )
     return fields
 
 
 def _kind(c: DecoderConfig) -> str:
-    """The family that is nearest."""
+    """The nearest family."""
     if c.norm_plus_one:
         return "gemma" if not c.post_norms else "gemma3_text" if c.qk_norm else "gemma2"
     if c.qkv_bias:
@@ -332,6 +334,6 @@ def _kind(c: DecoderConfig) -> str:
 
 
 def _whole(query_scale: float | None, head_dim: int) -> float:
-    """The number whose root the queries are divided by, an integer where it is one in float32."""
+    """The number whose square root divides the queries, an integer if it is one in float32."""
     scalar = head_dim if query_scale is None else query_scale**-2
     return round(scalar) if abs(scalar - round(scalar)) < 1e-5 * scalar else scalar

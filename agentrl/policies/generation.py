@@ -13,11 +13,11 @@ from agentrl.policies.sampling import Sampling, entropy, sample
 
 
 class Constraint(NamedTuple):
-    """A grammar that the rows' tokens obey.
+    """A grammar that constrains the rows' tokens.
 
     state: arrays with the rows first. allowed: (state) -> bool[B, V], tokens that may come next; a
-    row that allows none can only end. advance: (state, token i32[B]) -> state. Of rows that have
-    ended, `advance` gets tokens of no meaning and its result is not used.
+    row without any can only end. advance: (state, token i32[B]) -> state. For rows that have ended,
+    `advance` gets arbitrary tokens and its result is ignored.
     """
 
     state: chex.ArrayTree
@@ -27,15 +27,15 @@ class Constraint(NamedTuple):
 
 @struct.dataclass
 class Generated:
-    """What B rows wrote, up to G tokens each.
+    """Replies of B rows, up to G tokens each.
 
-    tokens: i32[B, G], the end token included; `end_token` behind it. logp: f32[B, G], of the
-      distribution that was drawn from; 0 behind the end. entropy: f32[B, G], of that distribution.
-    length: i32[B], tokens written, the end token included.
-    ended: bool[B], the row wrote the end token; else it stopped at max_new_tokens, or was inactive.
-    kept: bool[B, G, V], tokens that could be drawn, all of them behind the end; or None.
-    hidden: f32[B, D], at the last token in the cache; cache: with all that was written. None for
-      replies of another origin.
+    tokens: i32[B, G], EOS included and repeated as padding. logp: f32[B, G], under the distribution
+      sampled from; 0 after the end. entropy: f32[B, G], of that distribution.
+    length: i32[B], number of tokens written, EOS included.
+    ended: bool[B], the row wrote EOS; else it stopped at max_new_tokens, or was inactive.
+    kept: bool[B, G, V], sampling mask: tokens that could be drawn, all True after the end; or None.
+    hidden: f32[B, D], at the last token in the cache; cache: including the reply. None for replies
+      that were not generated here.
     """
 
     tokens: jax.Array
@@ -70,15 +70,15 @@ def generate(
     keep: bool = False,
     role: jax.Array | None = None,
 ) -> Generated:
-    """Lets the active rows write until each has written `end_token` or `max_new_tokens` tokens.
+    """Generates tokens in the active rows until each has written `end_token` or `max_new_tokens`
+    tokens.
 
     Args:
-      cache, hidden: what the rows have read, and the hidden state f32[B, D] at its last token.
-      key: one for all rows, or one for each, [B]: what a row writes then depends on no other.
-      active: bool[B]; other rows write nothing and stay as they are. No step is taken when no row
-        is active.
+      cache, hidden: the prompt, and the hidden state f32[B, D] at its last token.
+      key: one for all rows, or one per row, [B], which makes rows independent of each other.
+      active: bool[B]; other rows are unchanged. No step is taken if no row is active.
       constraint: a `Constraint`, or its three parts.
-      keep: record which tokens could be drawn.
+      keep: record the sampling mask.
       role: i32[B], see `agentrl.policies.decoder`.
     """
     batch = hidden.shape[0]

@@ -1,4 +1,4 @@
-"""Heads: what the outputs of a policy over arrays say about its actions."""
+"""Heads: distributions over actions given the outputs of a policy over arrays."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,21 +10,21 @@ from agentrl import losses
 
 
 class Normal(NamedTuple):
-    """A Gaussian of K independent components, both [..., K]."""
+    """A Gaussian of K independent components, both fields [..., K]."""
 
     mean: jax.Array
     log_std: jax.Array
 
 
 class Head(NamedTuple):
-    """A family of distributions over actions; `outputs` [..., ...] are its parameters.
+    """A family of distributions over actions, parametrised by `outputs` [..., ...].
 
-    numbered: actions are numbers, i32[...], else vectors, f32[..., K].
-    draw: (outputs, legal, key) -> actions. best: (outputs, legal) -> the likeliest.
+    numbered: actions are discrete, i32[...], else continuous, f32[..., K]. draw: (outputs, legal,
+    key) -> actions. best: (outputs, legal) -> the mode.
     log_prob: (outputs, legal, action) -> f32[...]. entropy: (outputs, legal) -> f32[...], nats.
     kl: (outputs, those of a reference, legal) -> KL(pi || reference), f32[...], without a gradient
       to the reference.
-    legal: bool[..., A] where some numbers cannot be drawn, else None.
+    legal: bool[..., A] if some discrete actions are illegal, else None.
     """
 
     numbered: bool
@@ -36,7 +36,7 @@ class Head(NamedTuple):
 
 
 def mask_logits(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
-    """Logits with minus infinity at illegal actions; untouched if `legal` is None."""
+    """Logits with minus infinity at illegal actions; unchanged if `legal` is None."""
     return logits if legal is None else jnp.where(legal, logits, -jnp.inf)
 
 
@@ -67,7 +67,7 @@ def _draw_vector(normal: Normal, legal: Any, key: jax.Array) -> jax.Array:
     return normal.mean + jnp.exp(normal.log_std) * noise
 
 
-# Not squashed and not clipped: see `losses.gaussian_log_prob` for the reason.
+# Neither squashed nor clipped: see `losses.gaussian_log_prob` for the reason.
 GAUSSIAN = Head(
     numbered=False,
     draw=_draw_vector,

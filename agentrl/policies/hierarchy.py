@@ -1,4 +1,4 @@
-"""A planner that chooses among numbers and skills that command, as one policy of all agents."""
+"""A planner that chooses among discrete options and skills that give commands, in one policy."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from envs.game import number_of, number_to
 
 
 class Levels(NamedTuple):
-    """Outputs: plans bool[...], logits [..., choices] of planners, and of skills a `Normal`."""
+    """Outputs: plans bool[...], logits [..., choices] of planners, and a `Normal` of skills."""
 
     plans: jax.Array
     logits: jax.Array
@@ -22,9 +22,11 @@ class Levels(NamedTuple):
 
 
 def two_levels(choices: int, *, tied: bool) -> Head:
-    """Actions f32[..., K]: of planners a number as first component, of the others a command.
+    """Head of both levels, with actions f32[..., K].
 
-    choices: numbers of planners. tied: whether `kl` counts planners; else it is 0 for them.
+    A planner's first component encodes the index of its choice; a skill's action is a command.
+    choices: number of the planner's choices. tied: whether `kl` includes planners; otherwise it is
+    0 for them.
     """
 
     def draw(outputs: Levels, legal, key):
@@ -80,26 +82,28 @@ def hierarchy(
     activation: str = "tanh",
     log_std: float = -1.0,
 ) -> Policy:
-    """A planner's MLP, an MLP for each skill, and a critic for each level.
+    """One MLP for the planner, one per skill, and one critic per level.
 
     Observations are f32[1 + S + F]: 1 for planners; which of the S skills is in use, one-hot; then
-    `planner_features` numbers or `skill_features`, zeros behind. What is not in use has no part in
-    an action, its probability or its gradient. The environment says its layout: `env.layout`.
+    `planner_features` numbers or `skill_features`, padded with zeros. Unused modules do not
+    contribute to an action, its probability or its gradient. The environment defines the layout:
+    `env.layout`.
 
     Args:
-      skills: their names, in order. choices: what a planner chooses among; of several for each of
-        its agents, drawn one by one as by policy `factored`.
-      train: what is trained, of "planner" and the skills; the rest stays as it is, but for the
+      skills: their names, in order.
+      choices: number of the planner's choices; a tuple for independent choices per agent, as in
+        policy `factored`.
+      train: trained modules among "planner" and the skills; the others are frozen, except the
         critics.
-      tied: what learner.kl_coefficient with kl_estimator "exact" ties to the reference: "planner",
-        or nothing more than the skills.
+      tied: modules that a term `losses.exact_kl` ties to the reference
+        besides the skills: "planner", or none.
       planner_hidden, hidden: widths of the planner, and of each skill, and of their critics.
-      log_std: of all skills' commands at first.
+      log_std: initial value for all skills' commands.
 
     Params: "planner" and each skill, as the actors of `mlp` or `factored` with these widths (so
-    that config.init_from can take them from runs of those), "planner critic", "critic".
-    Deviations are parameters of each skill. The last layers begin small (0.01), so that untrained
-    skills command nearly 0.
+    config.init_from can take them from runs of those), "planner critic", "critic". Standard
+    deviations are parameters of each skill. The last layers have a small initial gain (0.01), so
+    untrained skills command nearly 0.
     """
     parts = ("planner", *skills)
     width = 1 + len(skills) + max(planner_features, skill_features)
@@ -113,7 +117,7 @@ def hierarchy(
         for part in given:
             if part not in known:
                 raise ValueError(
-                    f"policy option {name}={tuple(given)}: {part!r} is none of {', '.join(known)}"
+                    f"policy option {name}={tuple(given)}: {part!r} is not among {', '.join(known)}"
                 )
     options = {"activation": activation, "critic": "none"}
     start, seen = len(skills) + 1, len(skills) + skill_features
@@ -126,14 +130,15 @@ def hierarchy(
     )
     networks = {"planner": planner} | dict.fromkeys(skills, skill)
     networks["planner critic"] = mlp((planner_features,), None, 1, hidden=planner_hidden, **options)
-    # What is to come depends on the skill in use.
+    # The value depends on the skill in use.
     networks["critic"] = mlp((seen,), None, 1, hidden=hidden, **options)
 
     def init(key: jax.Array) -> chex.ArrayTree:
         keys = jax.random.split(key, len(networks))
         return {name: net.init(k) for (name, net), k in zip(networks.items(), keys, strict=True)}
 
-    def unroll(params, memory, observation, begins):
+    def unroll(params, memory, observation, begins, role=None):
+        del role
         del memory, begins
 
         def says(name, x):
@@ -155,7 +160,8 @@ def hierarchy(
         )
         return Levels(plans, says("planner", team), command), value
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         out = unroll(params, None, observation[:, None], None)
         return *jax.tree.map(lambda x: x[:, 0], out), memory
 

@@ -1,7 +1,7 @@
 """Weights of published models: read from Hugging Face's safetensors, and written back.
 
-Families: see `agentrl.policies.families`. Only files on this machine are read, only config.json and
-safetensors of them, and nothing in them is run.
+Families: see `agentrl.policies.families`. Only local files are read, config.json and safetensors
+alone, and no code in them is run.
 """
 
 import fnmatch
@@ -22,7 +22,7 @@ from agentrl.policies.decoder import DecoderConfig, Params
 from agentrl.policies.tensor_files import WeightsError
 
 PARAM_DTYPES = ("float32", "bfloat16", "float16")
-# Beside the weights, what a program that serves the model reads.
+# Files besides the weights that a serving program reads.
 _COMPANIONS = (
     "generation_config.json",
     "tokenizer.json",
@@ -36,9 +36,9 @@ _COMPANIONS = (
     "LICENSE*",
     "NOTICE*",
 )
-# Buffers that old files hold: they follow from config.json.
+# Buffers in old files, which follow from config.json.
 _DERIVED = re.compile(r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq")
-# Bytes of a file that are read at a time, to be compared or converted.
+# Bytes of a file that are read at a time, for comparison or conversion.
 _BLOCK = 2**24
 
 Sharding = Callable[[str, tuple[int, ...]], jax.sharding.Sharding]
@@ -52,7 +52,7 @@ def _name(path: tuple[str, ...]) -> str:
 
 
 def _leaves(config: DecoderConfig) -> Iterator[tuple[tuple[str, ...], jax.ShapeDtypeStruct]]:
-    """(path, shape) of every parameter but the value heads, in the order of the layers."""
+    """(path, shape) of every parameter except the value heads, in the order of the layers."""
     shapes = jax.eval_shape(lambda: decoder.init(jax.random.key(0), config))
 
     def walk(node, path):
@@ -76,7 +76,8 @@ def _file_shape(path: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...
 
 
 def read_config(directory: str | os.PathLike, *, dtype: str = "float32") -> DecoderConfig:
-    """The decoder of a directory's config.json; dtype: of its activations. Errors as `load`."""
+    """Decoder configuration of a directory's config.json; dtype: of activations. Errors as
+    `load`."""
     path = tensor_files.inside(pathlib.Path(directory), "config.json")
     return families.read(tensor_files.read_json(path), dtype=dtype, where=str(path))
 
@@ -90,19 +91,21 @@ def load(
 ) -> tuple[DecoderConfig, Params]:
     """Reads (config, params) of a model in a directory: config.json and safetensors.
 
-    Tensors are read one at a time, each device's part by itself and in blocks, so that the host
-    holds one tensor and a block beside what the devices hold.
+    Tensors are read one at a time, each device's shard separately and in blocks, so the host holds
+    one tensor and a block besides the devices' arrays.
 
     Args:
-      dtype: of activations, "float32" or "bfloat16". param_dtype: of parameters, whatever the file
-        has (F32, F16 or BF16): "float32", "bfloat16" or "float16".
-      sharding: (path as "layers/0/mlp/up_proj/kernel", shape) -> where the parameter lies. By
-        default on the first device.
+      dtype: of activations, "float32" or "bfloat16".
+      param_dtype: of parameters, whatever the file's dtype (F32, F16 or BF16): "float32",
+        "bfloat16" or "float16".
+      sharding: (path as "layers/0/mlp/up_proj/kernel", shape) -> sharding of the parameter.
+        Default: on the first device.
 
     Raises:
-      WeightsError (a ValueError): a file or tensor that is missing, damaged, of another shape or
-        type than config.json says, not expected, or outside of the directory; weights in another
-        format. ValueError: a model that the decoder is not. Both name the file and the tensor.
+      WeightsError (a ValueError): a file or tensor is missing, damaged, of another shape or dtype
+        than config.json implies, unexpected, or outside of the directory; or the weights have
+        another format.
+      ValueError: the decoder does not support the model. Both name the file and the tensor.
     """
     directory = pathlib.Path(directory)
     if param_dtype not in PARAM_DTYPES:
@@ -135,7 +138,7 @@ def _read(tensors, path, shape, dtype, where) -> jax.Array:
         out = np.empty([len(bound) for bound in bounds], dtype)
         there, bounds = (out.T, bounds[::-1]) if transposed else (out, bounds)
         rows, *others = (slice(bound.start, bound.stop) for bound in bounds)
-        # As float32, which no file exceeds.
+        # As float32, whose size no file's dtype exceeds.
         for at in _blocks(rows.stop - rows.start, 4 * math.prod(there.shape[1:])):
             cut = slice(rows.start + at.start, rows.start + at.stop)
             there[at] = tensors.read(name, (cut, *others))
@@ -143,19 +146,19 @@ def _read(tensors, path, shape, dtype, where) -> jax.Array:
 
     if where is None:
         where = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    # Waiting keeps one tensor on the host instead of all that are on their way to the devices.
+    # Waiting keeps one tensor on the host instead of all that are being transferred.
     return jax.block_until_ready(jax.make_array_from_callback(shape, where, part, dtype=dtype))
 
 
 def _blocks(rows: int, row_bytes: int) -> Iterator[slice]:
-    """Rows, so many at a time as have _BLOCK bytes, and at least one."""
+    """Slices of rows with at most _BLOCK bytes, and at least one row."""
     size = max(1, _BLOCK // row_bytes)
     for start in range(0, rows, size):
         yield slice(start, min(start + size, rows))
 
 
 def _check_tied(tensors, directory, config) -> None:
-    """A head beside a tied embedding must be the same matrix: which one is meant otherwise?"""
+    """A head besides a tied embedding must be the same matrix; otherwise the file is ambiguous."""
     for at in _blocks(config.vocab_size, 4 * config.width):
         rows = (at, slice(0, config.width))
         head, table = (
@@ -181,24 +184,26 @@ def save(
     overwrite: bool = False,
     role: int | None = None,
 ) -> None:
-    """Writes a model as transformers and what serves its models read it: the way back of `load`.
+    """Writes a model for transformers and compatible servers: the inverse of `load`.
 
-    The directory appears when all of it is on the disk. Adapters are merged into the matrices that
-    they belong to. Value heads are left out: no published model has any.
+    The directory appears when it is complete on disk. Adapters are merged into their matrices.
+    Value heads are left out: published models have none.
 
     Args:
-      source: directory of the model that training began with. Its config.json, tokenizer,
-        generation_config.json and licence are kept; ValueError if it is another model.
+      source: directory of the model that training started from. Its config.json, tokenizer,
+        generation_config.json and licence are kept; ValueError if it is a different model.
       fields: more of config.json, such as max_position_embeddings, bos_token_id, eos_token_id.
-      dtype: of the weights in the files; default: as they are.
-      shard_bytes: no file is larger, unless one tensor is. The host holds one file at a time.
-      overwrite: replace a directory that holds a model. (Between two renamings there is a moment in
-        which it has no name but .NAME.PID.old.)
-      role: whose adapters are merged, where each has its own.
+      dtype: of the weights in the files; default: unchanged.
+      shard_bytes: largest size of a file, unless one tensor is larger. The host holds one file at a
+        time.
+      overwrite: replace a directory that holds a model. (For a moment between two renamings its
+        only name is .NAME.PID.old.)
+      role: the role whose adapters are merged, if each has its own.
 
     Raises:
-      ValueError: parameters that are not the config's, or a config that no family has.
-      FileExistsError: the directory is not empty, and overwrite is False or it holds other things.
+      ValueError: parameters do not match the config, or no family has such a config.
+      FileExistsError: the directory is not empty, and overwrite is False or it contains other
+        files.
     """
     directory = pathlib.Path(directory)
     if dtype is not None and dtype not in PARAM_DTYPES:
@@ -219,8 +224,8 @@ def save(
     count = sum(1 for _ in jax.tree.leaves({k: v for k, v in params.items() if k != "value_head"}))
     if count != len(leaves):
         raise ValueError(
-            f"parameters: {count} arrays, the config has {len(leaves)} beside value heads; merge "
-            "or remove what is not the decoder's"
+            f"parameters: {count} arrays, the config has {len(leaves)} besides value heads; merge "
+            "or remove the others"
         )
     kinds = {dtype} if dtype else {str(leaf.dtype) for _, leaf in leaves.values()}
     # Of several dtypes the widest is the file's; programs read each tensor by its own.
@@ -255,10 +260,10 @@ def _config_fields(config: DecoderConfig, source: str | os.PathLike | None) -> d
     wrong = families.differences(config, families.read(content, where=str(path)))
     if wrong:
         raise ValueError(
-            f"source={str(source)!r} is another model than the config (ours, the source's: "
+            f"source={str(source)!r} is a different model than the config (ours, the source's: "
             f"{'; '.join(wrong)})"
         )
-    # The dtype is what we write; the other name of it would contradict.
+    # Only the dtype written here is valid; the field's other name would contradict it.
     return {name: value for name, value in content.items() if name != "dtype"}
 
 

@@ -1,4 +1,4 @@
-"""Language policies: a decoder bound to a codec, a reply grammar and a way of sampling."""
+"""Language policies: a decoder with a codec, a reply grammar and a sampling method."""
 
 import functools
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
 
 ALPHA = 16.0
-# Parameters that stay when adapters are trained.
+# Entries of params that are frozen when adapters are trained.
 WEIGHTS = ("embed_tokens", "layers", "norm", "lm_head")
 
 
@@ -28,13 +28,13 @@ class LanguagePolicy(NamedTuple):
     """A policy over text as pure functions and tables.
 
     init: (key) -> params. config: the decoder's. codec: between the environment's fragments,
-    tokens and bytes. grammar: how a reply names its command. sampling: how tokens are drawn, which
-    is part of what the policy is. constrained: only tokens that continue a command that is legal
-    now can be drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
+    tokens and bytes. grammar: format of a reply. sampling: sampling method, which is part of the
+    policy's definition. constrained: only tokens that continue a currently legal command can be
+    drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
     environment's text, with the same tokens.
-    load: (sharding=None) -> published weights to start from, the frozen part of params or all but
-    value heads, placed as `huggingface.load` says; None: there are none. frozen: the entries of
-    params that are not trained.
+    load: (sharding=None) -> published initial weights, the frozen part of params or all but value
+    heads, sharded as by `huggingface.load`; None: there are none. frozen: entries of params that
+    are not trained.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -49,12 +49,12 @@ class LanguagePolicy(NamedTuple):
     frozen: tuple[str, ...] = ()
 
     def on(self, view: View) -> "LanguagePolicy":
-        """The same policy on another environment's text. ValueError if it lacks the words."""
+        """The same policy on another environment's text. ValueError if words are missing."""
         return self._replace(codec=self.bind(view))
 
     @property
     def cuts(self) -> bool:
-        """Whether tokens are left out of the distribution that is sampled from."""
+        """Whether sampling can mask tokens."""
         sampling = self.sampling
         cut = sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
         return self.constrained or cut
@@ -70,12 +70,12 @@ class LanguagePolicy(NamedTuple):
         return {}
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
-        """Scores of the rows' tokens, each from what stands before it; 0 at the first position.
+        """Log-probability, entropy and value at each position; 0 at the first, which has no prefix.
 
-        The distribution is the one that was sampled from: the same temperature, and the tokens that
-        had been cut (rows.legal, recorded at sampling) are cut again. So at the parameters that
-        sampled, these log-probabilities are the behaviour's. Logits of large batches never exist
-        all at once, see `agentrl.policies.chunks`.
+        The distribution is the one that was sampled from: the same temperature and the recorded
+        sampling mask (rows.legal). At the sampling parameters, these log-probabilities therefore
+        equal the behaviour's. Logits of large batches are computed in chunks, see
+        `agentrl.policies.chunks`.
         """
         config = self.config
         hidden = decoder.hidden(params, config, rows.tokens[:, :-1], role=rows.role)
@@ -98,7 +98,7 @@ class LanguagePolicy(NamedTuple):
 
 
 def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
-    """ValueError for a critic that there is not, or a grammar that cannot be constrained."""
+    """ValueError for an unknown critic, or for a grammar that cannot be constrained."""
     if critic not in ("none", "shared"):
         raise ValueError(f"policy critic={critic!r}: expected 'none' or 'shared'")
     if constrained and (grammar.think == "required" or grammar.max_actions > 1):
@@ -109,7 +109,7 @@ def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
 
 
 def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
-    """ValueError for options of adapters that there are none of."""
+    """ValueError for adapter options without adapters."""
     if rank == 0 and (alpha != ALPHA or tuple(targets) != PROJECTIONS):
         raise ValueError(
             f"policy lora_alpha={alpha}, lora_targets={targets} with lora_rank=0, which has no "
@@ -143,23 +143,23 @@ def transformer(
 ) -> LanguagePolicy:
     """A decoder trained from scratch on an environment's text.
 
-    others: views whose words it has tokens for besides, to be read by `LanguagePolicy.on`.
+    others: further views whose words get tokens, for `LanguagePolicy.on`.
 
     Args:
-      codec: "word" (a fragment is a token) or "byte".
-      grammar, think, max_actions: how replies are written, see `envs.text.make_grammar`.
+      codec: "word" (one token per fragment) or "byte".
+      grammar, think, max_actions: format of replies, see `envs.text.make_grammar`.
       width, layers, heads, kv_heads, hidden: sizes; heads divide the width, kv_heads the heads.
       critic: "none", or "shared": a value head on the decoder, read at the last token before the
-        reply (one value a turn).
-      temperature, top_k, top_p, min_p: how tokens are drawn.
+        reply (one value per turn).
+      temperature, top_k, top_p, min_p: see `agentrl.policies.sampling.Sampling`.
       constrained: draw only tokens that continue a legal command (grammars without required
         thought).
       remat: see `agentrl.policies.decoder_config.DecoderConfig`.
-      lora_rank, lora_alpha, lora_targets, lora_roles: adapters on the parameters of another run
-        (config.init_from), which stay, as `agentrl.policies.pretrained`.
+      lora_rank, lora_alpha, lora_targets, lora_roles: adapters on the frozen parameters of another
+        run (config.init_from), as in `agentrl.policies.pretrained`.
 
     Raises:
-      ValueError: options that do not fit.
+      ValueError: invalid options.
     """
     if codec not in CODECS:
         raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")

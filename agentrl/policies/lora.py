@@ -1,19 +1,19 @@
-"""Low-rank adapters: a small trained difference to matrices that stay as they are.
+"""Low-rank adapters (LoRA): a small trained difference to frozen matrices.
 
 E. Hu et al. (2021), "LoRA: Low-Rank Adaptation of Large Language Models",
 https://arxiv.org/abs/2106.09685, equation 3 (written from the paper): h = W x + (alpha / r) B A x,
-with A drawn at random and B = 0, so that training begins with the published function. A is normal
-with deviation 1 / sqrt(in), which keeps A x of the size of x. No dropout.
+with random A and B = 0, so training starts from the published function. A is normal with deviation
+1 / sqrt(in), so A x has the scale of x. No dropout.
 
 Parameters are `params["lora"][layer][module][projection]`, {"a": [in, r], "b": [r, out]}, beside
-the others: what is trained and what is not are different leaves.
+the others, so trained and frozen parameters are different leaves.
 
-With `lora_roles` above 1 there is an adapter for each role, {"a": [roles, in, r], "b":
-[roles, r, out]}: the seats of a game, or a planner and its executor, share the weights that stay
-and learn by themselves. They are computed as one of rank roles * r, of whose middle a row keeps its
-role's r numbers: roles times the small products, and nothing of a row's size more. (On a CPU, two
-roles of rank 16, writing takes a quarter of the time that gathering each row's matrices does, which
-reads them once a row instead of once; on long rows the two are level.)
+With `lora_roles` above 1 there is an adapter for each role, {"a": [roles, in, r], "b": [roles, r,
+out]}: the seats of a game, or a planner and its executor, share the frozen weights and train
+separate adapters. They are computed as one adapter of rank roles * r, of whose hidden units a row
+keeps its role's r: the small products cost `roles` times as much, without other overhead per row.
+(On a CPU, with two roles of rank 16, generation takes a quarter of the time of gathering each row's
+matrices, which reads them once per row instead of once; for long rows both are equally fast.)
 """
 
 import dataclasses
@@ -49,10 +49,10 @@ def init(key: jax.Array, layers: Params, config: DecoderConfig) -> Params:
 
 
 def check_role(role: Any, config: DecoderConfig) -> None:
-    """ValueError where adapters depend on a role and none is given."""
+    """ValueError if adapters depend on a role and none is given."""
     if config.lora_roles > 1 and role is None:
         raise ValueError(
-            f"decoder lora_roles={config.lora_roles}: say which role each row has, 0 to "
+            f"decoder lora_roles={config.lora_roles}: give the role of each row, 0 to "
             f"{config.lora_roles - 1}"
         )
 
@@ -60,10 +60,10 @@ def check_role(role: Any, config: DecoderConfig) -> None:
 def attach(
     layer: Params, adapters: Params, config: DecoderConfig, role: jax.Array | None = None
 ) -> Params:
-    """A layer with "lora_a" and "lora_b" beside the kernels, the factor alpha / r in the latter.
+    """A layer with "lora_a" and "lora_b" beside the kernels; the factor alpha / r is in the latter.
 
-    role: i32[B], of each row; read where there are several, and then "lora_kept", bool[B, roles *
-    r], says what a row keeps of the product with "lora_a".
+    role: i32[B], of each row; with several roles "lora_kept", bool[B, roles * r], masks the hidden
+    units that a row keeps after the product with "lora_a".
     """
     check_role(role, config)
     scale, roles, rank = config.lora_alpha / config.lora_rank, config.lora_roles, config.lora_rank
@@ -76,7 +76,7 @@ def attach(
         for name, ab in found.items():
             a, b = ab["a"], ab["b"]
             if roles > 1:
-                # As wide as all roles together: [in, roles * r] and [roles * r, out].
+                # All roles concatenated: [in, roles * r] and [roles * r, out].
                 a = jnp.moveaxis(a, 0, 1).reshape(a.shape[1], -1)
                 b = b.reshape(-1, b.shape[-1])
             out[module][name] = layer[module][name] | {"lora_a": a, "lora_b": b * scale, **kept}
@@ -84,7 +84,7 @@ def attach(
 
 
 def of_role(params: Params, config: DecoderConfig, role: int) -> tuple[DecoderConfig, Params]:
-    """(config, params) with the adapters of one role alone.
+    """(config, params) with the adapters of one role only.
 
     Raises:
       ValueError: there is no such role.
@@ -100,13 +100,13 @@ def of_role(params: Params, config: DecoderConfig, role: int) -> tuple[DecoderCo
 def merge(
     params: Params, config: DecoderConfig, role: int | None = None
 ) -> tuple[DecoderConfig, Params]:
-    """(config, params) of the same function without adapters: kernel + (alpha / r) A B.
+    """(config, params) of the equivalent model without adapters: kernel + (alpha / r) A B.
 
-    role: whose adapters, where each has its own. The sum is taken in float32 and rounded to the
-    kernel's dtype.
+    role: the role whose adapters are merged, if each has its own. The sum is computed in float32
+    and rounded to the kernel's dtype.
 
     Raises:
-      ValueError: no role is given and there are several, or one that there is not.
+      ValueError: no role is given although there are several, or there is no such role.
     """
     check_role(role, config)
     if role is not None:

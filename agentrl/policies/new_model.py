@@ -1,4 +1,4 @@
-"""A small random model in the files of a published one, with a tokenizer of environments' text."""
+"""A small random model in published files' formats, with a tokenizer of environments' text."""
 
 import os
 import pathlib
@@ -12,22 +12,22 @@ from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder_config import DecoderConfig
 from envs.text import View
 
-# Qwen's: the ends of a text and of a turn.
+# Qwen's tokens for the end of a text and of a turn.
 END, START_TURN, END_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 
 
 def byte_level_bpe(views: Iterable[View], *, vocab_size: int) -> tokenizers.Tokenizer:
-    """Byte-level BPE as Qwen's, with ChatML's control tokens behind what it learnt of the views.
+    """Byte-level BPE like Qwen's, trained on the views, with ChatML's control tokens at the end.
 
-    It is trained on the fragments of the lexicons and the rules, since fragments are what is
-    encoded (`agentrl.policies.subwords`). All 256 bytes are in it, so that any text can be written.
+    It is trained on the fragments of the lexicons and the rules, since fragments are encoded
+    separately (`agentrl.policies.subwords`). It contains all 256 bytes, so any text can be written.
 
     Args:
-      vocab_size: of the tokenizer with its three control tokens; it may become smaller if there is
-        no more to merge.
+      vocab_size: of the tokenizer with its three control tokens; smaller if there are no more
+        merges.
 
     Raises:
-      ValueError: vocab_size that does not hold bytes and control tokens.
+      ValueError: vocab_size is too small for bytes and control tokens.
     """
     control = [END, START_TURN, END_TURN]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -64,11 +64,13 @@ def write(
 ) -> DecoderConfig:
     """A Qwen 2 of random float32 weights and a tokenizer of the views' text, in a new directory.
 
-    transformers reads it as any other, and so does policy `pretrained`. Args: `byte_level_bpe`, and
-    the model's sizes as of `DecoderConfig`, a head being width / heads wide.
+    transformers and policy `pretrained` read it as any other model. Args: those of
+    `byte_level_bpe`, and the model's sizes as in `DecoderConfig`, with a head dimension of width /
+    heads.
 
     Raises:
-      ValueError: sizes that do not fit each other. FileExistsError: the directory is not empty.
+      ValueError: inconsistent sizes.
+      FileExistsError: the directory is not empty.
     """
     if width % (2 * heads) or heads % kv_heads:
         raise ValueError(

@@ -1,14 +1,14 @@
-"""Where arrays live on the mesh, if there is one (`jax.set_mesh`).
+"""Sharding of arrays over the mesh, if there is one (`jax.set_mesh`).
 
-Programs mean the same with and without: the mesh only says where the numbers are. Its axes:
+Programs compute the same with and without a mesh; it only determines the placement. Its axes:
 
-  data    copies of the parameters, each with its part of the batch.
-  fsdp    parameters are split, and gathered where they are used; the batch is split here too (S.
+  data    replicated parameters, sharded batch.
+  fsdp    sharded parameters, gathered where they are used; the batch is sharded here too (S.
           Rajbhandari et al. 2020, "ZeRO", https://arxiv.org/abs/1910.02054, stage 3).
-  tensor  heads, the MLP's hidden units and the vocabulary are split, so that a layer needs two sums
+  tensor  sharded heads, hidden units of the MLP and vocabulary, so that a layer needs two sums
           over the axis (M. Shoeybi et al. 2019, "Megatron-LM", https://arxiv.org/abs/1909.08053).
 
-An axis that does not divide an array's dimension leaves that dimension whole.
+A dimension that an axis does not divide is not sharded.
 """
 
 import math
@@ -21,8 +21,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 AXES = ("data", "fsdp", "tensor")
 BATCH = ("data", "fsdp")
 
-# Axes of a module's matrix. What goes into a block is split by what comes out (columns), and what
-# leads back into the residual by what goes in (rows): between the two nothing is exchanged.
+# Axes of a module's matrix. Matrices into a block are sharded by their outputs (columns), and those
+# back into the residual by their inputs (rows), so no communication is needed in between.
 _COLUMNS, _ROWS = ("fsdp", "tensor"), ("tensor", "fsdp")
 _MATRICES = {
     "embed_tokens": ("tensor", "fsdp"),  # [V, D]
@@ -40,7 +40,7 @@ Axis = str | tuple[str, ...] | None
 
 
 def _fitting(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
-    """The axis, or None where the mesh lacks it, or it does not divide `size`."""
+    """The axis, or None if the mesh lacks it, or it does not divide `size`."""
     names = tuple(n for n in ((axis,) if isinstance(axis, str) else axis or ()) if n in sizes)
     parts = math.prod(sizes[n] for n in names)
     if parts == 1 or size % parts:
@@ -51,11 +51,11 @@ def _fitting(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
 def parameter_spec(
     path: Sequence[str], shape: tuple[int, ...], sizes: Mapping[str, int]
 ) -> PartitionSpec:
-    """Where a parameter lies, by the end of its name.
+    """Partition spec of a parameter, by the end of its name.
 
     path: ..., module, leaf: ("layers", "0", "mlp", "up_proj", "kernel"). shape: may have further
-    axes in front (seeds, places of a pool), which stay whole. sizes: of the mesh's axes. Norms,
-    value heads and all that is no decoder's lie everywhere.
+    leading axes (seeds, places of a pool), which are not sharded. sizes: of the mesh's axes. Norms,
+    value heads and all parameters outside the decoder are replicated.
     """
     module, leaf = ("", "", *path)[-2:]
     into, out = _MATRICES.get(module, (None, None))
@@ -75,7 +75,7 @@ def parameter_spec(
 
 
 def parameter_sharding(mesh: Mesh | None) -> Callable[[str, tuple[int, ...]], NamedSharding] | None:
-    """(path "layers/0/mlp/up_proj/kernel", shape) -> sharding, as `huggingface.load` takes it."""
+    """(path "layers/0/mlp/up_proj/kernel", shape) -> sharding, for `huggingface.load`."""
     if mesh is None:
         return None
     sizes = dict(mesh.shape)
@@ -83,18 +83,18 @@ def parameter_sharding(mesh: Mesh | None) -> Callable[[str, tuple[int, ...]], Na
 
 
 def _sizes() -> dict[str, int]:
-    """Sizes of the current mesh's axes, without those that `shard_map` has made the program's."""
+    """Sizes of the current mesh's axes, without those that `shard_map` has made manual."""
     mesh = jax.sharding.get_abstract_mesh()
     return {name: mesh.shape[name] for name in mesh.axis_names if name in mesh.auto_axes}
 
 
 def devices() -> int:
-    """How many devices the program is split over."""
+    """Number of devices that the program is sharded over."""
     return math.prod(_sizes().values())
 
 
 def platform() -> str:
-    """Where the program that is being traced will run: "cpu", "gpu" or "tpu".
+    """Platform of the program that is being traced: "cpu", "gpu" or "tpu".
 
     That of the mesh, which may be another machine's (`agentrl.devices.targets`), or of this one.
     """
@@ -104,7 +104,7 @@ def platform() -> str:
 
 
 def gathered(params: chex.ArrayTree) -> chex.ArrayTree:
-    """Parameters whole over `fsdp`: for a loop, which would gather them again in each step."""
+    """Parameters gathered over `fsdp`, for a loop that would gather them in each iteration."""
     sizes = _sizes()
     if sizes.pop("fsdp", 1) == 1:
         return params
@@ -117,9 +117,9 @@ def gathered(params: chex.ArrayTree) -> chex.ArrayTree:
 
 
 def place(x: jax.Array, *axes: Axis) -> jax.Array:
-    """Constrains the first dimensions of x to these axes of the mesh, None for whole.
+    """Constrains the first dimensions of x to these axes of the mesh; None for not sharded.
 
-    The others are the compiler's choice.
+    The other dimensions are left to the compiler.
     """
     sizes = _sizes()
     if math.prod(sizes.values()) == 1:
@@ -130,5 +130,5 @@ def place(x: jax.Array, *axes: Axis) -> jax.Array:
 
 
 def along_data(tree: chex.ArrayTree, axis: int = 0) -> chex.ArrayTree:
-    """Constrains `axis` of every leaf, the batch, to be split over `data` and `fsdp`."""
+    """Constrains `axis` of every leaf, the batch, to be sharded over `data` and `fsdp`."""
     return jax.tree.map(lambda x: place(x, *[None] * axis, BATCH), tree)

@@ -42,30 +42,30 @@ def pretrained(
 ) -> LanguagePolicy:
     """A published model: config.json, safetensors and tokenizer.json in a directory.
 
-    The environment's rules and how to reply stand once at the start of a row; observations are the
-    user's turns, replies the assistant's.
+    The environment's rules and the reply format come once at the start of a row; observations are
+    the user's turns, replies the assistant's.
 
     Args:
-      others: further environments; their text is encoded when it is met (`LanguagePolicy.on`).
-      directory: on this machine; see `agentrl.policies.huggingface.load`.
-      chat: how turns are written, see `agentrl.policies.subwords.huggingface`.
+      others: further environments; their text is encoded on demand (`LanguagePolicy.on`).
+      directory: local path; see `agentrl.policies.huggingface.load`.
+      chat: chat format, see `agentrl.policies.subwords.huggingface`.
       grammar, think, max_actions, critic, temperature, top_k, top_p, min_p, constrained: as
         `agentrl.policies.transformer`.
       dtype, param_dtype: of activations and of parameters, "float32" or "bfloat16". By default
-        products are bfloat16's, and what is trained, its gradients and the optimizer's state
-        float32: a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights
-        are not trained, and bfloat16 does for them.
+        products are in bfloat16, and trained parameters, gradients and optimizer state in float32:
+        a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights are frozen,
+        and bfloat16 suffices for them.
       attention, remat: see `agentrl.policies.decoder_config.DecoderConfig`.
-      lora_rank, lora_alpha, lora_targets: train adapters (and a critic) and nothing else, see
-        `agentrl.policies.lora`; rank 0: train everything.
-      lora_roles: an adapter for each of so many roles (seats of a game, planner and executor),
-        which share the weights; 1: one for all.
-      rehearsal: a random model of the same family, with two layers of width 64 and all of the
-        vocabulary, instead of the weights: to try a config on a small machine. Only config.json and
+      lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
+        `agentrl.policies.lora`; rank 0: train all parameters.
+      lora_roles: number of roles (seats of a game, planner and executor) with separate adapters on
+        shared weights; 1: one adapter for all.
+      rehearsal: a random model of the same family, with two layers of width 64 and the full
+        vocabulary, instead of the weights, to try a config on a small machine. Only config.json and
         tokenizer.json are read.
 
     Raises:
-      ValueError: a directory that cannot be used, or options that do not fit.
+      ValueError: an unusable directory, or invalid options.
     """
     if param_dtype not in ("float32", "bfloat16"):
         raise ValueError(f"policy param_dtype={param_dtype!r}: expected 'float32' or 'bfloat16'")
@@ -122,7 +122,8 @@ def pretrained(
 
 
 def _small(config: DecoderConfig) -> DecoderConfig:
-    """The same variants at two layers of width 64, one with a window where only some have it."""
+    """The same variants with two layers of width 64, one of them sliding if only some layers
+    are."""
     width, sliding = 64, config.sliding_layers
     if sliding is not None:
         sliding = (any(sliding), all(sliding))

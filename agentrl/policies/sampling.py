@@ -1,4 +1,4 @@
-"""How tokens are drawn from logits, and the distribution that they were drawn from."""
+"""Sampling of tokens from logits, and the resulting distribution."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """A way of drawing tokens.
+    """A sampling method.
 
     temperature: logits are divided by it.
     top_k: keep the k likeliest tokens, and those as likely as the last of them (0: all).
@@ -60,9 +60,9 @@ def _and(a: jax.Array | None, b: jax.Array) -> jax.Array:
 def kept(
     logits: jax.Array, sampling: Sampling, allowed: jax.Array | None = None
 ) -> jax.Array | None:
-    """Tokens that can be drawn, bool[..., V]; None where nothing is cut.
+    """Sampling mask: tokens that can be drawn, bool[..., V]; None if all can.
 
-    logits [..., V]; allowed: bool[..., V], tokens that may be drawn at all, at least one in a row.
+    logits [..., V]; allowed: bool[..., V], tokens allowed by a constraint, at least one per row.
     """
     scores = _scaled(logits, sampling)
     keep = allowed
@@ -76,7 +76,7 @@ def kept(
     if sampling.top_p < 1:
         ordered = -jnp.sort(-jax.nn.softmax(scores), axis=-1)
         before = jnp.cumsum(ordered, axis=-1) - ordered
-        # The first is always kept: nothing stands before it.
+        # The first is always kept: no mass precedes it.
         within = (before < sampling.top_p).at[..., 0].set(True)
         count = jnp.sum(within, axis=-1, keepdims=True, dtype=jnp.int32)
         least = jnp.take_along_axis(ordered, count - 1, axis=-1)
@@ -89,9 +89,9 @@ def kept(
 
 
 def distribution(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) -> jax.Array:
-    """Log-probabilities f32[..., V] that tokens are drawn with; -inf for what is cut.
+    """Log-probabilities f32[..., V] of the sampling distribution; -inf for masked tokens.
 
-    log softmax over the kept tokens of logits / temperature (of logits, where `greedy`).
+    log softmax over the kept tokens of logits / temperature (of logits, if `greedy`).
     """
     scores = _scaled(logits, sampling)
     if kept is not None:
@@ -102,7 +102,8 @@ def distribution(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) 
 def _weights(
     logits: jax.Array, sampling: Sampling, kept: jax.Array | None
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(scores less their maximum, their exponentials, sum of these [..., 1]); 0 for what is cut."""
+    """(scores minus their maximum, their exponentials, sum of these [..., 1]); 0 for masked
+    tokens."""
     scores = _scaled(logits, sampling)
     keep = True if kept is None else kept
     most = jnp.max(jnp.where(keep, scores, -jnp.inf), axis=-1, keepdims=True)
@@ -119,7 +120,7 @@ def entropy(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) -> ja
 
 
 def _first(mask: jax.Array) -> jax.Array:
-    """Index of the first True along the last axis: argmax, which XLA's CPU backend does slowly."""
+    """Index of the first True along the last axis; XLA's CPU backend is slow at argmax."""
     size = mask.shape[-1]
     index = jnp.arange(size, dtype=jnp.int32)
     return jnp.min(jnp.where(mask, index, size - 1), axis=-1)
@@ -129,19 +130,19 @@ def _pick(uniform: jax.Array, weights: jax.Array) -> jax.Array:
     """Index by inversion: the first whose cumulative weight exceeds uniform * sum, i32[...]."""
     ends = jnp.cumsum(weights, axis=-1)
     after = (ends > uniform[..., None] * ends[..., -1:]) & (weights > 0)
-    # By rounding there may be none; what weighs nothing must not be drawn even then.
+    # By rounding there may be none; an index of weight 0 must not be drawn even then.
     heaviest = weights >= jnp.max(weights, axis=-1, keepdims=True)
     return _first(jnp.where(jnp.any(after, axis=-1, keepdims=True), after, heaviest))
 
 
 def draw(key: jax.Array, weights: jax.Array) -> jax.Array:
-    """Draws an index in proportion to weights f32[..., V] >= 0: i32[...].
+    """Draws an index with probability proportional to weights f32[..., V] >= 0: i32[...].
 
-    key: one for all, or one for each, [...]: what is drawn then depends on nothing beside it.
+    key: one for all rows, or one per row, [...], which makes rows independent of each other.
 
-    By inversion in two steps, a block and then a token in it: two uniform numbers a row, where the
-    Gumbel trick takes V and their logarithms. Two steps also keep the error small: a float32
-    uniform number resolves 2^-23 of what is shared out, here among sqrt(V) shares instead of V.
+    By inversion in two steps, a block and then a token in it: two uniform numbers per row, where
+    the Gumbel trick takes V and their logarithms. Two steps also reduce the error: a float32
+    uniform number resolves 2^-23 of the total mass, here divided among sqrt(V) parts instead of V.
     """
     size = weights.shape[-1]
     width = 2 ** math.ceil(math.log2(max(size, 1)) / 2)
@@ -162,7 +163,7 @@ def sample(
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Draws tokens: logits [..., V] -> (token i32[...], logp f32[...], kept).
 
-    logp is the token's entry of `distribution`. key: one, or one for each row, see `draw`.
+    logp is the token's entry of `distribution`. key: one, or one per row, see `draw`.
     """
     keep = kept(logits, sampling, allowed)
     shifted, weights, total = _weights(logits, sampling, keep)

@@ -1,4 +1,5 @@
-"""What the learner asks of every policy: how likely its tokens are now, and what is trained."""
+"""Scores that the learner asks of every policy, and the split into trained and frozen
+parameters."""
 
 from typing import NamedTuple
 
@@ -11,9 +12,9 @@ from agentrl.losses.categorical import categorical_entropy, categorical_log_prob
 class Scored(NamedTuple):
     """Scores of rows [R, L] under given parameters.
 
-    logp: f32[R, L], log-probability of the token under the distribution that is sampled from.
+    logp: f32[R, L], log-probability of the token under the sampling distribution.
     entropy: f32[R, L], entropy of that distribution.
-    value: f32[R, L], the critic's value of what the token's turn was acted from; 0 without critic.
+    value: f32[R, L], the critic's value of the observation of the token's turn; 0 without critic.
     """
 
     logp: jax.Array
@@ -27,9 +28,9 @@ def score_logits(logits: jax.Array, tokens: jax.Array, value: jax.Array) -> Scor
 
 
 def split(params: chex.ArrayTree, frozen: tuple[str, ...]) -> tuple[chex.ArrayTree, dict]:
-    """(what is trained, what is not) of parameters; `join` puts them together again.
+    """Partitions parameters into (trained, frozen); `join` merges them.
 
-    frozen: entries of params, a dict then, which are not trained.
+    frozen: entries of params (a dict then) that are not trained.
     """
     if not frozen:
         return params, {}
@@ -38,5 +39,5 @@ def split(params: chex.ArrayTree, frozen: tuple[str, ...]) -> tuple[chex.ArrayTr
 
 
 def join(trained: chex.ArrayTree, frozen: dict) -> chex.ArrayTree:
-    """The parameters that `split` has split."""
+    """Merges the two parts of `split`."""
     return {**trained, **frozen} if frozen else trained

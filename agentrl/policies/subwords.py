@@ -1,10 +1,10 @@
 """The codec of published tokenizers: byte-level BPE and SentencePiece's, from tokenizer.json.
 
-Each fragment of the lexicon is encoded by itself, ahead of time. Encoding the joined text would
-often merge letters across the fragments' borders: the bytes are the same, the tokens are not always
-those that the model has met most. Fragments begin with a space where a word begins, as the
-tokenizers' own words do, which keeps the difference small. What the policy writes is
-free of this: any tokens that stand for the right bytes name the command.
+Each fragment of the lexicon is encoded separately, ahead of time. Encoding the joined text would
+often merge letters across fragments: the bytes are the same, but the tokens are not always those
+most frequent in pretraining. Fragments begin with a space at the start of a word, like the
+tokenizers' own words, which keeps the difference small. Replies are not affected: any tokens with
+the right bytes name the command.
 """
 
 import json
@@ -21,15 +21,15 @@ from agentrl.policies.codec import _TAGS, Codec, bind
 from agentrl.policies.tensor_files import inside, read_json
 from envs.text import View
 
-# A published token may stand for hundreds of bytes: runs of spaces and of lines. All replies would
-# have to have room for that.
+# A published token may have hundreds of bytes (runs of spaces and newlines); all replies would need
+# room for that.
 _LONGEST = 32
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 _NOT_TEXT = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
 
 def _steps(part: Any) -> Iterator[dict[str, Any]]:
-    """The steps of a normalizer, pre-tokenizer or decoder, whether a sequence or one."""
+    """The steps of a normalizer, pre-tokenizer or decoder, whether a sequence or a single one."""
     if part is None:
         return
     nested = [value for key, value in part.items() if key in _SEQUENCES]
@@ -43,7 +43,7 @@ _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 
 
 def _without_additions(part: Any) -> Any:
-    """A normalizer or pre-tokenizer that puts no space in front of a text."""
+    """A normalizer or pre-tokenizer that does not prepend a space to a text."""
     steps = []
     for step in _steps(part):
         step = dict(step)
@@ -61,7 +61,7 @@ def _without_additions(part: Any) -> Any:
 
 
 def _byte_of_letter() -> dict[str, int]:
-    """The letters by which byte-level BPE writes bytes: itself where it is printed, else 256 + i.
+    """The byte of each letter of byte-level BPE: itself if printable, else letter 256 + i.
 
     As in GPT-2's encoder.
     """
@@ -71,11 +71,11 @@ def _byte_of_letter() -> dict[str, int]:
 
 
 class Tokenizer:
-    """A tokenizer.json as text to tokens, without additions, and tokens to bytes.
+    """A tokenizer.json: text to tokens, without additions, and tokens to bytes.
 
-    control: number by name of the tokens that no text may have: the special ones, and what else was
-    added in brackets, as "<tool_call>" or "[INST]"; not the tags of our reply grammars, which some
-    models have as tokens. first: what is put in front of a text.
+    control: id by name of the tokens that no text may contain: the special ones, and other added
+    tokens in brackets, such as "<tool_call>" or "[INST]", except the tags of our reply grammars,
+    which some models have as tokens. first: tokens before a text (BOS).
     """
 
     def __init__(self, directory: pathlib.Path):
@@ -83,7 +83,7 @@ class Tokenizer:
         if not path.exists():
             raise ValueError(
                 f"{path} is missing: only fast tokenizers are read, as one file; older ones are "
-                "turned into it by transformers (AutoTokenizer.from_pretrained, save_pretrained)"
+                "converted by transformers (AutoTokenizer.from_pretrained, save_pretrained)"
             )
         spec = read_json(path)
         self.where = str(path)
@@ -97,7 +97,7 @@ class Tokenizer:
             original = tokenizers.Tokenizer.from_file(str(path))
             self._inner = tokenizers.Tokenizer.from_str(json.dumps(self._plain(spec)))
         except Exception as error:  # the library raises Exception itself
-            raise ValueError(f"{path} is no tokenizer ({error})") from None
+            raise ValueError(f"{path} is not a tokenizer ({error})") from None
         # Texts that spell a special token are read as letters, not as that token.
         self._inner.encode_special_tokens = True
         first = original.encode("").ids
@@ -105,7 +105,7 @@ class Tokenizer:
         self.bytes = self._table(spec, {token["id"]: name for name, token in added.items()})
 
     def _plain(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The file's content without what it adds or cuts."""
+        """The file's content without normalisation that adds or removes text."""
         tokens = [
             token | {"special": token["content"] in self.control, "lstrip": False, "rstrip": False}
             for token in spec.get("added_tokens", [])
@@ -121,7 +121,7 @@ class Tokenizer:
         }
 
     def _table(self, spec: Mapping[str, Any], added: Mapping[int, str]) -> list[bytes]:
-        """The bytes of each token. Byte-level BPE writes added tokens as they are."""
+        """The bytes of each token. Byte-level BPE writes added tokens literally."""
         parts = [*_steps(spec.get("decoder")), *_steps(spec.get("pre_tokenizer"))]
         letters = _byte_of_letter()
         if any(part["type"] == "ByteLevel" for part in parts):
@@ -143,8 +143,8 @@ class Tokenizer:
 
         else:
             raise ValueError(
-                f"{self.where}: neither byte-level nor SentencePiece's: what its tokens stand for "
-                "in bytes is not known (WordPiece, for one, loses spaces)"
+                f"{self.where}: expected byte-level BPE or SentencePiece, whose tokens have known "
+                "bytes (WordPiece, for one, loses spaces)"
             )
         vocabulary = self._inner.get_vocab(with_added_tokens=True)
         table = [b""] * (1 + max(vocabulary.values()))
@@ -157,13 +157,13 @@ class Tokenizer:
         tokens = self._inner.encode(text, add_special_tokens=False).ids
         if len(text) < 2 or not set(tokens) & {*self.control.values()}:
             return tokens
-        # Some vocabularies find control tokens in letters: not in half of them.
+        # Some vocabularies encode certain words to control tokens, but not their halves.
         half = len(text) // 2
         return self.encode(text[:half]) + self.encode(text[half:])
 
 
 def _end_token(directory: pathlib.Path) -> int:
-    """What ends the model's texts, by its own files."""
+    """The model's EOS, by its own files."""
     for name in ("generation_config.json", "config.json"):
         path = inside(directory, name)
         end = read_json(path).get("eos_token_id") if path.exists() else None
@@ -186,16 +186,16 @@ def huggingface(
     """The codec of the tokenizer in a directory (tokenizer.json), for a chat model or a plain one.
 
     Args:
-      chat: how turns are written, one of `CHATS`, or "auto" by the tokenizer's control tokens.
-      instructions: what is said after the view's rules, before the first observation.
-      vocab_size: tokens that the model has; it may have more than the tokenizer (default: as many).
+      chat: chat format, one of `CHATS`, or "auto" by the tokenizer's control tokens.
+      instructions: text after the view's rules, before the first observation.
+      vocab_size: of the model; it may exceed the tokenizer's (default: equal).
 
-    Tokens of more than 32 bytes, if no fragment has them, stand for their first 32 in replies: they
-    are runs of spaces or signs. Control tokens stand for none.
+    Tokens of more than 32 bytes that are in no fragment are read as their first 32 bytes in
+    replies: they are runs of spaces or signs. Control tokens have no bytes.
 
     Raises:
-      ValueError: no tokenizer there, or one that does not give the fragments' bytes back, or has no
-        such turns.
+      ValueError: there is no tokenizer, it does not restore the fragments' bytes, or lacks the chat
+        format's tokens.
     """
     directory = pathlib.Path(directory)
     tokenizer = Tokenizer(directory)
@@ -215,13 +215,13 @@ def huggingface(
             elif part in tokenizer.control:
                 out.append(tokenizer.control[part])
             elif part.startswith("["):
-                # Llama 2 and the first Mistral models spell these out.
+                # Llama 2 and the first Mistral models write these as plain text.
                 spelled.add(part)
                 out += tokenizer.encode(part)
             else:
                 raise ValueError(
-                    f"{tokenizer.where} has no control token {str(part)!r}, with which "
-                    f"chat={name!r} marks turns; choose another of {', '.join(CHATS)}"
+                    f"{tokenizer.where} has no control token {str(part)!r}, which "
+                    f"chat={name!r} needs; choose another of {', '.join(CHATS)}"
                 )
         return tuple(out)
 
@@ -232,13 +232,15 @@ def huggingface(
     for fragment in view.lexicon:
         for mark in spelled:
             if mark in fragment:
-                raise ValueError(f"fragment {fragment!r} holds {mark}, which marks turns here")
+                raise ValueError(
+                    f"fragment {fragment!r} contains {mark}, a mark of this chat format"
+                )
     table = tokenizer.bytes
     size = len(table) if vocab_size is None else vocab_size
     beyond = [t for t in (*opening, *before, *after, end) if t >= size]
     if beyond:
         raise ValueError(
-            f"{tokenizer.where}: token {beyond[0]} of the turns' marks is beyond the model's "
+            f"{tokenizer.where}: token {beyond[0]} of the chat format is beyond the model's "
             f"vocabulary of {size}; the tokenizer is of another model"
         )
 

@@ -1,6 +1,6 @@
-"""Weights on disk: directories of safetensors, opened with suspicion and written in one piece.
+"""Weights on disk: directories of safetensors, validated on reading and written atomically.
 
-Nothing but safetensors is read: the other formats of weights can run code when they are opened.
+Only safetensors are read: other formats of weights can run code when they are opened.
 """
 
 import contextlib
@@ -16,22 +16,22 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-# Tensors of these types are numbers as they are; integers and 8-bit floats would be quantised.
+# Tensors of these types are plain numbers; integers and 8-bit floats would be quantised.
 _DTYPES = ("F32", "F16", "BF16")
 
 
 class WeightsError(ValueError):
-    """Weights that cannot be read as they are; the message names the file and the tensor."""
+    """Weights that cannot be read; the message names the file and the tensor."""
 
 
 def inside(directory: pathlib.Path, name: str) -> pathlib.Path:
     """The file of that name in a directory.
 
-    A link may lead out of the directory in one case: to the store of the Hugging Face cache
+    A link may leave the directory in one case: to the blob store of the Hugging Face cache
     (`snapshots/REVISION/NAME` to `blobs/HASH` of the same model).
 
     Raises:
-      WeightsError: a name with a path in it, or one that leads out of the directory.
+      WeightsError: the name contains a path, or leads out of the directory.
     """
     plain = isinstance(name, str) and name == pathlib.PurePath(name).name and "\\" not in name
     if not plain or name in ("", ".."):
@@ -63,10 +63,10 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _indexed(directory: pathlib.Path) -> dict[str, str | None] | None:
-    """File by tensor, as the index says; None for a single file."""
+    """File by tensor, from the index; None for a single file."""
     has_single, has_index = ((directory / name).exists() for name in (SINGLE, INDEX))
     if has_single and has_index:
-        raise WeightsError(f"{directory} holds {SINGLE} and {INDEX}: which is meant? Remove one")
+        raise WeightsError(f"{directory} holds both {SINGLE} and {INDEX}; remove one")
     if has_single:
         return None
     if not has_index:
@@ -86,12 +86,12 @@ def _indexed(directory: pathlib.Path) -> dict[str, str | None] | None:
 
 
 class Tensors:
-    """The tensors of a directory, read by name and by part.
+    """The tensors of a directory, read by name and in parts.
 
     where: file of each tensor. Files stay open (mapped, not read) until the context ends.
 
-    Parts are read through a mapping of their own, which ends with them: pages that a mapping has
-    touched belong to the process for as long as it lasts, in the end all of the file.
+    Parts are read through a temporary mapping: pages that a mapping has touched count as the
+    process's memory until it is closed, in the end the whole file.
     """
 
     def __init__(self, directory: pathlib.Path):
@@ -110,13 +110,13 @@ class Tensors:
                 file = self._stack.enter_context(safe_open(path, framework="np"))
             except (SafetensorError, OSError) as error:
                 raise WeightsError(
-                    f"{path} is cut short, or no safetensors file ({error}); fetch it again"
+                    f"{path} is truncated, or not a safetensors file ({error}); fetch it again"
                 ) from None
             self._files[name] = file
             for tensor in file.keys():  # noqa: SIM118 (not a dict)
                 if table is not None and table.get(tensor) != name:
                     raise WeightsError(
-                        f"{path} holds tensor {tensor!r}, which {INDEX} says is in "
+                        f"{path} holds tensor {tensor!r}, which by {INDEX} is in "
                         f"{table.get(tensor, 'no file')!r}"
                     )
                 self.where[tensor] = name
@@ -136,9 +136,9 @@ class Tensors:
         return self._files[self.where[tensor]].get_slice(tensor)
 
     def check(self, shapes: Mapping[str, tuple[int, ...]], spare: Callable[[str], bool]) -> None:
-        """WeightsError unless exactly these tensors are there, with these shapes, as floats.
+        """WeightsError unless exactly these tensors exist, with these shapes, as floats.
 
-        spare: names that may be there and are not read.
+        spare: names that may exist and are not read.
         """
         missing = [name for name in shapes if name not in self.where]
         if missing:
@@ -152,13 +152,13 @@ class Tensors:
                 if spare(tensor):
                     continue
                 raise WeightsError(
-                    f"{path}: tensor {tensor!r} is none that a model of this config.json has"
+                    f"{path}: tensor {tensor!r} does not belong to a model of this config.json"
                 )
             part = self._slice(tensor)
             got, dtype = tuple(part.get_shape()), part.get_dtype()
             if got != shapes[tensor]:
                 raise WeightsError(
-                    f"{path}: tensor {tensor!r} has shape {got}, by config.json it has "
+                    f"{path}: tensor {tensor!r} has shape {got}, expected by config.json: "
                     f"{shapes[tensor]}"
                 )
             if dtype not in _DTYPES:
@@ -171,7 +171,7 @@ class Tensors:
         """A part of a tensor, in the file's dtype; only that part is read.
 
         Raises:
-          WeightsError: the file is not any more what it was when it was opened.
+          WeightsError: the file has changed since it was opened.
         """
         path, known = self.directory / self.where[tensor], self._slice(tensor)
         try:
@@ -184,18 +184,18 @@ class Tensors:
                     return part[index]
         except (SafetensorError, OSError) as error:
             raise WeightsError(f"{path} changed while it was read ({error})") from None
-        raise WeightsError(f"{path} changed while it was read: tensor {tensor!r} is another one")
+        raise WeightsError(f"{path} changed while it was read: tensor {tensor!r} differs")
 
 
 @contextlib.contextmanager
 def replacing(directory: pathlib.Path, overwrite: bool, ours: Callable[[str], bool]) -> Iterator:
-    """A directory to write in, which gets its name when all is written and on the disk.
+    """A directory to write in, which gets its name when all files are on disk.
 
-    overwrite: a directory of that name may be there if all that it holds are files that `ours`
-    says could be of a model; it goes when the new one is complete.
+    overwrite: a directory of that name may exist if all its files could be a model's according to
+    `ours`; it is removed when the new one is complete.
 
     Raises:
-      FileExistsError: it is there, and must not or may not go.
+      FileExistsError: it exists, and must not be removed.
     """
     directory = directory.absolute()
     found = sorted(p.name for p in directory.iterdir()) if directory.is_dir() else []
@@ -204,12 +204,12 @@ def replacing(directory: pathlib.Path, overwrite: bool, ours: Callable[[str], bo
     if found and not overwrite:
         raise FileExistsError(
             f"{directory} is not empty; name another directory, or overwrite=True if it holds a "
-            "model that may go"
+            "model that can be deleted"
         )
     foreign = [n for n in found if (directory / n).is_dir() or not ours(n)]
     if foreign:
         raise FileExistsError(
-            f"{directory} holds {foreign[0]!r}, which is no file of a model: it is not overwritten"
+            f"{directory} holds {foreign[0]!r}, not a file of a model: not overwritten"
         )
     directory.parent.mkdir(parents=True, exist_ok=True)
     fresh = directory.with_name(f".{directory.name}.{os.getpid()}.new")
@@ -242,7 +242,8 @@ def write_tensors(
     read: Callable[[str], np.ndarray],
     shard_bytes: int,
 ) -> None:
-    """Writes tensors (bytes by name) in files of `shard_bytes`, one of them in memory at a time."""
+    """Writes tensors (bytes by name) in files of `shard_bytes`, with one of them in memory at a
+    time."""
     shards: list[list[str]] = [[]]
     room = shard_bytes
     for name, size in sizes.items():
@@ -254,8 +255,8 @@ def write_tensors(
     count, table = len(shards), {}
     for i, names in enumerate(shards):
         file = SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors"
-        # transformers asks for the format, which says how it was laid out in memory.
-        # The library makes files that only their owner may read.
+        # transformers requires the field "format", the framework that wrote the file.
+        # The library creates files that only their owner can read.
         path = directory / file
         path.touch()
         mode = path.stat().st_mode

@@ -7,16 +7,20 @@ import jax
 import jax.numpy as jnp
 
 import envs.vector
+from agentrl.actors.array import check_anchor
+from agentrl.actors.scripted import opponent_named, random_actor, view_of
+from agentrl.actors.types import Actor
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.placement import along_data
 from agentrl.policies.scoring import join, split
-from agentrl.rollout.acting import Rollout, check_anchor, check_groups
-from agentrl.rollout.opponents import make_slots
-from agentrl.rollout.players import Player, opponent_named, random_player
-from agentrl.rollout.seats import look, parents
+from agentrl.rollout.episodes import check_groups
+from agentrl.rollout.pack import parents
+from agentrl.rollout.seating import make_slots
 from agentrl.rollout.stepping import Act
 from agentrl.rollout.talk import Talk
 from agentrl.rollout.turns import metrics_of, rows_of, streams_of
+from agentrl.rollout.types import Rollout
+from envs.vector import World
 
 
 def conversation(
@@ -58,9 +62,9 @@ def conversation(
     Args:
       opponent, members: of a game, who has the other seats: "self", the policy, which
         learns from all; "random" (legal play), "expert" (the environment's) or another of
-        `agentrl.rollout.players.scripted`, for example "mcts:100"; or "pool" (frozen
+        `agentrl.actors.scripted`, for example "mcts:100"; or "pool" (frozen
         parameters of this policy, which `collect` is given, `members` of them in a collection, see
-        `agentrl.rollout.opponents`): the policy has seat i % A of match i, and learns from that.
+        `agentrl.rollout.seating`): the policy has seat i % A of match i, and learns from that.
       max_turns: turns T; default: the environment's limit of steps. Against others they are the
         policy's own.
       max_new_tokens: tokens G of a reply; default: what the longest command takes.
@@ -110,16 +114,14 @@ def conversation(
     if opponent not in ("self", "pool"):
         player = opponent_named(opponent, env, env_params)
 
-    def by_player(player: Player | None) -> Act | None:
+    def by_player(player: Actor | None) -> Act | None:
         """A player's moves, as `Talk` asks for them."""
         if player is None:
             return None
 
         def act(state, moving, key):
-            observation = jax.vmap(env.observe, in_axes=(0, None))(state, env_params)
-            seen = look(env, env_params, state, observation, all_look=False)
-            asked = seen._replace(acting=moving)
-            return player.act(player.params, None, asked, state, key)[0]
+            view = view_of(World(env, env_params), state)._replace(acting=moving)
+            return player.act(player.params, None, view, key)[0].action
 
         return act
 
@@ -134,8 +136,8 @@ def conversation(
         def act(state, moving, key):
             # One slot after the other: each stops writing when its own replies have ended.
             keys = jax.random.split(key, slots.members)
-            cut = (members, slots.cut(state), slots.cut(moving), keys)
-            return slots.join(jax.lax.map(one, cut))
+            cut = (members, slots.split(state), slots.split(moving), keys)
+            return slots.merge(jax.lax.map(one, cut))
 
         return act
 
@@ -177,7 +179,7 @@ def conversation(
 
     def play(params, task_keys, key, greedy):
         alone = talk.seats == 1 or env.cooperative
-        others = by_player(None if alone else random_player(env))
+        others = by_player(None if alone else random_actor(env))
         transcript, turns, bootstrap = talk.run(
             params, starts(task_keys), key, greedy=greedy, others=others
         )

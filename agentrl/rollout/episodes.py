@@ -1,43 +1,216 @@
-"""Whole episodes in groups that share a task: what GRPO, RLOO and GiGPO learn from."""
+"""Whole episodes in groups that share a task: what GRPO, RLOO, GiGPO and self-play learn from."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-import envs.vector
-from agentrl.policies.actor_critic import Policy
+from agentrl.actors.array import check_anchor
+from agentrl.actors.pool import pool_actor
+from agentrl.actors.scripted import opponent_named, view_of
 from agentrl.policies.placement import along_data
-from agentrl.rollout.acting import Rollout, act, check_anchor, check_groups, rows_of
-from agentrl.streams import Streams
+from agentrl.rollout.beliefs import persuasion
+from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.metrics import metrics_of, whole_episodes
+from agentrl.rollout.pack import by_stream, streams_of
+from agentrl.rollout.seating import (
+    check_side,
+    make_slots,
+    seat_all,
+    seat_side,
+    seat_teams,
+    sides,
+    teams,
+)
+from agentrl.rollout.starts import Sampler, independent, start_groups
+from agentrl.rollout.types import Rollout, Seating, Trajectory
+from agentrl.rollout.unroll import fresh, unroll
+from agentrl.streams import Rows, Streams
+from envs.vector import World
 
 
 def episodes(
-    policy: Policy,
+    policy: Any,
     env: Any,
     env_params: Any,
+    context: Any = None,
+    host: Any = None,
+    sampler: Sampler = independent,
     *,
     num_groups: int = 16,
     group_size: int = 8,
+    opponent: str = "self",
+    members: int | None = None,
+    side: str = "none",
     max_turns: int | None = None,
     anchor: str = "observation",
     mask_illegal: bool = False,
+    listeners: str = "none",
+    horizons: tuple[int, ...] = (),
+    horizon_every: int | None = None,
 ) -> Rollout:
     """Rollout of num_groups * group_size episodes from their start to their end.
 
-    The members of a group share the task's key and differ in the keys of actions and of the
-    environment's own chance. All episodes run for `max_turns` turns (default: the environment's
-    limit); those that end earlier absorb, masked out. An episode that reaches max_turns is
-    truncated, not terminated.
+    The members of a group share the task and differ in the keys of actions and of the environment's
+    own chance. Every agent of every episode is a stream, with its seat as role. An episode that
+    reaches max_turns is truncated, not terminated.
 
     Args:
+      sampler: which tasks are played, see `agentrl.rollout.starts`.
+      opponent: of several agents, who has the other seats. "self": the policy has all of them and
+        learns from all. "random" (legal play), "expert" (the environment's) or another of
+        `agentrl.actors.scripted`, for example "mcts:100", or "pool" (frozen parameters of this
+        policy, which `collect` is given as `opponents`): the policy has seat i % A of episode i (of
+        teams: all seats of team i % 2), and learns from that.
+      members: how many members of the pool are met per collection, see `agentrl.rollout.seating`.
+      side: the policy has all seats of this one of the environment's `sides` instead, or "none".
+      max_turns: T; default: the environment's limit.
       anchor: what GiGPO groups turns by: "observation" or "state".
-      mask_illegal: the policy chooses among legal actions only.
+      mask_illegal: a policy over arrays chooses among legal actions only.
+      listeners: whose beliefs count in `Streams.persuasion`: "all" of the policy's agents that are
+        asked, or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
+      horizons: turns that an episode may take in the first `horizon_every` collections, in the
+        next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
-    Streams: N = num_groups * group_size, T = max_turns.
+    Streams: N = num_groups * group_size * A, of stream i agent i % A.
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
+    turns = turn_limit(env_params, max_turns)
+    check_horizons(horizons, horizon_every, turns)
+    bound = bind(
+        policy, env, env_params, context, turns,
+        anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
+    )  # fmt: skip
+    count = num_groups * group_size
+    if env.num_agents == 1 and (opponent != "self" or members is not None):
+        raise ValueError(
+            f"rollout opponent={opponent!r}, members={members} with {env.name}, which has one "
+            "agent: leave them out"
+        )
+    slots = make_slots(opponent, members, num_groups, group_size, int(teams(env).max()) + 1)
+    check_side(env, side, opponent)
+    other = None if opponent in ("self", "pool") else opponent_named(opponent, env, env_params)
+    group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
+
+    def seating_of(world: World, state: Any) -> Seating:
+        if opponent == "self":
+            return seat_all(env, count)
+        if side != "none":
+            return seat_side(world, state, side)
+        number = jnp.arange(count, dtype=jnp.int32) % (teams(env).max() + 1)
+        return seat_teams(env, number)
+
+    def actors_of(world: World, params: Any, opponents: Any) -> list:
+        own = bound.actor(world, params)
+        if slots is not None:
+            return [own, pool_actor(own, slots, opponents, params, bound.frozen)]
+        return [own] if other is None else [own, other]
+
+    def collect(params, state, key, opponents=None, tasks=None):
+        task_key, act_key = jax.random.split(key)
+        world = World(env, env_params)
+        world, start = start_groups(sampler, world, task_key, num_groups, group_size, tasks)
+        seating = seating_of(world, start.state)
+        trajectory = unroll(
+            world,
+            actors_of(world, params, opponents),
+            seating,
+            start,
+            act_key,
+            length=turns,
+            limit=horizon_of(state[0], horizons, horizon_every) if horizons else None,
+            early_exit=bound.early_exit,
+        )
+        streams, rows = packed(bound, world, trajectory, seating, params, group)
+        side_of = sides(world, start.state)
+        if listeners != "none":
+            record, happened = trajectory.turns.decision.record, trajectory.turns
+            asked = record.asked & happened.running[..., None] & seating.learns
+            moved = persuasion(asked, record.belief, happened.acting, side_of != 0, among=listeners)
+            streams = streams.replace(persuasion=by_stream(moved))
+        ended = whole_episodes(trajectory.turns, streams, side_of)
+        metrics = metrics_of(env, ended, streams, opponent)
+        metrics |= bound.metrics(trajectory.turns, streams)
+        return (state + 1 if horizons else state), streams, rows, metrics
+
+    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
+        return demonstration(bound, World(env, env_params), task_keys, key, turns, noise, thoughts)
+
+    return Rollout(
+        # One clock per group, all alike: the state's leaves have the batch first.
+        init=lambda key: jnp.zeros(num_groups, jnp.int32) if horizons else None,
+        collect=collect,
+        num_streams=count * env.num_agents,
+        turns=turns,
+        units=(num_groups, "config.rollout.num_groups"),
+        provides=bound.provides | _provided(env, listeners),
+        num_rows=bound.num_rows(count, turns),
+        roles=env.num_agents,
+        slots=slots,
+        demonstrate=demonstrate,
+        needs=() if slots is None else ("opponents",),
+        properties=properties_of(env),
+    )
+
+
+def packed(
+    bound: Bound,
+    world: World,
+    trajectory: Trajectory,
+    seating: Seating,
+    params: Any,
+    group: jax.Array | None,
+) -> tuple[Streams, Rows]:
+    """Streams and rows of a trajectory of whole episodes."""
+    actor, bootstrap = bound.actor(world, params), None
+    if actor.value is not None:
+        # Only states in which an episode was cut are read; those that ended absorb.
+        final = trajectory.final
+        view = view_of(world, final.state, final.observation, follows=True)
+        bootstrap = actor.value(params, final.memory[0], view)
+    fields = bound.fields(trajectory.turns)
+    streams = streams_of(
+        world.env, trajectory.turns, group=group, bootstrap=bootstrap, fields=fields
+    )
+    return streams, bound.rows(world, trajectory, seating.learns)
+
+
+def demonstration(
+    bound: Bound,
+    world: World,
+    task_keys: jax.Array,
+    key: jax.Array,
+    turns: int,
+    noise: float,
+    thoughts: bool,
+) -> tuple[Streams, Rows]:
+    """Episodes of the environment's expert in all seats: what `Rollout.demonstrate` gives.
+
+    noise: chance that a turn is played otherwise than the expert's row says, by a random action.
+    """
+    expert = bound.demonstrator(world, noise, thoughts)
+    start = fresh(world, along_data(task_keys))
+    seating = seat_all(world.env, task_keys.shape[0])
+    trajectory = unroll(
+        world, [expert], seating, start, key, length=turns, early_exit=bound.early_exit
+    )
+    fields = bound.fields(trajectory.turns)
+    streams = streams_of(world.env, trajectory.turns, group=None, bootstrap=None, fields=fields)
+    return streams, bound.rows(world, trajectory, seating.learns)
+
+
+def _provided(env: Any, listeners: str) -> frozenset[str]:
+    """Fields of `Streams` that whole episodes fill, whatever the policy."""
+    names = {"reward", "mask", "group", "episode", "anchor"}
+    names |= {"terminated", "truncated", "valid", "success"}
+    if env.num_agents > 1:
+        names |= {"role", "task"} | (set() if env.callers is None else {"parent"})
+    return frozenset(names | (set() if listeners == "none" else {"persuasion"}))
+
+
+def turn_limit(env_params: Any, max_turns: int | None) -> int:
+    """T of whole episodes. ValueError if the environment's limit is smaller."""
     limit = int(env_params.max_steps_in_episode)
     turns = limit if max_turns is None else max_turns
     if not 1 <= turns <= limit:
@@ -45,97 +218,35 @@ def episodes(
             f"rollout max_turns={turns}: expected 1 to the environment's own limit {limit}; "
             f"raise env.max_steps_in_episode for more"
         )
-    streams = num_groups * group_size
-    turn = act(policy, env, env_params, anchor=anchor, mask_illegal=mask_illegal)
+    return turns
 
-    def collect(params, state, key):
-        task_key, act_key = jax.random.split(key)
-        task_keys = along_data(jax.random.split(task_key, num_groups))
-        starts = envs.vector.draw(env, env_params, task_keys)
-        # Group g is streams g * group_size to (g + 1) * group_size - 1.
-        first = jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), starts)
-        first = along_data(first)
-        memory = policy.memory(streams)
 
-        def advance(carry, key):
-            observation, state, memory, running = carry
-            sample_key, step_key = jax.random.split(key)
-            acted, memory = turn(params, memory, observation, state, sample_key)
-            observation, state, reward, terminated, truncated, info = envs.vector.step(
-                env, env_params, step_key, state, acted.action
-            )
-            out = {
-                "acted": acted,
-                "mask": running,
-                "reward": jnp.where(running, reward, 0.0),
-                "terminated": running & terminated,
-                "truncated": running & truncated,
-                "valid": running & info["valid"],
-                "success": running & info["success"],
-            }
-            running = running & ~terminated & ~truncated
-            return (observation, state, memory, running), out
+def check_groups(num_groups: int, group_size: int) -> None:
+    """ValueError unless there is a group, and an episode in it."""
+    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
+        if given < 1:
+            raise ValueError(f"rollout {name}={given}: expected at least 1")
 
-        carry = (first.observation, first.state, memory, jnp.ones(streams, bool))
-        (observation, _, memory_after, running), out = jax.lax.scan(
-            advance, carry, jax.random.split(act_key, turns)
+
+def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> None:
+    """ValueError unless horizons are turns of an episode, and both options are set or neither."""
+    for horizon in horizons:
+        if not 1 <= horizon <= turns:
+            raise ValueError(f"rollout horizons={horizons}: expected 1 to max_turns={turns}")
+    if bool(horizons) != (every is not None) or (every or 1) < 1:
+        raise ValueError(
+            f"rollout horizons={horizons}, horizon_every={every}: set both (horizon_every "
+            "to 1 or more collections), or neither"
         )
-        # Whoever still runs is cut by max_turns.
-        out["truncated"] = out["truncated"].at[-1].set(out["truncated"][-1] | running)
-        mask = out["mask"].T
-        value = bootstrap = None
-        if policy.has_critic:
-            value = out["acted"].value.T
-            # Only the last state of a truncated episode is read, and absorbing keeps it.
-            _, after, _ = policy.step(params, memory_after, observation)
-            bootstrap = jnp.broadcast_to(after[:, None], mask.shape)
-        per_stream = {
-            name: out[name].T for name in ("reward", "terminated", "truncated", "valid", "success")
-        }
-        collected = Streams(
-            mask=mask,
-            group=jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size),
-            episode=jnp.arange(streams, dtype=jnp.int32),
-            anchor=jnp.swapaxes(out["acted"].anchor, 0, 1),
-            value=value,
-            bootstrap=bootstrap,
-            **per_stream,
-        )
-        start = jnp.zeros((turns, streams), bool)
-        rows = rows_of(out["acted"], out["mask"], start, memory)
-        return state, collected, rows, _finished(collected, env.has_success)
-
-    provides = {"reward", "mask", "group", "episode", "anchor"}
-    provides |= {"terminated", "truncated", "valid", "success"}
-    if policy.has_critic:
-        provides |= {"value", "bootstrap"}
-    return Rollout(
-        init=lambda key: None,
-        collect=collect,
-        num_streams=streams,
-        turns=turns,
-        units=(num_groups, "config.rollout.num_groups"),
-        provides=frozenset(provides),
-        properties=frozenset({"whole_episodes", "team", "one_end"}),
-        num_rows=streams * (turns if policy.memory(1) is None else 1),
-    )
 
 
-def _finished(streams: Streams, has_success: bool) -> dict[str, jax.Array]:
-    """Totals and weights over the episodes; every one has ended."""
-    count = jnp.float32(streams.mask.shape[0])
+def horizon_of(collections: jax.Array, horizons: tuple[int, ...], every: int) -> jax.Array:
+    """Turns that an episode may take after so many collections, i32[]."""
+    stage = jnp.minimum(collections // every, len(horizons) - 1)
+    return jnp.asarray(horizons, jnp.int32)[stage]
 
-    def mean(per_stream):
-        return jnp.stack([jnp.sum(per_stream.astype(jnp.float32)), count])
 
-    acted = jnp.sum(streams.mask, dtype=jnp.float32)
-    success = {"success_rate": mean(jnp.any(streams.success, axis=1))} if has_success else {}
-    return success | {
-        "episode_return": mean(jnp.sum(streams.reward, axis=1)),
-        "episode_length": mean(jnp.sum(streams.mask, axis=1)),
-        "truncation_rate": mean(jnp.any(streams.truncated, axis=1)),
-        "invalid_action_rate": jnp.stack(
-            [jnp.sum(streams.mask & ~streams.valid, dtype=jnp.float32), acted]
-        ),
-        "episodes": jnp.stack([count, jnp.float32(1)]),
-    }
+def properties_of(env: Any) -> frozenset[str]:
+    """`Rollout.properties` of whole episodes."""
+    team = {"team"} if env.cooperative else set()
+    return frozenset({"whole_episodes", "one_end"} | team)

@@ -12,10 +12,12 @@ import numpy as np
 
 from agentrl.policies import codec as codecs
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.acting import Rollout, check_groups, check_roles
 from agentrl.rollout.contexts import OBSERVED, REPLIED, Layout, Transcript
+from agentrl.rollout.episodes import check_groups
 from agentrl.rollout.replies import Asked, Replies, Reply
+from agentrl.rollout.talk import check_roles
 from agentrl.rollout.turns import Turns, metrics_of, rows_of, streams_of
+from agentrl.rollout.types import Rollout
 from envs.hosted import Hosted, HostError, Pool
 
 # Seconds to wait for more who want a reply, once there is one.

@@ -1,4 +1,4 @@
-"""Segments of fixed length with automatic reset: what PPO learns from."""
+"""Segments of fixed length with automatic restarts: what PPO learns from."""
 
 from typing import Any
 
@@ -8,186 +8,203 @@ import jax.numpy as jnp
 from flax import struct
 
 import envs.vector
-from agentrl.policies.actor_critic import Policy
+from agentrl.actors.scripted import opponent_named, view_of
+from agentrl.actors.types import View
 from agentrl.policies.placement import along_data
-from agentrl.rollout.acting import Rollout, act, rows_of
-from agentrl.rollout.demonstrated import make_demonstrate
-from agentrl.streams import Streams
+from agentrl.rollout.bound import bind
+from agentrl.rollout.episodes import demonstration
+from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
+from agentrl.rollout.pack import streams_of
+from agentrl.rollout.seating import seat_all, seat_teams, teams
+from agentrl.rollout.starts import Sampler, independent
+from agentrl.rollout.types import Rollout, Start
+from agentrl.rollout.unroll import keep_turn, unroll
+from envs.vector import World
 
 
 @struct.dataclass
 class SegmentState:
-    """Environments in mid-episode, and what their episodes have gathered so far."""
+    """Environments in mid-episode, [B, ...], and what their episodes have gathered so far."""
 
     observation: chex.ArrayTree
     env: chex.ArrayTree
-    memory: chex.ArrayTree | None  # [B, ...]
-    start: jax.Array  # bool[B], the next turn is an episode's first
-    episode_return: jax.Array  # f32[B]
-    episode_length: jax.Array  # i32[B]
+    memory: tuple[chex.ArrayTree, ...]  # one per actor, [B, A, ...]
+    start: jax.Array  # bool[B], the next step is an episode's first
+    notes: Running
 
 
 def segments(
-    policy: Policy,
+    policy: Any,
     env: Any,
     env_params: Any,
+    context: Any = None,
+    host: Any = None,
+    sampler: Sampler = independent,
     *,
     num_envs: int = 64,
     length: int = 128,
+    opponent: str = "self",
     fresh_tasks: int | None = None,
     mask_illegal: bool = False,
 ) -> Rollout:
     """Rollout of `length` steps of `num_envs` environments that restart when an episode ends.
 
     Args:
+      opponent: of several agents, who has the other seats, as in `episodes`, but for "pool".
       fresh_tasks: tasks drawn ahead for each segment; an episode that ends restarts from a random
-        one of them, so that costly task generation is paid fresh_tasks times a segment instead of
+        one of them, so that costly task generation is paid fresh_tasks times per segment instead of
         at every step of every environment. 0 draws a task at every step, as gymnax does. Default:
         `envs.vector.tasks_ahead`.
-      mask_illegal: the policy chooses among legal actions only.
+      mask_illegal: a policy over arrays chooses among legal actions only.
 
-    Streams: N = num_envs, T = length; one stream holds parts of several episodes, separated by
-    `terminated` and `truncated`, so estimators that compare whole episodes do not apply.
+    Streams: N = num_envs * A, T = length; one stream holds parts of several episodes, separated by
+    `terminated` and `truncated`, so estimators that compare whole episodes do not apply. Of several
+    agents, what one receives in a segment before its first turn there is lost.
     """
     for name, given in (("num_envs", num_envs), ("length", length)):
         if given < 1:
             raise ValueError(f"rollout {name}={given}: expected at least 1")
+    if opponent == "pool" or (opponent != "self" and env.num_agents == 1):
+        raise ValueError(
+            f"rollout opponent={opponent!r} in segments of {env.name}, which has "
+            f"{env.num_agents} agent(s): use 'self', or rollout 'episodes' for members of a pool"
+        )
     if fresh_tasks is None:
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
-    turn = act(policy, env, env_params, anchor=None, mask_illegal=mask_illegal)
+    limit = int(env_params.max_steps_in_episode)
+    bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal)
+    other = None if opponent == "self" else opponent_named(opponent, env, env_params)
+    world = World(env, env_params)
 
     def draw(key, count):
-        return envs.vector.draw(env, env_params, jax.random.split(key, count))
+        keys, params = sampler(key, count, None)
+        if params is not None:
+            raise ValueError("segments restart with the environment's own parameters only")
+        starts = envs.vector.reset_agents(world, keys)
+        return starts if bound.reads_arrays else starts.replace(observation=None)
+
+    def actors_of(params):
+        own = bound.actor(world, params)
+        return [own] if other is None else [own, other]
+
+    def seating():
+        if opponent == "self":
+            return seat_all(env, num_envs)
+        number = jnp.arange(num_envs, dtype=jnp.int32) % (teams(env).max() + 1)
+        return seat_teams(env, number)
 
     def init(key):
         starts = along_data(draw(key, num_envs))
+        shape = (num_envs, env.num_agents)
         return SegmentState(
             observation=starts.observation,
             env=starts.state,
-            memory=policy.memory(num_envs),
+            memory=tuple(actor.init(*shape) for actor in actors_of(None)),
             start=jnp.ones(num_envs, bool),
-            episode_return=jnp.zeros(num_envs),
-            episode_length=jnp.zeros(num_envs, jnp.int32),
+            notes=no_turns(*shape),
         )
 
     def collect(params, state, key):
         pool_key, scan_key = jax.random.split(key)
         pooled = envs.vector.pool(draw(pool_key, fresh_tasks), num_envs) if fresh_tasks else None
 
-        def advance(carry: SegmentState, key):
-            sample_key, step_key, start_key = jax.random.split(key, 3)
-            memory = carry.memory
-            if memory is not None:
-                memory = jax.tree.map(
-                    lambda m: jnp.where(carry.start.reshape(-1, *[1] * (m.ndim - 1)), 0, m), memory
-                )
-            acted, memory = turn(params, memory, carry.observation, carry.env, sample_key)
-            last, env_state, reward, terminated, truncated, info = envs.vector.step(
-                env, env_params, step_key, carry.env, acted.action
-            )
-            done = terminated | truncated
-            if fresh_tasks:
-                offset = jax.random.randint(start_key, (), 0, fresh_tasks)
-                starts = envs.vector.window(pooled, offset, num_envs)
-            else:
-                starts = draw(start_key, num_envs)
-            observation, env_state = envs.vector.restart(done, last, env_state, starts)
-            episode_return = carry.episode_return + reward
-            episode_length = carry.episode_length + 1
-            out = {
-                "acted": acted,
-                "start": carry.start,
-                "reward": reward,
-                "terminated": terminated,
-                "truncated": truncated,
-                "valid": info["valid"],
-                "success": info["success"],
-                "ended_return": jnp.where(done, episode_return, 0.0),
-                "ended_length": jnp.where(done, episode_length, 0),
-                # The critic's view of a truncated episode's last state: see below.
-                "last": last,
-                "memory": memory,
-            }
-            following = SegmentState(
-                observation=observation,
-                env=env_state,
-                memory=memory,
-                start=done,
-                episode_return=jnp.where(done, 0.0, episode_return),
-                episode_length=jnp.where(done, 0, episode_length),
-            )
-            return following, out
+        def restart(key):
+            if pooled is None:
+                return draw(key, num_envs)
+            offset = jax.random.randint(key, (), 0, fresh_tasks)
+            return envs.vector.window(pooled, offset, num_envs)
 
-        following, out = jax.lax.scan(advance, state, jax.random.split(scan_key, length))
-        truncated = out["truncated"]
-        value = bootstrap = None
-        if policy.has_critic:
-            value = out["acted"].value.T
-            bootstrap = _bootstrap(policy, params, following, out, truncated).T
-        per_stream = {
-            name: out[name].T for name in ("reward", "terminated", "truncated", "valid", "success")
-        }
-        collected = Streams(
-            mask=jnp.ones((num_envs, length), bool),
-            value=value,
-            bootstrap=bootstrap,
-            **per_stream,
+        actors, seats = actors_of(params), seating()
+        critic = actors[0].value is not None
+
+        def keep(notes, turn):
+            following, now = count_turn(notes, turn)
+            after = (turn.after.observation, turn.after.state, turn.after.memory[0])
+            if not critic:
+                after = None
+            elif bound.reads_arrays:
+                after = (after[0], None, after[2])
+            return following, (keep_turn(None, turn)[1], now, after)
+
+        trajectory = unroll(
+            world,
+            actors,
+            seats,
+            Start(state.env, state.observation, state.memory, begins=state.start),
+            scan_key,
+            length=length,
+            restart=restart,
+            keep=keep,
+            notes=state.notes,
         )
-        mask = jnp.ones((length, num_envs), bool)
-        rows = rows_of(out["acted"], mask, out["start"], state.memory)
-        return following, collected, rows, _finished(out, env.has_success)
+        turns, notes, after = trajectory.turns
+        bootstrap = None
+        if critic:
+            truncated = turns.outcome.truncated
+            bootstrap = _bootstrap(world, actors[0], trajectory.final, after, truncated)
+        streams = streams_of(
+            env, turns, group=None, bootstrap=bootstrap, fields=bound.fields(turns)
+        )
+        trajectory = trajectory._replace(turns=turns)
+        rows = bound.rows(world, trajectory, seats.learns)
+        metrics = metrics_of(env, restarted_episodes(turns, notes), streams, opponent)
+        metrics |= bound.metrics(turns, streams)
+        final = trajectory.final
+        following = SegmentState(
+            final.observation, final.state, final.memory, final.begins, trajectory.notes
+        )
+        return following, streams, rows, metrics
+
+    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
+        return demonstration(bound, world, task_keys, key, limit, noise, thoughts)
 
     provides = {"reward", "mask", "terminated", "truncated", "valid", "success"}
-    if policy.has_critic:
-        provides |= {"value", "bootstrap"}
+    provides |= {"role", "task"} if env.num_agents > 1 else set()
     return Rollout(
         init=init,
         collect=collect,
-        num_streams=num_envs,
+        num_streams=num_envs * env.num_agents,
         turns=length,
         units=(num_envs, "config.rollout.num_envs"),
-        provides=frozenset(provides),
-        properties=frozenset({"one_end"}),
-        num_rows=num_envs * (length if policy.memory(1) is None else 1),
-        demonstrate=make_demonstrate(policy, env, env_params, mask_illegal=mask_illegal),
+        provides=frozenset(provides) | (bound.provides & {"value", "bootstrap"}),
+        num_rows=bound.num_rows(num_envs, length),
+        roles=env.num_agents,
+        demonstrate=demonstrate,
+        properties=frozenset({"team"} if env.cooperative else ()),
     )
 
 
-def _bootstrap(policy, params, following, out, truncated) -> jax.Array:
-    """f32[T, B]: value of a truncated episode's last state, and of what follows the segment.
+def _bootstrap(
+    world: World, actor: Any, final: Start, after: tuple, truncated: jax.Array
+) -> jax.Array:
+    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
 
-    The critic looks at last states in one batch after the segment, and only if any episode was
-    truncated in it (under vmap over seeds, `cond` runs both branches).
+    after: what was there after each step, [T, B, ...]: observation, states, memory. The critic sees
+    last states in one batch after the segment, and only if any episode was truncated in it (under
+    vmap over seeds, `cond` runs both branches).
     """
+    turns, batch = truncated.shape
+    shape = (turns, batch, world.env.num_agents)
+
+    def value(observation, state, memory, count):
+        view = _everyone(world, state, observation, count)
+        return actor.value(actor.params, memory, view)
 
     def evaluate(_):
-        turns, batch = truncated.shape
-        memory = jax.tree.map(lambda x: x.reshape(turns * batch, *x.shape[2:]), out["memory"])
-        last = jax.tree.map(lambda x: x.reshape(turns * batch, *x.shape[2:]), out["last"])
-        _, value, _ = policy.step(params, memory, last)
-        return jnp.where(truncated, value.reshape(turns, batch), 0.0)
+        flat = jax.tree.map(lambda x: x.reshape(turns * batch, *x.shape[2:]), after)
+        found = value(*flat, turns * batch).reshape(shape)
+        return jnp.where(truncated[..., None], found, 0.0)
 
-    values = jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(truncated.shape), None)
-    _, after, _ = policy.step(params, following.memory, following.observation)
+    values = jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
+    following = value(final.observation, final.state, final.memory[0], batch)
     # An episode that is cut by the segment goes on; one that ended there has its own value.
-    return values.at[-1].set(jnp.where(truncated[-1], values[-1], after))
+    return values.at[-1].set(jnp.where(truncated[-1, :, None], values[-1], following))
 
 
-def _finished(out: dict, has_success: bool) -> dict[str, jax.Array]:
-    """Totals and weights over the episodes that ended within the segment."""
-    done = out["terminated"] | out["truncated"]
-    count = jnp.sum(done, dtype=jnp.float32)
-
-    def mean(x):
-        return jnp.stack([jnp.sum(x.astype(jnp.float32)), count])
-
-    success = {"success_rate": mean(out["success"] & done)} if has_success else {}
-    return success | {
-        "episode_return": mean(out["ended_return"]),
-        "episode_length": mean(out["ended_length"]),
-        "truncation_rate": mean(out["truncated"]),
-        "invalid_action_rate": jnp.stack(
-            [jnp.sum(~out["valid"], dtype=jnp.float32), jnp.float32(done.size)]
-        ),
-        "episodes": jnp.stack([count, jnp.float32(1)]),
-    }
+def _everyone(world: World, state: Any, observation: Any, count: int) -> View:
+    """A view of all agents, for their values only: without states, without legal actions."""
+    if state is not None:
+        return view_of(world, state, observation, follows=True)
+    agent = jnp.arange(world.env.num_agents, dtype=jnp.int32)
+    agent = jnp.broadcast_to(agent, (count, agent.size))
+    return View(agent, jnp.ones(agent.shape, bool), observation, None, None)

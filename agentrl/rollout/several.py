@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.rollout.acting import Rollout
+from agentrl.rollout.types import Rollout
 from agentrl.streams import Rows, Streams
 
 # Counts of a collection, which add up over environments; everything else is a mean.
@@ -57,7 +57,7 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
     def collect(params, states, key, **given):
         keys = jax.random.split(key, len(parts))
         collected = [
-            part.collect(params, state, k, **{n: given[n] for n in part.needs})
+            part.collect(params, state, k, **given)
             for part, state, k in zip(parts, states, keys, strict=True)
         ]
         states, streams, rows, metrics = zip(*collected, strict=True)
@@ -68,13 +68,13 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
     def demonstrate(task_keys, key, **how):
         bounds = np.linspace(0, task_keys.shape[0], len(parts) + 1).astype(int)
         keys = jax.random.split(key, len(parts))
-        return None, rows_together(
-            [
-                part.demonstrate(task_keys[first:last], k, **how)[1]
-                for part, first, last, k in zip(parts, bounds[:-1], bounds[1:], keys, strict=True)
-                if last > first
-            ]
-        )
+        shown = [
+            part.demonstrate(task_keys[first:last], k, **how)
+            for part, first, last, k in zip(parts, bounds[:-1], bounds[1:], keys, strict=True)
+            if last > first
+        ]
+        streams, rows = zip(*shown, strict=True)
+        return streams_together(streams), rows_together(rows, streams)
 
     return Rollout(
         init=lambda key: tuple(
@@ -85,12 +85,12 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         turns=max(part.turns for part in parts),
         units=parts[0].units,
         provides=provides | {"role", "task"},
-        properties=frozenset.intersection(*(part.properties for part in parts)),
-        needs=tuple(dict.fromkeys(name for part in parts for name in part.needs)),
         num_rows=sum(part.num_rows for part in parts),
         roles=max(part.roles for part in parts),
         tasks=names,
         slots=slots,
+        needs=tuple(sorted({name for part in parts for name in part.needs})),
+        properties=frozenset.intersection(*(part.properties for part in parts)),
         demonstrate=demonstrate,
     )
 

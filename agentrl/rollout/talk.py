@@ -20,7 +20,6 @@ from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.placement import along_data
 from agentrl.rollout import stepping
-from agentrl.rollout.acting import check_roles
 from agentrl.rollout.constraint import command_constraint
 from agentrl.rollout.contexts import Layout, Transcript
 from agentrl.rollout.demonstrated import expert_reply, strayed
@@ -31,6 +30,15 @@ from envs.text import Parsed, parse
 
 # Folded into the key of a step for what opponents do until the next turn, which has fewer actions.
 _OTHERS, _NOISE = 1000, 1001
+
+
+def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
 
 
 class Talk:

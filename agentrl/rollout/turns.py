@@ -119,7 +119,7 @@ def _streams_of_seats(
     return Streams(
         mask=mask,
         reward=of_all(turns.reward),
-        group=None if group is None else (group[:, None] * seats + everyone).reshape(-1),
+        group=None if group is None else jnp.repeat(group, seats),
         episode=jnp.repeat(jnp.arange(batch, dtype=jnp.int32), seats),
         role=jnp.tile(everyone, batch),
         task=jnp.zeros(batch * seats, jnp.int32),

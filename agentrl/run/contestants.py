@@ -8,18 +8,13 @@ from typing import Any
 
 import jax
 
+from agentrl.actors.array import array_actor
+from agentrl.actors.scripted import SCRIPTED, scripted, translated
+from agentrl.actors.types import Actor
 from agentrl.config.build import Experiment
-from agentrl.rollout.players import (
-    SCRIPTED,
-    Player,
-    language_player,
-    policy_player,
-    scripted,
-    translated,
-)
-from agentrl.rollout.seats import agents
+from agentrl.rollout.players import language_player
 from agentrl.run import restored
-from envs.game import Game
+from envs.vector import World
 
 # Who types, where that is possible: `seated`.
 HUMAN = "human"
@@ -27,10 +22,10 @@ HUMAN = "human"
 _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
 
 
-def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> dict[str, Player]:
+def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> dict[str, Actor]:
     """Players by name, in their order.
 
-    A name is one of `agentrl.rollout.players.scripted`, or a run: DIR (its newest checkpoint and
+    A name is one of `agentrl.actors.scripted`, or a run: DIR (its newest checkpoint and
     first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds.
 
     greedy: checkpoints take their most likely actions instead of sampling as in training.
@@ -40,7 +35,7 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
         words.
       RunError, CheckpointError: a run that cannot be read.
     """
-    found: dict[str, Player] = {}
+    found: dict[str, Actor] = {}
     for name in names:
         for called, player in _named(name, env, env_params, greedy).items():
             if called in found:
@@ -53,7 +48,7 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
 
 def seated(
     names: Sequence[str], env: Any, env_params: Any, *, greedy: bool
-) -> list[tuple[str, Player | None]]:
+) -> list[tuple[str, Actor | None]]:
     """Who has each seat, as `agentrl.evaluation.terminal.play` takes it: `HUMAN` or as in `named`.
 
     One player may have several seats; DIR#all is none.
@@ -61,7 +56,7 @@ def seated(
     Raises:
       ValueError: another number of players than seats. As `named` besides.
     """
-    count = agents(env)
+    count = env.num_agents
     if len(names) != count:
         example = ",".join([HUMAN, *["random"] * (count - 1)])
         raise ValueError(
@@ -81,7 +76,7 @@ def seated(
 
 def _named(
     name: str, env: Any, env_params: Any, greedy: bool, known: Sequence[str] = SCRIPTED
-) -> dict[str, Player]:
+) -> dict[str, Actor]:
     kinds = {form.partition(":")[0] for form in SCRIPTED}
     if name.partition(":")[0] in kinds:
         return {name: scripted(name, env, env_params)}
@@ -103,18 +98,18 @@ def _named(
     return {name: _of_run(name, run, seed, env, env_params, greedy)}
 
 
-def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Player:
+def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Actor:
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
     options = {"greedy": greedy, "mask_illegal": run.config.rollout.get("mask_illegal", False)}
     for task in run.experiment.tasks.values():
-        form = env.form_of(task.env) if isinstance(env, Game) and task.env != env else None
+        form = env.form_of(task.env) if task.env != env else None
         if form is not None:
-            player = policy_player(task.policy, params, **options)
-            return translated(player, form, task.env, task.env_params)
+            player = array_actor(task.policy, params, **options)
+            return translated(player, form, World(task.env, task.env_params))
     trained, policy = _as_trained(name, run.experiment, env)
     if not policy.reads_text:
-        return policy_player(policy, params, **options)
-    if not isinstance(env, Game):
+        return array_actor(policy, params, **options)
+    if env.num_agents == 1:
         raise ValueError(
             f"player {name!r} reads whole conversations, not turns by themselves: use "
             f"launchers.play --run={name}"

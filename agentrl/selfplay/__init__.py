@@ -1,4 +1,7 @@
-"""Self-play: exact exploitability of tabular games, meta-solvers, oracles over populations."""
+"""Self-play: exact exploitability of tabular games, meta-solvers, populations, ratings.
+
+A tabular game is a `SequenceForm`; read `sequence_form.py` first, then `meta.py`.
+"""
 
 from agentrl.selfplay.tabular import best_response as best_response
 from agentrl.selfplay.tabular import expected_returns as expected_returns

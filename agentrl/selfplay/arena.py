@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.rollout.meeting import Met, meet
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import agents, first_of_teams, teams
+from agentrl.actors.types import Actor
+from agentrl.rollout.results import Results, play_results
+from agentrl.rollout.seating import first_of_teams, teams
+from envs.vector import World
 
 ENDS = ("won", "drawn", "lost", "own_illegal", "other_illegal", "cut")
 # What each end is worth where it is scored: a game that was cut counts as a draw.
@@ -81,7 +82,7 @@ class Arena:
 
 
 def play_all(
-    players: dict[str, Player],
+    players: dict[str, Actor],
     env: Any,
     env_params: Any,
     *,
@@ -95,7 +96,7 @@ def play_all(
     Raises:
       ValueError: an environment of one agent, or matches that the seats do not divide.
     """
-    if agents(env) < 2:
+    if env.num_agents < 2:
         raise ValueError(f"{env.name} has one agent; an arena needs a game")
     firsts, names = first_of_teams(env), tuple(players)
     seats = len(firsts)
@@ -109,17 +110,17 @@ def play_all(
     tasks = jax.random.split(task_key, count)
 
     @jax.jit
-    def table(params: Sequence[Any], lineup: jax.Array, key: jax.Array) -> Met:
+    def table(params: Sequence[Any], lineup: jax.Array, key: jax.Array) -> Results:
         sat = [p._replace(params=q) for p, q in zip(players.values(), params, strict=True)]
-        seating = jnp.broadcast_to(lineup[teams(env)], (count, agents(env)))
-        return meet(sat, env, env_params, seating, tasks, key)
+        seating = jnp.broadcast_to(lineup[teams(env)], (count, env.num_agents))
+        return play_results(sat, World(env, env_params), seating, tasks, key)
 
     params = [player.params for player in players.values()]
     shape = (number, number, seats)
     ends = np.zeros((*shape, len(ENDS)), np.int64)
     returns, illegal = np.zeros((*shape, count)), np.zeros(shape)
     courses = np.zeros(shape, np.int64)
-    played: dict[tuple[int, ...], Met] = {}
+    played: dict[tuple[int, ...], Results] = {}
     for i, j, seat in np.ndindex(shape):
         lineup = tuple(i if s == seat else j for s in range(seats))
         if lineup not in played:
@@ -145,7 +146,7 @@ def play_all(
     )
 
 
-def _ends(met: Met, seat: int) -> np.ndarray:
+def _ends(met: Results, seat: int) -> np.ndarray:
     """How many matches ended in each way for a seat, i64[6]."""
     own, anybody = met.success[:, seat], met.success.any(axis=1)
     offended = met.offender >= 0

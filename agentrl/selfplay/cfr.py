@@ -1,13 +1,13 @@
 """Counterfactual regret minimisation on the sequence form.
 
-In turn for each player, against what the others play now:
+For each player in order, against the others' current policies:
 
   R(I, a) += q(I, a) - sum_b pi(b | I) q(I, b),
   pi(a | I) = max(R(I, a), 0) / sum_b max(R(I, b), 0),
 
-uniform where no regret is positive; q as in `sequence_form.action_values`. The policy before each
-update is averaged as a realisation plan, all iterations alike; that average is what approaches an
-equilibrium of a two-player zero-sum game.
+uniform where no regret is positive; q as in `sequence_form.action_values`. The policies before each
+update are averaged as realisation plans with equal weights; the average converges to an equilibrium
+of a two-player zero-sum game.
 
 Zinkevich et al. (2007), Regret minimization in games with incomplete information. OpenSpiel's
 `CFRSolver` (alternating updates, no discounting) gives the same policies; executed.
@@ -33,12 +33,12 @@ class State(NamedTuple):
 
 
 def matched(form: SequenceForm, regret: jax.Array) -> jax.Array:
-    """Policy [I, A] in proportion to positive regrets; uniform where there are none."""
+    """Policy [I, A] proportional to positive regrets; uniform if there are none."""
     return sf.behaviour(form, jnp.where(form.legal, jnp.maximum(regret, 0), 0))
 
 
 def initial(form: SequenceForm, dtype=jnp.float32) -> State:
-    """No regrets yet."""
+    """The state before the first iteration."""
     return State(jnp.zeros(form.legal.shape, dtype), jnp.zeros(form.legal.shape, dtype))
 
 
@@ -58,12 +58,12 @@ def update(form: SequenceForm, state: State) -> State:
 
 @functools.partial(jax.jit, static_argnums=0)
 def run(form: SequenceForm, state: State, iterations: jax.Array) -> State:
-    """Several iterations in one program, whatever their number i32[]."""
+    """A number i32[] of iterations in one program."""
     return jax.lax.fori_loop(0, iterations, lambda _, s: update(form, s), state)
 
 
 def average_policy(name: str, iterations: int, **options: int) -> np.ndarray:
-    """The average policy f64[I, A] after so many iterations in a tabular game by name."""
+    """The average policy f64[I, A] after `iterations` in a tabular game by name."""
     if iterations < 1:
         raise ValueError(f"iterations={iterations}: expected at least 1")
     form = sequence_form(name, **options)

@@ -1,26 +1,27 @@
 """Maximum-Gini correlated equilibria of a normal-form game: MGCE and MGCCE.
 
 A joint distribution sigma over joint strategies a is an epsilon-CE if no player gains more than
-epsilon by a rule "play a'_p when told a_p", an epsilon-CCE if none gains by playing a'_p always:
+epsilon by a rule "play a'_p when a_p is recommended", an epsilon-CCE if none gains by always
+playing a'_p:
 
   CE:  sum_a-p sigma(a_p, a_-p) [G_p(a'_p, a_-p) - G_p(a)] <= epsilon   for all p, a_p, a'_p,
   CCE: sum_a sigma(a) [G_p(a'_p, a_-p) - G_p(a)] <= epsilon             for all p, a'_p.
 
-Of these the one with the largest Gini impurity 1 - sum sigma^2 is unique. A strategy that stands
-for r equal copies (`repeats`) counts as such: the objective is sum sigma^2 / w with w the product
-of the copies, and a CE's recommendations are to copies.
+Of these the one with the largest Gini impurity 1 - sum sigma^2 is unique. A strategy may represent
+r equal copies (`repeats`): the objective is sum sigma^2 / w with w the product of the copies, and a
+CE's recommendations refer to copies.
 
-How it is solved. As sum sigma = 1, all constraints are homogeneous, C sigma <= 0 with C = A -
-epsilon, and in y = sigma / sqrt(w) the answer is the projection of sqrt(w) onto the cone {y >= 0,
-C sqrt(w) y <= 0}, rescaled: of all unit vectors of a cone the one closest in angle to a given
-vector is in the direction of its projection. The projection is max(sqrt(w) - C' alpha, 0) for the
-alpha >= 0 that make its norm least, a convex piecewise quadratic in one number a constraint. Each
-step solves the quadratic piece exactly (non-negative least squares on the support) and searches the
-line to it, until the optimality conditions hold to rounding: no interior is needed, and an
-equilibrium in a single pure strategy is as good as any.
+Method. As sum sigma = 1, all constraints are homogeneous, C sigma <= 0 with C = A - epsilon, and in
+y = sigma / sqrt(w) the solution is the projection of sqrt(w) onto the cone {y >= 0, C sqrt(w) y <=
+0}, rescaled: of all unit vectors of a cone, the one closest in angle to a given vector has the
+direction of its projection. The projection is max(sqrt(w) - C' alpha, 0) for the alpha >= 0 that
+minimise its norm, a convex piecewise quadratic function with one variable per constraint. Each step
+solves the quadratic piece exactly (non-negative least squares on the support) and does a line
+search towards it, until the optimality conditions hold up to rounding. The feasible set needs no
+interior, and an equilibrium in a single pure strategy is no special case.
 
 Marris et al. (2021), https://arxiv.org/abs/2106.09435. Read and executed: OpenSpiel 2.0.2
-`jpsro.py`, whose interior-point answers differ from these by up to 3e-5. The solver is our own.
+`jpsro.py`, whose interior-point solutions differ from these by up to 3e-5. The solver is our own.
 """
 
 import itertools
@@ -34,7 +35,8 @@ _MAX_STEPS = 500
 
 
 class Constraints(NamedTuple):
-    """gain f64[m, joint strategies] of each deviation; copies f64[m] of what is deviated from."""
+    """gain f64[m, joint strategies] of each deviation; copies f64[m] of the strategy deviated
+    from."""
 
     gain: np.ndarray
     copies: np.ndarray
@@ -54,7 +56,7 @@ def ce_constraints(payoff: np.ndarray, repeats: tuple[np.ndarray, ...]) -> Const
 
 
 def cce_constraints(payoff: np.ndarray, repeats: tuple[np.ndarray, ...]) -> Constraints:
-    """Deviations to one strategy whatever is recommended; payoff f64[N, K_1, ..., K_N]."""
+    """Deviations to one strategy whatever the recommendation; payoff f64[N, K_1, ..., K_N]."""
     del repeats
     rows = []
     for p, game in enumerate(payoff):
@@ -64,7 +66,7 @@ def cce_constraints(payoff: np.ndarray, repeats: tuple[np.ndarray, ...]) -> Cons
 
 
 def _without_null(rows: list, copies: list, payoff: np.ndarray) -> Constraints:
-    """Drops deviations that change nothing; rounding is not a difference in payoffs."""
+    """Drops deviations that change nothing; rounding errors are not differences in payoffs."""
     gain = np.array(rows).reshape(len(rows), payoff[0].size)
     gain = np.where(np.abs(gain) > 1e-9 * np.max(np.abs(payoff)), gain, 0.0)
     kept = np.any(gain != 0, axis=1)
@@ -81,13 +83,14 @@ def max_gini(
     root = np.sqrt(weight)
     cone = (constraints.gain - epsilon * constraints.copies[:, None]) * root
     norm = np.linalg.norm(cone, axis=1)
-    # Where a deviation always gains exactly epsilon, there is nothing to hold.
+    # If a deviation always gains exactly epsilon, its constraint is void.
     used = norm > 0
     alpha = np.zeros(len(norm))
     y, alpha[used] = _project(root, cone[used] / norm[used, None])
     total = root @ y
-    # total = |y|^2, and a projection is as long as the target's part along any ray of the cone: at
-    # least min(weight), that of a pure strategy, unless there is nothing but 0 in the cone.
+    # total = |y|^2, and a projection is at least as long as the target's component along any
+    # ray of the cone: at least min(weight), that of a pure strategy, unless the cone contains
+    # only 0.
     if total < 0.5 * np.min(weight):
         raise ValueError(
             f"no equilibrium with epsilon={epsilon}: the smallest is "
@@ -98,7 +101,8 @@ def max_gini(
 
 
 def _project(target: np.ndarray, cone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Projection of the target onto {y >= 0, cone y <= 0}, and the multipliers; rows of norm 1."""
+    """Projection of the target onto {y >= 0, cone y <= 0}, and the multipliers; rows have
+    norm 1."""
     alpha = np.zeros(len(cone))
     left = target - cone.T @ alpha
     for _ in range(_MAX_STEPS):
@@ -122,14 +126,14 @@ def _project(target: np.ndarray, cone: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _line_search(left: np.ndarray, direction: np.ndarray) -> float:
-    """The t in [0, 1] of least |max(left - t direction, 0)|."""
+    """The t in [0, 1] that minimises |max(left - t direction, 0)|."""
 
     def slope(t):
         return -direction @ np.maximum(left - t * direction, 0)
 
     if slope(1.0) <= 0:
         return 1.0
-    # The slope is piecewise linear and rising: halve down to the piece of its root.
+    # The slope is piecewise linear and increasing: bisect to the piece that contains its root.
     kinks = left[direction != 0] / direction[direction != 0]
     kinks = np.unique(np.concatenate([[0.0, 1.0], kinks[(kinks > 0) & (kinks < 1)]]))
     low, high = 0, len(kinks) - 1
@@ -141,7 +145,7 @@ def _line_search(left: np.ndarray, direction: np.ndarray) -> float:
 
 
 def smallest_epsilon(constraints: Constraints) -> float:
-    """The least epsilon that some distribution keeps to, at most 0, by a linear program."""
+    """The least epsilon for which a distribution exists, at most 0, by a linear program."""
     m, n = constraints.gain.shape
     if m == 0:
         return 0.0
@@ -161,8 +165,8 @@ def smallest_epsilon(constraints: Constraints) -> float:
 def min_epsilon_max_gini(constraints: Constraints, weight: np.ndarray) -> np.ndarray:
     """The distribution f64[n] of largest 1 - sum sigma^2 / weight - 2 epsilon, epsilon <= 0.
 
-    The value of the inner problem is convex in epsilon with slope -2 sum copies alpha, so that
-    epsilon is where the multipliers sum to 1, or an end of its range.
+    The value of the inner problem is convex in epsilon with slope -2 sum copies alpha, so the
+    optimal epsilon makes the multipliers sum to 1, or is an end of its range.
     """
     least = smallest_epsilon(constraints)
     scale = np.max(np.abs(constraints.gain), initial=0.0)

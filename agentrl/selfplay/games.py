@@ -1,9 +1,9 @@
 """Tabular games: the rules of `envs/rules` enumerated once, on the host, into sequence form.
 
-The private cards and all that chance will turn up later are dealt at the root, so that the tree
-below a deal has no chance in it; what nobody has seen yet is in no information state and changes
-no value. Strings and order of the rows are OpenSpiel's: a player's information states in the order
-in which a depth-first walk first meets them, where chance moves when the players see it.
+Private cards and all later chance outcomes are dealt at the root, so the tree below a deal has no
+chance nodes; outcomes that no player has seen yet are in no information state and change no value.
+Strings and order of the rows are OpenSpiel's: a player's information states in the order of a
+depth-first traversal, in which chance moves when the players observe it.
 """
 
 import functools
@@ -21,10 +21,10 @@ _CHUNK = 1024
 
 
 class Rules(NamedTuple):
-    """What is needed of a game: pure rules of one state, and how the host reads a state.
+    """Interface of a game: pure rules of one state, and functions that read a state on the host.
 
-    deals: what `initial` takes, all equally likely. infostate: what the acting player knows.
-    order: the players' actions and chance's moves in the order in which they are seen.
+    deals: the arguments of `initial`, all equally likely. infostate: knowledge of the acting
+    player. order: the players' actions and chance's moves in the order in which they are observed.
     """
 
     num_players: int
@@ -136,7 +136,7 @@ def sequence_form(name: str, **options: int) -> SequenceForm:
 
 
 class _Node(NamedTuple):
-    """A state of the rules, and each player's last sequence (infostate, action), None if none."""
+    """A state of the rules, and each player's last sequence (infostate, action) or None."""
 
     state: Any
     last: tuple
@@ -169,14 +169,15 @@ def _expand(rules: Rules):
 
 
 def enumerate_game(rules: Rules) -> SequenceForm:
-    """Walks the tree of the rules level by level and folds it into sequence form."""
+    """Traverses the tree of the rules level by level and folds it into sequence form."""
     expand = _expand(rules)
     deals = jax.device_get(jax.vmap(rules.initial)(np.array(rules.deals, np.int32)))
     nodes = [
         _Node(jax.tree.map(lambda x, i=i: x[i], deals), (None,) * rules.num_players)
         for i in range(len(rules.deals))
     ]
-    # By (player, string): first place in the walk, legal actions, parent sequence, a state.
+    # By (player, string): first position in the traversal, legal actions, parent sequence, a
+    # state.
     seen, ends = {}, {}
     while nodes:
         below = []
@@ -190,7 +191,9 @@ def enumerate_game(rules: Rules) -> SequenceForm:
             here = (rules.order(node.state), legal, node.last[player], node.state)
             first = seen.setdefault(key, here)
             if not np.array_equal(first[1], legal) or first[2] != node.last[player]:
-                raise ValueError(f"{key}: seen with different legal actions or own moves before")
+                raise ValueError(
+                    f"{key}: different legal actions or own moves; expected perfect recall"
+                )
             if here[0] < first[0]:
                 seen[key] = here
             for action in np.flatnonzero(legal):
@@ -203,7 +206,7 @@ def enumerate_game(rules: Rules) -> SequenceForm:
 
 
 def _fold(rules: Rules, seen: dict, ends: dict) -> SequenceForm:
-    """Numbers rows and sequences, and puts everything into arrays."""
+    """Numbers rows and sequences, and builds the arrays."""
     keys = sorted(seen, key=lambda key: (key[0], seen[key][0]))
     row = {key: i for i, key in enumerate(keys)}
 

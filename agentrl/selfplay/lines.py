@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from agentrl.rollout import minimax
-from agentrl.rollout.players import Player
-from agentrl.rollout.seats import look
+from agentrl.actors import minimax
+from agentrl.actors.scripted import view_of
+from agentrl.actors.types import Actor
 from agentrl.selfplay.arena import ENDS
+from envs.vector import World
 
 # States that the player is asked about together.
 _CHUNK = 256
@@ -36,18 +37,18 @@ class Lines(NamedTuple):
         return self.ends["lost"] + self.ends["own_illegal"]
 
 
-def check(name: str, player: Player, env: Any) -> None:
+def check(name: str, player: Actor, env: Any) -> None:
     """ValueError unless all lines of play against a player called `name` can be walked."""
     what = "walking through all lines of play"
     minimax.check_exhaustible(env, what)
-    if player.draws or player.remembers:
+    if player.draws or player.follows:
         raise ValueError(
             f"{what} against {name}: its moves are drawn, or depend on what went before; expected "
             "a player without chance and memory, for example a greedy policy over single states"
         )
 
 
-def walk(player: Player, env: Any, env_params: Any, seat: int) -> Lines:
+def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
     """Plays a player in one seat against every sequence of legal actions of the other seat.
 
     The player must act without chance (a greedy policy) and without memory.
@@ -60,9 +61,9 @@ def walk(player: Player, env: Any, env_params: Any, seat: int) -> Lines:
 
     @jax.jit
     def ask(state):
-        observation = jax.vmap(env.observe, in_axes=(0, None))(state, env_params)
-        seen = look(env, env_params, state, observation, all_look=False)
-        return player.act(player.params, None, seen, state, jax.random.key(0))[0][:, 0]
+        view = view_of(World(env, env_params), state)
+        decision, _ = player.act(player.params, None, view, jax.random.key(0))
+        return decision.action[:, 0]
 
     layer = minimax.start(env, env_params)
     ways, positions = np.ones(1, object), 0

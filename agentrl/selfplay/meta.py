@@ -1,9 +1,9 @@
 """Meta-solvers: from a payoff tensor to a joint distribution over the players' strategies.
 
-payoff f64[N, K_1, ..., K_N] is what each of N players gets when they play their k-th strategies; a
-solver returns sigma f64[K_1, ..., K_N]. `repeats`, counts i32[K_p] for each player, says how often
-each strategy is in the population: a distribution then is over the whole population, with equal
-members added up.
+payoff f64[N, K_1, ..., K_N] is the payoff of each of N players for every combination of strategies;
+a solver returns sigma f64[K_1, ..., K_N]. `repeats`, counts i32[K_p] per player, is the
+multiplicity of each strategy in the population: a solution is then a distribution over the whole
+population, with equal members added up.
 
 Lanctot et al. (2017), https://arxiv.org/abs/1711.00832; Marris et al. (2021),
 https://arxiv.org/abs/2106.09435. Read and executed: OpenSpiel 2.0.2.
@@ -26,8 +26,8 @@ def _checked(payoff, repeats: Repeats) -> tuple[np.ndarray, tuple[np.ndarray, ..
     payoff = np.asarray(payoff, np.float64)
     if payoff.ndim < 2 or payoff.shape[0] != payoff.ndim - 1 or payoff.size == 0:
         raise ValueError(
-            f"payoff of shape {payoff.shape}: expected [N, K_1, ..., K_N], one tensor a player "
-            "with an axis for the strategies of each"
+            f"payoff of shape {payoff.shape}: expected [N, K_1, ..., K_N], one tensor per "
+            "player with one axis per player's strategies"
         )
     if not np.all(np.isfinite(payoff)):
         raise ValueError("payoff has entries that are not finite; play the missing pairs first")
@@ -36,7 +36,7 @@ def _checked(payoff, repeats: Repeats) -> tuple[np.ndarray, tuple[np.ndarray, ..
     counts = tuple(np.asarray(r, int) for r in repeats)
     if tuple(len(r) for r in counts) != payoff.shape[1:] or any(np.any(r < 1) for r in counts):
         raise ValueError(
-            f"repeats={repeats}: expected for each player one count of at least 1 a strategy, "
+            f"repeats={repeats}: expected for each player one count of at least 1 per strategy, "
             f"{payoff.shape[1:]} of them"
         )
     return payoff, counts
@@ -47,7 +47,8 @@ def _outer(marginals: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def uniform(payoff: np.ndarray, *, repeats: Repeats = None) -> np.ndarray:
-    """Every member of the populations alike, independently: fictitious play's average."""
+    """All members of the populations with equal probability, independently: fictitious play's
+    average."""
     _, counts = _checked(payoff, repeats)
     return _outer([r / r.sum() for r in counts])
 
@@ -55,12 +56,12 @@ def uniform(payoff: np.ndarray, *, repeats: Repeats = None) -> np.ndarray:
 def nash(payoff: np.ndarray, *, repeats: Repeats = None) -> np.ndarray:
     """A Nash equilibrium of a two-player constant-sum game, by linear programming.
 
-    max v subject to sum_i x_i G_0[i, j] >= v for all j, and the same for the other player. Where
-    there are several equilibria the solver's vertex is returned, whatever the repeats.
+    max v subject to sum_i x_i G_0[i, j] >= v for all j, and the same for the other player. If there
+    are several equilibria, the solver's vertex is returned, independently of the repeats.
     """
     payoff, _ = _checked(payoff, repeats)
     if len(payoff) != 2:
-        raise ValueError(f"nash: {len(payoff)} players; expected 2, use mgce, mgcce or prd")
+        raise ValueError(f"nash: {len(payoff)} players, expected 2; use mgce, mgcce or prd")
     total = payoff[0] + payoff[1]
     if np.ptp(total) > 1e-6 * max(1.0, np.max(np.abs(payoff))):
         raise ValueError(
@@ -71,7 +72,7 @@ def nash(payoff: np.ndarray, *, repeats: Repeats = None) -> np.ndarray:
 
 
 def _maximin(game: np.ndarray) -> np.ndarray:
-    """The mixture of rows with the largest least payoff."""
+    """The mixture of rows that maximises the smallest payoff."""
     rows, columns = game.shape
     result = scipy.optimize.linprog(
         np.append(np.zeros(rows), -1.0),
@@ -95,12 +96,12 @@ def prd(
     rate: float = 1e-3,
     iterations: int = 100_000,
 ) -> np.ndarray:
-    """Projected replicator dynamics, averaged over its course from the uniform mixture.
+    """Projected replicator dynamics from the uniform mixture, averaged over time.
 
     x_p <- P[x_p + rate x_p (u_p(., x_-p) - u_p(x))] for all players at once, where P is the
     Euclidean projection onto the simplex with at least `floor` on each strategy (OpenSpiel's
     defaults). Returns the product of the players' averages. In a symmetric game the start can lie
-    between the basins of two equilibria, where rounding decides.
+    between the basins of two equilibria; the outcome then depends on rounding.
     """
     payoff, counts = _checked(payoff, repeats)
     for p, r in enumerate(counts):
@@ -143,9 +144,10 @@ def _replicate(payoff, floor, rate, iterations):
 def mgce(payoff: np.ndarray, *, repeats: Repeats = None, epsilon: float | str = 0.0) -> np.ndarray:
     """Maximum-Gini correlated equilibrium; equations and method in `correlated`.
 
-    epsilon: what a deviation may gain, also negative; "min" trades it against impurity, 1 - sum
-    sigma^2 / w - 2 epsilon with epsilon <= 0, without strictly dominated strategies, which no
-    equilibrium plays but none could be strict about. A large epsilon gives the uniform mixture.
+    epsilon: allowed gain of a deviation, possibly negative; "min" trades it off against impurity, 1
+    - sum sigma^2 / w - 2 epsilon with epsilon <= 0, after removing strictly dominated strategies,
+    which are in no equilibrium but would exclude epsilon < 0. A large epsilon gives the uniform
+    mixture.
     """
     payoff, counts = _checked(payoff, repeats)
     if epsilon != "min":
@@ -162,7 +164,8 @@ def mgce(payoff: np.ndarray, *, repeats: Repeats = None, epsilon: float | str = 
 
 
 def mgcce(payoff: np.ndarray, *, repeats: Repeats = None, epsilon: float | str = 0.0) -> np.ndarray:
-    """Maximum-Gini coarse correlated equilibrium; arguments as for `mgce`, all strategies kept."""
+    """Maximum-Gini coarse correlated equilibrium; arguments as for `mgce`, with all strategies
+    kept."""
     payoff, counts = _checked(payoff, repeats)
     return _max_gini(correlated.cce_constraints, payoff, counts, epsilon)
 
@@ -180,7 +183,7 @@ def _max_gini(constraints_of, payoff, counts, epsilon) -> np.ndarray:
 
 
 def _undominated(payoff: np.ndarray) -> list[np.ndarray]:
-    """Strategies left after pure strategies have eliminated strictly worse ones, repeatedly."""
+    """Strategies left after iterated elimination of strictly dominated pure strategies."""
     kept = [np.arange(k) for k in payoff.shape[1:]]
     while True:
         before = [len(k) for k in kept]

@@ -11,22 +11,16 @@ import numpy as np
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.heads import mask_logits
 from agentrl.selfplay import sequence_form as sf
-from agentrl.selfplay.games import sequence_form
 from agentrl.selfplay.sequence_form import SequenceForm
-from envs.kuhn_poker import KuhnPoker
-from envs.leduc_poker import LeducPoker
 
 
 def form_of(env: Any) -> SequenceForm | None:
-    """The sequence form of an environment whose games are tabular here, else None.
+    """The sequence form of an environment whose games are tabular here, else None."""
+    if env.tabular_name is None:
+        return None
+    from agentrl.selfplay.games import sequence_form  # has poker's rules: only for tabular games
 
-    Kuhn's poker in single hands with a pot that grows, seat 0 first; Leduc's with cards dealt.
-    """
-    if isinstance(env, KuhnPoker) and (env.rounds, env.opener, env.pot_grows) == (1, 0, True):
-        return sequence_form("KuhnPoker-v1") if env.reward == "chips" else None
-    if isinstance(env, LeducPoker) and env.deal == "cards":
-        return sequence_form("LeducPoker-v1")
-    return None
+    return sequence_form(env.tabular_name)
 
 
 def make_table(

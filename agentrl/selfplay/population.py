@@ -1,15 +1,15 @@
-"""Population-based training: who goes on from whom, and with which hyper-parameters.
+"""Population-based training: selection of parents and exploration of hyperparameters.
 
-M members are ranked by their fitness. The best stay as they are. One of the worst goes on from a
-random one of the best, if that one is ahead by enough (`select`: truncation selection). Everybody
-but the best then explores: with some chance a hyper-parameter h becomes h f or h / f, where
-f ~ U(a, b) (`explore`).
+M members are ranked by their fitness. The best are unchanged. Each of the worst copies a random one
+of the best, if that one is ahead by enough (`select`: truncation selection). All but the best then
+explore: with some probability a hyperparameter h becomes h f or h / f, where f ~ U(a, b)
+(`explore`).
 
 Jaderberg et al. (2017), Population based training of neural networks,
 https://arxiv.org/abs/1711.09846 (reconstructed from the description); ranks, gaps and factors as in
 Sample Factory, Petrenko et al. (2020), https://arxiv.org/abs/2006.11751, whose code was read. There
-member 0 never explores, a value goes back to its default with chance 1/100, and nothing bounds it.
-Here all explore alike, within `low` to `high`.
+member 0 never explores, a value returns to its default with probability 1/100, and values are
+unbounded. Here all members explore in the same way, within `low` to `high`.
 """
 
 import math
@@ -21,9 +21,10 @@ import jax.numpy as jnp
 
 
 class Selection(NamedTuple):
-    """Of M members. parent: i32[M], whom each goes on from, itself where nothing is copied.
+    """Selection among M members.
 
-    explores: bool[M], not among the best.
+    parent: i32[M], the member that each one copies, itself if none. explores: bool[M], not among
+    the best.
     """
 
     parent: jax.Array
@@ -41,15 +42,15 @@ def select(
 ) -> Selection:
     """Truncation selection of M members by their fitness f32[M], the higher the better.
 
-    The ceil(top M) first are the best, the ceil(bottom M) last the worst, but for those who are
-    among the best; of equals the one with the lower number comes first. One of the worst, of
-    fitness x, draws one of the best, of fitness y, and goes on from it where
+    The first ceil(top M) are the best, the last ceil(bottom M) the worst, except those among the
+    best; ties are broken by index. Each of the worst, with fitness x, draws one of the best, with
+    fitness y, and copies it if
 
         y - x > absolute_gap  and  y - x > relative_gap |y|
 
-    so that zero should mean nothing achieved. Fitness that is not a number is the lowest.
+    so a fitness of zero should mean no achievement. NaN is the lowest fitness.
 
-    key: PRNG keys [M], one a member.
+    key: PRNG keys [M], one per member.
     """
     chex.assert_rank([fitness, key], 1)
     members = fitness.shape[0]
@@ -66,14 +67,14 @@ def select(
 
 
 def near_one(low: float, high: float) -> bool:
-    """Whether a hyper-parameter between these is measured by its distance from 1, as discounts."""
+    """Whether a hyperparameter in this range is parametrised by 1 - h, as discounts are."""
     return 0.5 <= low and high < 1
 
 
 def spread(key: chex.PRNGKey, members: int, low: float, high: float) -> jax.Array:
-    """Values f32[M] to start from: one in each M-th of the range, in random order.
+    """Initial values f32[M]: one in each M-th of the range, in random order.
 
-    Uniform in log h, or in log(1 - h) where `near_one`. 0 < low <= high.
+    Uniform in log h, or in log(1 - h) if `near_one`. 0 < low <= high.
     """
     order_key, place_key = jax.random.split(key)
     place = jax.random.permutation(order_key, members) + jax.random.uniform(place_key, (members,))
@@ -92,12 +93,12 @@ def explore(
     high: float,
     probability: float = 0.15,
 ) -> jax.Array:
-    """Values f32[M] of one hyper-parameter after each has been moved with `probability`.
+    """Values f32[M] of one hyperparameter after perturbing each with `probability`.
 
-    h f or h / f, f ~ U(1.1, 1.5), kept within low to high; where `near_one`, 1 - h is moved so, by
-    f ~ U(1.01, 1.2). A value that is not moved stays as it is, bit for bit.
+    h f or h / f, f ~ U(1.1, 1.5), clipped to low..high; if `near_one`, 1 - h is perturbed instead,
+    by f ~ U(1.01, 1.2). Values that are not perturbed are unchanged bitwise.
 
-    key: PRNG keys [M], one a member.
+    key: PRNG keys [M], one per member.
     """
     chex.assert_equal_shape([value, key])
     gate, factor, coin = jnp.moveaxis(jax.vmap(lambda k: jax.random.uniform(k, (3,)))(key), 1, 0)

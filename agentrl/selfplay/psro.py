@@ -1,24 +1,24 @@
 """Policy-space response oracles on tabular games: PSRO, JPSRO and fictitious self-play, exact.
 
-Every player has a population of policies. Again and again: the payoff tensor of all combinations,
-a joint distribution sigma over them by a meta-solver, and for each player a best response to it,
-which joins the population. What a player's best responses would add is its gap,
+Every player has a population of policies. Each iteration computes the payoff tensor of all
+combinations, a joint distribution sigma over them by a meta-solver, and for each player a best
+response to it, which joins the population. The gain of a player's best responses is its gap,
 
   CCE: gap_p = max_pi u_p(pi, sigma_-p) - u_p(sigma), sigma_-p the others' joint marginal,
   CE:  gap_p = sum_k sigma(k) [max_pi u_p(pi, sigma_-p | k) - u_p(sigma | k)],
 
-with one response a recommended policy k of positive weight. No gap means that sigma is a (coarse)
-correlated equilibrium of the whole game, which says nothing about welfare: in Trade Comm the gaps
-vanish long before the value is the best.
+with one response per recommended policy k of positive weight. A gap of 0 means that sigma is a
+(coarse) correlated equilibrium of the whole game, which does not imply high welfare: in Trade Comm
+the gaps vanish long before the value is optimal.
 
 Lanctot et al. (2017), https://arxiv.org/abs/1711.00832; Marris et al. (2021),
 https://arxiv.org/abs/2106.09435; Heinrich, Lanctot, Silver (2015), Fictitious self-play in
 extensive-form games. Read and executed: OpenSpiel 2.0.2 `jpsro.py`, with its defaults: populations
 start from the uniform policy; all players answer the same sigma at once; at most one policy joins a
-population in an iteration, of those not in it the one of largest gap (drawn at random if that is
-0); if all are in it, one of them, drawn at random, counts once more. A response is uniform where
-the others never let the player come, and else plays the lowest of the best actions; there OpenSpiel
-compares without tolerance, so that its rounding decides ties and runs part where there is one.
+population per iteration, the new one with the largest gap (drawn at random if that is 0); if none
+is new, one of them, drawn at random, is counted once more. A response is uniform in unreachable
+information states, and otherwise plays the lowest of the best actions; OpenSpiel compares without
+tolerance there, so rounding decides ties, and runs diverge at the first tie.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ from agentrl.selfplay.games import sequence_form
 from agentrl.selfplay.meta import solver as meta_solver
 from agentrl.selfplay.sequence_form import SequenceForm
 
-# Weights and gaps below count as 0.
+# Weights and gaps below this count as 0.
 _NEGLIGIBLE = 1e-8
 
 _best_responses = jax.jit(sf.best_responses, static_argnums=0)
@@ -41,11 +41,11 @@ _reach = jax.jit(sf.reach, static_argnums=0)
 
 
 class Result(NamedTuple):
-    """What a run leaves behind; T iterations, and index 0 of the traces is the start.
+    """Result of a run of T iterations; index 0 of the traces is the start.
 
-    policies: for each player f64[K_p, I, A], 0 outside its rows; repeats: i32[K_p], how often each
-    was a response. payoff f64[N, K_1, ..., K_N]; sigma f64[K_1, ..., K_N].
-    policy f64[I, A]: each player's marginal of sigma as one policy.
+    policies: per player f64[K_p, I, A], 0 outside its rows; repeats: i32[K_p], how often each was a
+    response. payoff f64[N, K_1, ..., K_N]; sigma f64[K_1, ..., K_N]. policy f64[I, A]: each
+    player's marginal of sigma as one policy.
     value, gap: f64[T + 1, N], of sigma after each iteration. size: i32[T + 1, N], the K_p.
     """
 
@@ -60,7 +60,7 @@ class Result(NamedTuple):
 
 
 class Population:
-    """One player's policies, their repeats, and their parts in the chances of the ends."""
+    """One player's policies, their repeats, and their contributions to the reach of the ends."""
 
     def __init__(self, form: SequenceForm, player: int):
         self.form, self.player = form, player
@@ -74,12 +74,12 @@ class Population:
         return np.where((self.form.player == self.player)[:, None], policy, 0.0)
 
     def index(self, policy: np.ndarray) -> int | None:
-        """Which member this policy is, None for none."""
+        """Index of the member equal to this policy, or None."""
         same = [i for i, mine in enumerate(self.policies) if np.array_equal(mine, self.own(policy))]
         return same[0] if same else None
 
     def add(self, policy: np.ndarray) -> None:
-        """Takes in a policy f64[I, A] that is new; rows of others do not count."""
+        """Adds a new policy f64[I, A]; rows of other players are ignored."""
         self.policies.append(self.own(policy))
         self.repeats.append(1)
         with jax.enable_x64(True):
@@ -90,9 +90,9 @@ class Population:
 
 
 class Round(NamedTuple):
-    """What the meta-solver makes of the populations, and what the players would answer.
+    """Meta-solution of the populations, and the players' responses to it.
 
-    payoff, sigma, value, gap as in `Result`; responses: for each player (gap, policy f64[I, A]).
+    payoff, sigma, value, gap as in `Result`; responses: per player (gap, policy f64[I, A]).
     """
 
     payoff: np.ndarray
@@ -103,9 +103,9 @@ class Round(NamedTuple):
 
 
 def psro(name: str, iterations: int, *, solver: str = "nash", seed: int = 0, **options) -> Result:
-    """PSRO: best responses to what the others' populations play under the meta-solver.
+    """PSRO: best responses to the others' populations mixed by the meta-solver.
 
-    With solver "nash" double oracle, "uniform" fictitious play, "latest" plain self-play.
+    Solver "nash" is double oracle, "uniform" fictitious play, "latest" plain self-play.
     """
     return jpsro(name, iterations, equilibrium="cce", solver=solver, seed=seed, **options)
 
@@ -121,9 +121,8 @@ def jpsro(
 ) -> Result:
     """JPSRO(CCE) or JPSRO(CE) on a tabular game by name.
 
-    equilibrium: "cce" or "ce", which responses are sought. solver: name in `meta.SOLVERS`; the
-    paper's pairs are mgcce with cce and mgce with ce. seed: for the draws among equals. options:
-    the game's.
+    equilibrium: "cce" or "ce", the kind of responses. solver: name in `meta.SOLVERS`; the paper's
+    pairs are mgcce with cce and mgce with ce. seed: for breaking ties. options: the game's.
     """
     if equilibrium not in ("cce", "ce"):
         raise ValueError(f"equilibrium={equilibrium!r}: expected 'cce' or 'ce'")
@@ -184,9 +183,9 @@ def _joint_reach(sigma: np.ndarray, reaches: list[np.ndarray]) -> np.ndarray:
 
 
 def _responses(form, populations, payoff, sigma, equilibrium):
-    """For each player its candidates (gap, policy)."""
+    """Candidates (gap, policy) of each player."""
     if equilibrium == "cce":
-        # One recommendation that tells nothing.
+        # A single, uninformative recommendation.
         told = [sigma.sum(p, keepdims=True) for p in range(form.num_players)]
         earned = [(payoff[p] * sigma).sum(p, keepdims=True) for p in range(form.num_players)]
     else:
@@ -212,7 +211,8 @@ def _responses(form, populations, payoff, sigma, equilibrium):
 
 
 def _reachable(form: SequenceForm, other: np.ndarray) -> np.ndarray:
-    """Where the others let the player come, bool[I]; elsewhere all responses are equally good."""
+    """Information states that the others' policies reach, bool[I]; elsewhere all responses are
+    equally good."""
     states, actions = form.legal.shape
     reached = np.zeros(states * actions + form.num_players, bool)
     reached[form.sequences[other > 0]] = True
@@ -223,7 +223,7 @@ def _reachable(form: SequenceForm, other: np.ndarray) -> np.ndarray:
 
 
 def _enlarge(population: Population, candidates: list, rng: np.random.RandomState) -> None:
-    """Takes one of the candidates (gap, policy) into the population."""
+    """Adds one of the candidates (gap, policy) to the population."""
     known = [population.index(policy) for _, policy in candidates]
     novel = [c for c, i in zip(candidates, known, strict=True) if i is None]
     if not novel:
@@ -249,7 +249,8 @@ def _behaviour(form: SequenceForm, plans: np.ndarray) -> np.ndarray:
 
 
 def fictitious_self_play(name: str, iterations: int, **options: int) -> tuple[np.ndarray, list]:
-    """Fictitious self-play: best responses to the average of all before, from the uniform policy.
+    """Fictitious self-play: best responses to the average of all previous ones, from the uniform
+    policy.
 
     x_t+1 = x_t + (BR(x_t) - x_t) / (t + 2) as realisation plans. Returns the last average policy
     f64[I, A], and the NashConv of the averages before each iteration and at the end. The averages

@@ -1,18 +1,18 @@
 """Ratings of players from their results against each other, by maximum likelihood.
 
-The model of Bradley and Terry (1952), on Elo's scale: of a game between i and j player i is
-expected to score
+The model of Bradley and Terry (1952), on Elo's scale: in a game between i and j the expected score
+of i is
 
     p_ij = 1 / (1 + 10^((R_j - R_i) / 400)),
 
-a win 1, a draw 1/2. The ratings maximise sum_ij s_ij log p_ij, s_ij the points of i against j, a
-concave function of them; only differences matter, and the mean is put at 0.
+a win 1, a draw 1/2. The ratings maximise the concave function sum_ij s_ij log p_ij, s_ij the points
+of i against j; only differences matter, and the mean is set to 0.
 
-A player that lost no point has no finite maximum. Every pair that has met is therefore given one
-drawn game more (`prior`), which any number of games outweighs. Intervals are from the Fisher
-information n_ij p_ij (1 - p_ij) of all pairs, within the subspace of mean 0. They take each game
-for a coin: with draws, which vary less, they are too wide rather than too narrow. They say nothing
-of whether one number a player fits; where players beat each other in circles, it does not.
+A player that lost no point has no finite maximum. Every pair with games therefore gets one
+additional draw (`prior`), whose influence vanishes with the number of games. Intervals use the
+Fisher information n_ij p_ij (1 - p_ij) of all pairs, within the subspace of mean 0. They treat each
+game as a coin flip: with draws, which vary less, they are too wide rather than too narrow. They do
+not test whether one number per player fits; for cyclic relations it does not.
 """
 
 from statistics import NormalDist
@@ -32,18 +32,19 @@ class Ratings(NamedTuple):
 
 
 def expected_score(difference: np.ndarray) -> np.ndarray:
-    """Of who is rated higher by so much: 1 / (1 + 10^(-difference / 400))."""
+    """Expected score of the player rated higher by `difference`: 1 / (1 + 10^(-difference /
+    400))."""
     return 1 / (1 + np.exp(-np.asarray(difference, np.float64) / _SCALE))
 
 
 def elo(score: np.ndarray, *, prior: float = 1.0, confidence: float = 0.95) -> Ratings:
     """Ratings from points.
 
-    score: f64[K, K], points of the row against the column; score + score.T are the games. The
-    diagonal, games against oneself, is not read. prior: games added to each pair, drawn.
+    score: f64[K, K], points of the row against the column; score + score.T is the number of games.
+    The diagonal is ignored. prior: number of draws added to each pair.
 
     Raises:
-      ValueError: not a square of points, or players that no chain of games connects.
+      ValueError: not a square matrix of points, or players that are not connected by games.
     """
     score = np.asarray(score, np.float64)
     if score.ndim != 2 or score.shape[0] != score.shape[1] or np.any(score < 0):
@@ -58,7 +59,7 @@ def elo(score: np.ndarray, *, prior: float = 1.0, confidence: float = 0.95) -> R
     games = score + score.T + prior * met
     score = score + prior / 2 * met
     if not np.all(np.linalg.matrix_power(met + np.eye(number), number) > 0):
-        raise ValueError("players that never met, not even through others, cannot be compared")
+        raise ValueError("expected players connected by games, directly or through other players")
 
     def information(strength):
         """Fisher information f64[K, K], and expected points f64[K, K]."""
@@ -66,7 +67,7 @@ def elo(score: np.ndarray, *, prior: float = 1.0, confidence: float = 0.95) -> R
         weight = games * chance * (1 - chance)
         return np.diag(weight.sum(axis=1)) - weight, games * chance
 
-    # Adding the constant direction makes the information invertible and changes nothing else.
+    # Adding the constant direction makes the information invertible and has no other effect.
     ones = np.full((number, number), 1 / number)
     strength = np.zeros(number)
     for _ in range(100):

@@ -1,14 +1,14 @@
 """The sequence form of a tabular game: values, best responses and NashConv as dense sweeps.
 
 A *sequence* is an information state and an action there, or a player's empty sequence. With perfect
-recall a player's chance of playing a way through the game is one number a sequence, the realisation
-plan x(I, a) = x(parent(I)) pi(a | I), and each end z of the game is reached with chance's
-probability times the product of one entry a player:
+recall a player's probability of playing a path is one number per sequence, the realisation plan
+x(I, a) = x(parent(I)) pi(a | I), and each end z of the game is reached with chance's probability
+times the product of one entry per player:
 
   u_p = sum_z payoff[z, p] prod_q x_q(sequence of q at z).
 
-So the game tree shrinks to a list of ends and to one small forest of information states a player,
-and everything below is a gather, a product, a segment sum and a sweep as deep as a player has
+So the game tree reduces to a list of ends and one small forest of information states per player,
+and all functions below are a gather, a product, a segment sum and a sweep as deep as a player has
 moves. All functions are pure, run inside jit (the form is static), may be vmapped over policies and
 are differentiable in the policy.
 
@@ -32,12 +32,12 @@ class SequenceForm:
     Policies and plans are tables [I, A]: the rows of all players in one.
 
     infostates: I strings, the players' one after another.
-    player: i32[I], who acts there; legal: bool[I, A].
-    parent: i32[I], the player's own sequence that leads there.
+    player: i32[I], the acting player; legal: bool[I, A].
+    parent: i32[I], the player's own sequence that leads to it.
     levels: rows by the number of own actions before, i32[rows] each.
-    sequences: i32[Z, N], every player's last sequence; ends with the same ones are one.
-    payoff: f64[Z, N], what each player wins times chance's probability.
-    states: for each row one state of the rules in which it is seen, arrays [I, ...].
+    sequences: i32[Z, N], every player's last sequence; ends with equal ones are merged.
+    payoff: f64[Z, N], each player's payoff times chance's probability. states: for each row one
+    state of the rules with that information state, arrays [I, ...].
     """
 
     infostates: tuple[str, ...]
@@ -51,19 +51,19 @@ class SequenceForm:
 
     @property
     def num_players(self) -> int:
-        """N."""
+        """Number of players N."""
         return self.sequences.shape[1]
 
 
 class BestResponses(NamedTuple):
-    """policy [I, A], each player's best response in its rows; value [N], what it earns."""
+    """policy [I, A], each player's best response in its rows; value [N], its return."""
 
     policy: jax.Array
     value: jax.Array
 
 
 def uniform(form: SequenceForm) -> np.ndarray:
-    """The policy that plays all legal actions alike, f64[I, A]."""
+    """The uniform policy over legal actions, f64[I, A]."""
     return form.legal / form.legal.sum(1, keepdims=True)
 
 
@@ -79,10 +79,10 @@ def plan(form: SequenceForm, policy: jax.Array) -> jax.Array:
 
 
 def behaviour(form: SequenceForm, plans: jax.Array) -> jax.Array:
-    """Policy [I, A] of a realisation plan [I, A]; uniform where the plan never comes.
+    """Policy [I, A] of a realisation plan [I, A]; uniform in rows that the plan does not reach.
 
-    Any mixture of plans is a plan, so this is also how policies are averaged: mixing their rows
-    instead would weigh a policy in places that it does not reach.
+    Any mixture of plans is a plan, so policies are averaged as plans: a mixture of their rows would
+    weight a policy in rows that it does not reach.
     """
     total = jnp.sum(plans, axis=1, keepdims=True)
     return jnp.where(
@@ -91,13 +91,13 @@ def behaviour(form: SequenceForm, plans: jax.Array) -> jax.Array:
 
 
 def reach(form: SequenceForm, plans: jax.Array) -> jax.Array:
-    """Each player's own part of the chance of each end, [Z, N]."""
+    """Each player's own contribution to the probability of each end, [Z, N]."""
     ones = jnp.ones(form.num_players, plans.dtype)
     return jnp.concatenate([plans.reshape(-1), ones])[form.sequences]
 
 
 def others(reached: jax.Array) -> jax.Array:
-    """The part of all players but one, [Z, N]: product over q != p of reached [Z, q]."""
+    """Contribution of all players but one, [Z, N]: product over q != p of reached [Z, q]."""
     players = range(reached.shape[1])
     return jnp.stack(
         [jnp.prod(reached[:, [q for q in players if q != p]], axis=1) for p in players], axis=1
@@ -123,24 +123,24 @@ def _sweep(form: SequenceForm, other: jax.Array, value_of):
 def action_values(form: SequenceForm, policy: jax.Array, other: jax.Array) -> jax.Array:
     """Counterfactual values q [I, A]: the player's returns after each action, times others' reach.
 
-    other: [Z, N], what `others` gives; the player itself plays policy [I, A] from there on.
+    other: [Z, N], from `others`; the player itself follows policy [I, A] afterwards.
     """
     q, _ = _sweep(form, other, lambda here, rows: jnp.sum(here * policy[rows], axis=1))
     return q
 
 
 def returns(form: SequenceForm, policy: jax.Array) -> jax.Array:
-    """What each player earns when all play policy [I, A], [N]."""
+    """Expected return of each player when all play policy [I, A], [N]."""
     chance = jnp.prod(reach(form, plan(form, policy)), axis=1)
     return jnp.sum(chance[:, None] * jnp.asarray(form.payoff, chance.dtype), axis=0)
 
 
 def best_responses(form: SequenceForm, other: jax.Array) -> BestResponses:
-    """Best response of every player to the others' part of the chances of the ends.
+    """Best response of every player, given the others' contribution to the probability of the ends.
 
-    other: [Z, N], from `others` for one policy, or a mixture of such for opponents who draw their
-    policies together. Among equally good actions the lowest is played, also where the others never
-    let the player come; equal means up to 64 times the rounding unit.
+    other: [Z, N], from `others` for one policy, or a mixture of such for opponents with a joint
+    distribution over policies. Among equally good actions the lowest is played, also in rows that
+    the others never reach; equal means up to 64 times the rounding unit.
     """
     dtype = other.dtype
 
@@ -155,6 +155,6 @@ def best_responses(form: SequenceForm, other: jax.Array) -> BestResponses:
 
 
 def nash_conv(form: SequenceForm, policy: jax.Array) -> jax.Array:
-    """NashConv [] of policy [I, A]: sum over players of what a best response would add."""
+    """NashConv [] of policy [I, A]: sum over players of the gain of a best response."""
     other = others(reach(form, plan(form, policy)))
     return jnp.sum(best_responses(form, other).value - returns(form, policy))

@@ -1,8 +1,8 @@
 """Exact exploitability of policies in tabular games, by name, on the host.
 
-A policy is a table [I, A]: a row for each of `infostates(name)`, a column an action. Everything
-here is computed in float64 (float32 in the graph, `sequence_form.nash_conv`, is within 1e-6 on
-Leduc poker); rows are divided by their sums first, so that float32 tables lose nothing.
+A policy is a table [I, A]: one row for each of `infostates(name)`, one column per action. All
+computations are in float64 (`sequence_form.nash_conv` in float32, in the graph, is within 1e-6 on
+Leduc poker); rows are first divided by their sums, so that float32 tables lose no accuracy.
 
 NashConv = sum_p [max_pi' u_p(pi', pi_-p) - u_p(pi)], exploitability = NashConv / N (Lanctot et al.
 2017, https://arxiv.org/abs/1711.00832; conventions and numbers of OpenSpiel).
@@ -14,22 +14,27 @@ import jax
 import numpy as np
 
 from agentrl.selfplay import sequence_form as sf
-from agentrl.selfplay.games import sequence_form
 from agentrl.selfplay.sequence_form import BestResponses, SequenceForm
+
+
+def _form(name: str, **options: int) -> SequenceForm:
+    from agentrl.selfplay import games  # the rules of the games, when one is asked for
+
+    return games.sequence_form(name, **options)
 
 
 def infostates(name: str, **options: int) -> tuple[str, ...]:
     """Information states of all players as OpenSpiel's strings, in the order of policies' rows."""
-    return sequence_form(name, **options).infostates
+    return _form(name, **options).infostates
 
 
 def checked(form: SequenceForm, policy: np.ndarray) -> np.ndarray:
-    """The policy as f64[I, A] with rows that sum to 1; ValueError if it is none."""
+    """The policy as f64[I, A] with rows that sum to 1; ValueError if it is invalid."""
     policy = np.asarray(policy, np.float64)
     if policy.shape != form.legal.shape:
         raise ValueError(
-            f"policy of shape {policy.shape}: expected {form.legal.shape}, a row for each of "
-            "infostates(name) and a column an action"
+            f"policy of shape {policy.shape}: expected {form.legal.shape}, one row for each of "
+            "infostates(name) and one column per action"
         )
     total = policy.sum(1, keepdims=True)
     if not (np.all(policy >= 0) and np.all(np.abs(total - 1) < 1e-3)):
@@ -41,8 +46,8 @@ def checked(form: SequenceForm, policy: np.ndarray) -> np.ndarray:
     if np.any(policy[~form.legal] > 0):
         row = int(np.argmax(np.any((policy > 0) & ~form.legal, 1)))
         raise ValueError(
-            f"policy row {row} ({form.infostates[row]!r}) is {policy[row]}, but legal are actions "
-            f"{np.flatnonzero(form.legal[row]).tolist()} only; mask the policy and renormalise"
+            f"policy row {row} ({form.infostates[row]!r}) is {policy[row]}; the legal actions are "
+            f"{np.flatnonzero(form.legal[row]).tolist()}; mask the policy and renormalise"
         )
     return policy / total
 
@@ -54,31 +59,31 @@ def _evaluate(form: SequenceForm, policy: jax.Array) -> tuple[BestResponses, jax
 
 
 def _evaluated(name: str, policy: np.ndarray, options: dict) -> tuple[BestResponses, np.ndarray]:
-    form = sequence_form(name, **options)
+    form = _form(name, **options)
     with jax.enable_x64(True):
         return jax.device_get(_evaluate(form, checked(form, policy)))
 
 
 def expected_returns(name: str, policy: np.ndarray, **options: int) -> np.ndarray:
-    """What each player earns when all play the policy, f64[N]."""
+    """Expected return of each player when all play the policy, f64[N]."""
     return _evaluated(name, policy, options)[1]
 
 
 def best_response(name: str, policy: np.ndarray, **options: int) -> BestResponses:
-    """Each player's best response to the others' part of the policy, and what it earns.
+    """Each player's best response to the others' part of the policy, and its return.
 
-    Returns policy f64[I, A], in whose rows of player p is p's best response (the lowest action
+    Returns: policy f64[I, A], in whose rows of player p is p's best response (the lowest action
     among equally good ones), and value f64[N].
     """
     return _evaluated(name, policy, options)[0]
 
 
 def nash_conv(name: str, policy: np.ndarray, **options: int) -> float:
-    """What all players together could win by deviating, each alone, to a best response."""
+    """NashConv: sum over players of the gain of a unilateral best response."""
     best, returns = _evaluated(name, policy, options)
     return float(np.sum(best.value - returns))
 
 
 def exploitability(name: str, policy: np.ndarray, **options: int) -> float:
-    """NashConv a player: 0 at a Nash equilibrium."""
-    return nash_conv(name, policy, **options) / sequence_form(name, **options).num_players
+    """NashConv per player: 0 at a Nash equilibrium."""
+    return nash_conv(name, policy, **options) / _form(name, **options).num_players

@@ -1,7 +1,7 @@
-"""Environments in Python, outside the accelerator: each in a process of its own.
+"""Environments in Python, outside the accelerator, each in a process of its own.
 
-Named by where they are from, `envs.make("textarena:TicTacToe-v0")`; how to write one of your own
-stands in `envs.hosted.worker`.
+Their names start with their source, `envs.make("textarena:TicTacToe-v0")`; `envs.hosted.worker`
+explains how to write one of your own.
 """
 
 import dataclasses
@@ -15,10 +15,10 @@ from envs.text import View
 
 
 def _nothing(state: Any, params: Any) -> Any:
-    raise NotImplementedError("an environment outside JAX is seen by its processes only")
+    raise NotImplementedError("the state of an environment in Python is visible to its worker only")
 
 
-# No fragments: what such an environment says is any text at all.
+# An empty lexicon: such an environment may write any text.
 _VIEW = View(
     lexicon=("",),
     describe=_nothing,
@@ -32,11 +32,11 @@ _VIEW = View(
 
 @dataclasses.dataclass(frozen=True)
 class Hosted:
-    """An environment that `pool` starts, and what it says of itself.
+    """An environment that `pool` starts, with its properties.
 
-    name: where it is from, see `envs.hosted.worker`. options: what it is made with. python: the
-    interpreter; "" for this one. start_timeout_s: seconds that it may take to start.
-    num_agents: who play. has_success: whether it tells of success.
+    name: its source, see `envs.hosted.worker`. options: its options. python: the interpreter; ""
+    for the current one. start_timeout_s: time limit of its start, in seconds.
+    num_agents: number of players. has_success: whether it reports success.
     """
 
     name: str
@@ -48,11 +48,10 @@ class Hosted:
 
     @property
     def view(self) -> View:
-        """Without words of its own."""
         return _VIEW
 
     def pool(self, workers: int, timeout_s: float) -> Pool:
-        """That many processes of it; an answer may take `timeout_s` seconds."""
+        """Starts `workers` processes; an answer may take `timeout_s` seconds."""
         return Pool(
             self.name,
             self.options,
@@ -66,12 +65,12 @@ class Hosted:
 def make(
     name: str, *, python: str = "", start_timeout_s: float = 120.0, **options: Any
 ) -> tuple[Hosted, None]:
-    """Starts the environment once, to hear who plays, and ends it: (Hosted, None).
+    """Starts the environment once to read its properties, and ends it: (Hosted, None).
 
     python, start_timeout_s: see `Hosted`. options: the environment's own.
 
     Raises:
-      ValueError: it does not start; says why.
+      ValueError: it does not start; the message gives the reason.
     """
     try:
         about = probe(name, options, python=python, start_timeout_s=start_timeout_s)

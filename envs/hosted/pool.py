@@ -1,6 +1,6 @@
-"""Worker processes with an environment each: asked without waiting, watched, and replaced.
+"""A pool of worker processes, one environment each, with asynchronous requests and replacement.
 
-The processes are ours, started with `subprocess`; what comes from them is JSON, never code.
+The processes are started with `subprocess`; messages from them are JSON, never code.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ from typing import Any, NamedTuple
 
 from envs.hosted import worker as protocol
 
-# Starts in a row that fail before it is taken for certain that none will succeed.
+# After this many failed starts in a row the environment is considered broken.
 _FAILED_STARTS = 3
 # Seconds that workers have to close their environments when the run ends.
 _GRACE = 1.0
 
 
 class HostError(RuntimeError):
-    """An environment outside JAX that cannot be started or played; the message says why."""
+    """An environment in Python cannot be started or played; the message gives the reason."""
 
 
 class Answer(NamedTuple):
-    """What came of a request to a worker: its reply, or None and what went wrong."""
+    """Result of a request to a worker: its reply, or None and the reason of the failure."""
 
     worker: int
     reply: dict[str, Any] | None
@@ -37,17 +37,19 @@ class Answer(NamedTuple):
 
 
 class _Worker:
-    """One process and what is known of it. `deadline`: of the request under way, or None."""
+    """One process and its state. `deadline`: of the pending request, or None."""
 
     def __init__(self, number: int, python: str, source: str, options: Mapping[str, Any]):
         self.number = number
         self.began = False
         self.buffer = bytearray()
         self.deadline: float | None = None
-        # Unbuffered and appended to, so that cutting it at 0 is all there is to forget.
+        # Unbuffered and opened for appending, so that truncating it at 0 discards all of
+        # it.
         self.noise = tempfile.TemporaryFile("a+b", buffering=0)
-        # A session of its own: Ctrl-C is for us to answer, and whatever the environment starts can
-        # be ended with it. Several workers share the cores, and so none takes all for itself.
+        # A session of its own: Ctrl-C is handled by this process, and all processes that
+        # the environment starts can be ended with it. Workers share the cores, so none may
+        # use all of them.
         self.process = subprocess.Popen(
             [python, str(pathlib.Path(protocol.__file__).resolve())],
             stdin=subprocess.PIPE,
@@ -60,13 +62,13 @@ class _Worker:
         self.send({"op": "make", "source": source, "options": dict(options)})
 
     def send(self, message: Mapping[str, Any]) -> None:
-        # A process that is gone is found so by what it does not answer.
+        # A process that has died is detected by its missing answer.
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(protocol.frame(message))
             self.process.stdin.flush()
 
     def receive(self) -> tuple[dict[str, Any] | None, str]:
-        """(message, "") if a whole one is there, (None, what went wrong) or (None, "")."""
+        """(message, "") if a whole one arrived, (None, reason) after a failure, else (None, "")."""
         ended = False
         while True:
             try:
@@ -96,7 +98,7 @@ class _Worker:
         return f"; its last words: {' / '.join(lines[-3:])}" if lines else ""
 
     def end(self) -> None:
-        """Ends the process and all that it has started, now."""
+        """Ends the process and all processes that it has started, immediately."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -107,11 +109,11 @@ class _Worker:
 
 
 class Pool:
-    """A number of workers; those that fail are replaced by new ones.
+    """A fixed number of workers; those that fail are replaced.
 
-    A worker has at most one request under way. It fails by raising, by ending, by sending what is
-    no message, or by not answering within `timeout_s` seconds (`start_timeout_s` for the start);
-    each of them is an answer without a reply, and the worker's successor is started at once.
+    A worker has at most one pending request. It fails by raising, by exiting, by sending an invalid
+    message, or by not answering within `timeout_s` seconds (`start_timeout_s` for the start). A
+    failure gives an answer without a reply, and a new worker is started at once.
     """
 
     def __init__(
@@ -158,11 +160,11 @@ class Pool:
         return worker
 
     def idle(self) -> list[int]:
-        """Workers that have nothing to do."""
+        """Workers without a pending request."""
         return [w.number for w in self._workers if w.began and w.deadline is None]
 
     def ask(self, number: int, request: Mapping[str, Any]) -> None:
-        """Sends a request to an idle worker; `wait` gives its answer."""
+        """Sends a request to an idle worker; `wait` returns its answer."""
         worker = self._workers[number]
         if request["op"] == "reset":
             os.ftruncate(worker.noise.fileno(), 0)
@@ -170,10 +172,10 @@ class Pool:
         worker.send(request)
 
     def wait(self, seconds: float | None = None) -> list[Answer]:
-        """Answers that have come; waits until something happens, or `seconds` if given.
+        """Answers that have arrived; waits until something happens, or `seconds` if given.
 
-        There may be none even so: a worker that has started gives no answer, but is idle then, and
-        of a long answer there may only be a part.
+        The list may be empty: a worker that has started gives no answer but becomes idle, and of a
+        long answer only a part may have arrived.
 
         Raises:
           HostError: the environment cannot be started.
@@ -182,8 +184,9 @@ class Pool:
         if due:
             until_due = max(0.0, min(due) - time.monotonic())
             seconds = until_due if seconds is None else min(seconds, until_due)
-        # Whatever is readable now was in time: the clock is read after, so that our own absence
-        # (a program that was compiled meanwhile) is held against nobody.
+        # Data that are readable now arrived in time: the clock is read afterwards, so that
+        # time spent elsewhere in this process (such as a compilation) does not count
+        # against a worker.
         readable = {key.data.number: key.data for key, _ in self._selector.select(seconds)}
         now = time.monotonic()
         answers = []
@@ -220,7 +223,7 @@ class Pool:
         return [Answer(worker.number, None, failure)] if asked else []
 
     def close(self) -> None:
-        """Ends all workers; those that are not busy may close their environments first."""
+        """Ends all workers; idle ones may close their environments first."""
         for worker in self._workers:
             with contextlib.suppress(BrokenPipeError):
                 worker.process.stdin.close()
@@ -237,7 +240,7 @@ class Pool:
 def probe(
     source: str, options: Mapping[str, Any], *, python: str = "", start_timeout_s: float
 ) -> dict[str, Any]:
-    """What an environment says of itself, {"seats": A, "has_success": bool}, by starting it once.
+    """Starts an environment once and returns its properties, {"seats": A, "has_success": bool}.
 
     Raises:
       HostError: it does not start.

@@ -1,23 +1,23 @@
 """One environment in a process of its own, which answers requests over a pipe.
 
-Run as a script, by any Python from 3.9 on: it needs the standard library and what the environment
-imports, nothing of agentrl, so that an environment may live in a virtual environment of its own.
+Run as a script by any Python from 3.9 on. It needs the standard library and the environment's own
+imports, not agentrl, so an environment may live in a separate virtual environment.
 
-Which environment, `make`'s source:
+The environment is given by its source (`make`):
 
-  textarena:TicTacToe-v0     TextArena's games; option num_players (default 2), others are its own.
+  textarena:TicTacToe-v0     TextArena's games; option num_players (default 2), and the game's own.
   gymnasium:FrozenLake-v1    Gymnasium's environments of text or small numbers. Options: `actions`,
-                             the words for actions 0, 1, ... (without them the number is written);
-                             others are those of `gymnasium.make`, such as render_mode="ansi",
-                             which is then what the agent reads.
-  my_module:MyEnvironment    your own: what is called with the options and returns an object as
-  path/to/file.py:make       below.
+                             the words for actions 0, 1, ... (default: the numbers); others are
+                             those of `gymnasium.make`, such as render_mode="ansi", whose text
+                             the agent then reads.
+  my_module:MyEnvironment    your own: a callable that takes the options and returns an object
+  path/to/file.py:make       as below.
 
-An environment of your own is Gymnasium's interface with text; a complete one:
+An environment of your own has Gymnasium's interface with text. A complete one:
 
     class Guess:
-        seats = 1             # how many play; 1 unless said
-        has_success = True    # whether info["success"] means anything; False unless said
+        seats = 1             # number of players; default 1
+        has_success = True    # whether it reports info["success"]; default False
 
         def __init__(self, highest=9):
             self.highest = highest
@@ -36,16 +36,16 @@ An environment of your own is Gymnasium's interface with text; a complete one:
             return text, float(right), right, False, info
 
 `reset` -> (observation, info); `step(action)` -> (observation, reward, terminated, truncated,
-info). The observation is what whoever acts next reads; in a game info["seat"] says who that is,
-after `reset` too (0 unless said), and reward has a number for each seat. Besides in the info of a
-step, all optional: "valid", the action was one (True); "success", or one for each seat (False);
-"offender", the seat whose illegal action has ended the game (-1).
+info). The observation is the text for the next agent to act. In a game info["seat"] is the number
+of that agent, after `reset` too (default 0), and reward has one number per seat. Optional in the
+info of a step: "valid", the action was legal (default True); "success", one value or one per seat
+(default False); "offender", the seat whose illegal action ended the game (default -1).
 
-The same object is reset again and again, with a seed that says everything about the episode:
-`random` and, if it was imported, `numpy.random` are seeded with it too. An action is any text at
-all, the empty one included. An environment that raises, dies or takes too long loses its episode,
-and the process is replaced; what it prints goes nowhere, but for the last lines before a failure.
-`close()`, if it is there, is called when the run ends.
+The same object is reset many times, with a seed that determines the episode: `random` and, if it
+was imported, `numpy.random` are seeded with it too. An action is any text, including the empty one.
+An environment that raises, dies or takes too long loses its episode, and the process is replaced.
+Its output is discarded, except for the last lines before a failure. `close()`, if it exists, is
+called when the run ends.
 """
 
 import importlib
@@ -64,29 +64,29 @@ import time
 import traceback
 
 _HEAD = struct.Struct(">I")
-# A frame is one observation or one action; what claims to be longer is no frame.
+# A frame is one observation or one action; a longer one is treated as invalid.
 LONGEST = 1 << 26
-# Seconds that an environment has for its `close`.
+# Time limit of the environment's `close`, in seconds.
 _GRACE = 2.0
 
 
 def frame(message):
-    """A message as bytes: their number in four bytes, then JSON."""
+    """A message as bytes: its length in four bytes, then JSON."""
     body = json.dumps(message).encode()
     return _HEAD.pack(len(body)) + body
 
 
 def unframe(buffer):
-    """Takes the first whole message out of a bytearray, or gives None.
+    """Removes the first whole message from a bytearray and returns it, or returns None.
 
     Raises:
-      ValueError: what stands there is no message.
+      ValueError: the bytes are not a message.
     """
     if len(buffer) < _HEAD.size:
         return None
     (length,) = _HEAD.unpack_from(buffer)
     if length > LONGEST:
-        raise ValueError(f"a message of {length} bytes, of which {LONGEST} are the most")
+        raise ValueError(f"message of {length} bytes, expected at most {LONGEST}")
     end = _HEAD.size + length
     if len(buffer) < end:
         return None
@@ -96,13 +96,13 @@ def unframe(buffer):
 
 
 class Missing(Exception):
-    """A package that the environment needs is not there; the message says how to install it."""
+    """A package that the environment needs is missing; the message says how to install it."""
 
 
 class TextArena:
-    """A game of TextArena, made anew for each episode.
+    """A game of TextArena, constructed anew for each episode.
 
-    Its observation wrappers keep the messages of former games over a reset.
+    Its observation wrappers would otherwise keep the messages of earlier games across a reset.
     """
 
     has_success = True
@@ -116,14 +116,13 @@ class TextArena:
         return self._arena.make(self._name, **self._options)
 
     def reset(self, *, seed):
-        """Deals a new game."""
         self._env = self._make()
         self._env.reset(num_players=self.seats, seed=seed)
         seat, text = self._env.get_observation()
         return text, {"seat": seat}
 
     def step(self, action):
-        """Plays the action of whoever has to move."""
+        """Plays the action of the current player."""
         seat = self._env.state.current_player_id
         done, _ = self._env.step(action=action)
         if not done:
@@ -140,7 +139,7 @@ class TextArena:
 
 
 class Gymnasium:
-    """An environment of Gymnasium, whose actions and observations are put into words."""
+    """An environment of Gymnasium with actions and observations as text."""
 
     def __init__(self, name, actions=(), **options):
         gymnasium = _package("gymnasium", f"gymnasium:{name}")
@@ -149,7 +148,7 @@ class Gymnasium:
         self._free = isinstance(space, gymnasium.spaces.Text)
         if not self._free and not isinstance(space, gymnasium.spaces.Discrete):
             raise ValueError(
-                f"gymnasium:{name} has actions {space}: expected Text or Discrete ones"
+                f"gymnasium:{name} has the action space {space}; expected Text or Discrete"
             )
         first = 0 if self._free else int(space.start)
         number = 0 if self._free else int(space.n)
@@ -166,12 +165,11 @@ class Gymnasium:
         return observation if isinstance(observation, str) else str(observation)
 
     def reset(self, *, seed):
-        """Starts a new episode."""
         self._last, _ = self._env.reset(seed=seed)
         return self._text(self._last), {}
 
     def step(self, action):
-        """Takes the action that the text names; one that names none leaves all as it is."""
+        """Takes the action that the text names; any other text leaves the state unchanged."""
         if not self._free:
             named = self._actions.get(action.strip().lower())
             if named is None:
@@ -195,13 +193,13 @@ def _package(package, source):
         return importlib.import_module(package)
     except ImportError as error:
         raise Missing(
-            f"{source} needs the package {package}, and {sys.executable} says: {error}; "
+            f"{source} needs the package {package}, but {sys.executable} reports: {error}; "
             f"pip install {package} there, or name another interpreter (env.python)"
         ) from None
 
 
 def make(source, options):
-    """The environment of a source, see above."""
+    """The environment of a source (see the module docstring)."""
     place, colon, name = source.rpartition(":")
     if not (place and name):
         raise ValueError(f"environment {source!r}: expected textarena:ID, gymnasium:ID or module:f")
@@ -221,7 +219,7 @@ def make(source, options):
             module = importlib.import_module(place)
         except ModuleNotFoundError as error:
             raise Missing(
-                f"environment {source!r}: {sys.executable} says {error}; run where the module is, "
+                f"environment {source!r}: {sys.executable}: {error}; run where the module is, "
                 "pip install it, or name its file: path/to/file.py:factory"
             ) from None
     if not hasattr(module, name):
@@ -237,7 +235,7 @@ class Server:
         self.seats = 1
 
     def answer(self, request):
-        """The answer to one request, checked: what is wrong here would be wrong much later."""
+        """The answer to one request, checked here so that errors appear early."""
         if request["op"] == "make":
             self.env = make(request["source"], request["options"])
             self.seats = int(getattr(self.env, "seats", 1))
@@ -274,12 +272,12 @@ class Server:
         return seat
 
     def _each(self, name, given, kind):
-        """A number for each seat; one for all of them where only one was given for success."""
+        """One number per seat; a single success value is used for all seats."""
         many = hasattr(given, "__len__")
         if not many and (self.seats == 1 or kind is bool):
             given = [given] * self.seats
         elif not many or len(given) != self.seats:
-            raise ValueError(f"{name} {given!r:.200}: expected {self.seats}, one for each seat")
+            raise ValueError(f"{name} {given!r:.200}: expected {self.seats}, one per seat")
         given = [kind(x) for x in given]
         if not all(math.isfinite(x) for x in given):
             raise ValueError(f"{name} {given!r}: expected finite numbers")
@@ -287,7 +285,7 @@ class Server:
 
 
 def _listen(source, requests):
-    """Puts requests into a queue. The end of the pipe is the end of the run, however it came."""
+    """Puts requests into a queue. When the pipe closes, the run has ended."""
     buffer = bytearray()
     while True:
         data = os.read(source, 1 << 16)
@@ -300,20 +298,21 @@ def _listen(source, requests):
             message = unframe(buffer)
     requests.put(None)
     time.sleep(_GRACE)
-    # The environment is busy, and nobody is left to wait for it, nor for what it has started.
+    # The environment is busy and its caller is gone: end it, and all processes that it has
+    # started.
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def main():
-    """Serves until the other end of the pipe is closed."""
-    # What the environment prints or reads must not meet the messages.
+    """Serves requests until the other end of the pipe is closed."""
+    # Output and input of the environment must not mix with the messages.
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    # Modules are looked for where the run was started, not beside this file.
+    # Modules are looked up where the run was started, not beside this file.
     sys.path[0] = os.getcwd()
     requests = queue.Queue()
     threading.Thread(target=_listen, args=(source, requests), daemon=True).start()

@@ -1,9 +1,9 @@
 """A ball in free flight, and its bounce off the racket of a drone.
 
-Components are arrays of any shape (`envs.rules.vectors`), in two or three dimensions by the `body`,
-which is the module `envs.rules.quadrotor` or `envs.rules.planar`. Constants of thu-uav/HCSP (read):
-5 g, radius 0.1 m, restitution 0.8, no drag; the racket is a disc of radius 0.2 m about the drone's
-centre. There the simulator's meshes collide; the bounce without friction is ours.
+Components are arrays of any shape (`envs.rules.vectors`), in two or three dimensions; the `body` is
+the module `envs.rules.quadrotor` or `envs.rules.planar`. Constants of thu-uav/HCSP (read): 5 g,
+radius 0.1 m, restitution 0.8, no drag; the racket is a disc of radius 0.2 m about the drone's
+centre. There the simulator's meshes collide; the frictionless bounce is ours.
 """
 
 from types import ModuleType
@@ -26,9 +26,9 @@ class Ball(NamedTuple):
 
 
 class Bounce(NamedTuple):
-    """A bounce that may have happened. push: change of the ball's velocity along the `normal`.
+    """A bounce, if there was one. push: change of the ball's velocity along the `normal`.
 
-    share: of the step, in [0, 1], at which they met. place: on the racket.
+    share: fraction of the step, in [0, 1], at which they met. place: on the racket.
     """
 
     hit: jax.Array
@@ -39,19 +39,19 @@ class Bounce(NamedTuple):
 
 
 def fly(ball: Ball, dt: float) -> Ball:
-    """dt seconds later; semi-implicit, as the drone's step."""
+    """The ball dt seconds later; semi-implicit, as the drone's step."""
     velocity = (*ball.velocity[:-1], ball.velocity[-1] - GRAVITY * dt)
     return Ball(along(ball.position, velocity, dt), velocity)
 
 
 def after(ball: Ball, seconds: jax.Array) -> Ball:
-    """On its parabola; exact."""
+    """The ball on its parabola; exact."""
     velocity = (*ball.velocity[:-1], ball.velocity[-1] - GRAVITY * seconds)
     return Ball(along(ball.position, scale(add(ball.velocity, velocity), 0.5), seconds), velocity)
 
 
 def seconds_to(ball: Ball, height: jax.Array) -> jax.Array:
-    """Until it falls through a height; at its apex where that is lower, 0 where it is below."""
+    """Seconds until it falls to a height; until its apex if that is lower, 0 if it is below."""
     rise = ball.velocity[-1]
     root = jnp.sqrt(jnp.maximum(rise * rise + 2 * GRAVITY * (ball.position[-1] - height), 0.0))
     return jnp.maximum((rise + root) * (1 / GRAVITY), 0.0)
@@ -73,8 +73,8 @@ def bounce(body: ModuleType, before: Vector, ball: Ball, drone: Any) -> Bounce:
 
     before: the ball's place relative to the drone at the step's start; ball and drone are after it.
     Relative motion is straight within the step and the racket's tilt that of its end, so a fast
-    ball cannot pass the disc unseen. They meet where the ball's centre comes within one radius of
-    the disc over it, at most `RACKET` from its middle. With the speed s of approach along the
+    ball cannot pass the disc undetected. They meet where the ball's centre comes within one radius
+    of the disc over it, at most `RACKET` from its middle. With the speed s of approach along the
     normal, the effective mass of both bodies at the place, and no friction,
 
         ball's velocity += (1 + e) s / (1 + m_b / m_d + m_b (r x n) I^-1 (r x n)) n.
@@ -86,7 +86,7 @@ def bounce(body: ModuleType, before: Vector, ball: Ball, drone: Any) -> Bounce:
     met = along(before, sub(now, before), share)
     height, place, rim, softness = body.racket(drone, met)
     approach = rim - dot(sub(ball.velocity, drone.velocity), normal)
-    # The tolerance is rounding's: at the share found above the height is one radius.
+    # The tolerance covers rounding: at the share found above the height is one radius.
     over = (height >= 0) & (height <= RADIUS + 1e-4) & (low <= RADIUS)
     hit = over & (dot(place, place) <= RACKET**2) & (approach > 0)
     push = (1 + RESTITUTION) * approach / (1 + BALL_MASS / MASS + BALL_MASS * softness)
@@ -94,6 +94,6 @@ def bounce(body: ModuleType, before: Vector, ball: Ball, drone: Any) -> Bounce:
 
 
 def is_touching_body(body: ModuleType, ball: Ball, drone: Any) -> jax.Array:
-    """Whether the ball is less than one radius under the racket's disc: it met the drone's body."""
+    """Whether the ball is less than one radius under the racket's disc: it hit the drone's body."""
     height, place, _, _ = body.racket(drone, sub(ball.position, drone.position))
     return (height < 0) & (height > -RADIUS) & (dot(place, place) <= RACKET**2)

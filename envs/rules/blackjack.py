@@ -11,11 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Chance of a card of value 1..10; ten, jack, queen and king all count 10.
+# Probability of a card of value 1..10; ten, jack, queen and king all count 10.
 DECK = np.array([1.0] * 9 + [4.0]) / 13
 # The dealer's final totals; 22 stands for every bust.
 DEALER_TOTALS = np.arange(17, 23)
-# The most cards that a dealer can need: six aces (soft 16), a six (hard 12), five aces (17).
+# The largest number of cards that a dealer can need: six aces (soft 16), a six (hard 12), five aces
+# (17).
 DEALER_CARDS = 12
 
 
@@ -49,8 +50,8 @@ def card(u: jax.Array) -> jax.Array:
 def play_dealer(cards: jax.Array) -> jax.Array:
     """The dealer's final points, i32[], from the cards i32[n] on top of the deck.
 
-    The dealer takes cards while below 17; what is left of the cards does not count. n =
-    `DEALER_CARDS` is always enough.
+    The dealer draws while below 17; the remaining cards are unused. n = `DEALER_CARDS` is always
+    enough.
     """
     hand = Hand(jnp.int32(0), jnp.bool_(False))
     for i in range(cards.shape[0]):
@@ -64,7 +65,7 @@ def play_dealer(cards: jax.Array) -> jax.Array:
 def draw_dealer(u: jax.Array, shown: jax.Array) -> jax.Array:
     """The dealer's final points given the shown card, i32[], 22 for a bust; one uniform number.
 
-    Has the distribution of `play_dealer` on fresh cards at a tenth of its cost.
+    It has the distribution of `play_dealer` on fresh cards at a tenth of its cost.
     """
     below = np.cumsum(dealer_chances(), axis=1)[:, :-1].astype(np.float32)
     row = jnp.sum(jnp.where((jnp.arange(1, 11) == shown)[:, None], below, 0.0), axis=0)
@@ -72,13 +73,14 @@ def draw_dealer(u: jax.Array, shown: jax.Array) -> jax.Array:
 
 
 def wins(player: jax.Array, dealer: jax.Array) -> jax.Array:
-    """Whether a player who stands beats the dealer's final points, bool[]; a draw is no win."""
+    """Whether a player that stands beats the dealer's final points, bool[]; a draw does not win."""
     return (player <= 21) & ((player > dealer) | (dealer > 21))
 
 
 @functools.cache
 def dealer_chances() -> np.ndarray:
-    """Chances of the dealer's final points, f64[10, 6]: by shown card - 1 and `DEALER_TOTALS`."""
+    """Probabilities of the dealer's final points, f64[10, 6]: by shown card - 1 and
+    `DEALER_TOTALS`."""
 
     @functools.cache
     def final(total: int, ace: bool) -> np.ndarray:
@@ -91,7 +93,7 @@ def dealer_chances() -> np.ndarray:
 
 
 class Optimum(NamedTuple):
-    """hit bool[22, 2, 10]: by total (aces counting 1), ace, shown card - 1; win_rate: of a deal."""
+    """hit bool[22, 2, 10]: by total (aces counting 1), ace, shown card - 1; win_rate: per deal."""
 
     hit: np.ndarray
     win_rate: float
@@ -99,12 +101,12 @@ class Optimum(NamedTuple):
 
 @functools.cache
 def optimum() -> Optimum:
-    """The play that wins most often, by backward induction over the totals.
+    """The policy that wins most often, by backward induction over the totals.
 
     V(s) = max(P(win | stand), sum_c P(c) V(s + c)); a total only grows, so one sweep is exact.
     """
     chances = dealer_chances()
-    # Bust totals are worth nothing.
+    # Bust totals have value 0.
     value, hit = np.zeros((32, 2, 10)), np.zeros((22, 2, 10), bool)
     for total in range(21, 0, -1):
         for ace in (1, 0):

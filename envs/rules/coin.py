@@ -1,8 +1,8 @@
 """Rules of the coin collector, as pure functions on one map.
 
-A map of R rooms is `exits` i8[R, 4]: the room behind each exit, -1 where there is none. Exits are
-0 north, 1 south, 2 east, 3 west, so that direction d leads back by d ^ 1. Rooms are joined by exits
-alone and have no place in a plane: two rooms east of a third by different ways are different.
+A map of R rooms is `exits` i8[R, 4]: the room behind each exit, -1 where there is none. Exits are 0
+north, 1 south, 2 east, 3 west, so the reverse of direction d is d ^ 1. Rooms are joined by exits
+only and have no coordinates: rooms that would coincide in the plane are different.
 Read in code: TextWorld 1.7 `tw_coin_collector`.
 """
 
@@ -10,16 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# The directions in the order of the compass, where the way back is two further.
+# The directions in compass order, in which the reverse is two further.
 COMPASS = np.array([0, 2, 1, 3], np.int8)
 
 
 def level_options(level: int) -> dict[str, int]:
     """Options of `Coin-v1` for TextWorld's level 1 to 300.
 
-    Level 100 d + q has a chain of q rooms and d distractors a chain room. TextWorld 1.7 refuses
-    maps of more than 100 rooms. Its documentation says that levels from 201 on place distractors
-    at random; its code does so from 301 on, which is no level, so all are placed alike.
+    Level 100 d + q has a chain of q rooms and d distractors per chain room. TextWorld 1.7 refuses
+    maps of more than 100 rooms. Its documentation says that levels from 201 on place distractors at
+    random; its code does so from 301 on, which is not a level, so all are placed alike.
     """
     distractors, quest_length = (level - 1) // 100, (level - 1) % 100 + 1
     rooms = quest_length * (1 + distractors)
@@ -38,14 +38,14 @@ def level_options(level: int) -> dict[str, int]:
 def generate(key: jax.Array, quest_length: int, distractors: int) -> jax.Array:
     """Draws `exits` i8[R, 4], R = quest_length (1 + distractors).
 
-    Rooms 0 to quest_length - 1 are the chain: each leaves its predecessor by a uniform free exit.
-    Then `distractors` (at most 2) rounds of dead ends, one a chain room, each behind a uniform
-    exit that is still free.
+    Rooms 0 to quest_length - 1 are the chain: each is behind a uniform free exit of its
+    predecessor. Then `distractors` (at most 2) rounds of dead ends, one per chain room, each behind
+    a uniform free exit.
     """
     turn_key, entry_key = jax.random.split(key)
     # A chain room uses its three other exits in random order: onwards, then for dead ends. The
-    # first room is given an entry too and never opens it, which leaves the same law: three
-    # different exits out of four in random order.
+    # first room also gets an entry that it never opens, which does not change the distribution:
+    # three different exits out of four in random order.
     turns = 1 + jnp.argsort(jax.random.uniform(turn_key, (quest_length, 3)), axis=1)
     entry = jax.random.randint(entry_key, (), 0, 4)
     entry = entry + jnp.cumsum(jnp.pad(turns[:-1, 0] + 2, (1, 0)))

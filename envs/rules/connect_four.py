@@ -1,7 +1,7 @@
-"""Connect four on one word a column: bit r of a word is the square r rows above the floor.
+"""Connect four on one word per column: bit r of a word is the square r rows above the floor.
 
-Discs fall, so the occupied bits of a column are 2^h - 1, and one more than that is the square where
-the next disc comes to lie. Boards are u[..., columns], of the seats' discs or of squares.
+Discs fall, so the occupied bits of a column are 2^h - 1, and adding one gives the square of the
+next disc. Boards are u[..., columns] of discs or squares.
 """
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 LENGTH = 4
-# Ways in which a line may run on from column to column: level, rising, falling.
+# Directions in which a line may run from column to column: level, rising, falling.
 _LEANS = (0, 1, -1)
 _WON = 10_000
 
@@ -20,22 +20,22 @@ def word(rows: int) -> np.dtype:
 
 
 def full(rows: int) -> np.generic:
-    """A column without a free square."""
+    """Columns without a free square."""
     return word(rows).type(2**rows - 1)
 
 
 def landing(occupied: jax.Array, rows: int) -> jax.Array:
-    """The square of each column where a disc comes to lie, nothing in full columns."""
+    """The square of each column on which a disc lands, none in full columns."""
     return (occupied + 1) & full(rows)
 
 
 def _raised(board: jax.Array, by: int) -> jax.Array:
-    """Moved up by so many rows. Bits may come to lie above the top row."""
+    """Moved up by so many rows. Bits may end up above the top row."""
     return board << by if by >= 0 else board >> -by
 
 
 def has_line(discs: jax.Array) -> jax.Array:
-    """Whether the discs u[..., columns] hold a line of four: bool[...]."""
+    """Whether the discs u[..., columns] contain a line of four: bool[...]."""
     columns = discs.shape[-1]
     held = jnp.any(discs & (discs >> 1) & (discs >> 2) & (discs >> 3), axis=-1)
     for lean in _LEANS:
@@ -73,7 +73,7 @@ def _count(board: jax.Array) -> jax.Array:
 
 
 def _estimate(own: jax.Array, other: jax.Array, rows: int) -> jax.Array:
-    """Worth of a position: free squares that complete a line, then discs near the middle."""
+    """Value of a position: free squares that complete a line, then discs near the middle."""
     columns = own.shape[-1]
     free = ~(own | other)
     near = np.minimum(np.arange(columns), np.arange(columns)[::-1])
@@ -86,10 +86,10 @@ def _estimate(own: jax.Array, other: jax.Array, rows: int) -> jax.Array:
 
 
 def values(own: jax.Array, other: jax.Array, rows: int, depth: int) -> jax.Array:
-    """Worth of each column to who is to move, i32[columns]; own, other u[columns].
+    """Value of each column for the player to move, i32[columns]; own, other u[columns].
 
-    A negamax search of `depth` more moves. A line at the next move is seen besides, and early ones
-    count more than late ones. Full columns are worth less than any other.
+    A negamax search of `depth` more moves, which also detects a line at the move after them; early
+    lines count more than late ones. Full columns have the lowest value.
     """
     columns = own.shape[-1]
     drop = landing(own | other, rows)
@@ -97,7 +97,7 @@ def values(own: jax.Array, other: jax.Array, rows: int, depth: int) -> jax.Array
     after = own | jnp.where(np.eye(columns, dtype=bool), drop, 0)
 
     def value(own):
-        """Of the position after a move, to who made it."""
+        """Value of the position after a move, for the player that made it."""
         over = jnp.all((own | other) == full(rows))
         ready = jnp.any(completing(other, rows) & landing(own | other, rows))
         if depth == 0:

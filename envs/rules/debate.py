@@ -1,4 +1,4 @@
-"""Debate about a picture before a judge who sees few of its pixels.
+"""Debate about a picture before a judge that sees few of its pixels.
 
 The judge is naive Bayes with the model that the pictures are drawn from: labels are equally likely,
 and pixel i of a picture of label c is on with probability sigmoid(logits[c, i]), independently.
@@ -27,20 +27,20 @@ def draw(key: jax.Array, model: np.ndarray) -> tuple[jax.Array, jax.Array]:
 
 
 def evidence(model: np.ndarray, picture: jax.Array) -> jax.Array:
-    """What each pixel says for each label, log p(pixel | label): f32[labels, pixels]."""
+    """Evidence of each pixel for each label, log p(pixel | label): f32[labels, pixels]."""
     on, off = -np.logaddexp(0, -model), -np.logaddexp(0, model)
     return jnp.where(picture, on, off)
 
 
 def scores(model: np.ndarray, picture: jax.Array, shown: jax.Array) -> jax.Array:
-    """The judge's log-likelihoods of the shown pixels, f32[labels]; the others play no part."""
+    """The judge's log-likelihoods of the shown pixels, f32[labels]; other pixels are ignored."""
     return jnp.sum(jnp.where(shown, evidence(model, picture), 0.0), axis=-1)
 
 
 def margin(score: jax.Array, label: jax.Array, claim: jax.Array) -> jax.Array:
-    """By how much the true label leads the claimed one, or the best other where the claim is -1.
+    """Lead of the true label over the claimed one, or over the best other one, f32[...].
 
-    score: f32[..., labels]. label, claim: i32[]. f32[...]
+    score: f32[..., labels]. label, claim: i32[]; a claim of -1 stands for no claim.
     """
     number = jnp.arange(score.shape[-1])
     rival = (number == claim) | ((claim < 0) & (number != label))
@@ -51,11 +51,11 @@ def margin(score: jax.Array, label: jax.Array, claim: jax.Array) -> jax.Array:
 def best_lie(
     model: np.ndarray, picture: jax.Array, label: jax.Array, honest: jax.Array, lying: jax.Array
 ) -> jax.Array:
-    """The claim that does best when both reveal as well as they can, i32[].
+    """The best claim if both debaters reveal optimally, i32[].
 
-    honest, lying: i32[], how many pixels each reveals. Evidence adds up: the honest reveals the
-    pixels that speak most for the label against the claim, the liar those that speak least; which
-    of them comes first does not matter.
+    honest, lying: i32[], number of pixels that each reveals. Evidence adds up: the honest debater
+    reveals the pixels with the most evidence for the label against the claim, the liar those with
+    the least; their order does not matter.
     """
     said = evidence(model, picture)
     number = jnp.arange(model.shape[0])
@@ -75,9 +75,9 @@ def best_reveal(
     claim: jax.Array,
     honest: jax.Array,
 ) -> jax.Array:
-    """The pixel after which the margin is best for the honest, or for the liar: i32[].
+    """The pixel that gives the best margin for the honest debater, or for the liar: i32[].
 
-    With a claim that stands this is optimal play; without, it looks one step ahead.
+    With a fixed claim this is optimal play; without one it looks one step ahead.
     """
     after = scores(model, picture, shown)[:, None] + evidence(model, picture)
     lead = margin(after.T, label, claim)

@@ -1,8 +1,8 @@
 """Level-based foraging on cells numbered by rows; P players, F foods.
 
-Source: lbforaging v3 (read). Its collisions are kept as they are: players who want one cell all
-stay, who stays counts as wanting its own cell, so that two players can change places, and a player
-can enter the cell of one whose own move failed.
+Source: lbforaging v3 (read). Its collision rules are kept: players that move to the same cell all
+stay, and a player that stays counts as moving to its own cell. So two players can swap places, and
+a player can enter the cell of one whose own move failed.
 """
 
 import jax
@@ -20,7 +20,7 @@ def place(cells: jax.Array, size: int) -> jax.Array:
 
 
 def distance(first: jax.Array, second: jax.Array, size: int) -> jax.Array:
-    """Steps between cells without obstacles, i32[...]."""
+    """Number of steps between cells without obstacles, i32[...]."""
     return jnp.sum(jnp.abs(place(first, size) - place(second, size)), axis=-1)
 
 
@@ -35,10 +35,10 @@ def generate(
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """(cells, levels i32[P], food cells, food levels i32[F]) with foods in order of their cells.
 
-    player_level, food_level: lowest and highest; 0 as the highest of foods is the sum of the
-      lowest three players' levels. force_coop: all foods have the highest level.
-    Foods lie off the edge, neither side by side nor diagonally, nor with one cell between them in
-    a line. A food that finds no such place has level 0.
+    player_level, food_level: lowest and highest; 0 as the highest of foods is the sum of the lowest
+      three players' levels. force_coop: all foods have the highest level. Foods are not on the
+      edge, not adjacent (also diagonally), and not two cells apart in a line. A food without such a
+      place has level 0.
     """
     key, cell_key, level_key = jax.random.split(key, 3)
     cells = jax.random.permutation(cell_key, size * size)[:players]
@@ -69,7 +69,8 @@ def generate(
 
 
 def legal(cells: jax.Array, food_cells: jax.Array, food_levels: jax.Array, size: int) -> jax.Array:
-    """What each player may do, bool[P, 6]: foods and the edge stop it; food to load is beside."""
+    """Legal actions of each player, bool[P, 6]: foods and the edge block moves; loading needs an
+    adjacent food."""
     there = place(cells, size)[:, None] + STEPS
     inside = jnp.all((there >= 0) & (there < size), axis=-1)
     target = there[..., 0] * size + there[..., 1]
@@ -94,11 +95,11 @@ def load(
     loads: jax.Array,
     size: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What the players who load, bool[P], bring about.
+    """Effect of the loading players, bool[P].
 
     Returns:
-      Levels of the foods after it; what each player gains, level x food level / levels of all who
-      load that food, f32[P]; who failed to load, bool[P].
+      Levels of the foods after it; gain of each player, level x food level / levels of all that
+      load that food, f32[P]; players that failed to load, bool[P].
     """
     beside = distance(cells[:, None], food_cells, size) == 1
     beside &= loads[:, None] & (food_levels > 0)
@@ -116,10 +117,10 @@ def load(
 def choices(
     cells: jax.Array, levels: jax.Array, food_cells: jax.Array, food_levels: jax.Array, size: int
 ) -> jax.Array:
-    """Number of the food that each player goes for, i32[P].
+    """Index of the food that each player goes for, i32[P].
 
-    The nearest that it can load alone; else the one that all together can load with the fewest
-    steps in sum.
+    The nearest that it can load alone; else the one that all together can load in the fewest steps
+    in total.
     """
     away = distance(cells[:, None], food_cells, size)
     alone = (food_levels > 0) & (levels[:, None] >= food_levels)
@@ -131,7 +132,7 @@ def choices(
 
 
 def steps_to(blocked: jax.Array, goal: jax.Array, size: int) -> jax.Array:
-    """Steps from each cell to a cell beside the goal around blocked cells, i32[size, size]."""
+    """Steps from each cell to a cell next to the goal around blocked cells, i32[size, size]."""
     far = 4 * size
     every = jnp.arange(size * size)
     start = jnp.where(distance(every, goal, size) == 1, 0, far)
@@ -150,9 +151,9 @@ def steps_to(blocked: jax.Array, goal: jax.Array, size: int) -> jax.Array:
 def experts(
     cells: jax.Array, levels: jax.Array, food_cells: jax.Array, food_levels: jax.Array, size: int
 ) -> jax.Array:
-    """Actions i32[P] of players who go to their `choices` and load where they are strong enough.
+    """Actions i32[P] of players that go to their `choices` and load when they are strong enough.
 
-    They walk around each other; where two want one cell, the one with the lower number goes.
+    They walk around each other; if two move to the same cell, the one with the lower number goes.
     """
     chosen = choices(cells, levels, food_cells, food_levels, size)
     goals, needed = food_cells[chosen], food_levels[chosen]

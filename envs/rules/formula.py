@@ -1,16 +1,16 @@
-"""Arithmetic on formulas of cards: does a row of tokens have a given value?
+"""Arithmetic on formulas of cards: does a sequence of tokens have a given value?
 
 A formula is u8[length], padded with EMPTY at its end; code 1 to 10 is that number, then come the
 symbols. It is read as Python reads the concatenated text, because the reference (gym-cards of
 RL4VLM and verl-agent, read) hands that text to `eval`: numbers side by side join (2 and 4 make 24),
-`**` is a power, `//` a floor division, signs may pile up, and `5(3)` or `()` have no value.
+`**` is a power, `//` a floor division, signs may be repeated, and `5(3)` or `()` have no value.
 
 Two deviations. Values are exact fractions, where the reference compares a float64 with the target
 and so refuses a few right formulas: 8/(3-8/3) has the value 24 here, 23.99999999999999 there. And
 a power needs a whole exponent, where Python's 9**(1/2) is 3.0.
 
-Fractions are pairs of float32, exact below 2^24. Only powers go beyond, and there a judgement such
-as 10**9//7**9 = 24 needs no more digits (compared with exact arithmetic over all x**y op z**w).
+Fractions are pairs of float32, exact below 2^24. Only powers exceed it, and there a comparison such
+as 10**9//7**9 = 24 needs no more digits (verified with exact arithmetic over all x**y op z**w).
 """
 
 import functools
@@ -24,17 +24,17 @@ PLUS, MINUS, TIMES, OVER, OPEN, CLOSE = range(11, 17)
 SYMBOLS = {"+": PLUS, "-": MINUS, "*": TIMES, "/": OVER, "(": OPEN, ")": CLOSE}
 NUM_CODES = 17
 
-# Operators of two tokens are the sum of their halves; two numbers side by side have none between.
+# Operators of two tokens are the sum of their halves; two adjacent numbers have none between them.
 _POWER, _FLOOR, _JOIN = TIMES + TIMES, OVER + OVER, 0
 _JOIN_ORDER = 1000
-# Keeps powers of powers finite.
+# Bounds powers of powers.
 _LARGEST = 1e12
 
 
 class Fraction(NamedTuple):
-    """numerator and denominator f32[], whole numbers, the second positive; exact below 2^24.
+    """numerator and denominator f32[], integers, the second positive; exact below 2^24.
 
-    defined bool[]: False for what Python would raise on, division by zero for one.
+    defined bool[]: False if Python would raise, for example for a division by zero.
     """
 
     numerator: jax.Array
@@ -43,7 +43,7 @@ class Fraction(NamedTuple):
 
 
 def _fraction(numerator: jax.Array, denominator: jax.Array, defined: jax.Array) -> Fraction:
-    """Moves the sign to the numerator; without a value, or too large to matter, stays finite."""
+    """Moves the sign to the numerator; stays finite if undefined or too large to matter."""
     defined = defined & (denominator != 0)
     numerator = jnp.where(denominator < 0, -numerator, numerator)
     denominator = jnp.where(defined, jnp.abs(denominator), 1.0)
@@ -53,13 +53,13 @@ def _fraction(numerator: jax.Array, denominator: jax.Array, defined: jax.Array) 
 
 
 def _floor_ratio(a: jax.Array, b: jax.Array) -> jax.Array:
-    """floor(a / b) of whole numbers, b > 0; the half keeps rounding away from the whole ratios."""
+    """floor(a / b) of integers, b > 0; the half keeps rounding away from integer ratios."""
     return jnp.floor((a + 0.5) / b)
 
 
 def _whole_power(base: jax.Array, exponent: jax.Array) -> jax.Array:
-    """base^exponent for a whole exponent >= 0, by squaring."""
-    # From 62 on only the parity counts: a base of 2 or more is past everything by then.
+    """base^exponent for an integer exponent >= 0, by squaring."""
+    # From 62 on only the parity matters: a base of 2 or more exceeds every bound by then.
     exponent = jnp.where(exponent < 64, exponent, 62 + exponent % 2).astype(jnp.int32)
     power = jnp.ones_like(base)
     for bit in range(6):
@@ -79,7 +79,7 @@ def _power(base: Fraction, exponent: Fraction, defined: jax.Array) -> Fraction:
 
 
 def _apply(operator: jax.Array, left: Fraction, right: Fraction) -> Fraction:
-    """left operator right; all operators are computed and one is chosen, as vmap would do."""
+    """left operator right; all operators are computed and one is selected, as under vmap."""
     defined = left.defined & right.defined
     cross = left.numerator * right.denominator
     over = left.denominator * right.numerator
@@ -116,10 +116,10 @@ def _shifted(tokens: jax.Array, by: int) -> jax.Array:
 
 
 class _Parsed(NamedTuple):
-    """What a formula of n numbers consists of.
+    """Content of a formula of n numbers.
 
-    numbers i32[n]; signs i32[n]: bit D is set if an odd number of minus signs at depth D stands
-    before that number; operators i32[n - 1] and their depths i32[n - 1]; well_formed bool[].
+    numbers i32[n]; signs i32[n]: bit D is set if an odd number of minus signs at depth D precedes
+    that number; operators i32[n - 1] and their depths i32[n - 1]; well_formed bool[].
     """
 
     numbers: jax.Array
@@ -166,7 +166,7 @@ def _parse(tokens: jax.Array, operands: int) -> _Parsed:
 
 
 def _first_to_act(operators: list[jax.Array], depths: list[jax.Array]) -> jax.Array:
-    """Place of the operator that acts first, i32[]."""
+    """Position of the operator with the highest precedence, i32[]."""
     first, highest = jnp.int32(0), jnp.int32(-1)
     for place, (operator, depth) in enumerate(zip(operators, depths, strict=True)):
         power = operator == _POWER
@@ -186,7 +186,7 @@ def _pick(items: list, place: jax.Array):
 
 
 def _drop(items: list, place: jax.Array) -> list:
-    """The items without that at `place`."""
+    """The items without the one at `place`."""
     return [
         jax.tree.map(lambda old, new, i=i: jnp.where(i < place, old, new), items[i], items[i + 1])
         for i in range(len(items) - 1)
@@ -194,22 +194,23 @@ def _drop(items: list, place: jax.Array) -> list:
 
 
 def _merge(items: list, place: jax.Array, merged) -> list:
-    """The items with `merged` for the two from `place` on."""
+    """The items with `merged` in place of the two from `place` on."""
     return [
         jax.tree.map(lambda old, new, i=i: jnp.where(place == i, new, old), item, merged)
         for i, item in enumerate(_drop(items, place + 1))
     ]
 
 
-@functools.partial(jax.jit, static_argnames="operands")  # some thousand operations if run singly
+@functools.partial(jax.jit, static_argnames="operands")  # some thousand operations without jit
 def value(tokens: jax.Array, operands: int) -> Fraction:
-    """Value of a formula u8[length] that holds exactly `operands` numbers; else not defined.
+    """Value of a formula u8[length] with exactly `operands` numbers; otherwise undefined.
 
     An operator at parenthesis depth D and of level P (0 for + -, 1 for * / //, 2 for **) acts in
     the order of 3 D + P; at equal order from the left, powers from the right. A minus sign at depth
-    D waits at the number that it precedes until an operator takes that number on its left, of depth
-    below D or at D and no power, or any operator takes it on its right. So signs and operators are
-    found by comparisons over the tokens, and only the `operands` - 1 operations are in sequence.
+    D is applied to the number that follows it when an operator takes that number as its left
+    operand (at a depth below D, or at D and not a power), or any operator takes it as its right
+    operand. So signs and operators are found by comparisons over the tokens, and only the
+    `operands` - 1 operations are in sequence.
     """
     parsed = _parse(tokens, operands)
     # Lists of scalars: the rest compiles to one elementwise loop over the batch.
@@ -223,7 +224,8 @@ def value(tokens: jax.Array, operands: int) -> Fraction:
         operator, depth = _pick(operators, first), _pick(depths, first)
         left, right = _pick(values[:-1], first), _pick(values[1:], first)
         left_signs, right_signs = _pick(signs[:-1], first), _pick(signs[1:], first)
-        # Which signs of the left number act before the operator; a join lets them all wait.
+        # Which signs of the left number are applied before the operator; a join defers them
+        # all.
         depth = jnp.where(operator == _JOIN, 31, jnp.minimum(depth, 29) + (operator == _POWER))
         result = _apply(operator, _negated(left, left_signs >> depth), _negated(right, right_signs))
         values = _merge(values, first, result)
@@ -234,8 +236,8 @@ def value(tokens: jax.Array, operands: int) -> Fraction:
 
 
 def equals(tokens: jax.Array, operands: int, target: int) -> jax.Array:
-    """Whether the formula holds exactly `operands` numbers and has the value `target`, bool[]."""
+    """Whether the formula has exactly `operands` numbers and the value `target`, bool[]."""
     total = value(tokens, operands)
-    # Past 2^24 a sum such as 24 + 10**-8 has lost its small part.
+    # Above 2^24 a sum such as 24 + 10**-8 has lost its small part.
     exact = jnp.abs(total.numerator) < 2**24
     return total.defined & exact & (total.numerator == target * total.denominator)

@@ -1,7 +1,7 @@
 """Rules of the frozen lake, as pure functions on one map.
 
-A map of side n is `holes` bool[n, n] with `start` and `goal` as flat cell numbers. Actions are
-0 left, 1 down, 2 right, 3 up. Read in: gymnasium 1.4 `FrozenLakeEnv` (transitions) and RAGEN
+A map of side n is `holes` bool[n, n] with `start` and `goal` as flat cell indices. Actions are 0
+left, 1 down, 2 right, 3 up. Read in: gymnasium 1.4 `FrozenLakeEnv` (transitions) and RAGEN
 `env/frozen_lake` (random start and goal).
 """
 
@@ -16,8 +16,8 @@ MOVES = np.array([[0, -1], [1, 0], [0, 1], [-1, 0]], np.int32)
 def pack(cells: jax.Array) -> tuple[jax.Array, ...]:
     """Words of a map bool[n, n]: cell c is bit c % 32 of word c // 32, each word a u32[].
 
-    Whether a cell is set is then a shift, where a bool array takes a reduction over all cells at
-    every step; each word is a leaf of its own, so that a batch of them is a plain vector.
+    Reading a cell is then a shift instead of a reduction over all cells at every step; each word is
+    a leaf of its own, so that a batch of them is a plain vector.
     """
     flat = jnp.asarray(cells).reshape(-1).astype(jnp.uint32)
     return tuple(
@@ -41,7 +41,7 @@ def has(words: tuple[jax.Array, ...], position: jax.Array) -> jax.Array:
 
 
 def move(position: jax.Array, action: jax.Array, size: int) -> jax.Array:
-    """Cell after a move from `position` (flat), i32[]; the edge of the map holds the agent back."""
+    """Cell after a move from `position` (flat), i32[]; moves over the edge do nothing."""
     row, col = position // size, position % size
     row = jnp.clip(row + (action == 1) - (action == 3), 0, size - 1)
     col = jnp.clip(col + (action == 2) - (action == 0), 0, size - 1)
@@ -49,7 +49,8 @@ def move(position: jax.Array, action: jax.Array, size: int) -> jax.Array:
 
 
 def slip(key: jax.Array, action: jax.Array, success_rate: jax.Array) -> jax.Array:
-    """Direction really taken: the intended one with `success_rate`, else one of the two across."""
+    """Direction actually taken: the intended one with `success_rate`, else one of the two
+    perpendicular ones."""
     u = jax.random.uniform(key)
     aside = jnp.where(u < success_rate + (1 - success_rate) / 2, -1, 1)
     return jnp.where(u < success_rate, action, (action + aside) % 4)

@@ -1,9 +1,9 @@
 """Rules of FunctionGym: hidden functions of a few numbers, tabulated on the host.
 
-A function is an expression in a, b, c and d with + - * / ** and parentheses, read as in Python. Its
-inputs are ten numbers each, so a probe is a number of base 10, the first input leading. With
-`modulus` 0 arithmetic is Python's with floats, as in UserRL, and what divides by zero, overflows or
-is not real fails; otherwise it is with whole numbers, and results are taken modulo it.
+A function is an expression in a, b, c and d with + - * / ** and parentheses, read as in Python.
+Each input has ten values, so a probe is a number in base 10 with the first input as leading digit.
+With `modulus` 0 arithmetic is Python's with floats, as in UserRL, and division by zero, overflow
+and complex results fail; otherwise it is integer arithmetic with results modulo it.
 """
 
 import ast
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 NAMES = "abcd"
-# Characters of numbers as they are written; 0 is nothing.
+# Characters of written numbers; 0 is padding.
 CHARACTERS = "0123456789.-e+"
 WIDTH = 24
 
@@ -29,7 +29,7 @@ _OPERATORS: dict[type, Callable] = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-# Of two numbers, no two alike modulo 10.
+# Functions of two numbers, all different modulo 10.
 SMALL = (
     *("a + b", "a - b", "b - a", "2*a + b", "a + 2*b", "3*a + b", "a + 3*b", "2*a - b", "2*b - a"),
     *("a + b + 1", "a + b + 5", "a - b + 3", "b - a + 7", "2*a + 3*b", "3*a + 2*b", "3*a - b"),
@@ -45,18 +45,18 @@ _FORMS = (
     *("({0} * {1} - {2}) / {3}", "{0} / {1} + {2} * {3}", "{0} ** 2 + {1} * {2} - {3}"),
     *("{0} ** 2 * {1} - {2} - {3}", "({0} + {1} + {2}) * {3}", "{0} * ({1} - {2}) + {3} ** 2"),
 )
-# Of four numbers, in the style of UserRL's 538, which are not public in one place.
+# Functions of four numbers, in the style of UserRL's 538, which are not published in one place.
 FOUR = tuple(form.format(*order) for form in _FORMS for order in ("abcd", "bdac", "cadb", "dcba"))
 
 
 class Tables(NamedTuple):
-    """Functions by their number r, probes by theirs p: F functions, P = 10^n probes.
+    """Functions by index r, probes by index p: F functions, P = 10^n probes.
 
-    value f32[F, P]: results, 0 where there is none. written u32[F, P, 3]: the result as it is
-    written, eight characters of `CHARACTERS` a word, the first in the lowest bits; 0 where it
-    fails. answer i32[F, P]: the whole number that is right, or `NO_ANSWER`. cases i32[F, 256]:
-    probes that have an answer, drawn with replacement. tried i32[K]: probes that experts choose
-    from. alike bool[K, F, F]: two functions give the same there.
+    value f32[F, P]: results, 0 for none. written u32[F, P, 3]: the result as text, eight characters
+    of `CHARACTERS` per word, the first in the lowest bits; 0 if it fails. answer i32[F, P]: the
+    correct integer, or `NO_ANSWER`. cases i32[F, 256]: probes with an answer, drawn with
+    replacement. tried i32[K]: probes that experts choose from. alike bool[K, F, F]: two functions
+    have the same result there.
     """
 
     value: np.ndarray
@@ -71,9 +71,10 @@ NO_ANSWER = np.iinfo(np.int32).min
 
 
 def parse(expression: str, variables: int, modulus: int) -> Callable[[tuple], float]:
-    """The function of an expression, of a tuple of numbers.
+    """The function of an expression, taking a tuple of numbers.
 
-    ValueError for anything but arithmetic of its variables; a modulus allows no division.
+    ValueError for anything but arithmetic of its variables; with a modulus, division is not
+    allowed.
     """
     names = NAMES[:variables]
     operators = {kind: o for kind, o in _OPERATORS.items() if not (modulus and kind is ast.Div)}
@@ -95,12 +96,12 @@ def parse(expression: str, variables: int, modulus: int) -> Callable[[tuple], fl
     try:
         body = ast.parse(expression, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"function {expression!r} is no expression: {error.msg}") from error
+        raise ValueError(f"function {expression!r} is not an expression: {error.msg}") from error
     return build(body)
 
 
 def inputs(variables: int, modulus: int) -> np.ndarray:
-    """Numbers of every probe, i32[P, n]: 0 to 9 modulo something, else 1 to 10."""
+    """Inputs of every probe, i32[P, n]: 0 to 9 with a modulus, else 1 to 10."""
     digits = np.indices((10,) * variables).reshape(variables, -1).T
     return (digits + (modulus == 0)).astype(np.int32)
 
@@ -137,12 +138,12 @@ def _pack(text: str) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4)
 def tabulate(functions: tuple[str, ...], variables: int, modulus: int, largest: int) -> Tables:
-    """Tables of these functions. Answers are whole numbers of at most `largest`, to within 1e-6.
+    """Tables of these functions. Answers are integers of at most `largest`, to within 1e-6.
 
     Results are written as Python writes them, floats rounded to four places.
 
     Raises:
-      ValueError: what is no function, or never has an answer.
+      ValueError: an expression is not a function, or never has an answer.
     """
     probes = inputs(variables, modulus)
     plain = [tuple(map(int if modulus else float, row)) for row in probes]
@@ -176,14 +177,14 @@ def tabulate(functions: tuple[str, ...], variables: int, modulus: int, largest: 
 
 @functools.lru_cache(maxsize=4)
 def split(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the functions that are seen, three quarters, and of the others."""
+    """Indices of the seen functions, three quarters, and of the others."""
     order = np.random.default_rng(0).permutation(count).astype(np.int32)
     seen = count - count // 4
     return np.sort(order[:seen]), np.sort(order[seen:])
 
 
 def characters(words: jax.Array, width: int) -> jax.Array:
-    """The first characters of what is written, i32[..., width]: 1 + number in `CHARACTERS`."""
+    """The first characters of a written result, i32[..., width]: 1 + index in `CHARACTERS`."""
     shifts = np.arange(0, 32, 4, dtype=np.uint32)
     codes = (words[..., None] >> shifts) & 15
     return codes.reshape(*words.shape[:-1], -1)[..., :width].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Hanabi for two: C colours, R ranks, H cards a hand, as the Hanabi Learning Environment plays it.
+"""Hanabi for two: C colours, R ranks, H cards per hand; rules of the Hanabi Learning Environment.
 
 A card is colour * R + rank, from 0. Sets of colours and of ranks are bits.
 """
@@ -11,13 +11,13 @@ import numpy as np
 
 
 class Table(NamedTuple):
-    """What lies on the table, and what is known of the hands.
+    """The cards, tokens and hints.
 
-    deck: i8[N], all cards in the order in which they are drawn. drawn: i32[], how many are out.
-    hands: i32[2, H], oldest card first, -1 where there is none. colours, ranks: i32[2, H], what the
-    hints leave possible for each card, 0 where there is none. stacks: i32[C], cards on each stack.
+    deck: i8[N], all cards in the order in which they are drawn. drawn: i32[], how many have been
+    drawn. hands: i32[2, H], oldest card first, -1 for none. colours, ranks: i32[2, H], sets that
+    the hints allow for each card, 0 for no card. stacks: i32[C], cards on each stack.
     discards: i32[C * R], how many of each card. hints, lives: i32[], tokens. turns: i32[], turns
-    that are left once the deck is empty.
+    left once the deck is empty.
     """
 
     deck: jax.Array
@@ -33,7 +33,7 @@ class Table(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What an action came to: card i32[] played or discarded, -1 for a hint; fits bool[]."""
+    """Result of an action: card i32[] played or discarded, -1 for a hint; fits bool[]."""
 
     table: Table
     card: jax.Array
@@ -63,7 +63,7 @@ def row(rows: jax.Array, seat: jax.Array) -> jax.Array:
 
 
 def touched(hand: jax.Array, colours: int, ranks: int) -> jax.Array:
-    """Which cards each hint shows, colours before ranks: bool[C + R, H]."""
+    """Cards that each hint shows, colours before ranks: bool[C + R, H]."""
     there = hand >= 0
     same_colour = (hand // ranks == np.arange(colours)[:, None]) & there
     same_rank = (hand % ranks == np.arange(ranks)[:, None]) & there
@@ -73,7 +73,7 @@ def touched(hand: jax.Array, colours: int, ranks: int) -> jax.Array:
 def hinted(
     hand: jax.Array, known_colours: jax.Array, known_ranks: jax.Array, colours: int, ranks: int
 ) -> tuple[jax.Array, jax.Array]:
-    """What each hint would leave possible: colours and ranks, i32[C + R, H] each."""
+    """Sets that each hint would allow: colours and ranks, i32[C + R, H] each."""
     shown = touched(hand, colours, ranks)
     colour_bits, rank_bits = 1 << np.arange(colours)[:, None], 1 << np.arange(ranks)[:, None]
     by_colour = jnp.where(shown[:colours], colour_bits, ~colour_bits) & known_colours
@@ -85,9 +85,9 @@ def hinted(
 
 
 def legal(table: Table, seat: jax.Array, most_hints: int) -> jax.Array:
-    """bool[2 H + C + R]: discard and play each card, hint each colour and rank.
+    """Legal actions, bool[2 H + C + R]: discard and play each card, hint each colour and rank.
 
-    Nothing is discarded while all hint tokens are there; a hint costs one, and shows some card.
+    Discarding is illegal with all hint tokens left; a hint costs one and must show a card.
     """
     colours, ranks = _sizes(table)
     there = row(table.hands, seat) >= 0
@@ -98,10 +98,9 @@ def legal(table: Table, seat: jax.Array, most_hints: int) -> jax.Array:
 def move(table: Table, seat: jax.Array, action: jax.Array, most_hints: int) -> Move:
     """A legal action of a seat, in the order of `legal`.
 
-    A card that is next on its stack is put there, another one is discarded and costs a life. A
-    discard gives back a hint token, and so does the last card of a stack, unless all are there.
-    Then a card is drawn, unless the game is over. Once the deck is empty each seat has one more
-    turn.
+    A played card that is next on its stack is added to it; any other is discarded and costs a life.
+    A discard returns a hint token, and so does the last card of a stack, unless all are left. Then
+    a card is drawn, unless the game is over. Once the deck is empty each seat has one more turn.
     """
     colours, ranks = _sizes(table)
     hand_size = table.hands.shape[1]
@@ -120,7 +119,7 @@ def move(table: Table, seat: jax.Array, action: jax.Array, most_hints: int) -> M
     lives = table.lives - (plays & ~fits)
     goes_on = (lives > 0) & (jnp.sum(stacks) < colours * ranks)
 
-    # Younger cards move up, the new one comes last.
+    # Newer cards move up, the drawn one comes last.
     draws = handles & goes_on & (table.drawn < len(table.deck))
     next_ = np.arange(len(table.deck)) == table.drawn
     new = jnp.sum(jnp.where(next_, table.deck, 0), dtype=jnp.int32)
@@ -172,14 +171,14 @@ def is_over(table: Table) -> jax.Array:
 
 
 def _sizes(table: Table) -> tuple[int, int]:
-    """Colours and ranks."""
+    """Numbers of colours and ranks."""
     return len(table.stacks), len(table.discards) // len(table.stacks)
 
 
 def chances(table: Table, seat: jax.Array, copies: np.ndarray) -> jax.Array:
-    """How many unseen cards of each kind each own card can be, i32[H, C * R].
+    """Number of unseen cards of each kind that each own card can be, i32[H, C * R].
 
-    By the hints and by what the seat sees. copies: i32[C * R] of each card in the game.
+    Uses the hints and the cards that the seat sees. copies: i32[C * R] of each card in the game.
     """
     colours, ranks = _sizes(table)
     kinds = np.arange(colours * ranks)
@@ -204,18 +203,18 @@ def _heights(table: Table) -> jax.Array:
 
 
 def stacked(table: Table) -> jax.Array:
-    """Whether a card of each kind lies on its stack, i32[C * R]."""
+    """Whether a card of each kind is on its stack, i32[C * R]."""
     ranks = np.arange(len(table.discards)) % _sizes(table)[1]
     return (ranks < _heights(table)).astype(jnp.int32)
 
 
 def playable(table: Table) -> jax.Array:
-    """Which kinds come next on their stacks, bool[C * R]."""
+    """Which kinds are next on their stacks, bool[C * R]."""
     return np.arange(len(table.discards)) % _sizes(table)[1] == _heights(table)
 
 
 def useless(table: Table, copies: np.ndarray) -> jax.Array:
-    """Which kinds can never be played any more, bool[C * R]: played, or a lower one is lost."""
+    """Which kinds can no longer be played, bool[C * R]: played, or a lower one is lost."""
     colours, ranks = _sizes(table)
     lost = ((table.discards == copies) & (stacked(table) == 0)).reshape(colours, ranks)
     blocked = jnp.cumsum(lost, axis=1) - lost > 0

@@ -1,10 +1,10 @@
 """Rules of the household, as pure functions on one house.
 
 A house has R receptacles and M things in slots, R and M at most 32. Both are sorted by the name of
-their class, and within a class by falling number, which is the order of every list that an agent
-reads; slots without anything in them come last. Sets of receptacles or things are words u32[], bit
-i for slot i: most of a step is then arithmetic on scalars. A shift by a slot of -1 (nowhere,
-nothing) gives 0 in XLA, so -1 is in no set.
+their class, and within a class by descending number, which is the order of all lists in the text;
+empty slots come last. Sets of receptacles or things are words u32[], bit i for slot i, so most of a
+step is arithmetic on scalars. A shift by a slot of -1 (nowhere, none) gives 0 in XLA, so -1 is in
+no set.
 
 Read in code: ALFWorld's `alfred.pddl` and `alfred.twl2`; replayed against them.
 """
@@ -21,30 +21,29 @@ NONE = 255
 ALL = np.uint32(0xFFFFFFFF)
 TASKS = ("put", "look", "clean", "heat", "cool", "two")
 PUT, LOOK, CLEAN, HEAT, COOL, TWO = range(6)
-# Verbs of the actions. The first takes a receptacle, the next three a thing; the others are about
-# where the agent is and what it holds.
+# Verbs of the actions. The first takes a receptacle, the next three a thing; the others refer to
+# the agent's place and the held thing.
 VERBS = (
     *("go", "take", "use", "slice", "open", "close", "move", "heat", "cool", "clean"),
     *("examine here", "examine held", "inventory", "look"),
 )
 GO, TAKE, USE, SLICE, OPEN, CLOSE, MOVE, WARM, CHILL, WASH = range(10)
 EXAMINE_HERE, EXAMINE_HELD, INVENTORY, LOOK_AROUND = range(10, 14)
-# What the agent is told: 0 at the start, 1 + verb after a legal action, and this after others.
+# The last message: 0 at the start, 1 + verb after a legal action, and this after illegal ones.
 WELCOME = 0
 REJECTED = 1 + len(VERBS)
 
 
 @struct.dataclass
 class Home:
-    """What never changes during an episode.
+    """The constant part of a house during an episode.
 
     receptacle_class u8[R], object_class u8[M]: NONE for an empty slot. receptacle_number u8[R],
-    object_number u8[M]: from 1, of their class. fits u32[M]: receptacles that may contain a thing.
-    Sets of receptacles u32[]: receptacles, openable, microwaves, fridges, sinks.
-    Sets of things u32[]: portable, heatable, coolable, cleanable, toggleable, sliceable, sharp,
-    vessels.
-    The goal: task, goal_object, goal_place u8[] (numbers of TASKS and of classes; for LOOK the
-    place is the class of the lamp), phrase u8[] (which of two sentences says it), and as sets
+    object_number u8[M]: from 1, within the class. fits u32[M]: receptacles that may contain a
+    thing. Sets of receptacles u32[]: receptacles, openable, microwaves, fridges, sinks. Sets of
+    things u32[]: portable, heatable, coolable, cleanable, toggleable, sliceable, sharp, vessels.
+    The goal: task, goal_object, goal_place u8[] (indices of TASKS and of classes; for LOOK the
+    place is the class of the lamp), phrase u8[] (which of two sentences states it), and as sets
     wanted (things of the class), places (receptacles of the class), lamps (things of the class).
     """
 
@@ -77,13 +76,13 @@ class Home:
 
 @struct.dataclass
 class House:
-    """A house at some moment.
+    """State of a house.
 
     where i8[M]: receptacle of each thing, -1 in hand or for an empty slot. location i8[]:
     receptacle that the agent is at, -1 in the middle of the room. hand i8[]: thing held or -1.
     opened, seen u32[]: receptacles that are open, and whose inside has been seen. hot, cool, clean,
-    toggled, sliced u32[]: things. told u8[]: what the agent is told, about the thing `subject`
-    i8[] or -1. won bool[]: the goal is reached.
+    toggled, sliced u32[]: things. told u8[]: the last message, about the thing `subject` i8[] or
+    -1. won bool[]: the goal is reached.
     """
 
     home: Home
@@ -131,7 +130,7 @@ def union(members: jax.Array, sets: jax.Array) -> jax.Array:
 
 
 def numbers(kinds: jax.Array) -> jax.Array:
-    """Number of each slot within its class, u8[n], falling to 1 at the last of the class."""
+    """Number of each slot within its class, u8[n], descending to 1 at the last of the class."""
     same = (kinds[:, None] == kinds[None, :]) & np.triu(np.ones(2 * kinds.shape, bool))
     return jnp.sum(same, axis=1).astype(jnp.uint8)
 
@@ -212,12 +211,13 @@ def furnish(
     pairs = jnp.any(
         jnp.triu(house.where[:, None] == house.where[None, :], 1) & placed & placed[:, None]
     )
-    # Nothing is clean, hot or cool yet, and nothing in hand: only these two can be reached already.
+    # At the start nothing is clean, hot, cool or in hand: only these two can be reached
+    # already.
     return house.replace(won=jnp.where(task == TWO, pairs, (task == PUT) & jnp.any(placed)))
 
 
 def split(action: jax.Array, receptacles: int, objects: int) -> tuple[jax.Array, jax.Array]:
-    """(verb, slot) of an action's number; the slot counts for verbs up to SLICE."""
+    """(verb, slot) of an action; the slot is used for verbs up to SLICE."""
     after = action - receptacles
     goes, ranged = after < 0, after < 3 * objects
     verb = jnp.where(ranged, TAKE + after // objects, OPEN + after - 3 * objects)
@@ -225,7 +225,7 @@ def split(action: jax.Array, receptacles: int, objects: int) -> tuple[jax.Array,
 
 
 def join(verb: jax.Array, slot: jax.Array, receptacles: int, objects: int) -> jax.Array:
-    """An action's number, the inverse of `split`."""
+    """The action of (verb, slot), the inverse of `split`."""
     ranged = receptacles + (verb - TAKE) * objects + slot
     single = receptacles + 3 * objects + verb - OPEN
     return jnp.where(verb == GO, slot, jnp.where(verb < OPEN, ranged, single)).astype(jnp.int32)
@@ -237,12 +237,12 @@ def things_here(house: House) -> jax.Array:
 
 
 def accessible(house: House) -> jax.Array:
-    """The set of receptacles that things can be put in and taken from."""
+    """The set of receptacles that are open or have no door."""
     return house.home.receptacles & (~house.home.openable | house.opened)
 
 
 def things_in_view(house: House) -> jax.Array:
-    """The set of things that the agent sees lying at its place."""
+    """The set of things at the agent's place that it can see."""
     return jnp.where(has(accessible(house), house.location), things_here(house), 0)
 
 
@@ -250,8 +250,8 @@ def admissible(house: House) -> tuple[jax.Array, ...]:
     """Sets of admissible arguments for the verbs GO to SLICE, then the set of the other verbs.
 
     Heating, cooling and washing need the appliance but not its door, and may be repeated; slicing
-    reaches into a closed receptacle; only what is held can be examined. So it is in the episodes
-    recorded (the last in spite of the domain, which would allow things in view).
+    reaches into a closed receptacle; only the held thing can be examined. The recorded episodes
+    show this (the last point against the domain, which would allow things in view).
     """
     home, here, hand = house.home, house.location, house.hand
     lying = things_here(house)
@@ -292,7 +292,7 @@ def legal(house: House) -> jax.Array:
 
 
 def is_legal(house: House, action: jax.Array) -> jax.Array:
-    """Whether one action is admissible, bool[]: `legal` at one place."""
+    """Whether one action is admissible, bool[]: one entry of `legal`."""
     receptacles, objects = house.home.receptacle_class.shape[0], house.where.shape[0]
     verb, slot = split(action, receptacles, objects)
     *ranged, others = admissible(house)
@@ -312,7 +312,7 @@ def act(house: House, action: jax.Array) -> House:
     thing = only(jnp.where(verb < OPEN, slot, hand))
 
     def after(verbs: tuple[int, ...], word: jax.Array) -> jax.Array:
-        """The set, if the action's verb is among these, or else nothing."""
+        """The set if the action's verb is one of these, else the empty set."""
         return jnp.where(sum(verb == v for v in verbs) > 0, word, np.uint32(0))
 
     takes, moves = verb == TAKE, verb == MOVE

@@ -1,11 +1,10 @@
-"""Classes of furniture and of things in the household, and what fits where.
+"""Classes of furniture and of things in the household, and which fit where.
 
 Facts of ALFWorld's constants (read in code). Of its 108 classes and 37 receptacle classes, these
-are the ones that its games in text can show: the 30 receptacles that stay in their place, and the
-58 classes of things that lie in or on one of them (the seven receptacles that can be carried, from
-the bowl to the pot, are things here). Doors, curtains, paintings and the like never come up.
-Classes are in alphabetical order of their lower-case names, which is the order of every list that
-an agent reads.
+are the ones that its games in text can show: the 30 fixed receptacles, and the 58 classes of things
+that can be in or on one of them (the seven receptacles that can be carried, from the bowl to the
+pot, are things here). Doors, curtains, paintings and the like do not occur. Classes are in
+alphabetical order of their lower-case names, which is the order of all lists in the text.
 """
 
 import numpy as np
@@ -28,7 +27,7 @@ OBJECTS = tuple(
     WineBottle
     """.split()
 )
-# Names of the compact wording where they differ from the lower-case name; no two are alike.
+# Names of the compact wording where they differ from the lower-case name; all are different.
 SHORT = dict(
     pair.split("=")
     for pair in """
@@ -113,7 +112,7 @@ _HOLDS = {
     "TowelHolder": "Towel",
     "TVStand": "TissueBox",
 }
-# Where lamps stand. They cannot be carried, so no game says where they would fit: ours.
+# Places of lamps. They cannot be carried, so the games do not determine where they fit: ours.
 _LAMP_STANDS = {
     "DeskLamp": ("Desk", "Dresser", "Shelf", "SideTable"),
     "FloorLamp": ("ArmChair", "CoffeeTable", "SideTable", "Sofa"),
@@ -121,12 +120,12 @@ _LAMP_STANDS = {
 
 
 def receptacle(name: str) -> int:
-    """Number of a receptacle class. ValueError if there is none of that name."""
+    """Index of a receptacle class. ValueError for an unknown name."""
     return RECEPTACLES.index(name)
 
 
 def thing(name: str) -> int:
-    """Number of a class of things. ValueError if there is none of that name."""
+    """Index of a class of things. ValueError for an unknown name."""
     return OBJECTS.index(name)
 
 
@@ -144,7 +143,7 @@ def _holds() -> np.ndarray:
     return table
 
 
-# bool[receptacle class, object class]: what may lie where.
+# bool[receptacle class, object class]: which things may be where.
 HOLDS = _holds()
 OPENABLE = np.isin(RECEPTACLES, ["Fridge", "Cabinet", "Microwave", "Drawer", "Safe"])
 HEATABLE = _objects("Apple Bread Cup Egg Mug Plate Potato Tomato")
@@ -157,5 +156,5 @@ TOGGLEABLE = _objects("DeskLamp FloorLamp")
 SLICEABLE = _objects("Apple Bread Egg Lettuce Potato Tomato")
 SHARP = _objects("ButterKnife Knife")
 PORTABLE = ~TOGGLEABLE
-# Things that are receptacles themselves; what they hold is not modelled (nor in these six tasks).
+# Things that are receptacles themselves; their contents are not modelled (nor in these six tasks).
 VESSEL = _objects("Bowl Box Cup Mug Pan Plate Pot")

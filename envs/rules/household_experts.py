@@ -1,8 +1,8 @@
-"""Scripted policies of the household: a planner, and the same with only what was seen.
+"""Scripted policies of the household: a planner with full or with observed information.
 
-Costs are counted in actions. They are exact for tasks with one thing, so that a planner that knows
-where everything is takes a shortest way; with two things it looks ahead over both, and falls short
-only in which door it opens first.
+Costs are counted in actions. They are exact for tasks with one thing, so a planner with full
+information takes a shortest path; with two things it looks ahead over both, and is suboptimal only
+in which door it opens first.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from envs.rules.household import CLEAN, COOL, HEAT, House, has, only, unpack
 
 SUBGOALS = ("find", "take", "transform", "place")
 FIND, FETCH, TRANSFORM, PLACE = range(4)
-# More than any plan costs.
+# An upper bound on the cost of a plan.
 FAR = 1000
 
 
@@ -30,21 +30,21 @@ class Plan(NamedTuple):
 
 
 def everything(house: House) -> jax.Array:
-    """What the planner with full information knows: the set of all things."""
+    """Knowledge of the planner with full information: the set of all things."""
     return jnp.full((), rules.ALL)
 
 
 def remembered(house: House) -> jax.Array:
-    """What an agent that forgets nothing knows: the set of things in places it has seen."""
+    """Knowledge of an agent with perfect memory: the set of things in places it has seen."""
     return rules.pack(has(house.seen, house.where)) | only(house.hand)
 
 
 def reached(house: House) -> jax.Array:
-    """Subgoals that hold, bool[4]; of an agent that forgets nothing.
+    """Subgoals that hold, bool[4], for an agent with perfect memory.
 
-    find: it knows where something of the goal is that has to be fetched, or with it in hand, where
-    the lamp is; take: something of the goal is in hand; transform: and is as it shall be, or lit;
-    place: hands are free of it, and it lies in its place.
+    find: it knows the position of a thing of the goal that has to be fetched or, with it in hand,
+    of the lamp; take: a thing of the goal is in hand; transform: it also has the required property,
+    or is lit; place: hands are free of it, and it is in its place.
     """
     home, hand, known = house.home, house.hand, remembered(house)
     objects = house.where.shape[0]
@@ -55,7 +55,7 @@ def reached(house: House) -> jax.Array:
     changed = jnp.where(home.task == CLEAN, house.clean, changed)
     placed = unpack(home.wanted & changed, objects) & has(home.places, house.where)
     free = unpack(home.wanted & known, objects) & (house.where >= 0)
-    # With two to be put, what lies in its place is not fetched again.
+    # If two have to be put, the one already in its place is not fetched again.
     free &= ~(placed & (home.task == rules.TWO))
     lamps = (home.lamps & known) != 0
     return jnp.stack(
@@ -77,7 +77,7 @@ def _plan(verb: jax.Array | int, slot: jax.Array | int, subgoal: int) -> Plan:
 
 
 def plan(house: House, known: jax.Array) -> Plan:
-    """What to do next, for an agent that knows where the things in the set `known` are."""
+    """The next step of an agent that knows the positions of the things in the set `known`."""
     home, here = house.home, house.location.astype(jnp.int32)
     receptacles, objects = home.receptacle_class.shape[0], house.where.shape[0]
     stands, things = np.arange(receptacles), np.arange(objects)
@@ -108,7 +108,7 @@ def plan(house: House, known: jax.Array) -> Plan:
         return value[jnp.clip(slot, 0, value.shape[0] - 1)]
 
     def reach(stand: jax.Array, verb: jax.Array | int, slot: jax.Array, subgoal: int) -> Plan:
-        """Go there, open it, act."""
+        """Goes there, opens it, acts."""
         arrived = _choose(
             at(shut, stand) == 1,
             _plan(rules.OPEN, 0, subgoal),
@@ -116,21 +116,21 @@ def plan(house: House, known: jax.Array) -> Plan:
         )
         return _choose(stand == here, arrived, _plan(rules.GO, stand, subgoal))
 
-    # Where things of the goal have been put already, if two must meet.
+    # Places with a thing of the goal already, if two must be together.
     count = jnp.sum((where[:, None] == stands) & wanted[:, None] & places, axis=0)
     most = jnp.where(places, count, -1)
     meeting = places & (~two | (most == jnp.max(most)))
-    # Cost of delivering from each receptacle, and of changing first: the appliance's door may stay
-    # shut.
+    # Cost of delivering from each receptacle, and of transforming first: the appliance's door
+    # may stay shut.
     deliver = jnp.min(jnp.where(meeting, between + shut, FAR), axis=1)
     treat = jnp.min(jnp.where(appliances, between + 1 + deliver, FAR), axis=1)
 
-    # Lamps: which are known, and the way from each receptacle to the nearest.
+    # Lamps: the known ones, and the path from each receptacle to the nearest.
     lamps = unpack(home.lamps & known, objects)
     way = jnp.where(lamps, where[None, :] != stands[:, None], FAR).astype(jnp.int32)
     light = jnp.where(jnp.any(lamps), jnp.min(way, axis=1), 0)
 
-    # Empty hands: which thing to fetch.
+    # Empty hands: choose a thing to fetch.
     met = at(meeting, where) & (where >= 0)
     free = wanted & unpack(known, objects) & (where >= 0) & ~(two & met)
     fetch = at(away, where) + at(shut, where)
@@ -145,7 +145,7 @@ def plan(house: House, known: jax.Array) -> Plan:
     target = jnp.argmin(cost)
     take = reach(at(where, target), rules.TAKE, target, FETCH)
 
-    # Nothing known to fetch, or no lamp: look where it may be, open furniture first.
+    # No known thing to fetch, or no lamp: search where it may be, open furniture first.
     def search(kind: jax.Array) -> Plan:
         held = jnp.asarray(classes.HOLDS)[
             jnp.minimum(home.receptacle_class, len(classes.RECEPTACLES) - 1), kind

@@ -1,12 +1,11 @@
-"""Tasks of the household: rooms after the statistics of ALFWorld's, and goals that they allow.
+"""Tasks of the household: rooms with the statistics of ALFWorld's, and goals that they allow.
 
-Each of four kinds of room has 30 layouts, made on the host once and for all from how often a class
-of receptacle occurs in ALFWorld's 30 rooms of the kind and how many of them there are on average
-(read in its layout files); which of them stand together is drawn independently. A goal is a task
-with a class of thing and of place (or lamp). Its `needs` are sets of receptacle classes of which
-the room must have one each: the place, the appliance, something that the thing can be found in
-(never its place), something that the lamp stands on. A layout that has them makes the goal
-solvable, wherever things are put.
+Each of four kinds of room has 30 layouts, made on the host from the frequency of each class of
+receptacle in ALFWorld's 30 rooms of the kind and its mean number (read in its layout files);
+classes are drawn independently. A goal is a task with a class of thing and of place (or lamp). Its
+`needs` are sets of receptacle classes; the room must have one of each: the place, the appliance, a
+receptacle that may contain the thing (other than its place), a receptacle for the lamp. A layout
+with all of them makes the goal solvable, wherever things are put.
 """
 
 import functools
@@ -22,13 +21,13 @@ from envs.rules import household_classes as classes
 from envs.rules.household import CLEAN, COOL, HEAT, LOOK, NONE, TASKS, TWO
 
 LAYOUTS = 30
-# Layouts from here on are left to the unseen split, as about one in fifteen of ALFRED's scenes;
-# more here, for a stabler measure.
+# Layouts from here on belong to the unseen split, as about one in fifteen of ALFRED's scenes; more
+# here, for a more stable estimate.
 HELD_OUT = 24
 SPLITS = ("seen", "unseen")
 NEEDS = 3
 
-# Class, in how many of 30 rooms it occurs, mean number in a room.
+# Class, number of the 30 rooms in which it occurs, mean number per room.
 _RECEPTACLES = {
     "kitchen": """
         Cabinet 30 11.4, CoffeeMachine 30 1, CounterTop 30 2.3, DiningTable 16 .7, Drawer 28 4.8,
@@ -51,7 +50,7 @@ _RECEPTACLES = {
         ToiletPaperHanger 30 1, TowelHolder 30 1
     """,
 }
-# In how many of 30 rooms a class of things occurs.
+# Number of the 30 rooms in which a class of things occurs.
 _OBJECTS = {
     "kitchen": """
         Apple 30, Bowl 30, Bread 30, ButterKnife 29, Cup 30, DishSponge 30, Egg 30, Fork 30,
@@ -79,7 +78,7 @@ ROOMS = tuple(_RECEPTACLES)
 
 
 def _unit(*words: object) -> float:
-    """A number in [0, 1) that depends on the words alone, the same in every process."""
+    """A number in [0, 1) that depends on the words only, the same in every process."""
     return zlib.crc32(" ".join(map(str, words)).encode()) / 2**32
 
 
@@ -106,7 +105,7 @@ def layouts() -> np.ndarray:
 
 @functools.cache
 def weights() -> np.ndarray:
-    """How common a class of things is in a room, f32[rooms, object classes] in [0, 1]."""
+    """Frequency of a class of things in a room, f32[rooms, object classes] in [0, 1]."""
     table = np.zeros((len(ROOMS), len(classes.OBJECTS)), np.float32)
     for room, lines in enumerate(_OBJECTS.values()):
         for name, present in _entries(lines):
@@ -117,7 +116,7 @@ def weights() -> np.ndarray:
 class Goals(NamedTuple):
     """Goals by task: those of task t are rows first[t] to first[t] + count[t] - 1.
 
-    first, count: i32[tasks]. room, thing, place: u8[n], numbers of ROOMS, OBJECTS and RECEPTACLES
+    first, count: i32[tasks]. room, thing, place: u8[n], indices of ROOMS, OBJECTS and RECEPTACLES
     (of OBJECTS for a lamp). needs: u32[n, NEEDS], sets of receptacle classes, 0 for none. layouts:
     u32[n], the set of the room's layouts that have them and belong to the split.
     """
@@ -142,7 +141,7 @@ def _set(members: np.ndarray) -> int:
 
 
 def _candidates(task: int) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """(room, thing, place, needs) of all goals of a task that its room's classes allow."""
+    """(room, thing, place, needs) of all goals of a task that the classes of its rooms allow."""
     able = {
         CLEAN: (classes.CLEANABLE, "SinkBasin"),
         HEAT: (classes.HEATABLE, "Microwave"),
@@ -175,7 +174,7 @@ def _candidates(task: int) -> list[tuple[int, int, int, tuple[int, ...]]]:
 
 @functools.cache
 def goals(tasks: tuple[str, ...], split: str) -> Goals:
-    """The goals of a split for some tasks, in the order given."""
+    """The goals of a split for the given tasks, in the given order."""
     share = range(HELD_OUT) if split == "seen" else range(HELD_OUT, LAYOUTS)
     rows: list[tuple] = []
     first, count = [], []
@@ -205,7 +204,7 @@ def goals(tasks: tuple[str, ...], split: str) -> Goals:
 
 
 def _furniture(key: jax.Array, row: jax.Array, needs: jax.Array, count: int) -> jax.Array:
-    """At most `count` of a layout's receptacles, one of each need among them, u8[count]."""
+    """At most `count` of a layout's receptacles, including one of each need, u8[count]."""
     keys = jax.random.split(key, NEEDS + 1)
     present = row != NONE
     rank = jnp.where(present, jax.random.uniform(keys[0], row.shape), -1.0)
@@ -227,13 +226,13 @@ def draw(
     openables: jax.Array,
     distractors: jax.Array,
 ) -> rules.House:
-    """A house with a task that can be solved, drawn from the key.
+    """Draws a house with a solvable task.
 
-    Task uniform over `tasks`, goal uniform over the task's, layout uniform over the goal's. Of a
-    larger layout a random part stays, with what the goal needs. There are as many things of the
-    goal's class as it takes and `distractors` more, none of them in the goal's place; the others
-    are drawn independently by how common they are in the room, and every thing lies in a uniform
-    receptacle of those that may hold it.
+    Task uniform over `tasks`, goal uniform over the task's, layout uniform over the goal's. A
+    larger layout is reduced at random, keeping what the goal needs. There are as many things of the
+    goal's class as needed and `distractors` more, none of them in the goal's place; the others are
+    drawn independently by their frequency in the room, and every thing is in a uniform receptacle
+    of those that may contain it.
     """
     keys = jax.random.split(key, 8)
     which = jax.random.randint(keys[0], (), 0, len(tasks))
@@ -253,7 +252,7 @@ def draw(
     )
     stand = jnp.pad(stand, (0, receptacles - stand.shape[0]), constant_values=NONE)
 
-    # bool[R, object classes]: what may lie where; absent receptacles hold nothing.
+    # bool[R, object classes]: which things may be where; absent receptacles contain none.
     holds = jnp.asarray(np.pad(classes.HOLDS, ((0, 1), (0, 0))))[
         jnp.minimum(stand, len(classes.RECEPTACLES))
     ]
@@ -261,7 +260,7 @@ def draw(
     looks = task == LOOK
     kinds = np.arange(len(classes.OBJECTS))
     common = jnp.where((kinds == goal) | (looks & (kinds == place)), 0.0, common)
-    # A room that can hold nothing else gets more of the goal's class.
+    # A room that can contain no other things gets more of the goal's class.
     common = jnp.where(jnp.any(common > 0), common, kinds == goal)
     thing = jax.random.categorical(keys[4], jnp.log(common), shape=(objects,))
     wanted = jnp.where(task == TWO, 2, 1) + distractors

@@ -1,6 +1,6 @@
-"""A chain of rooms: in each some keys on a line of cells, and at its end a locked door.
+"""A chain of rooms, each with keys on a line of cells and a locked door at its end.
 
-N rooms of W cells, keys of K colours; in every room lies one key of each colour.
+N rooms of W cells, keys of K colours; every room has one key of each colour.
 """
 
 import jax
@@ -14,10 +14,10 @@ LEFT, RIGHT, TAKE, OPEN = range(4)
 
 @struct.dataclass
 class Chain:
-    """doors: i32[N], colours of the doors. cells: i32[N, K], where the key of each colour lies; -1
-    for one that was taken.
+    """State of the chain.
 
-    room: i32[], doors gone through, N behind the last. cell: i32[], the agent's. held: i32[],
+    doors: i32[N], colours of the doors. cells: i32[N, K], cell of the key of each colour; -1 for a
+    taken one. room: i32[], doors passed, N behind the last. cell: i32[], the agent's. held: i32[],
     colour of the key in hand, -1 for none. jammed: bool[], a wrong key has been tried.
     """
 
@@ -30,7 +30,7 @@ class Chain:
 
 
 def generate(key: jax.Array, rooms: int, keys: int, width: int) -> Chain:
-    """A chain with doors of any colours and keys in any cells, at its start."""
+    """A chain with uniform colours of doors and cells of keys, at its start."""
     door_key, cell_key = jax.random.split(key)
     order = jnp.argsort(jax.random.uniform(cell_key, (rooms, width)), axis=1)
     zero = jnp.zeros((), jnp.int32)
@@ -45,16 +45,17 @@ def generate(key: jax.Array, rooms: int, keys: int, width: int) -> Chain:
 
 
 def here(chain: Chain) -> tuple[jax.Array, jax.Array]:
-    """Colour of this room's door i32[] and cells of its keys i32[K]; of the last one at the end."""
+    """Colour of this room's door i32[] and cells of its keys i32[K]; those of the last room at the
+    end."""
     room = jnp.minimum(chain.room, chain.doors.shape[0] - 1)
-    # Compared, not indexed: no gather under vmap.
+    # A comparison instead of an index: no gather under vmap.
     chosen = np.arange(chain.doors.shape[0]) == room
     door = jnp.sum(jnp.where(chosen, chain.doors, 0))
     return door, jnp.sum(jnp.where(chosen[:, None], chain.cells, 0), axis=0)
 
 
 def legal(chain: Chain, width: int) -> jax.Array:
-    """Steps within the room, taking a key that lies here, opening with a key at the door."""
+    """Steps within the room, taking the key in this cell, opening with a key at the door."""
     _, cells = here(chain)
     last = chain.cell == width - 1
     return jnp.stack(
@@ -65,8 +66,8 @@ def legal(chain: Chain, width: int) -> jax.Array:
 def act(chain: Chain, action: jax.Array) -> Chain:
     """The chain after a legal action.
 
-    A key that is taken leaves the one held before in its place; the right one opens the door, is
-    left in it, and the agent stands in the first cell of the next room; a wrong one jams the lock.
+    Taking a key leaves the held one in its place. The right key opens the door and stays in it, and
+    the agent enters the first cell of the next room; a wrong key jams the lock.
     """
     door, cells = here(chain)
     colours = np.arange(cells.shape[0])
@@ -87,8 +88,9 @@ def act(chain: Chain, action: jax.Array) -> Chain:
 
 
 def reached(chain: Chain) -> jax.Array:
-    """Subgoals that hold, bool[K + 1]: a key is in hand; the last door is gone through, and no key
-    for the next one is there yet.
+    """Subgoals that hold, bool[K + 1].
+
+    A key's subgoal holds while the key is in hand; the door's while the hands are empty.
     """
     colours = np.arange(chain.cells.shape[1])
     return jnp.append(colours == chain.held, chain.held < 0)
@@ -101,7 +103,7 @@ def subgoal(chain: Chain) -> jax.Array:
 
 
 def expert(chain: Chain, width: int) -> jax.Array:
-    """The next action of a shortest way through all doors, i32[]; to the right behind the last."""
+    """The next action of a shortest path through all doors, i32[]; to the right behind the last."""
     door, cells = here(chain)
     equipped = chain.held == door
     lies = jnp.sum(jnp.where(np.arange(cells.shape[0]) == door, cells, 0))

@@ -1,9 +1,9 @@
 """Rules of Kuhn poker for N players, as pure functions on one hand.
 
-N + 1 cards, one each, ranked by number; everybody pays an ante of 1. Seats act in order: while
-nobody has bet a seat may `PASS` or `BET` 1 more; after the first bet each other seat acts once
-more, `PASS` giving the hand up and `BET` calling. The highest card among those who bet (among all
-if nobody did) takes the pot.
+N + 1 cards, one per seat, ranked by number; every seat pays an ante of 1. Seats act in order:
+without a bet a seat may `PASS` or `BET` 1 more; after the first bet each other seat acts once more,
+where `PASS` folds and `BET` calls. The highest card among the seats that bet (among all without a
+bet) takes the pot.
 
 Kuhn (1950), A simplified two-person poker; for three players Szafron, Parisotto, Rocha (2013). The
 hands are OpenSpiel's `kuhn_poker`.
@@ -19,7 +19,7 @@ NUM_ACTIONS = 2
 
 
 class State(NamedTuple):
-    """cards i32[N], by seat; actions i32[2N], in order of play, -1 where nobody has acted yet.
+    """cards i32[N], by seat; actions i32[2N], in order of play, -1 for none yet.
 
     No hand is longer than 2N - 1 actions; the last entry makes action t that of seat t mod N.
     """
@@ -45,7 +45,7 @@ def player(state: State) -> jax.Array:
 
 
 def terminal(state: State) -> jax.Array:
-    """Whether the hand is over, bool[]: everybody passed, or answered the first bet."""
+    """Whether the hand is over, bool[]: all passed, or all answered the first bet."""
     bets = state.actions == BET
     first = jnp.where(jnp.any(bets), jnp.argmax(bets).astype(jnp.int32), 0)
     return num_acted(state) == state.cards.shape[0] + first
@@ -57,7 +57,7 @@ def legal(state: State) -> jax.Array:
 
 
 def play(state: State, action: jax.Array) -> State:
-    """The hand after a legal action i32[] of the seat whose turn it is."""
+    """The hand after a legal action i32[] of the current player."""
     now = jnp.arange(state.actions.shape[0]) == num_acted(state)
     return state._replace(actions=jnp.where(now, action, state.actions).astype(jnp.int32))
 
@@ -79,7 +79,7 @@ def paid(state: State) -> jax.Array:
 
 
 def returns(state: State) -> jax.Array:
-    """What each seat wins, i32[N]: the pot for the winner, less what it paid; 0 before the end."""
+    """Gain of each seat, i32[N]: the pot for the winner, minus its payments; 0 before the end."""
     stake = paid(state)
     takes = jnp.arange(stake.shape[0]) == winner(state)
     return jnp.where(terminal(state), jnp.where(takes, jnp.sum(stake), 0) - stake, 0)

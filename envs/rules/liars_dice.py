@@ -1,7 +1,7 @@
-"""Liar's dice of two seats: bids on how many dice of all show a face, and calls.
+"""Liar's dice for two seats: bids on the number of all dice that show a face, and calls.
 
-Dice are u8[..., dice], faces 1 to 6, 0 where one is lost. A bid is a quantity and a face; both 0
-stand for none.
+Dice are u8[..., dice], faces 1 to 6, 0 for a lost one. A bid is a quantity and a face; both are 0
+for none.
 """
 
 import functools
@@ -16,9 +16,9 @@ _DIGITS = 5
 
 
 def roll(key: jax.Array, remaining: jax.Array, dice: int) -> jax.Array:
-    """As many dice as each seat has left, u8[2, dice]."""
-    # Digits to base 6 of random words, five of each, uniform to 2e-6: a tenth of the time of a
-    # random number for each die.
+    """New dice, as many as each seat has left, u8[2, dice]."""
+    # Base-6 digits of random words, five per word, uniform to 2e-6: a tenth of the time of a
+    # random number per die.
     word = jax.random.bits(key, (2, -(-dice // _DIGITS)), jnp.uint32)
     digits = []
     for _ in range(_DIGITS):
@@ -35,12 +35,12 @@ def hands_of(dice: jax.Array, seat: jax.Array) -> jax.Array:
 
 
 def remaining(dice: jax.Array) -> jax.Array:
-    """Dice left, i32[...]."""
+    """Number of dice left, i32[...]."""
     return jnp.sum(dice > 0, axis=-1, dtype=jnp.int32)
 
 
 def counts(dice: jax.Array) -> jax.Array:
-    """Dice that show each face, i32[..., 6]."""
+    """Number of dice that show each face, i32[..., 6]."""
     faces = np.arange(1, FACES + 1, dtype=np.uint8)
     return jnp.sum(dice[..., None, :] == faces[:, None], axis=-1, dtype=jnp.int32)
 
@@ -53,14 +53,14 @@ def holds(dice: jax.Array, quantity: jax.Array, face: jax.Array) -> jax.Array:
 def raises(
     quantity: jax.Array, face: jax.Array, new_quantity: jax.Array, new_face: jax.Array
 ) -> jax.Array:
-    """Whether a bid may follow another: neither number falls, and one of them rises."""
+    """Whether a bid may follow another: neither number decreases, and one of them increases."""
     risen = (new_quantity > quantity) | (new_face > face)
     return risen & (new_quantity >= quantity) & (new_face >= face)
 
 
 @functools.cache
 def _tails(dice: int) -> np.ndarray:
-    """Chance f32[dice + 1, dice + 2] that at least k of n dice show a face."""
+    """Probability f32[dice + 1, dice + 2] that at least k of n dice show a face."""
     at_least = np.zeros((dice + 1, dice + 2), np.float32)
     for n in range(dice + 1):
         exactly = [math.comb(n, k) * (FACES - 1) ** (n - k) / FACES**n for k in range(n + 1)]
@@ -70,9 +70,9 @@ def _tails(dice: int) -> np.ndarray:
 
 
 def likelihoods(own: jax.Array, hidden: jax.Array, quantities: int) -> jax.Array:
-    """Chance that each bid holds, f32[quantities, 6], to who sees its own dice u8[dice].
+    """Probability that each bid holds, f32[quantities, 6], given a seat's own dice u8[dice].
 
-    hidden: i32[], dice that it does not see, at most as many as `own` has places for.
+    hidden: i32[], number of dice that it does not see, at most the size of `own`.
     """
     missing = np.arange(1, quantities + 1)[:, None] - counts(own)
     dice = own.shape[0]

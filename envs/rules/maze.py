@@ -1,8 +1,8 @@
 """Rules of the mazes, as pure functions on one maze.
 
-A maze is `walls` bool[R, C] whose border is wall; cells are numbered by rows. Moves are 0 up,
-1 down, 2 left, 3 right. Read in code: LMRL-Gym `llm_rl_scripts/maze/env` (moves and its two
-mazes); the random mazes are ours.
+A maze is `walls` bool[R, C] whose border is wall; cells are numbered by rows. Moves are 0 up, 1
+down, 2 left, 3 right. Read in code: LMRL-Gym `llm_rl_scripts/maze/env` (moves and its two mazes);
+the random mazes are ours.
 """
 
 import jax
@@ -43,15 +43,15 @@ def layout(name: str) -> tuple[np.ndarray, int]:
 
 
 def carve(key: jax.Array, rows: int, cols: int) -> jax.Array:
-    """Draws a perfect maze (one way between any two free cells), `walls` bool[rows, cols].
+    """Draws a perfect maze (one path between any two free cells), `walls` bool[rows, cols].
 
     Kruskal's algorithm: the cells with odd row and odd column are nodes, the cells between two of
-    them passages; in random order each passage is opened that joins two parts not yet joined. One
-    iteration a passage, whatever the key.
+    them passages; in random order each passage is opened that joins two unconnected parts. One
+    iteration per passage, whatever the key.
 
-    Why not depth-first search with its longer corridors: measured by the inverse of the chance
-    that two draws agree, at 9 x 9 it has 300 mazes when it starts from a fixed node, few enough
-    to learn by heart, and this some 90 000 out of 100 352.
+    Depth-first search has longer corridors but less variety: by the inverse of the probability that
+    two draws agree, at 9 x 9 it has 300 mazes from a fixed start, few enough to memorise, and this
+    some 90 000 out of 100 352.
     """
     height, width = rows // 2, cols // 2
     nodes = np.arange(height * width, dtype=np.int8).reshape(height, width)
@@ -80,7 +80,7 @@ def two_cells(key: jax.Array, allowed: jax.Array) -> tuple[jax.Array, jax.Array]
 
 
 def ahead(position: jax.Array, move: jax.Array, cols: int) -> jax.Array:
-    """Cell that `move` leads to from a free cell, whether or not it is wall, u8[]."""
+    """The cell in the direction of `move` from a free cell, wall or not, u8[]."""
     down = (move == 1).astype(jnp.int32) - (move == 0)
     right = (move == 3).astype(jnp.int32) - (move == 2)
     return (position + down * cols + right).astype(jnp.uint8)
@@ -105,7 +105,7 @@ def is_wall(bits: jax.Array, cell: jax.Array, cols: int) -> jax.Array:
 
 
 def distances(walls: jax.Array, goal: jax.Array) -> jax.Array:
-    """Moves from each cell to the goal, i32[R, C]; R C on walls and where there is no way."""
+    """Moves from each cell to the goal, i32[R, C]; R C on walls and where there is no path."""
     rows, cols = walls.shape
     far = walls.size
     cells = jnp.arange(far).reshape(rows, cols)

@@ -1,4 +1,4 @@
-"""Nim: the moves and what they take, and which positions win."""
+"""Nim: the moves, the objects they take, and the winning positions."""
 
 import functools
 
@@ -19,5 +19,5 @@ def moves(piles: tuple[int, ...]) -> np.ndarray:
 
 
 def nim_sum(piles: jax.Array) -> jax.Array:
-    """Sum without carries of u8[..., piles]: 0 where who is to move loses against best play."""
+    """Sum without carries of u8[..., piles]: 0 if the player to move loses against optimal play."""
     return functools.reduce(jnp.bitwise_xor, [piles[..., i] for i in range(piles.shape[-1])])

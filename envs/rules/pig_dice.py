@@ -1,4 +1,4 @@
-"""Pig: roll a die and add up, or hold and keep; a 1 loses what was added up."""
+"""Pig: roll a die and sum the points, or hold and keep them; a 1 loses the turn's points."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ ROLL, HOLD = range(2)
 class Position(NamedTuple):
     """A position of two seats.
 
-    scores: i32[2], points kept. total: i32[], points of this turn so far. seat: i32[], whose turn
-    it is. actions: i32[], actions of both so far. over: bool[].
+    scores: i32[2], points kept. total: i32[], points of this turn so far. seat: i32[], the current
+    player. actions: i32[], actions of both so far. over: bool[].
     """
 
     scores: jax.Array
@@ -23,13 +23,13 @@ class Position(NamedTuple):
 
 
 def start() -> Position:
-    """Nobody has anything."""
+    """The initial position, without points."""
     zero = jnp.zeros((), jnp.int32)
     return Position(jnp.zeros(2, jnp.int32), zero, zero, zero, jnp.zeros((), bool))
 
 
 def throw(key: jax.Array) -> jax.Array:
-    """A die, i32[] from 1 to 6."""
+    """Outcome of a die, i32[] from 1 to 6."""
     return 1 + jnp.floor(6 * jax.random.uniform(key)).astype(jnp.int32)
 
 
@@ -38,8 +38,8 @@ def play(
 ) -> Position:
     """Rolls `die`, or holds.
 
-    The game ends only when the turn passes, by a hold or a 1: if somebody has `target` points, or
-    if `limit` actions came before this one. Then the turn's total stays as it was.
+    The game ends only when the turn passes, by a hold or a 1: if a seat has `target` points, or
+    after `limit` earlier actions. The turn's total then stays unchanged.
     """
     holds = action == HOLD
     mine = jnp.arange(2) == position.seat
@@ -57,7 +57,7 @@ def play(
 
 
 def ahead(position: Position) -> jax.Array:
-    """Who has more points, bool[2]; nobody if both have as many."""
+    """The seat with more points, bool[2]; none if both are equal."""
     return position.scores > position.scores[::-1]
 
 

@@ -2,7 +2,7 @@
 
 Position and velocity have components x and z. attitude: (angle,), the tilt towards x, so that the
 body's up is (sin, cos). spin: (rate,). throttle: (back, front), by x; the front one lifts the front
-and tilts backwards. 1.61 weights of thrust; the arm is 0.17 m.
+and tilts backwards. The maximal thrust is 1.61 times the weight; the arm is 0.17 m.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from envs.rules.vectors import Vector, along, dot, scale, turned
 
 INERTIA = 0.0459
 ARM = 0.17
-ROTOR_THRUST = 2 * 8.54858e-6 * 838.0**2  # Newton, of one rotor at most.
+ROTOR_THRUST = 2 * 8.54858e-6 * 838.0**2  # Newton, maximum of one rotor.
 RATE, RATE_GAIN = 8.0, 14.0
 COMMANDS = ("thrust", "pitch rate")
 ROTORS = 2
@@ -51,7 +51,7 @@ def up(drone: Drone) -> Vector:
 
 
 def swing(drone: Drone) -> Vector:
-    """How fast the racket's normal turns, 1/s."""
+    """Angular speed of the racket's normal, 1/s."""
     return scale(_front(drone), drone.spin[0])
 
 
@@ -86,19 +86,20 @@ def rotors_of(drone: Drone, command: Vector) -> Vector:
 
 
 def lift(drone: Drone) -> jax.Array:
-    """Thrust a unit of mass, m/s^2."""
+    """Thrust per unit of mass, m/s^2."""
     return sum(t * t for t in drone.throttle) * (ROTOR_THRUST / MASS)
 
 
 def command_for(drone: Drone, turn: Vector, thrust: jax.Array) -> Vector:
-    """The command for a change of the racket's normal, 1/s, and a thrust a unit of mass, m/s^2."""
+    """The command for a change of the racket's normal, 1/s, and a thrust per unit of mass,
+    m/s^2."""
     collective = thrust * (MASS / ROTOR_THRUST) - 1
     rate = dot(turn, _front(drone)) / RATE
     return (jnp.clip(collective, -1.0, 0.8), jnp.clip(rate, -1.0, 1.0))
 
 
 def racket(drone: Drone, offset: Vector) -> tuple[jax.Array, Vector, jax.Array, jax.Array]:
-    """As of the quadrotor; the place has one component."""
+    """As for the quadrotor; the place has one component."""
     x = dot(offset, _front(drone))
     return dot(offset, up(drone)), (x,), -drone.spin[0] * x, x * x * (1 / INERTIA)
 

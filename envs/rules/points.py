@@ -39,7 +39,8 @@ def deal_ez(key: jax.Array) -> jax.Array:
 
 
 def deal_24(key: jax.Array, solvable_only: bool) -> jax.Array:
-    """Four cards u8[4] of uniform rank 1..13, capped at 10; on request given a formula exists."""
+    """Four cards u8[4] of uniform rank 1..13, capped at 10; optionally conditioned on a formula
+    existing."""
     if not solvable_only:
         return jnp.minimum(jax.random.randint(key, (4,), 1, 14), 10).astype(jnp.uint8)
     deals = solvable_deals()
@@ -57,7 +58,7 @@ def _trees(leaves: tuple[int, ...]):
 
 
 def _infix(tree, parent: str = "", on_right: bool = False) -> list:
-    """Tokens of a tree, parentheses only where the reading would change; leaves stay integers."""
+    """Tokens of a tree, with parentheses only where needed; leaves stay integers."""
     if isinstance(tree, int):
         return [tree]
     operator, left, right = tree
@@ -79,12 +80,12 @@ def _evaluated(tree, cards: list[np.ndarray]) -> np.ndarray:
 
 @functools.cache
 def solutions() -> np.ndarray:
-    """A formula for every four cards, u8[10, 10, 10, 10, 11] by card - 1; zeros where none exists.
+    """A formula for every four cards, u8[10, 10, 10, 10, 11] by card - 1; zeros if there is none.
 
     The shortest in + - * / and parentheses over the cards in any order. Formulas that float64
-    evaluates to 24 exactly go first, so that they count in the reference too; only where there is
-    none, those that are 24 but for rounding. Joined digits, powers and floor division, which the
-    rules admit as well, are left out.
+    evaluates to exactly 24 are preferred, so that they also count in the reference; if there is
+    none, those that are 24 up to rounding are used. Joined digits, powers and floor division, which
+    the rules also admit, are left out.
     """
     trees = list(_trees((0, 1, 2, 3)))
     texts = [_infix(tree) for tree in trees]

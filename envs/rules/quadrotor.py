@@ -1,4 +1,4 @@
-"""A rigid-body quadrotor with first-order motors, and the loop that flies it by body rates.
+"""A rigid-body quadrotor with first-order motors, and the controller of its body rates.
 
 Components are arrays of any shape (`envs.rules.vectors`): the position and velocity in the world,
 the attitude as a unit quaternion w, x, y, z from body to world, the spin in the body.
@@ -8,9 +8,9 @@ the attitude as a unit quaternion w, x, y, z from body to world, the spin in the
     w' = w + dt I^-1 (tau(f) - w x I w),                            q' = q * exp(w' dt / 2)
 
 Constants of the PX4 Iris in thu-uav/HCSP (read). Its drag is multiplied by zero there and left out
-here, as are downwash and collisions of drones. Its motors have lag 0.43 a step whatever the step;
-here the lag follows from the time constant that this is at 50 Hz. Its rotor angles are given in a
-frame turned by a quarter; equal thrust holds level only in the classical layout used here.
+here, as are downwash and collisions of drones. Its motors have lag 0.43 per step for any step size;
+here the lag follows from the time constant that this implies at 50 Hz. Its rotor angles are given
+in a frame turned by a quarter; equal thrust holds level only in the classical layout used here.
 """
 
 from typing import NamedTuple
@@ -24,13 +24,15 @@ from envs.rules.vectors import Vector, along, dot, scale, turned
 GRAVITY = 9.81
 MASS = 1.52
 INERTIA = (0.0347563, 0.0458929, 0.0977)
-ROTOR_THRUST = 8.54858e-6 * 838.0**2  # Newton, of one rotor at most; four are 1.61 weights.
+ROTOR_THRUST = (
+    8.54858e-6 * 838.0**2
+)  # Newton, maximum of one rotor; four are 1.61 times the weight.
 ROTOR_X = (0.13, -0.13, 0.13, -0.13)
 ROTOR_Y = (-0.22, 0.20, 0.22, -0.20)
 ROTOR_TURN = (1.0, 1.0, -1.0, -1.0)
 TORQUE_PER_THRUST = 0.016
 MOTOR_SECONDS = 0.0356
-# Of commands by rates: the rates that -1 and 1 stand for, rad/s, and the loop's gains, 1/s.
+# Commands by rates: the rates of -1 and 1, rad/s, and the controller's gains, 1/s.
 RATE = (8.0, 8.0, 3.0)
 RATE_GAIN = (14.0, 14.0, 4.0)
 YAW_GAIN = 2.0
@@ -75,7 +77,7 @@ def tilted(drone: Drone, normal: Vector) -> Drone:
 
 
 def lag(dt: float) -> float:
-    """Share of the way to its target that a motor goes in dt seconds."""
+    """Fraction of the way to its target that a motor covers in dt seconds."""
     return 1.0 - float(np.exp(-dt / MOTOR_SECONDS))
 
 
@@ -86,7 +88,7 @@ def up(drone: Drone) -> Vector:
 
 
 def swing(drone: Drone) -> Vector:
-    """How fast the racket's normal turns, 1/s."""
+    """Angular speed of the racket's normal, 1/s."""
     roll, pitch, _ = drone.spin
     return along(scale(heading(drone), pitch), _left(drone), -roll)
 
@@ -123,8 +125,8 @@ def step(drone: Drone, rotor: Vector, dt: float, motor_lag: float) -> Drone:
 def rotors_of(drone: Drone, command: Vector) -> Vector:
     """Per-rotor commands for collective thrust and body rates, each in [-1, 1] and clipped.
 
-    tau = I K (w* - w) + w x I w, spread over the rotors by the mixer's inverse; -1 and 1 of the
-    first are no thrust and the greatest, of the others minus and plus `RATE`.
+    tau = I K (w* - w) + w x I w, spread over the rotors by the mixer's inverse; -1 and 1 stand for
+    zero and maximal thrust in the first, minus and plus `RATE` in the others.
     """
     thrust, *rates = (jnp.clip(c, -1.0, 1.0) for c in command)
     gyro = _gyroscopic(drone.spin)
@@ -139,14 +141,14 @@ def rotors_of(drone: Drone, command: Vector) -> Vector:
 
 
 def lift(drone: Drone) -> jax.Array:
-    """Thrust a unit of mass, m/s^2."""
+    """Thrust per unit of mass, m/s^2."""
     return sum(t * t for t in drone.throttle) * (ROTOR_THRUST / MASS)
 
 
 def command_for(drone: Drone, turn: Vector, thrust: jax.Array) -> Vector:
     """The command by rates for a change of the racket's normal, a vector in the world, 1/s.
 
-    thrust: m/s^2 a unit of mass, along the normal. The heading is turned towards x.
+    thrust: m/s^2 per unit of mass, along the normal. The heading is turned towards x.
     """
     collective = thrust * (2 * MASS / (ROTORS * ROTOR_THRUST)) - 1
     front = heading(drone)
@@ -156,10 +158,11 @@ def command_for(drone: Drone, turn: Vector, thrust: jax.Array) -> Vector:
 
 
 def racket(drone: Drone, offset: Vector) -> tuple[jax.Array, Vector, jax.Array, jax.Array]:
-    """How a point at `offset` from the drone lies to the racket, the disc across its z-axis.
+    """Position of a point at `offset` from the drone relative to the racket, the disc across its
+    z-axis.
 
     Returns (height over the disc, place on the disc in the body (2), speed of the disc there along
-    its normal due to spin, and what the rotation adds to the inverse mass there, 1/kg).
+    its normal due to spin, and contribution of the rotation to the inverse mass there, 1/kg).
     """
     place = (dot(offset, heading(drone)), dot(offset, _left(drone)))
     x, y = place

@@ -1,6 +1,6 @@
-"""Screens of an application as a tree, and the shortest ways between them.
+"""Screens of an application as a tree, and the shortest paths between them.
 
-Screens are numbered level by level, screen 0 being the root. A move is one of an element's places
+Screens are numbered level by level, screen 0 being the root. A move is the position of an element
 on a screen: the children 0 .. B - 1 (B the widest branching), then BACK to the parent and HOME to
 the root. Children exist above the last level, BACK below the root, HOME below the first level.
 Read in code: GE-Lab's generator of trees in a fork (namhkoh/gelab-env).
@@ -23,10 +23,10 @@ ICONS = tuple(
 
 
 class Tree(NamedTuple):
-    """A tree of S screens; what it is does not change, so all of it are NumPy arrays.
+    """A tree of S screens; it is constant, so all fields are NumPy arrays.
 
-    reach: i8[S, B + 2], screen behind each move, -1 where there is none. distance: u8[S, S], moves
-    of a shortest way. hop: u8[S, S], its first move; where ways are equally short, the earliest.
+    reach: i8[S, B + 2], target of each move, -1 for none. distance: u8[S, S], length of a shortest
+    path. hop: u8[S, S], its first move; of equally short paths the first.
     """
 
     reach: np.ndarray
@@ -66,7 +66,7 @@ def size(branching: tuple[int, ...]) -> int:
 
 
 def names(key: jax.Array, branching: tuple[int, ...], icons: int, aliased: bool) -> jax.Array:
-    """Draws the icon that leads to each screen, u8[S]; the root has none, its number is `icons`.
+    """Draws the icon that leads to each screen, u8[S]; the root has none, its index is `icons`.
 
     aliased: only the icons of one screen differ from each other; otherwise all do.
     """

@@ -1,7 +1,7 @@
 """Rules of question answering with search: a knowledge graph, retrieval, composed questions.
 
-A corpus over E entities and R relations holds one passage "e r o" for each pair (e, r), numbered
-e R + r; it is nothing but a seed u32[], because its objects are a keyed hash. A question is an
+A corpus over E entities and R relations has one passage "e r o" for each pair (e, r), with index e
+R + r; it is represented by a seed u32[], because its objects are a keyed hash. A question is an
 entity and a path of relations; it asks where the path leads.
 
 Read in code: MEM1 (`generation_think`, `reward_score/qa_multiple`): searches, documents, and exact
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-# Of four residues of a question, this one is held out for the split "unseen".
+# One of four residues of a question is held out for the split "unseen".
 _RESIDUES = 4
 
 
@@ -31,7 +31,7 @@ def object_of(
 ) -> jax.Array:
     """Object of each (entity, relation), i32[...]; uniform over the other entities.
 
-    MurmurHash3's mixing of the seed with the number of the pair.
+    MurmurHash3's mixing of the seed with the index of the pair.
     """
     pair = entity.astype(jnp.uint32) * np.uint32(256) + relation.astype(jnp.uint32)
     x = corpus ^ (pair + np.uint32(1)) * np.uint32(0x9E3779B1)
@@ -52,7 +52,7 @@ def draw_questions(
 ) -> Questions:
     """Independent uniform questions of `hops` (fewest, most) hops.
 
-    split: a question is "unseen" if the sum of the numbers of its entity and its relations is a
+    split: a question is "unseen" if the sum of the indices of its entity and its relations is a
     multiple of 4, else "seen"; so a quarter of all questions is held out, of every path.
     """
     fewest, most = hops
@@ -83,13 +83,13 @@ def chain(corpus: jax.Array, questions: Questions, entities: int) -> jax.Array:
 
 
 def retrieve(entity: jax.Array, relation: jax.Array, relations: int, count: int) -> jax.Array:
-    """Numbers of the `count` best passages for a query, i32[count].
+    """Indices of the `count` best passages for a query, i32[count].
 
-    entity, relation: i32[], -1 where the query has none; one of them is there. Heads and relations
-    of the passages are indexed, not their objects. The score of a passage is the sum of the
-    weights of the query's words in it, and a word that is rarer weighs more: an entity (in R
-    passages) more than a relation (in E > R). Ties go by number, so after the pair itself come
-    the entity's other relations in order.
+    entity, relation: i32[], -1 if the query has none; at least one is given. Heads and relations of
+    the passages are indexed, not their objects. The score of a passage is the sum of the weights of
+    the query's words in it, and rarer words weigh more: an entity (in R passages) more than a
+    relation (in E > R). Ties are broken by index, so after the pair itself come the entity's other
+    relations in order.
     """
     place = np.arange(count)
     # The pair first, then the entity's relations without it.
@@ -107,9 +107,9 @@ def follow(
     passages: jax.Array,
     relations: int,
 ) -> jax.Array:
-    """How many hops of each question have been looked up in order, i32[k], after a retrieval.
+    """Number of hops of each question looked up in order, i32[k], after a retrieval.
 
-    known: before it, i32[k]. along: `chain`. passages: numbers i32[P] that were retrieved.
+    known: before it, i32[k]. along: `chain`. passages: indices i32[P] of the retrieved ones.
     """
     most = questions.relations.shape[1]
     facts = along[:, :-1] * relations + questions.relations.astype(jnp.int32)

@@ -1,7 +1,7 @@
 """Rules of the shop: retrieval, the list of results, and the graded reward.
 
 Read in code: WebShop `web_agent_text_env` (pages), `engine/goal` (goals, reward). Its index is
-Lucene's over the product's text; the one here ranks by the same kind of weights, in closed form.
+Lucene's over the product's text; the ranking here uses the same kind of weights, in closed form.
 """
 
 from typing import NamedTuple
@@ -13,13 +13,13 @@ import numpy as np
 from envs.rules import shop_catalogue
 from envs.rules.shop_catalogue import Catalogue, Goal
 
-# Words of one query; those after are ignored.
+# Words of one query; later ones are ignored.
 MAX_WORDS = 4
 _RADIX = len(shop_catalogue.VOCABULARY) + 1
 
 
 def encode_query(words: jax.Array) -> jax.Array:
-    """A number for the words i32[MAX_WORDS] (-1 for none) in any order, i32[]."""
+    """An index for the words i32[MAX_WORDS] (-1 for none) in any order, i32[]."""
     code = jnp.zeros((), jnp.int32)
     for word in jnp.sort(words)[::-1]:
         code = code * _RADIX + (word + 1)
@@ -27,20 +27,21 @@ def encode_query(words: jax.Array) -> jax.Array:
 
 
 def decode_query(code: jax.Array) -> jax.Array:
-    """Words i32[MAX_WORDS] of a number, the highest first, -1 for none."""
+    """Words i32[MAX_WORDS] of an index, the highest first, -1 for none."""
     digits = [(code // _RADIX**i) % _RADIX - 1 for i in reversed(range(MAX_WORDS))]
     return jnp.stack(digits)
 
 
 def is_query(code: jax.Array) -> jax.Array:
-    """Whether a number can be that of a query with at least one word, bool[]."""
+    """Whether an index can encode a query with at least one word, bool[]."""
     return (code >= _RADIX ** (MAX_WORDS - 1)) & (code < _RADIX**MAX_WORDS)
 
 
 def contains(catalogue: Catalogue, word: jax.Array) -> jax.Array:
     """Which products a search for one word (-1: none) finds, bool[P].
 
-    The index holds titles (noun and the first two attributes) and the values of the options.
+    The search index contains titles (noun and the first two attributes) and the values of the
+    options.
     """
     product = shop_catalogue.unpack(catalogue.kind)
     attribute = word - shop_catalogue.ATTRIBUTE_WORD
@@ -52,10 +53,11 @@ def contains(catalogue: Catalogue, word: jax.Array) -> jax.Array:
 
 
 class Results(NamedTuple):
-    """What a query finds, in classes of equal score; N = 2^MAX_WORDS - 1 subsets of its words.
+    """Results of a query, in classes of equal score; N = 2^MAX_WORDS - 1 subsets of its words.
 
-    members u32[N, W]: products of the score of each subset, a bit a product. above i32[N]: how many
-    products score higher. size i32[N]: how many are in the class. matches i32[]: found in all.
+    members u32[N, W]: products with the score of each subset, one bit per product. above i32[N]:
+    number of products with a higher score. size i32[N]: size of the class. matches i32[]: total
+    number of results.
     """
 
     members: jax.Array
@@ -73,11 +75,12 @@ def search(catalogue: Catalogue, words: jax.Array) -> Results:
     """Ranks the products for a query, words i32[MAX_WORDS] with -1 for none.
 
     Products are ordered by score(p) = sum over the query's words w in p of idf(w), highest first,
-    ties by product number. idf(w) = log(1 + (P - df + 1/2) / (df + 1/2)) is BM25's, with df the
-    products that have w; it is rounded to 1/64, so that equal scores are equal everywhere.
+    ties by product index. idf(w) = log(1 + (P - df + 1/2) / (df + 1/2)) is BM25's, with df the
+    number of products that contain w; it is rounded to 1/64, so that equal scores are exactly equal
+    on all platforms.
 
-    Four words make at most 15 different scores, so nothing is sorted: sets of products are bit
-    masks, and what stands at a place of the results follows from the sizes of the sets.
+    Four words give at most 15 different scores, so no sorting is needed: sets of products are bit
+    masks, and the product at a position of the results follows from the sizes of the sets.
     """
     products = catalogue.kind.shape[0]
     df = np.arange(products + 1)
@@ -108,9 +111,9 @@ def search(catalogue: Catalogue, words: jax.Array) -> Results:
 
 
 def product_at(results: Results, place: jax.Array) -> jax.Array:
-    """Product at a place of the results, i32[]; nothing in particular where none stands."""
+    """Product at a position of the results, i32[]; arbitrary if there is none."""
     here = (results.above <= place) & (place < results.above + results.size)
-    # Subsets of equal score have equal members, so that the maximum picks them.
+    # Subsets of equal score have equal members, so the maximum selects them.
     mask = jnp.max(jnp.where(here[:, None], results.members, 0), axis=0)
     left = place - jnp.max(jnp.where(here, results.above, 0))
     counts = jax.lax.population_count(mask).astype(jnp.int32)
@@ -119,7 +122,8 @@ def product_at(results: Results, place: jax.Array) -> jax.Array:
     number = jnp.sum(jnp.where(word, 32 * np.arange(mask.shape[0]), 0), dtype=jnp.int32)
     left = left - jnp.sum(jnp.where(word, before, 0), dtype=jnp.int32)
     bits = jnp.max(jnp.where(word, mask, 0))
-    # Halves of halves: how many bits are set below tells in which one the bit in question is.
+    # Binary search: the number of bits set below decides which half contains the bit in
+    # question.
     for width in (16, 8, 4, 2, 1):
         below = jax.lax.population_count(bits & np.uint32(2**width - 1)).astype(jnp.int32)
         upper = left >= below
@@ -130,7 +134,7 @@ def product_at(results: Results, place: jax.Array) -> jax.Array:
 
 
 def place_of(results: Results, product: jax.Array) -> jax.Array:
-    """Place of a product in the results, i32[]; -1 where it is not found."""
+    """Position of a product in the results, i32[]; -1 if it is not found."""
     numbers = np.arange(32 * results.members.shape[1]).reshape(-1, 32)
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
     single = jnp.sum(jnp.where(numbers == product, bits, 0), axis=1, dtype=jnp.uint32)
@@ -147,7 +151,7 @@ def score(kind: jax.Array, chosen: jax.Array, goal: Goal) -> jax.Array:
 
     n_att counts the goal's attributes that the product has, hidden ones included, n_opt the goal's
     options that were chosen. r_type is 1 for the goal's noun, else 0: WebShop's factor by the nouns
-    that both titles have in common, which knows 0.1 and 0.5 besides for titles of many nouns.
+    common to both titles, which also takes the values 0.1 and 0.5 for titles with many nouns.
     """
     product = shop_catalogue.unpack(kind)
     points = (product.price <= goal.cap).astype(jnp.int32)

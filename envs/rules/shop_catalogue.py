@@ -1,14 +1,14 @@
-"""Catalogues of the shop: what is sold, drawn from uniform numbers, two words a product.
+"""Catalogues of the shop, drawn from uniform numbers: two words per product.
 
 A catalogue of P products is `Catalogue(kind, offer)`, both u32[P]:
 
-    kind  = noun (6 bits) | three attributes (6 each) | price in whole dollars (7)
-    offer = colours (12 bits, one a value) | sizes (8)
+kind  = noun (6 bits) | three attributes (6 each) | price in whole dollars (7) offer = colours (12
+  bits, one per value) | sizes (8)
 
-The title of a product is its first two attributes and its noun; the third attribute stands on the
-features page alone. Products come in families of four that share the noun: a base, and siblings
-that differ from it in one attribute, in the values of one option (none in common), or in the price
-(above any cap that a goal of the base can have).
+The title of a product is its first two attributes and its noun; the third attribute is on the
+features page only. Products come in families of four that share the noun: a base, and siblings that
+differ from it in one attribute, in the values of one option (none in common), or in the price
+(above every possible cap of a goal of the base).
 """
 
 import functools
@@ -44,13 +44,13 @@ COLOURS = (
 )
 SIZES = ("xs", "s", "m", "l", "xl", "2xl", "3xl", "4xl")
 VALUES = COLOURS + SIZES
-# Words that a query may have, in the order of their numbers.
+# Words that a query may contain, in the order of their indices.
 VOCABULARY = NOUNS + ATTRIBUTES + VALUES
 ATTRIBUTE_WORD = len(NOUNS)
 VALUE_WORD = len(NOUNS) + len(ATTRIBUTES)
 
 FAMILY = 4
-# An option offers two to so many values.
+# Minimum and maximum number of values that an option offers.
 MAX_OFFERED = 4
 
 
@@ -64,10 +64,10 @@ class Catalogue:
 
 @struct.dataclass
 class Goal:
-    """What is to be bought, all u8: any product that has it will do.
+    """The product to buy, all u8: any product with these properties counts.
 
     target[]: the product that the goal was made from. noun[], attributes[2] in order of number,
-    colour[], size[] (unused with one option): numbers of words. cap[]: highest price in dollars.
+    colour[], size[] (unused with one option): indices of words. cap[]: highest price in dollars.
     """
 
     target: jax.Array
@@ -103,10 +103,11 @@ def _num_uniforms(products: int) -> int:
 
 
 def build(uniforms: np.ndarray | jax.Array, products: int, options: int) -> Catalogue:
-    """The catalogue of uniform numbers f32[n] of [0, 1): NumPy gives NumPy, jax gives jax.
+    """The catalogue of uniform numbers f32[n] in [0, 1): NumPy arrays give NumPy arrays, jax gives
+    jax.
 
-    Families have different nouns. A base costs 5 to 50 dollars, its dear sibling 41 to 49 more,
-    and the order of products is random.
+    Families have different nouns. A base costs 5 to 50 dollars, its expensive sibling 41 to 49
+    more, and the order of products is random.
     """
     array = np if isinstance(uniforms, np.ndarray) else jnp
     families = products // FAMILY
@@ -119,7 +120,7 @@ def build(uniforms: np.ndarray | jax.Array, products: int, options: int) -> Cata
     )
 
     def pick(u, low, high):
-        """Integers of [low, high]; the product may round up to the end of the interval."""
+        """Integers in [low, high]; the product may round up to the end of the interval."""
         return array.minimum(low + (u * (high - low + 1)).astype(array.int32), high)
 
     def shuffled(u, words):
@@ -165,13 +166,14 @@ def build(uniforms: np.ndarray | jax.Array, products: int, options: int) -> Cata
 
 @functools.lru_cache(maxsize=16)
 def constant(seed: int, products: int, options: int) -> Catalogue:
-    """The catalogue of a seed, drawn by NumPy: the same on every machine, and no device touched."""
+    """The catalogue of a seed, drawn by NumPy: the same on every machine, without touching a
+    device."""
     uniforms = np.random.default_rng(seed).random(_num_uniforms(products), np.float32)
     return build(uniforms, products, options)
 
 
 def draw(key: jax.Array, products: int, options: int) -> Catalogue:
-    """A catalogue of the key."""
+    """A catalogue drawn from the key."""
     return build(jax.random.uniform(key, (_num_uniforms(products),)), products, options)
 
 
@@ -185,9 +187,9 @@ def row(catalogue: Catalogue, index: jax.Array) -> tuple[jax.Array, jax.Array]:
 def draw_goal(key: jax.Array, catalogue: Catalogue, options: int, split: str) -> Goal:
     """A goal of a uniform product: two of its attributes, a value of each option, a price cap.
 
-    The cap is the larger of two different multiples out of the next four multiples of 10 dollars
-    above the price. split: which pair of attributes is asked for. Of the three pairs of product i,
-    pair i % 3 (the one without attribute i % 3) is "unseen", the two others are "seen".
+    The cap is the larger of two of the next four multiples of 10 dollars above the price. split:
+    determines the pair of attributes. Of the three pairs of product i, pair i % 3 (the one without
+    attribute i % 3) is "unseen", the two others are "seen".
     """
     products = catalogue.kind.shape[0]
     uniforms = jax.random.uniform(key, (3 + len(VALUES),))
@@ -198,7 +200,7 @@ def draw_goal(key: jax.Array, catalogue: Catalogue, options: int, split: str) ->
     left_out = (target + shift) % 3
     first, second, third = product.attributes
     pair = (jnp.where(left_out == 0, second, first), jnp.where(left_out == 2, second, third))
-    # Two of four in order: the larger is number 1, 2, 3 in 1, 2, 3 of the six pairs.
+    # Two of four in order: the larger is index 1, 2, 3 in 1, 2, 3 of the six pairs.
     place = (uniforms[2] * 6).astype(jnp.int32)
     larger = 1 + (place >= 1) + (place >= 3)
     scores = jnp.where((offer >> np.arange(len(VALUES), dtype=np.uint32)) & 1, uniforms[3:], -1.0)

@@ -7,26 +7,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# What the last act came to.
+# Results of the last act.
 NOTHING, PASSED, DENIED, ACCEPTED, OFFERED = range(5)
 
 RESOURCES = types.MappingProxyType(
     {"textarena": ("wheat", "wood", "sheep", "brick", "ore"), "spiral": ("wood", "gold")}
 )
-# TextArena: what one of each resource is worth on average; drawn within a fifth, from 5 to 40.
+# TextArena: mean value of one unit of each resource; drawn within a fifth of it, from 5 to 40.
 BASE = np.array([5, 10, 15, 25, 40], np.int32)
 LOWEST, HIGHEST = np.maximum(BASE - BASE // 5, 5), np.minimum(BASE + BASE // 5, 40)
 STOCK = (5, 25)
-# SPIRAL: what each seat holds of each resource, and what one is worth to it.
+# SPIRAL: stock of each seat, and value of one unit to it.
 SPIRAL_STOCK = 10
 SPIRAL_VALUES = np.array([[5, 15], [15, 5]], np.int32)
 
 
 class Market(NamedTuple):
-    """Who holds what, and the offer that is open.
+    """Stocks, and the open offer.
 
-    stock: i32[2, R]. proposer: i32[], whose offer is open, -1 for none. give, ask: i32[R], what
-    the proposer would hand over and get; 0 where no offer is open.
+    stock: i32[2, R]. proposer: i32[], owner of the open offer, -1 for none. give, ask: i32[R],
+    goods that the proposer would hand over and get; 0 without an open offer.
     """
 
     stock: jax.Array
@@ -36,10 +36,10 @@ class Market(NamedTuple):
 
 
 class Act(NamedTuple):
-    """All that one reply says.
+    """Content of one reply.
 
-    accept, deny, offers: bool[], an answer and an offer can stand in one reply. give, ask: i32[R]
-    of the offer; one that gives or asks nothing is an offer that could not be read.
+    accept, deny, offers: bool[], an answer and an offer can be in one reply. give, ask: i32[R] of
+    the offer; one that gives or asks nothing is an offer that could not be read.
     """
 
     accept: jax.Array
@@ -50,7 +50,7 @@ class Act(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an act came to: the market after it, errors i32[] from 0 to 2, did i32[]."""
+    """Result of an act: the market after it, errors i32[] from 0 to 2, did i32[]."""
 
     market: Market
     errors: jax.Array
@@ -58,13 +58,13 @@ class Answer(NamedTuple):
 
 
 def opening(stock: jax.Array) -> Market:
-    """Nobody has offered anything."""
+    """The market at the start, without an offer."""
     none = jnp.zeros(stock.shape[-1], jnp.int32)
     return Market(stock, jnp.full((), -1, jnp.int32), none, none)
 
 
 def draw(rules: str, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Stock and values at the start, i32[2, R] each; SPIRAL's are always the same."""
+    """Stock and values at the start, i32[2, R] each; SPIRAL's are constant."""
     if rules == "spiral":
         return jnp.full((2, 2), SPIRAL_STOCK, jnp.int32), jnp.asarray(SPIRAL_VALUES)
     stock_key, value_key = jax.random.split(key)
@@ -81,16 +81,16 @@ def of_seat(rows: jax.Array, seat: jax.Array) -> jax.Array:
 def respond(rules: str, market: Market, seat: jax.Array, act: Act, spare: jax.Array) -> Answer:
     """The answer to the open offer, then the new offer.
 
-    TextArena ("textarena"): who accepts must own what is asked for; anybody may, the proposer of
-    the offer too, which closes it without effect. Anything but accepting leaves the offer open.
-    SPIRAL ("spiral"): only the one to whom the offer was made may accept it, and must own what is
-    asked for; it is closed by a denial of theirs, and when the proposer has no longer what was
-    offered, which is no error.
-    Both: an offer replaces the open one; its goods must be owned. An answer to no offer is none.
+    TextArena ("textarena"): a seat that accepts must own the goods asked for. Both seats may
+    accept, also the proposer, which closes the offer without effect. All other acts leave the offer
+    open. SPIRAL ("spiral"): only the seat to which the offer was made may accept it, and must own
+    the goods asked for. The offer is closed by that seat's denial, and if the proposer no longer
+    owns the offered goods, which is not an error. Both: an offer replaces the open one; its goods
+    must be owned. An answer without an open offer has no effect.
 
-    spare: i32[], errors that are still forgiven. If the answer was one too many, the offer is not
-    looked at any more; otherwise it is, so that one act can hold two errors, and an act with an
-    error can trade or offer.
+    spare: i32[], errors that are still forgiven. If the answer exceeds them, the offer is ignored;
+    otherwise it is processed, so one act can contain two errors, and an act with an error can trade
+    or offer.
     """
     seats = np.arange(2)[:, None]
     open_ = market.proposer >= 0
@@ -106,7 +106,7 @@ def respond(rules: str, market: Market, seat: jax.Array, act: Act, spare: jax.Ar
         refused = accepts & ~(addressed & (pays | ~delivers))
         trades = accepts & addressed & pays & delivers
         closes = addressed & (trades | (act.accept & ~delivers) | (act.deny & ~act.accept))
-    # The same seat on both sides: nothing moves.
+    # The same seat on both sides: no goods move.
     sides = (seats == market.proposer).astype(jnp.int32) - (seats == seat)
     stock = market.stock + jnp.where(trades, sides * (market.ask - market.give), 0)
 
@@ -128,5 +128,5 @@ def respond(rules: str, market: Market, seat: jax.Array, act: Act, spare: jax.Ar
 
 
 def gains(market: Market, start: jax.Array, values: jax.Array) -> jax.Array:
-    """How much each seat's goods have gained in its own values since the start, i32[2]."""
+    """Gain of each seat's goods in its own values since the start, i32[2]."""
     return jnp.sum((market.stock - start) * values, axis=1)

@@ -14,17 +14,17 @@ STEPS = np.array([(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)], np.int8)
 
 @struct.dataclass
 class World:
-    """imposter, alive: bool[A]. room: i8[A]. todo: i8[A, R], steps of work left by room.
+    """State of the game.
 
+    imposter, alive: bool[A]. room: i8[A]. todo: i8[A, R], steps of work left by room.
     cooldown: i8[A], steps until an imposter can kill. body: i8[A], room of a body that was not yet
-    reported, -1 for none. gone: bool[A], who everyone knows is dead.
-
-    What players have seen: killing bool[A, A], [a, j] that a saw j kill. company bool[A, A, A],
-    [a, v, j] that j was there when a last saw v alive.
-
-    phase: i8[], PLAY, TALK or VOTE. place: i8[A], when each speaks, the living first. turn: i8[],
-    messages of this discussion. said: i8[M, A], messages of the last one: 1 + kind * A + whom, 0
-    for none. tally: i8[A + 1], votes of the last election, for nobody last.
+    reported, -1 for none. gone: bool[A], players publicly known to be dead.
+    killing: bool[A, A], [a, j] that a saw j kill. company: bool[A, A, A], [a, v, j] that j was
+    present when a last saw v alive.
+    phase: i8[], PLAY, TALK or VOTE. place: i8[A], position of each in the order of speakers, the
+    living first. turn: i8[], messages of this discussion. said: i8[M, A], messages of the last one:
+    1 + kind * A + player, 0 for none. tally: i8[A + 1], votes of the last election, abstentions
+    last.
     winner: i8[], CREW or IMPOSTERS, -1 for none. ejected: bool[], an imposter was just voted out.
     """
 
@@ -47,7 +47,7 @@ class World:
 
 
 def start_room(width: int) -> int:
-    """In the middle of the north side."""
+    """The room in the middle of the north side."""
     return (width - 1) // 2
 
 
@@ -93,7 +93,7 @@ def draw(
 
 
 def together(world: World) -> jax.Array:
-    """Whether two living players are in one room, bool[A, A]; not with oneself."""
+    """Whether two different living players are in one room, bool[A, A]."""
     living = world.alive[:, None] & world.alive
     return living & (world.room[:, None] == world.room) & ~np.eye(world.alive.shape[0], dtype=bool)
 
@@ -104,38 +104,38 @@ def bodies(world: World) -> jax.Array:
 
 
 def look(world: World) -> World:
-    """All take note of who is with whom in their room."""
+    """Updates the record of who is with whom in their room."""
     near = together(world)
     with_them = near[:, :, None] & near[:, None, :] & ~np.eye(near.shape[0], dtype=bool)
     return world.replace(company=jnp.where(near[:, :, None], with_them, world.company))
 
 
 def exits(world: World, shape: tuple[int, int]) -> jax.Array:
-    """Where each can go: bool[A, 4], north, south, west, east."""
+    """Directions in which each player can go: bool[A, 4], north, south, west, east."""
     row, col = world.room // shape[1], world.room % shape[1]
     return jnp.stack([row > 0, row < shape[0] - 1, col > 0, col < shape[1] - 1], axis=1)
 
 
 def killable(world: World) -> jax.Array:
-    """Whom each can kill, bool[A, A]."""
+    """Players that each one can kill, bool[A, A]."""
     ready = world.imposter & (world.cooldown == 0)
     return together(world) & ready[:, None] & ~world.imposter
 
 
 def tasks_here(world: World) -> jax.Array:
-    """Whether each has a task in its room, bool[A]."""
+    """Whether each player has a task in its room, bool[A]."""
     here = world.room[:, None] == jnp.arange(world.todo.shape[1])
     return jnp.any(here & (world.todo > 0), axis=1)
 
 
 def speaker(world: World) -> jax.Array:
-    """Who is to speak, bool[A]."""
+    """The current speaker, bool[A]."""
     living = jnp.sum(world.alive, dtype=jnp.int8)
     return world.place == world.turn % jnp.maximum(living, 1)
 
 
 def decide(world: World) -> World:
-    """Says who has won, if somebody has."""
+    """Sets the winner, if there is one."""
     crew, imposters = world.alive & ~world.imposter, world.alive & world.imposter
     caught = ~jnp.any(imposters)
     overrun = jnp.sum(imposters) >= jnp.sum(crew)
@@ -154,8 +154,8 @@ def play(
     cooldown: jax.Array,
     cols: int,
 ) -> World:
-    """A step of the living, all legal: moves i8[A] in STEPS, tasks and reports bool[A],
-    kills bool[A, A]. Kills come last and reach those who leave the room in this step.
+    """A step of the living, all legal: moves i8[A] in STEPS, tasks and reports bool[A], kills
+    bool[A, A]. Kills come last and also hit players that leave the room in this step.
     """
     players = world.alive.shape[0]
     here = world.room[:, None] == jnp.arange(world.todo.shape[1])
@@ -195,7 +195,7 @@ def talk(world: World, message: jax.Array) -> World:
 
 
 def elect(world: World, votes: jax.Array, cooldown: jax.Array, cols: int) -> World:
-    """Votes i8[A] of the living for a player or, as A, nobody; who has most alone is out."""
+    """Votes i8[A] of the living for a player or, as A, abstentions; a unique maximum is ejected."""
     players = world.alive.shape[0]
     cast = (votes[:, None] == jnp.arange(players + 1)) & world.alive[:, None]
     tally = jnp.sum(cast, axis=0, dtype=jnp.int8)
@@ -215,10 +215,10 @@ def elect(world: World, votes: jax.Array, cooldown: jax.Array, cols: int) -> Wor
 
 
 def suspicion(world: World) -> jax.Array:
-    """What a has seen that speaks against j, i8[A, A].
+    """Evidence that a has observed against j, i8[A, A].
 
-    3: seen killing. 2: alone with somebody when last seen together, who is dead as a knows. 1: the
-    same, but with others there. 0: nothing. Nothing follows from who was voted out.
+    3: seen killing. 2: alone with a player, when they were last seen together, that a knows to be
+    dead. 1: the same, but with others present. 0: none. Ejections give no evidence.
     """
     dead = world.gone | bodies(world)
     counted = world.company & dead[:, :, None]
@@ -228,10 +228,10 @@ def suspicion(world: World) -> jax.Array:
 
 
 def blame(world: World) -> jax.Array:
-    """How strongly the scripted player a holds j for an imposter, i32[A, A].
+    """Suspicion of the scripted player a that j is an imposter, i32[A, A].
 
-    By what it has seen, what others say they have seen or suspect, and whether j speaks against a.
-    Imposters go by what is said alone and never blame each other. 0 for oneself and the dead.
+    Uses its own evidence, the others' messages, and whether j speaks against a. Imposters use the
+    messages only and never blame each other. 0 for itself and the dead.
     """
     players = world.alive.shape[0]
     number = np.arange(players)
@@ -244,7 +244,7 @@ def blame(world: World) -> jax.Array:
         told += weight[kind] * jnp.any(about, axis=0).astype(jnp.int32)
     accused = told > 0
     heard = jnp.sum(told, axis=0) - told
-    # Who speaks against me is wrong, as I know.
+    # A player that speaks against an innocent agent is wrong, as the agent knows.
     total = seen + heard + 8 * accused.T
     allowed = world.alive & ~np.eye(players, dtype=bool)
     allowed &= ~(world.imposter[:, None] & world.imposter)

@@ -68,7 +68,7 @@ class Board:
         return self._zip(jnp.bitwise_xor, other)
 
     def __sub__(self, other: "Board") -> "Board":
-        """Cells that the other lacks."""
+        """Cells that are in the first set only."""
         return self._zip(lambda a, b: a & ~b, other)
 
     def _zip(self, combine: Callable, other: "Board") -> "Board":
@@ -95,7 +95,7 @@ class Board:
         return Board(tuple(moved), self.shape)
 
     def ahead(self, direction: jax.Array) -> "Board":
-        """`shift` by a traced direction; empty where it is none of the four."""
+        """`shift` by a traced direction; empty for other directions."""
         moved = Board(tuple(jnp.zeros_like(word) for word in self.words), self.shape)
         for d in range(4):
             moved = where(direction == d, self.shift(d), moved)
@@ -107,7 +107,8 @@ class Board:
         row, col = np.divmod(np.arange((h + 2) * (w + 2)), w + 2)
         inside = (row > 0) & (row <= h) & (col > 0) & (col <= w)
         cell = np.where(inside, (row - 1) * w + col - 1, 0)
-        # By bytes, because comparisons of bytes fill four times as many lanes as those of words.
+        # By bytes, because comparisons of bytes fill four times as many SIMD lanes as those
+        # of words.
         parts = [(word >> 8 * i).astype(jnp.uint8) for word in self.words for i in range(4)]
         byte = parts[0]
         for i in range(1, -(-h * w // 8)):
@@ -127,14 +128,14 @@ def union(boards: Iterable[Board]) -> Board:
 
 
 def at(cell: jax.Array, shape: tuple[int, int]) -> Board:
-    """The set of one cell, by its number."""
+    """The set of one cell, by its index."""
     bit = jnp.uint32(1) << (cell % 32).astype(jnp.uint32)
     words = -(-shape[0] * shape[1] // 32)
     return Board(tuple(jnp.where(cell // 32 == i, bit, np.uint32(0)) for i in range(words)), shape)
 
 
 def board(cells: jax.Array) -> Board:
-    """Board of a room bool[h + 2, w + 2]; what lies on the walls around it is left out."""
+    """Board of a room bool[h + 2, w + 2]; the surrounding walls are left out."""
     inner = jnp.asarray(cells)[1:-1, 1:-1]
     shape, inner = inner.shape, inner.reshape(-1).astype(jnp.uint32)
     words = []
@@ -147,10 +148,10 @@ def board(cells: jax.Array) -> Board:
 def move(
     floor: Board, boxes: Board, player: Board, direction: jax.Array, pushing: jax.Array | bool
 ) -> tuple[Board, Board]:
-    """(boxes, player) after the player tried to go in a direction.
+    """(boxes, player) after the player tried to move in a direction.
 
-    With `pushing`, a box ahead goes along if the cell behind it is free. Whatever is blocked, and
-    any other direction, changes nothing.
+    With `pushing`, a box ahead is pushed if the cell behind it is free. A blocked move, and any
+    other direction, changes nothing.
     """
     ahead = player.ahead(direction)
     beyond = ahead.ahead(direction)
@@ -161,7 +162,8 @@ def move(
 
 
 def deadlocked(floor: Board, targets: Board, boxes: Board) -> jax.Array:
-    """Whether a box off target stands in a corner, bool[]: sufficient for a lost room only."""
+    """Whether a box off target is in a corner, bool[]: sufficient, not necessary, for an unsolvable
+    room."""
     up, down, left, right = (floor.shift(opposite(d)) for d in range(4))
     in_corner = boxes - targets - ((up & down) | (left & right))
     return in_corner.any()
@@ -173,10 +175,10 @@ def solve(
     """Optimal (direction i32[], steps i32[]) of a room with `count` boxes.
 
     steps is the least number of moves that puts the boxes on the targets: 0 in a solved room, and
-    -1 in a lost one, where the direction means nothing. Breadth first, backwards from the solved
-    rooms: a table over the cells of all boxes holds, as a board, the player's cells from which k
-    moves suffice. It takes (h w)^count * ceil(h w / 32) words, and `steps` sweeps of some
-    30 (1 + count) operations a word.
+    -1 in an unsolvable one, where the direction is arbitrary. Breadth first, backwards from the
+    solved rooms: a table over the cells of all boxes contains, as a board, the player's cells from
+    which k moves suffice. It takes (h w)^count * ceil(h w / 32) words, and `steps` sweeps of some
+    30 (1 + count) operations per word.
 
     Raises:
       ValueError: the table would exceed MAX_TABLE_WORDS.
@@ -185,7 +187,7 @@ def solve(
     if n**count * len(floor.words) > MAX_TABLE_WORDS:
         raise ValueError(
             f"no optimal solver for {count} boxes in {n} cells: its table would take "
-            f"{n**count * len(floor.words)} words, at most {MAX_TABLE_WORDS} are allowed; use a "
+            f"{n**count * len(floor.words)} words, expected at most {MAX_TABLE_WORDS}; use a "
             "smaller room or fewer boxes"
         )
     eye = np.eye(n, dtype=bool)
@@ -249,7 +251,8 @@ def _look(table: Board, axis: int, step: int) -> Board:
 
 @functools.cache
 def _pusher(shape: tuple[int, int], direction: int) -> np.ndarray:
-    """bool[n, n]: where the player stands to push a box on a cell, if both ends are inside."""
+    """bool[n, n]: cells where the player stands to push a box on a cell, if both ends are
+    inside."""
     h, w = shape
     row, col = np.divmod(np.arange(h * w), w)
     dr, dc = MOVES[direction]

@@ -1,13 +1,13 @@
-"""Rooms for Sokoban, drawn as gym-sokoban draws them: by playing backwards from a solved room.
+"""Rooms for Sokoban, generated as in gym-sokoban: by playing backwards from a solved room.
 
 Read in: gym-sokoban 0.0.6 `room_utils`. Its stages are kept: a random walk digs the floor (`dig`),
-player and targets fall on random floor cells (`furnish`), reverse play pulls the boxes off their
+player and targets are put on random floor cells (`furnish`), reverse play pulls the boxes off their
 targets (`reverse_play`), and a room whose best score is 0 is drawn again (`generate`).
 
 The deviation is the search in reverse play. The reference goes depth first through up to 300,000
-states; here parallel random walks of pulls keep the best state on their way, which has fixed shapes
-and needs no memory of states. Fewest moves that solve a room, over 1536 of our rooms (288 at
-10 x 10) and 600, 1500 and 96 of the reference's, by the optimal solver:
+states; here parallel random walks of pulls keep the best state on their path, which has fixed
+shapes and stores no states. Fewest moves that solve a room, over 1536 of our rooms (288 at 10 x 10)
+and 600, 1500 and 96 of the reference's, by the optimal solver:
 
     room, boxes   source      mean +- standard error   quantiles .1 .25 .5 .75 .9   largest
     6 x 6, 1      ours         3.24 +- 0.06             1  1  2  5  6                15
@@ -18,9 +18,9 @@ and needs no memory of states. Fewest moves that solve a room, over 1536 of our 
                   reference   26.2  +- 1.1             14 18 25 33 42                60
 
 With one box the rooms are as hard as the reference's. With two they are 11 % and with three 23 %
-shorter: the upper tail is missing, presumably because chance seldom finds the long exact sequences
-(two boxes changing places) that a systematic search does. Longer walks, four times as many, and a
-depth-first search of equal cost did not close the gap.
+shorter: the upper tail is missing, presumably because random walks seldom find the long exact
+sequences (two boxes swapping places) that a systematic search finds. Longer walks, four times as
+many walks, and a depth-first search of equal cost did not close the gap.
 """
 
 from collections.abc import Sequence
@@ -47,29 +47,30 @@ STAMPS = np.array(
 PULLS = 25
 WALKS_ONE_BOX = 2
 WALKS = 12
-# More boxes make a room that can be unpacked too rare: 20 rooms a second with 8 at 10 x 10.
+# With more boxes solvable rooms are too rare: 20 rooms per second with 8 at 10 x 10.
 MAX_BOXES = 5
-# Odd multipliers that turn one random word into one random number for each choice.
+# Odd multipliers that turn one random word into one random number per choice.
 _MIXERS = (
     np.random.default_rng(0).integers(2**31, size=4 * MAX_BOXES, dtype=np.uint32) * np.uint32(2) | 1
 )
 
 
 def dig(key: jax.Array, shape: tuple[int, int]) -> Board:
-    """Floor that a random walk of int(1.7 (rows + cols)) steps opens; it is always connected.
+    """Floor opened by a random walk of int(1.7 (rows + cols)) steps; it is always connected.
 
-    At each step the digger takes a random direction with probability 0.35, goes one cell on (the
-    edge of the interior holds it back) and opens one of five stamps around itself.
+    At each step the digger takes a random direction with probability 0.35, moves one cell (not
+    beyond the interior) and opens one of five stamps around itself.
     """
     h, w = shape
     steps = int(1.7 * (h + 2 + w + 2))
-    # One array of words for everything, cut up by hand: what random numbers cost most is the time
-    # to compile each call.
+    # One array of random words for everything, split by hand: the main cost of random numbers
+    # is the time to compile each call.
     words = jax.random.bits(key, (steps + 1,), jnp.uint32)
     turns = words >> 16 < round(TURN_PROBABILITY * 2**16)
     directions = (words % 4).astype(jnp.int32)
     stamps = (words % 2**16 // 4 % len(STAMPS)).astype(jnp.int32)
-    # The reference may start one cell beyond the last row or column; the first step brings it back.
+    # The reference may start one cell beyond the last row or column; the first step brings it
+    # back.
     row = (words[0] % 2**16 // 4 % (h + 1)).astype(jnp.int32)
     col = (words[0] // 2**16 % (w + 1)).astype(jnp.int32)
 
@@ -100,7 +101,7 @@ def furnish(key: jax.Array, floor: Board, count: int) -> tuple[Board, tuple[Boar
     """(player, targets, valid): distinct random floor cells for the player and `count` targets.
 
     valid, bool[]: a free cell is left, and each target has two floor cells in a line next to it,
-    without which no box can leave it.
+    which a box needs to leave it.
     """
     cells = floor.cells()[1:-1, 1:-1].ravel()
     noise = jnp.where(cells, jax.random.uniform(key, cells.shape), -1.0)
@@ -121,8 +122,8 @@ def reverse_play(
     """Best (boxes, player, score i32[]) on a random walk of pulls from the solved room.
 
     words: random u32[pulls], one for each step. A step pulls a random box in a random direction
-    among the pulls that the player can walk to, and takes the last pull back only if there is no
-    other. The score of a state is the number of pulls so far times the sum of the boxes' Manhattan
+    among the pulls that the player can reach, and reverses the last pull only if there is no other.
+    The score of a state is the number of pulls so far times the sum of the boxes' Manhattan
     distances from their own targets, and 0 while a box or the player stands on a target. (The
     reference calls the first factor box swaps, but counts every pull.)
     """
@@ -172,8 +173,8 @@ def reverse_play(
 def _reachable(player: Board, free: Board) -> Board:
     """Free cells that the player can walk to.
 
-    Of fixed cost: a sweep spreads by one cell in each of the four directions in turn. The far end
-    of a very winding way may be missed, which only leaves out some pulls.
+    At fixed cost: a sweep spreads by one cell in each of the four directions in turn. The far end
+    of a very winding path may be missed, which only omits some pulls.
     """
 
     def spread(_, reached: Board) -> Board:
@@ -199,8 +200,8 @@ def generate(
         return key, floor, *furnish(furnish_key, floor, count)
 
     def draw(carry):
-        # Under vmap a loop runs until its slowest lane is done: rooms that are known to be hopeless
-        # are dropped in a loop of their own, before the expensive search.
+        # Under vmap a loop runs until its slowest lane is done: invalid rooms are dropped
+        # in a loop of their own, before the expensive search.
         key, floor, player, targets, _ = jax.lax.while_loop(
             lambda room: ~room[-1],
             furnished,
@@ -214,7 +215,8 @@ def generate(
         boxes, player = jax.tree.map(lambda x: x[best], (boxes, player))
         return key, (floor, union(targets), boxes, player), score[best]
 
-    # Empty rooms with score 0 and not valid start both loops: each body is compiled once only.
+    # Both loops start with empty rooms of score 0 that are not valid: each body is compiled
+    # only once.
     cell = at(jnp.int32(0), shape)
     empty = cell - cell
     return jax.lax.while_loop(

@@ -1,7 +1,7 @@
-"""A phone, its line and their faults: what tools of the user and of the support desk do to them.
+"""A phone, its line and their faults: the effects of the user's and of the support desk's tools.
 
-Source: tau2-bench's telecom domain (read), its phone and back office reduced to what its faults and
-repairs touch.
+Source: tau2-bench's telecom domain (read), its phone and back office reduced to the parts that its
+faults and repairs affect.
 """
 
 import jax
@@ -29,7 +29,7 @@ TOOLS = (*REPAIRS, *CHECKS, *OFFICE)
 NUMBER = {name: number for number, name in enumerate(TOOLS)}
 USER_TOOLS = len(REPAIRS) + len(CHECKS)
 
-# What can be known: values of each fact in the order of `facts`, a known one being 1 + value.
+# Facts: values of each in the order of `facts`; a known fact is 1 + value.
 FACTS = {
     "airplane": ("off", "on"),
     "sim": ("ok", "missing", "locked"),
@@ -95,12 +95,12 @@ _SHOWS = {
 }
 # Facts that each tool shows, bool[tools, facts].
 SHOWS = np.array([[fact in _SHOWS[tool] for fact in FACTS] for tool in TOOLS])
-# Tools after which the phone looks for a network anew.
+# Tools after which the phone searches for a network again.
 _SEARCHES = tuple(
     NUMBER[name]
     for name in ("airplane", "reseat sim", "data", "roaming", "mode 5g", "reset apn", "reboot")
 )
-# Middle of each technology's speeds in Mbps; what remains of them by signal, none to excellent.
+# Centre of each technology's speeds in Mbps; remaining share by signal, none to excellent.
 SPEEDS = np.array([0, 0.25, 3, 55, 275], np.float32)
 SIGNALS = np.array([0, 0.2, 0.5, 0.8, 1], np.float32)
 
@@ -140,7 +140,8 @@ class World:
 
 
 def healthy() -> World:
-    """A phone and a line without faults, as tau2-bench's: the signal is good until searched for."""
+    """A phone and a line without faults, as tau2-bench's: the signal is good until the next
+    search."""
     on = {"data", "sms", "storage"}
     numbers = {"mode": 0, "vpn": 0, "network": 4, "signal": 3, "bill": 0}
     numbers |= {"excess": -50, "refuelled": 0}
@@ -158,7 +159,7 @@ def search(world: World) -> World:
     """The phone looks for a network."""
     blocked = world.airplane | world.sim_missing | world.sim_locked
     blocked |= world.apn_broken | world.suspended
-    # A technology's signal is as good as its generation, 2G poor to 5G excellent.
+    # The signal of a technology follows its generation, 2G poor to 5G excellent.
     found = jnp.where(blocked, 0, 4 - world.mode).astype(jnp.int8)
     return world.replace(network=found, signal=found)
 
@@ -228,7 +229,7 @@ def use(world: World, tool: jax.Array) -> World:
     disconnected = on["vpn off"] | (on["airplane"] & airplane)
     bill = jnp.where(on["send request"] & (world.bill == OVERDUE), AWAITING, world.bill)
     bill = jnp.where(on["pay"] & (world.bill == AWAITING), PAID, bill)
-    # Customers refuel 2 GB in all: tau2-bench leaves this to the desk's policy.
+    # Customers refuel 2 GB in total: tau2-bench leaves this to the desk's policy.
     refuels = on["refuel"] & (world.refuelled == 0)
     world = world.replace(
         airplane=airplane,
@@ -258,13 +259,13 @@ def use(world: World, tool: jax.Array) -> World:
 
 
 def solved(world: World, kind: jax.Array) -> jax.Array:
-    """Whether what the customer calls for is reached, bool[]: tau2-bench's assertions."""
+    """Whether the customer's goal is reached, bool[]: tau2-bench's assertions."""
     service = (world.network > 0) & ((world.bill == NO_BILL) | (world.bill == PAID))
     fast = data_works(world) & (speed(world) >= 200)
     return jnp.where(kind == SERVICE, service, jnp.where(kind == DATA, fast, can_send_mms(world)))
 
 
-# Groups of faults, and in which kinds of task they occur.
+# Groups of faults, and the kinds of tasks in which they occur.
 GROUPS = {
     "airplane": (SERVICE, DATA, MMS),
     "sim missing": (SERVICE, MMS),
@@ -289,15 +290,15 @@ def draw(
 ) -> tuple[jax.Array, jax.Array, World]:
     """(kind i32[], whether it cannot be solved bool[], world) with `few` to `many` faults.
 
-    hopeless: chance of a task that cannot be solved: a locked card, an ended contract, or data used
-    up that were refuelled before.
+    hopeless: probability of an unsolvable task: a locked card, an ended contract, or data used up
+    after a refuelling.
     """
     keys = jax.random.split(key, 6)
     kind = jax.random.randint(keys[0], (), 0, 3)
     lost = jax.random.uniform(keys[1]) < hopeless
     variant = jax.random.randint(keys[2], (3,), 0, 3)
     names = tuple(GROUPS)
-    # What a hopeless task is hopeless by always occurs.
+    # The cause of a hopeless task always occurs.
     locked = variant[0] == 0
     cause = jnp.where(locked, names.index("sim locked"), names.index("bill"))
     cause = jnp.where(kind == SERVICE, cause, names.index("usage"))

@@ -1,4 +1,4 @@
-"""The manual of a support desk: what to do next from what is known of a phone.
+"""The manual of a support desk: the next step given the known facts of a phone.
 
 Source: tau2-bench's telecom domain (read), for the faults of `envs.rules.telecom`.
 """
@@ -12,10 +12,10 @@ from envs.rules.telecom import DATA, FACT, FACTS, MMS, NUMBER, SERVICE
 def advise(
     known: jax.Array, kind: jax.Array, abroad: jax.Array, time: jax.Array, transfer: int, close: int
 ) -> jax.Array:
-    """What the desk does by its manual, from the facts it knows, u8[facts]: an action, i32[].
+    """The desk's next action by its manual, from the facts it knows, u8[facts]: i32[].
 
-    A tool's number, or that of transferring or closing. What it does not know it has looked up;
-    when all seems well but is not, it has everything checked anew, by `time`.
+    The index of a tool, of transferring or of closing. Unknown facts are looked up; if all seems
+    well but the goal is not reached, all checks are repeated, in the order given by `time`.
     """
 
     def is_(fact, value):

@@ -19,7 +19,7 @@ FULL = 2**9 - 1
 
 
 def has_line(marks: jax.Array) -> jax.Array:
-    """Whether the marks, bits of i32[...], hold three in a row: bool[...]."""
+    """Whether the marks, bits of i32[...], contain three in a row: bool[...]."""
     held = jnp.zeros(marks.shape, bool)
     for line in LINES:
         held |= (marks & line) == line
@@ -35,7 +35,8 @@ def squares(marks: jax.Array) -> jax.Array:
 def best_moves() -> np.ndarray:
     """Optimal squares, u8[512, 512]: bits by (own marks, the other's), the player to move first.
 
-    By minimax over all positions; among equally good moves, all. 0 where no game is going on.
+    By minimax over all positions; all of equally good moves are set. 0 for positions that are not
+    in play.
     """
     lines = np.zeros(512, bool)
     for line in LINES:

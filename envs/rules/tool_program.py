@@ -1,8 +1,8 @@
-"""Families of tool programs over N hidden digits: what is asked, what is right, what to call next.
+"""Families of tool programs over N hidden digits: questions, right answers, and programs.
 
 A program's memory is its notes, that is which cells were read, which prefix sums were asked for and
 which pairs were compared. Pairs (i, j), i < j, are numbered in lexicographic order. All functions
-give one result a family, the rows in the order of `FAMILIES`.
+return one row per family, in the order of `FAMILIES`.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ TOOLS = {
 
 
 class Layout(NamedTuple):
-    """Number of the first action of each tool; `done` has ten, one a digit."""
+    """Index of the first action of each tool; `done` has ten, one per digit."""
 
     get: int
     sum: int
@@ -55,14 +55,14 @@ def pairs(cells: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def layout(cells: int) -> Layout:
-    """Actions: get and sum a cell, cmp and swap a pair, done a digit."""
+    """Actions: get and sum per cell, cmp and swap per pair, done per digit."""
     count = cells * (cells - 1) // 2
     starts = np.cumsum([0, cells, cells, count, count, 10])
     return Layout(*map(int, starts))
 
 
 def allowed(cells: int) -> np.ndarray:
-    """Actions of each family, bool[F, num_actions]: its tools, and the answers that can be."""
+    """Actions of each family, bool[F, num_actions]: its tools and possible answers."""
     at = layout(cells)
     spans = {
         "get": range(at.get, at.sum),
@@ -102,8 +102,8 @@ def draw(key: jax.Array, family: jax.Array, cells: int) -> tuple[jax.Array, jax.
     """A task of one family: digits u8[N] and arguments u8[2].
 
     Digits are uniform; sorted for find; for balance brackets, balanced in half of the tasks and
-    with one bracket turned round in the others. Arguments: the digit of a random cell (count,
-    find), ends of a uniform range, the sum of two random cells (pair).
+    with one bracket reversed in the others. Arguments: the digit of a random cell (count, find),
+    ends of a uniform range, the sum of two random cells (pair).
     """
     digit_key, row_key, turn_key, place_key = jax.random.split(key, 4)
     digits = jax.random.randint(digit_key, (cells,), 0, 10).astype(jnp.uint8)
@@ -126,7 +126,7 @@ def draw(key: jax.Array, family: jax.Array, cells: int) -> tuple[jax.Array, jax.
 
 
 def relations(digits: jax.Array) -> jax.Array:
-    """How the cells of each pair compare, i32[P]: 0 less, 1 equal, 2 greater."""
+    """Comparison of the cells of each pair, i32[P]: 0 less, 1 equal, 2 greater."""
     first, second = pairs(digits.shape[0])
     a, b = digits[first].astype(jnp.int32), digits[second].astype(jnp.int32)
     return 1 + jnp.sign(a - b)
@@ -138,10 +138,10 @@ def prefix_sums(digits: jax.Array) -> jax.Array:
 
 
 def swap(digits: jax.Array, compared: jax.Array, pair: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Digits and compared pairs after the cells of a pair change places.
+    """Digits and compared pairs after swapping the cells of a pair.
 
-    What is known about two digits goes with them. (No family has swap together with get or sum,
-    whose notes would have to follow as well.)
+    Known comparisons move with the digits. (No family has swap together with get or sum, whose
+    notes would have to move as well.)
     """
     cells = digits.shape[0]
     first, second = pairs(cells)
@@ -193,7 +193,7 @@ def _first(found: jax.Array) -> jax.Array:
 
 
 def _extreme(relation: jax.Array, notes: Notes, cells: int, at: Layout) -> jax.Array:
-    """Next call for the greatest cell: compare the first two that no other is known to beat."""
+    """Next call for the greatest cell: compare the first two cells not known to be smaller."""
     first, second = pairs(cells)
     index = np.arange(cells)
     loses_first = notes.compared & (relation == 0)
@@ -207,10 +207,10 @@ def _extreme(relation: jax.Array, notes: Notes, cells: int, at: Layout) -> jax.A
 
 
 def programs(digits: jax.Array, arguments: jax.Array, notes: Notes) -> jax.Array:
-    """Next call of each family's program, i32[F]; it uses no digit that is not in the notes.
+    """Next call of each family's program, i32[F]; it uses only digits in the notes.
 
-    max, min: keep a champion. count, balance: read from the left. find: halve the part that may
-    hold the digit. range: two prefix sums. pair: read until two cells fit. sort: compare or swap
+    max, min: keep a champion. count, balance: read from the left. find: halve the range that may
+    contain the digit. range: two prefix sums. pair: read until two cells fit. sort: compare or swap
     the first neighbours that are not known to be in order.
     """
     cells = digits.shape[0]

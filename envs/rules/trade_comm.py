@@ -1,9 +1,9 @@
 """Rules of Trade Comm for two players and n items, as pure functions on one game.
 
-Each seat privately gets one of n items, independently and uniformly. Seat 0 says a number below n,
-then seat 1, both heard by both; then each, unseen by the other, offers to give one item for
-another. If the offers fit each other and both seats have what they give, both get 1. The numbers
-mean nothing until the seats agree on a meaning: many bad equilibria, n! good ones.
+Each seat privately gets one of n items, independently and uniformly. Seat 0 announces a number
+below n, then seat 1, both publicly; then each secretly offers to give one item for another. If the
+offers match and both seats own the items they give, both get 1. The numbers have no meaning until
+the seats agree on one: there are many bad equilibria and n! good ones.
 
 Sokota et al. (2021), https://arxiv.org/abs/2102.06924; Marris et al. (2021),
 https://arxiv.org/abs/2106.09435. The games are OpenSpiel's `trade_comm`, action ids included.
@@ -16,9 +16,9 @@ import jax.numpy as jnp
 
 
 class State(NamedTuple):
-    """items i32[2], by seat; actions i32[4], in order of play, -1 where nobody has acted yet.
+    """items i32[2], by seat; actions i32[4], in order of play, -1 for none yet.
 
-    Actions 0..n-1 say a number; n + n g + r offers item g for item r.
+    Actions 0..n-1 announce a number; n + n g + r offers item g for item r.
     """
 
     items: jax.Array
@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 def num_actions(num_items: int) -> int:
-    """Numbers to say and offers to make."""
+    """Number of announcements and offers."""
     return num_items + num_items**2
 
 
@@ -63,7 +63,7 @@ def play(state: State, action: jax.Array) -> State:
 
 
 def returns(state: State, num_items: int) -> jax.Array:
-    """1 for both seats if the offers fit and can be kept, i32[2]; else, and before the end, 0."""
+    """1 for both seats if the offers match and are covered, i32[2]; else, and before the end, 0."""
     offers = state.actions[2:] - num_items
     gives, gets = offers // num_items, offers % num_items
     fits = jnp.all((gives == state.items) & (gives == gets[::-1]))

@@ -1,8 +1,8 @@
-"""Things and what is true of them, and what an answer tells: the rules of twenty questions.
+"""Things, their attributes and the information of an answer: the rules of twenty questions.
 
 A thing's truths are the bits of one number, bit a for attribute a. Answers to the question about
-attribute a are kept as their balance d_a, "yes" minus "no": with answers that are wrong with chance
-p, independently, the likelihood of a thing e depends on nothing else,
+attribute a are kept as their balance d_a, "yes" minus "no": with answers that are independently
+wrong with probability p, it determines the likelihood of a thing e,
 
     log P(answers | e) = const + sum_a d_a s_ea w,    s_ea = +-1,    w = log((1 - p) / p) / 2.
 """
@@ -26,7 +26,7 @@ ATTRIBUTES = (
     ("round", "Is it round?"),
     ("legs", "Does it have legs?"),
 )
-# No two things have the same truths. The first ones are the most different.
+# All things have different truths. The first ones differ most.
 THINGS = (
     ("a cat", "alive animal house legs"),
     ("an oak", "alive big"),
@@ -90,7 +90,7 @@ def bits(table: jax.Array, attributes: int) -> jax.Array:
 
 
 def _entropy(share: jax.Array) -> jax.Array:
-    """Bits of a yes-or-no answer that is yes with this chance."""
+    """Bits of a yes-or-no answer that is yes with this probability."""
     inside = (share > 0) & (share < 1)
     p = jnp.where(inside, share, 0.5)
     return jnp.where(inside, -p * jnp.log2(p) - (1 - p) * jnp.log2(1 - p), 0.0)
@@ -99,9 +99,9 @@ def _entropy(share: jax.Array) -> jax.Array:
 def posterior(
     true: jax.Array, balance: jax.Array, guessed: jax.Array, noise: jax.Array
 ) -> jax.Array:
-    """Chance of each thing after the answers, f32[E].
+    """Probability of each thing after the answers, f32[E].
 
-    true: bool[E, A]. balance: [A]. guessed: bool[E], guesses, which were wrong. noise: f32[].
+    true: bool[E, A]. balance: [A]. guessed: bool[E], wrong guesses. noise: f32[].
     """
     noise = jnp.clip(noise, 1e-4, 1 - 1e-4)
     weight = jnp.log((1 - noise) / noise) / 2
@@ -110,11 +110,11 @@ def posterior(
 
 
 def worth(true: jax.Array, chance: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What to ask: bits that each question tells f32[A], and bits of each guess f32[E].
+    """Information gain of each question f32[A] and of each guess f32[E], in bits.
 
-    A question about which a share q of the posterior says yes tells h(r) - h(p) bits, where
-    r = q (1 - p) + (1 - q) p is the chance of the answer yes; guesses are answered without error,
-    and their chance to end the game is added to what they tell.
+    A question with posterior probability q of a true yes gains h(r) - h(p) bits, where r = q (1 -
+    p) + (1 - q) p is the probability of the answer yes; guesses are answered without error, and
+    their probability to end the game is added to their gain.
     """
     share = jnp.sum(jnp.where(true, chance[:, None], 0.0), axis=0)
     answered = share * (1 - noise) + (1 - share) * noise

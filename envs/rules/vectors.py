@@ -1,7 +1,7 @@
-"""Vectors as tuples of components, each its own array of any shape.
+"""Vectors as tuples of components, each an array of any shape.
 
-Elementwise code over whole batches is all that comes of it: on a CPU this is the fast layout (see
-`launchers.benchmarks.volleyball`). Two and three components work alike; the last one points up.
+This gives elementwise code over whole batches, which is the fast layout on a CPU (see
+`launchers.benchmarks.volleyball`). It works for two and three components; the last one points up.
 """
 
 from functools import reduce
@@ -23,12 +23,12 @@ def sub(a: Vector, b: Vector) -> Vector:
 
 
 def scale(a: Vector, factor: jax.Array) -> Vector:
-    """a times a number."""
+    """a times a scalar."""
     return tuple(x * factor for x in a)
 
 
 def along(a: Vector, b: Vector, factor: jax.Array) -> Vector:
-    """a + b times a number."""
+    """a + b times a scalar."""
     return tuple(x + y * factor for x, y in zip(a, b, strict=True))
 
 

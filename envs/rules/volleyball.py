@@ -1,17 +1,17 @@
 """Volleyball of drones: the match, its rules, and one control step of it.
 
 D = 2 P drones, first those of team 0. Arrays have the drones (or the two teams) as first axis and
-any batch axes behind it, none included; what belongs to the match has the batch axes only. The net
-is the plane x = 0. **Everything of a drone is in its own team's frame**, in which its side is
-x > 0: for team 1 that is the world turned by half a turn about the vertical (in the plane:
-mirrored). So one controller serves both sides, and changing sides negates an outcome exactly.
-The ball is in the frame of team 0.
+any (or no) batch axes behind it; fields of the match have the batch axes only. The net is the plane
+x = 0. **All quantities of a drone are in its own team's frame**, in which its side is x > 0: for
+team 1 that is the world turned by half a turn about the vertical (in the plane: mirrored). So one
+controller serves both sides, and changing sides negates an outcome exactly. The ball is in the
+frame of team 0.
 
 A possession ends when the ball crosses the net; within it each drone may touch the ball once. A
 team loses the match when a drone of it is below `court.ground`, closer than 0.2 m to the net's
 plane, met by the ball from below, or touches the ball a second time in a possession; when the ball
 comes down in its court; or when it touched the ball last (at first: has the serve) and the ball
-comes down elsewhere or meets the net. Both at once is a draw.
+comes down elsewhere or hits the net. If both lose at once, it is a draw.
 
 Source: thu-uav/HCSP (read). Its contacts are jumps of velocity between control steps, with a
 threshold that scales with the step; here they are found where they happen. Two contacts of one
@@ -36,13 +36,14 @@ SAME_TOUCH = 3
 
 
 class Court(NamedTuple):
-    """Half its length and width, the net's height, m. Below `ground` the ball is down."""
+    """Half of its length and width, height of the net, m. Below `ground` the ball is down."""
 
     length: float
     width: float
     net: float
     ground: float = 0.3
-    # The ball meets the net within this of its plane (three radii), at any height below its top.
+    # The ball hits the net within this distance of its plane (three radii), at any height below
+    # its top.
     reach: float = 0.3
     clearance: float = 0.2
 
@@ -51,9 +52,9 @@ class Match(NamedTuple):
     """drones: their components [D, ...], each in its team's frame. ball: in that of team 0.
 
     touched: bool[D], in this possession. rest: i32[D], control steps since its last contact. last:
-    i32, the team that touched the ball last, or has the serve. served: bool, and has done so.
-    lost: bool[2], which ends the match. hit: bool[D], crossed: bool, what happened in the last
-    control step. hits, ticks: i32, touches and control steps so far.
+    i32, the team that touched the ball last, or has the serve. served: bool, the serve was played.
+    lost: bool[2], which ends the match. hit: bool[D], crossed: bool, events of the last control
+    step. hits, ticks: i32, touches and control steps so far.
     """
 
     drones: Any
@@ -70,12 +71,12 @@ class Match(NamedTuple):
 
     @property
     def event(self) -> jax.Array:
-        """Whether somebody is to decide anew: a touch, or the ball crossing the net."""
+        """Whether a new decision is due: a touch, or the ball crossing the net."""
         return jnp.any(self.hit, axis=0) | self.crossed
 
     @property
     def over(self) -> jax.Array:
-        """Whether somebody has lost."""
+        """Whether a team has lost."""
         return jnp.any(self.lost, axis=0)
 
 
@@ -117,7 +118,7 @@ def seen(match: Match) -> Ball:
 
 
 def swapped(match: Match) -> Match:
-    """The same match with the teams' numbers changed, from the other side."""
+    """The same match with the teams' numbers swapped, seen from the other side."""
     half = match.touched.shape[0] // 2
     drones = jax.tree.map(lambda x: jnp.roll(x, half, axis=0), match.drones)
     return match._replace(
@@ -145,7 +146,7 @@ def tick(
         crossed=jnp.zeros_like(match.crossed),
         ticks=match.ticks + 1,
     )
-    # A loop, though of two turns: half the code to compile, and as fast.
+    # A loop, though of two iterations: half the code to compile, and as fast.
     match = jax.lax.fori_loop(
         0, SUBSTEPS, lambda _, match: _substep(match, command, court, body, rates), match
     )
@@ -164,7 +165,7 @@ def _substep(match: Match, command: Vector, court: Court, body: ModuleType, rate
     )
     ball = seen(flown)
     met = balls.bounce(body, before, ball, flown.drones)
-    # Only the first contact of a substep counts; drones that meet the ball together share it.
+    # Only the first contact of a substep counts; drones that hit the ball together share it.
     share = jnp.where(met.hit, met.share, 2.0)
     hit = met.hit & (share == jnp.min(share, axis=0))
     push = met.push * hit / jnp.maximum(jnp.sum(hit, axis=0), 1)

@@ -15,21 +15,21 @@ from envs.rules.ball import Ball
 from envs.rules.quadrotor import GRAVITY, MASS
 from envs.rules.vectors import Vector, along, dot, norm, scale, select, sub
 
-# Of going to a place: 1/s^2, 1/s, and the greatest distance and accelerations asked for.
+# For going to a place: 1/s^2, 1/s, and the greatest distance and accelerations requested.
 PLACE_GAIN, SPEED_GAIN, FARTHEST, AROUND, UPWARDS, DOWNWARDS = 4.0, 3.2, 2.0, 7.0, 5.0, 6.0
 TILT_GAIN = 4.5  # 1/s
-# Of a hit: what may be missed against how smooth the way is (`swinging`, `pushing`).
+# For a hit: weights of the misses against the smoothness of the path (`swinging`, `pushing`).
 PLACE, SPEED, TILT, HEIGHT, RISE = 3e-5, 5e-3, 1e-3, 3e-3, 1e-3
-# From a command by rates to the turning, by the rotors' and the rate loop's lag, s.
+# Delay from a command by rates to the rotation, by the lag of rotors and rate controller, s.
 DELAY = 0.055
-# The least time in which a hit is planned: closer to it the plan is not sharpened any more.
+# The least time for which a hit is planned: closer to it the plan is not refined any more.
 LEAST_SECONDS = 0.03
-# Below this height of its normal a drone rights itself first.
+# A drone whose normal is below this height first rights itself.
 STEEPEST = 0.7
 
 
 class Sight(NamedTuple):
-    """What a controller sees: the drone and the ball, and whether the drone may touch it."""
+    """Inputs of a controller: the drone and the ball, and whether the drone may touch it."""
 
     drone: Any
     ball: Ball
@@ -37,9 +37,9 @@ class Sight(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a drone is to do. hit: bool; else it goes to `place` and hovers there.
+    """A drone's order. hit: bool; else it goes to `place` and hovers there.
 
-    place: where it also waits, and goes after a hit. target: where the ball is to come down, over
+    place: where it also waits, and goes after a hit. target: where the ball should come down, over
     the height `apex`; height: at which to hit it.
     """
 
@@ -51,8 +51,8 @@ class Order(NamedTuple):
 
 
 class Strike(NamedTuple):
-    """A hit to come: in so many seconds the drone is to be at the place with the velocity there,
-    its racket along the normal."""
+    """A planned hit: time until it, place and velocity of the drone then, and normal of its
+    racket."""
 
     seconds: jax.Array
     place: Vector
@@ -78,7 +78,7 @@ def strike(ball: Ball, order: Order) -> Strike:
 
 
 def going(drone: Any, place: Vector) -> Vector:
-    """Acceleration towards a place and rest there."""
+    """Acceleration towards a place, to stop there."""
     away = sub(place, drone.position)
     away = scale(away, jnp.minimum(1.0, FARTHEST / jnp.maximum(norm(away), 1e-3)))
     wanted = tuple(
@@ -90,21 +90,20 @@ def going(drone: Any, place: Vector) -> Vector:
 
 
 def swinging(body: ModuleType, drone: Any, hit: Strike) -> tuple[Vector, Vector]:
-    """How fast the racket's normal is to turn now on the way to a hit, 1/s, and the sideways speed
-    that the drone will then have, m/s.
+    """Angular speed of the racket's normal towards a hit, 1/s, and the sideways speed then.
 
     Sideways a drone that keeps its height is a chain of integrators: place x, speed v, acceleration
-    a = L n with L = g / n_z of the hit, and u = a' is what the normal's turning brings. Over the
+    a = L n with L = g / n_z of the hit, and u = a' is the effect of turning the normal. Over the
     time T to the hit the path minimises
 
         int u^2 dt + e_x^2 / PLACE + e_v^2 / SPEED + e_a^2 / TILT,
 
-    e the misses at its end of the hit's place, of rest, and of the hit's normal. With e0 the misses
-    without any turning and W = int (s^2/2, s, 1)^T (s^2/2, s, 1) ds,
+    with e the final errors in the hit's place, in rest (speed 0), and in the hit's normal. With e0
+    the errors without turning and W = int (s^2/2, s, 1)^T (s^2/2, s, 1) ds,
 
         u(0) = (T^2/2, T, 1) y,   (W + diag(PLACE, SPEED, TILT)) y = e0,   e_v = SPEED y_v.
 
-    That a command takes `DELAY` to turn the drone is foreseen.
+    The delay `DELAY` between a command and the rotation is compensated. The speed is in m/s.
     """
     up = body.up(drone)
     soon = along(up, body.swing(drone), DELAY)
@@ -146,17 +145,17 @@ def _solved(matrix: tuple[Vector, Vector, Vector], right: Vector) -> Vector:
 
 
 def turning(body: ModuleType, drone: Any, aim: Vector) -> Vector:
-    """How fast the racket's normal is to turn towards a direction, 1/s."""
+    """Angular speed of the racket's normal towards a direction, 1/s."""
     return scale(sub(aim, body.up(drone)), TILT_GAIN)
 
 
 def pushing(drone: Any, hit: Strike, sideways: Vector) -> jax.Array:
-    """Upward acceleration now of the path to a hit.
+    """Upward acceleration on the path to a hit.
 
-    As `swinging`, of two integrators: int a^2 dt + e_z^2 / HEIGHT + e_v^2 / RISE. The speed matters
-    more than the place: being early or late by centimetres does little at the speed of the ball.
-    It is the speed along the normal that a hit needs, so what the drone has `sideways` is left out
-    of what it has to bring upwards.
+    As `swinging`, for two integrators: int a^2 dt + e_z^2 / HEIGHT + e_v^2 / RISE. The speed
+    matters more than the place: centimetres early or late matter little at the speed of the ball. A
+    hit needs a speed along the normal, so the drone's share of it `sideways` is subtracted from the
+    required vertical speed.
     """
     time = jnp.maximum(hit.seconds, LEAST_SECONDS)
     speed = dot(hit.velocity, hit.normal) - dot(sideways, hit.normal[:-1])
@@ -169,8 +168,8 @@ def pushing(drone: Any, hit: Strike, sideways: Vector) -> jax.Array:
 def scripted(body: ModuleType, sight: Sight, order: Order) -> Vector:
     """The command of the scripted controllers.
 
-    A drone that is to hit does so if it is free to and the ball comes down on its side; else it
-    waits at the order's place.
+    A drone with an order to hit does so if it is allowed to and the ball comes down on its side;
+    else it waits at the order's place.
     """
     drone, ball = sight.drone, sight.ball
     hit = strike(ball, order)
@@ -187,18 +186,20 @@ def scripted(body: ModuleType, sight: Sight, order: Order) -> Vector:
 
 
 def in_use(sight: Sight, order: Order) -> jax.Array:
-    """The skill that a drone is at, i32: 1, hitting, if it is told to, free to, and the ball comes
-    down on its side; else 0, going to the place.
+    """The skill that a drone currently uses, i32.
+
+    1, hitting, if it has the order, is allowed to, and the ball comes down on its side; else 0,
+    going to the place.
     """
     coming = strike(sight.ball, order).place[0] > 0.25
     return (order.hit & sight.free & coming).astype(jnp.int32)
 
 
 def features(body: ModuleType, sight: Sight, order: Order) -> list[jax.Array]:
-    """What a learnt controller sees of one drone and its order: 37 numbers, 19 in the plane.
+    """Observation of a learnt controller of one drone and its order: 37 numbers, 19 in the plane.
 
     The drone's own 23 (9), then the ball, its velocity, the order's place and target relative to
-    the drone, and how far below the order's apex and height it is.
+    the drone, and its distance below the order's apex and height.
     """
     drone, ball = sight.drone, sight.ball
     here = drone.position

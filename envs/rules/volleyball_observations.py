@@ -1,4 +1,4 @@
-"""What teams and drones of volleyball see, in the frame of their side: lists of numbers.
+"""Observations of teams and drones in volleyball, in the frame of their side.
 
 Arrays have the teams or the drones as first axis and any batch axes behind it.
 """
@@ -16,7 +16,7 @@ from envs.rules.volleyball import Match
 
 
 def of_teams(match: Match, body: ModuleType) -> list[jax.Array]:
-    """Of a team: own drones, opponents, ball, flags; components [2, ...]."""
+    """Observation of a team: own drones, opponents, ball, flags; components [2, ...]."""
     players = match.touched.shape[0] // 2
 
     def team(x):
@@ -34,8 +34,10 @@ def of_teams(match: Match, body: ModuleType) -> list[jax.Array]:
 
 
 def of_drones(match: Match, body: ModuleType) -> list[jax.Array]:
-    """Of a drone: itself, its team mates and opponents in turn, ball, flags, its own throttles, the
-    ball relative to it, its role; components [D, ...].
+    """Observation of a drone, components [D, ...].
+
+    Itself, its team mates and opponents in order, ball, flags, its own throttles, the ball relative
+    to it, its role.
     """
     players = match.touched.shape[0] // 2
 
@@ -49,7 +51,7 @@ def of_drones(match: Match, body: ModuleType) -> list[jax.Array]:
     own = body.features(drones)
     across = body.features(body.from_across(drones))
     numbers, flags = list(own), [match.touched]
-    # Team mates in turn, then the opponents from the one of the same number on.
+    # Team mates in order, then the opponents from the one with the same index on.
     for shift in range(1, players):
         numbers += [flat(jnp.roll(team(x), -shift, axis=1)) for x in own]
         flags.append(flat(jnp.roll(team(match.touched), -shift, axis=1)))

@@ -1,8 +1,8 @@
-"""What planners choose among: skills of roles, serves, and scripted planners.
+"""Skills of the roles, serves, and scripted planners.
 
 Places are in the frame of the drone's team (`envs.rules.volleyball`), m; targets with x < 0 lie
 across the net. Set points of three against three are thu-uav/HCSP's (read), whose eleven trained
-policies are `NAMED` here: hovering or hitting with other places and targets. Theirs of one against
+policies are `NAMED` here: hovering or hitting with other places and targets. Those of one against
 one and in the plane are ours.
 """
 
@@ -22,8 +22,8 @@ from envs.rules.volleyball_flight import Order
 class Skill(NamedTuple):
     """One skill: hover at `place`, or wait there and hit the ball to `target` over `apex`.
 
-    target: None for hovering. height: of the ball when it is hit. within: m, how far from the
-    target the ball may pass at the target's height and the hit still be as ordered.
+    target: None for hovering. height: of the ball when it is hit. within: largest distance in m
+    from the target, at the target's height, at which the hit counts as successful.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Skill(NamedTuple):
 
 
 class Game(NamedTuple):
-    """Who plays on what. roles: the skills of each drone of a team.
+    """Court and roles. roles: the skills of each drone of a team.
 
-    serves: skills of the first drone while its serve is to come, one for each of its choices, in
-    turn. server: where it starts; drop: where the ball starts.
+    serves: skills of the first drone before its serve, one per choice, cyclically. server: its
+    start; drop: start of the ball.
     """
 
     court: Court
@@ -49,7 +49,7 @@ class Game(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Skills of each role."""
+        """Number of skills of each role."""
         return tuple(map(len, self.roles))
 
 
@@ -64,7 +64,7 @@ _ONE = (
     _single("hit right", (-2.4, -1.1, 0.3)),
     _single("hit short", (-0.9, 0.0, 0.3)),
 )
-# Safer: a ball that was dropped moves otherwise than one that was struck.
+# Separate from the usual hit: a dropped ball moves differently from one that was struck.
 _ONE_SERVES = (
     _single("serve left", (-1.9, 0.5, 0.3), apex=3.8),
     _single("serve right", (-1.9, -0.5, 0.3), apex=3.8),
@@ -117,7 +117,7 @@ GAMES: dict[str, Game] = {
     ),
 }
 
-# HCSP's names: the role, and what it is here.
+# HCSP's names: the role, and its equivalent here.
 NAMED: dict[str, tuple[int, Skill]] = {
     "goto": (0, _FIRST[1]),
     "serve": (0, _SERVES[1]),
@@ -134,7 +134,7 @@ NAMED: dict[str, tuple[int, Skill]] = {
 
 
 def choices_of(action: jax.Array, counts: tuple[int, ...]) -> jax.Array:
-    """The choice of each role, i32[P, ...], of a team's number for all (the last role fastest)."""
+    """The choice of each role, i32[P, ...], from a team's joint index (the last role fastest)."""
     digits = []
     for count in counts[::-1]:
         digits.append(action % count)
@@ -143,7 +143,7 @@ def choices_of(action: jax.Array, counts: tuple[int, ...]) -> jax.Array:
 
 
 def action_of(choices: jax.Array, counts: tuple[int, ...]) -> jax.Array:
-    """The team's number of the choices [P, ...] of its roles."""
+    """The team's joint index of the choices [P, ...] of its roles."""
     number = jnp.zeros_like(choices[0])
     for choice, count in zip(choices, counts, strict=True):
         number = number * count + choice
@@ -153,8 +153,7 @@ def action_of(choices: jax.Array, counts: tuple[int, ...]) -> jax.Array:
 def orders(game: Game, match: Match, choice: jax.Array) -> Order:
     """Orders of all drones, components [D, ...], from the choices i32[D, ...] of their skills.
 
-    While a serve is to come, the server's choice number c is serve c (in turn) instead, as HCSP
-    scripts it.
+    Before a serve, the server's choice c selects serve c (cyclically) instead, as scripted in HCSP.
     """
     order = looked_up(choice, [roles for _ in range(2) for roles in game.roles])
     serves = looked_up(choice % len(game.serves), [game.serves] * choice.shape[0])
@@ -165,7 +164,7 @@ def orders(game: Game, match: Match, choice: jax.Array) -> Order:
 
 
 def looked_up(choice: jax.Array, tables: list[tuple[Skill, ...]]) -> Order:
-    """Entries `choice` [D, ...] of the drones' tables, by comparisons: no gather."""
+    """Entries `choice` [D, ...] of the drones' tables, by comparisons instead of a gather."""
     width = len(tables[0][0].place)
 
     def pick(field):
@@ -190,9 +189,9 @@ def looked_up(choice: jax.Array, tables: list[tuple[Skill, ...]]) -> Order:
 def planned(game: Game, match: Match) -> jax.Array:
     """The scripted planners' choices for all drones, i32[D, ...].
 
-    One player: hits when the ball comes down on its side and it may, to where the opponent is not;
-    else goes home. Three: first pass, set and attack in turn, the attack to the side away from the
-    opponents' first drone; who is not to touch the ball goes to its place.
+    One player: hits when the ball comes down on its side and it may, away from the opponent; else
+    goes home. Three: first pass, set and attack in order, the attack to the side away from the
+    opponents' first drone; drones that should not touch the ball go to their places.
     """
     ball = rules.seen(match)
     players = len(game.roles)
@@ -205,7 +204,7 @@ def planned(game: Game, match: Match) -> jax.Array:
     landing = balls.after(low, balls.seconds_to(low, jnp.float32(1.2))).position
     mine = (landing[0] > 0) & (match.served | _serves(match))
     touched = team(match.touched)
-    # Of the opponents' first drone, as this team sees it.
+    # The opponents' first drone, in this team's frame.
     there = tuple(-team(x)[::-1, 0] for x in match.drones.position[:-1])
     if players == 1:
         return jnp.where(mine & ~touched[:, 0], _away(game, there), 0)
@@ -230,7 +229,7 @@ def _serves(match: Match) -> jax.Array:
 
 
 def _away(game: Game, there: tuple[jax.Array, ...]) -> jax.Array:
-    """The hit of a single player away from where the opponent is."""
+    """The hit of a single player away from the opponent."""
     if len(there) == 1:
         return jnp.where(there[0] < -1.7, 1, 2)
     return jnp.where(there[1] > 0, 2, 1)

@@ -1,8 +1,8 @@
-"""Rules of Wordle with LMRL-Gym's simplified colours, and what a guess is worth.
+"""Rules of Wordle with LMRL-Gym's simplified colours, and the information gain of a guess.
 
 A colour is 0 black, 1 yellow or 2 green. Read in code: LMRL-Gym `wordle_env` (colours, words that
 are consistent with the history). Its target is drawn again after every guess from the words that
-are still consistent, which is in law the same as a fixed uniform target.
+are still consistent, which has the same distribution as a fixed uniform target.
 """
 
 import functools
@@ -46,10 +46,11 @@ def letters_of(words: tuple[str, ...]) -> np.ndarray:
 
 
 def colours(guess: jax.Array, target: jax.Array) -> jax.Array:
-    """Colours u8[..., L] of a guess [..., L]: green in its place, yellow if anywhere in the target.
+    """Colours u8[..., L] of a guess [..., L]: green at its position, yellow if elsewhere in the
+    target.
 
-    Unlike the newspaper's game, a letter that the target has once is coloured in every place where
-    the guess has it. Works on NumPy arrays too.
+    Unlike the newspaper's game, a letter that occurs once in the target is coloured at every
+    position of it in the guess. Works on NumPy arrays too.
     """
     anywhere = (guess[..., :, None] == target[..., None, :]).any(-1)
     return (anywhere + (guess == target).astype(np.uint8)).astype(np.uint8)
@@ -57,7 +58,7 @@ def colours(guess: jax.Array, target: jax.Array) -> jax.Array:
 
 @functools.lru_cache(maxsize=8)
 def patterns(words: tuple[str, ...]) -> np.ndarray:
-    """Colours of every guess under every target, as one number base 3: u16[guesses, targets]."""
+    """Colours of every guess under every target as one base-3 number: u16[guesses, targets]."""
     letters = letters_of(words)
     powers = 3 ** np.arange(letters.shape[1], dtype=np.uint16)
     return np.stack([(colours(guess, letters) * powers).sum(-1) for guess in letters]).astype(
@@ -66,7 +67,7 @@ def patterns(words: tuple[str, ...]) -> np.ndarray:
 
 
 def consistent(table: np.ndarray, guesses: jax.Array, target: jax.Array) -> jax.Array:
-    """Words that would have coloured all guesses alike, bool[W].
+    """Words under which all guesses would have the same colours, bool[W].
 
     table: of `patterns`. guesses: i32[T], -1 for none. target: i32[].
     """
@@ -76,7 +77,8 @@ def consistent(table: np.ndarray, guesses: jax.Array, target: jax.Array) -> jax.
 
 
 def information(table: np.ndarray, possible: jax.Array) -> jax.Array:
-    """Bits that the colours of each guess tell about a uniform word of `possible` bool[W], f32[W].
+    """Bits of information of each guess's colours about a uniform word of `possible` bool[W],
+    f32[W].
 
     H(g) = -sum_c p_c log2 p_c over the patterns c, p_c the share of possible words that give c.
     """

@@ -1,4 +1,4 @@
-"""Text as a view of environments: fragments out, bytes in. Tokens are the policies' affair."""
+"""Text as a view of environments: fragments out, bytes in. Tokens belong to the policies."""
 
 from envs.text.grammar import GRAMMARS as GRAMMARS
 from envs.text.grammar import Grammar as Grammar

@@ -1,8 +1,8 @@
-"""Replies: cutting the commands out of the bytes that an agent wrote, and recognising them.
+"""Parsing of replies: extracts the commands from the bytes of a reply and identifies them.
 
-A reply is well formed or not (`valid_format`: it keeps the grammar), and names commands or not
-(`known`); whether a command is legal now is the environment's affair. Everything is arithmetic on
-bytes, so any reply of any tokenizer, well formed or not, gives some answer: {action, none}.
+A reply keeps the grammar or not (`valid_format`), and its commands exist or not (`known`); the
+environment decides whether a command is legal now. Everything is arithmetic on bytes, so every
+reply of every tokenizer, well formed or not, has a result: an action or none.
 """
 
 import dataclasses
@@ -19,17 +19,16 @@ _SPACES = b" \t\n\r\x0b\x0c"
 
 @dataclasses.dataclass(frozen=True)
 class Grammar:
-    """How a reply is written.
+    """The format of a reply.
 
     name: "bare", the whole reply is the command; "action", `<think>..</think><action>..</action>`
-      as in the GiGPO code base (read: `verl-agent`, env_manager projections): the first tag of each
-      kind counts, text between and after is free; "answer", RAGEN's
-      `<think>..</think> <answer>a || b</answer>` (read: `ctx_manager`), where only white space may
-      stand between the two.
+    as in the GiGPO code base (read: `verl-agent`, env_manager projections): the first tag of each
+    kind counts, text between and after is free; "answer", RAGEN's `<think>..</think> <answer>a ||
+    b</answer>` (read: `ctx_manager`), with only white space between the two.
     think: whether thinking tags are "none" (not asked for), "optional" or "required".
-    max_actions: commands of one reply, separated by `||`; those after are ignored.
-    fallback: without the action's tags, the last so many bytes are taken for the command, and the
-      format is not valid (verl-agent: 30, or 20 in WebShop); 0 for no command then.
+    max_actions: commands per reply, separated by `||`; later ones are ignored.
+    fallback: without action tags, this many of the last bytes are taken for the command, and the
+    format is invalid (verl-agent: 30, or 20 in WebShop); 0: no command in that case.
     """
 
     name: str = "bare"
@@ -46,10 +45,10 @@ GRAMMARS = {
 
 
 def make_grammar(name: str, *, think: str = "default", max_actions: int = 0) -> Grammar:
-    """A grammar by name; think and max_actions replace its own unless "default" and 0.
+    """A grammar by name; `think` and `max_actions` override its own unless "default" and 0.
 
     Raises:
-      ValueError: unknown names, or options that the grammar cannot have.
+      ValueError: unknown names, or options that the grammar does not support.
     """
     if name not in GRAMMARS:
         raise ValueError(f"grammar {name!r}: expected one of {', '.join(GRAMMARS)}")
@@ -72,13 +71,13 @@ def make_grammar(name: str, *, think: str = "default", max_actions: int = 0) -> 
 
 
 class Parsed(NamedTuple):
-    """What a reply says.
+    """Content of a reply.
 
-    actions: i32[M], numbers of the commands in order; -1 where none was recognised.
+    actions: i32[M], indices of the commands in order; -1 for one that was not recognised.
     count: i32[], how many were written (recognised or not), at most M.
     valid_format: bool[], the reply keeps the grammar.
     known: bool[], at least one command was written and all of them are the environment's.
-    thinks: bool[], something stands in its thought.
+    thinks: bool[], its thought is not empty.
     """
 
     actions: jax.Array
@@ -89,7 +88,7 @@ class Parsed(NamedTuple):
 
 
 def lower(text: jax.Array) -> jax.Array:
-    """Bytes u8[...] with A to Z made small."""
+    """Bytes u8[...] with A to Z in lower case."""
     return jnp.where((text >= ord("A")) & (text <= ord("Z")), text + 32, text).astype(jnp.uint8)
 
 
@@ -111,14 +110,14 @@ def _matches(text: jax.Array, length: jax.Array, tag: bytes) -> jax.Array:
 
 
 def _first(found: jax.Array, at: jax.Array | int = 0) -> jax.Array:
-    """First index from `at` on where `found`, or the size if there is none."""
+    """First index from `at` on at which `found` holds, or the size if there is none."""
     size = found.shape[0]
     index = jnp.arange(size, dtype=jnp.int32)
     return jnp.min(jnp.where(found & (index >= at), index, size))
 
 
 def _strip(text: jax.Array, start: jax.Array, end: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Moves both ends of the span over white space; an empty span gives end <= start."""
+    """Moves both ends of the span past white space; an empty span gives end <= start."""
     index = jnp.arange(text.shape[0], dtype=jnp.int32)
     solid = (index >= start) & (index < end) & ~_is_space(text)
     return (
@@ -130,9 +129,9 @@ def _strip(text: jax.Array, start: jax.Array, end: jax.Array) -> tuple[jax.Array
 def span(
     grammar: Grammar, text: jax.Array, length: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(start, end, valid format) of what the grammar says is the action.
+    """(start, end, valid format) of the action part of the reply.
 
-    text: u8[A], bytes in lower case, as the tags are; length: i32[], how many were written.
+    text: u8[A], bytes in lower case, as the tags are; length: i32[], number of bytes written.
     """
     if grammar.name == "bare":
         return jnp.zeros((), jnp.int32), length, length > 0
@@ -143,7 +142,8 @@ def span(
         end = _first(_matches(text, length, b"</action>"))
         tagged = (start < size) & (end < size)
         thought = jnp.any(opening) & jnp.any(closing)
-        # The code base refuses replies with Chinese characters (U+4E00 to U+9FFF), by bytes here.
+        # The code base refuses replies with Chinese characters (U+4E00 to U+9FFF), matched
+        # by bytes here.
         within = jnp.arange(size) < length
         foreign = jnp.any(within & (text >= 0xE4) & (text <= 0xE9))
         valid = tagged & ~foreign
@@ -157,7 +157,8 @@ def span(
     start = first_answer
     found = first_answer < size
     if grammar.think != "none":
-        # A thought ends at the first </think> after <think> with an answer right behind it.
+        # A thought ends at the first </think> after <think> that is directly followed by an
+        # answer.
         index = jnp.arange(size, dtype=jnp.int32)
         solid = jnp.where(_is_space(text), size, index)
         following = jax.lax.associative_scan(jnp.minimum, solid, reverse=True)
@@ -179,9 +180,9 @@ def span(
 
 
 def thinks(text: jax.Array, length: jax.Array) -> jax.Array:
-    """bool[]: anything but white space stands between the first <think> and the next </think>.
+    """Whether anything but white space is between the first <think> and the next </think>, bool[].
 
-    text: u8[A], bytes in lower case; length: i32[], how many were written.
+    text: u8[A], bytes in lower case; length: i32[], number of bytes written.
     """
     size = text.shape[0]
     opening = _first(_matches(text, length, b"<think>"))
@@ -195,7 +196,7 @@ def thinks(text: jax.Array, length: jax.Array) -> jax.Array:
 def _split(
     text: jax.Array, start: jax.Array, end: jax.Array, parts: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Starts and ends i32[parts] of what `||` separates within the span; empty where there is none.
+    """Starts and ends i32[parts] of the parts that `||` separates within the span; empty for none.
 
     Overlapping bars count once, from the left.
     """
@@ -253,10 +254,10 @@ def parse(grammar: Grammar, view: View, slots, reply: jax.Array, length: jax.Arr
     """Parses one reply.
 
     Args:
-      slots: values of the view's slots now, `view.slots(state, params)`.
-      reply: u8[A], bytes. length: i32[], how many of them were written.
+      slots: current values of the view's slots, `view.slots(state, params)`.
+      reply: u8[A], bytes. length: i32[], number of bytes written.
 
-    Commands are compared without regard to case, and white space around them is ignored.
+    Commands are compared case-insensitively, and white space around them is ignored.
     """
     text = jnp.where(jnp.arange(reply.shape[0]) < length, lower(reply), 0).astype(jnp.uint8)
     start, end, valid = span(grammar, text, length)

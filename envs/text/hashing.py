@@ -4,11 +4,11 @@ Each of two 32-bit lanes is a polynomial over the string's bytes,
 
     h(b_1 ... b_n) = sum_i v(b_i) * P^(n - i)   mod 2^32,
 
-with an odd multiplier P and a table v of random values of its own. So
+with its own odd multiplier P and table v of random values. So
 h(ab) = h(a) * P^|b| + h(b): the hash of a command follows from those of its fragments, and no
-command is ever rendered. Two different strings of the sizes met here collide with probability about
-2^-64; strings built for the purpose (Thue-Morse words of several hundred bytes) could collide in
-any polynomial modulo a power of two, which costs nobody but whoever writes them.
+command is rendered. Two different strings of the sizes used here collide with probability about
+2^-64. Adversarial strings (Thue-Morse words of several hundred bytes) can collide in any polynomial
+modulo a power of two; this harms only the agent that writes them.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 LANES = 2
-# Odd multipliers with well spread bits, one a lane, and their inverses modulo 2^32.
+# Odd multipliers with well spread bits, one per lane, and their inverses modulo 2^32.
 MULTIPLIERS = tuple(np.uint32(p) for p in (0x9E3779B1, 0x85EBCA77))
 INVERSES = tuple(np.uint32(pow(int(p), -1, 1 << 32)) for p in MULTIPLIERS)
-# v: one random word a byte and lane (a fixed seed: hashes are the same in every process).
+# v: one random word per byte and lane (a fixed seed: hashes are the same in every process).
 VALUES = (
     np.random.default_rng(20250).integers(1, 1 << 32, (LANES, 256), np.uint64).astype(np.uint32)
 )
@@ -31,7 +31,7 @@ VALUES = (
 class Hashed(NamedTuple):
     """Hashes of strings of any batch shape.
 
-    hash, power: one u32[...] a lane; power is P^length. length: i32[...], bytes.
+    hash, power: one u32[...] per lane; power is P^length. length: i32[...], bytes.
     """
 
     hash: tuple[jax.Array, ...]
@@ -62,7 +62,7 @@ def of_strings(strings: Sequence[bytes]) -> Hashed:
 
 
 def take(table: Hashed, ids: jax.Array) -> Hashed:
-    """Hashes of the strings with these numbers, in the shape of `ids`."""
+    """Hashes of the strings with these indices, in the shape of `ids`."""
     array = np.asarray if isinstance(ids, np.ndarray) else jnp.asarray
     return Hashed(
         tuple(array(lane)[ids] for lane in table.hash),
@@ -72,7 +72,7 @@ def take(table: Hashed, ids: jax.Array) -> Hashed:
 
 
 def concatenate(first: Hashed, second: Hashed) -> Hashed:
-    """Hashes of the strings put together; the batch shapes are broadcast."""
+    """Hashes of the concatenated strings; the batch shapes are broadcast."""
     with np.errstate(over="ignore"):
         return Hashed(
             tuple(a * p + b for a, p, b in zip(first.hash, second.power, second.hash, strict=True)),
@@ -100,7 +100,7 @@ def of_span(text: jax.Array, start: jax.Array, end: jax.Array) -> Hashed:
 
 
 def equal(a: Hashed, b: Hashed) -> jax.Array:
-    """Whether the strings are the same, bool[...]; batch shapes are broadcast."""
+    """Whether the strings are equal, bool[...]; batch shapes are broadcast."""
     same = a.length == b.length
     for x, y in zip(a.hash, b.hash, strict=True):
         same = same & (x == y)

@@ -1,4 +1,4 @@
-"""The text view of an environment: what it says, and which commands it understands."""
+"""The text view of an environment: how states are described and which commands exist."""
 
 import dataclasses
 import re
@@ -26,13 +26,13 @@ class Text:
 
 
 class Template(NamedTuple):
-    """A form of command: fragment numbers and names of slots, in order."""
+    """A form of command: fragment indices and names of slots, in order."""
 
     parts: tuple[Any, ...]
 
 
 def template(lexicon: Lexicon, form: str) -> Template:
-    """The template of a form such as "take {object} from {here}"; braces hold names of slots."""
+    """The template of a form such as "take {object} from {here}"; braces contain names of slots."""
     parts = []
     for piece in re.split(r"(\{\w+\})", form):
         if re.fullmatch(r"\{\w+\}", piece):
@@ -43,12 +43,12 @@ def template(lexicon: Lexicon, form: str) -> Template:
 
 
 class Query(NamedTuple):
-    """A command with free text in it, as `search[red shoes]`: a bag of known words.
+    """A command with free text in it, such as `search[red shoes]`: a bag of known words.
 
-    prefix, suffix: what is written around the words. words: fragments i32[V] of the words that
-    are understood. max_words: how many are kept; those after, and unknown ones, are ignored.
-    action: (words i32[max_words], -1 for none) -> i32[], the environment's action, a number from
-    `num_actions` on; the environment's `is_legal` says when it may be taken.
+    prefix, suffix: the text around the words. words: fragments i32[V] of the known words.
+    max_words: how many are kept; later and unknown ones are ignored.
+    action: (words i32[max_words], -1 for none) -> i32[], the environment's action, an index from
+    `num_actions` on; the environment's `is_legal` decides whether it is legal.
     """
 
     prefix: str
@@ -63,17 +63,17 @@ class View:
     """The text view of an environment in one wording.
 
     lexicon: all fragments; given as a `Lexicon`, which is closed by it, kept as a tuple.
-    describe: (state, params) -> fragment numbers i32[...], flattened in order, 0 for nothing.
+    describe: (state, params) -> fragment indices i32[...], flattened in order, 0 for no fragment.
     templates: forms of the commands. Actions are numbered template by template and, within one,
-      over the values of its slots with the last slot running fastest.
-    slots: (state, params) -> {slot name: fragments i32[n, C]}, the n values of each slot now. Those
-      that never change are NumPy arrays, which are hashed once on the host.
-    max_fragments, max_bytes: no observation has more. Tests hold these.
-    max_command_bytes: no command is longer.
-    whole: `describe` gives max_fragments and leaves none of them out, so that nothing has to be
-      moved: a third off the time of a step of ConnectFour in words.
+    over the values of its slots with the last slot running fastest.
+    slots: (state, params) -> {slot name: fragments i32[n, C]}, the n current values of each slot.
+    Constant ones are NumPy arrays, which are hashed once on the host.
+    max_fragments, max_bytes: bounds on every observation; tests check them.
+    max_command_bytes: bound on every command.
+    whole: `describe` returns max_fragments and omits none, so nothing has to be compacted: a third
+    off the time of a step of ConnectFour in words.
     query: the command with free text, if there is one.
-    rules: what a newcomer has to be told once, for language models that were not trained here.
+    rules: instructions for language models that were not trained here.
     """
 
     lexicon: Lexicon | tuple[str, ...]
@@ -93,13 +93,15 @@ class View:
         for fragment in self.lexicon:
             for tag in ("<think>", "</think>", "<action>", "</action>", "<answer>", "</answer>"):
                 if tag in fragment:
-                    raise ValueError(f"fragment {fragment!r} holds {tag}, which is reply grammar")
+                    raise ValueError(
+                        f"fragment {fragment!r} contains {tag}, a tag of the reply grammar"
+                    )
         hashes = hashing.of_strings([f.lower().encode() for f in self.lexicon])
         object.__setattr__(self, "hashes", hashes)
 
 
 def packed(view: "View", fragments: jax.Array) -> Text:
-    """What the view describes, without the fragments that are 0."""
+    """The view's description without the fragments that are 0."""
     if not view.whole:
         return pack(fragments, view.max_fragments)
     fragments = jnp.asarray(fragments, jnp.int32).reshape(-1)
@@ -111,10 +113,10 @@ def pack(fragments: jax.Array, size: int) -> Text:
     fragments = jnp.asarray(fragments, jnp.int32).reshape(-1)
     number = fragments.shape[0]
     present = fragments != 0
-    # Counts in bytes by shifted sums, and places that are all different, those of absent fragments
-    # out of range: a quarter off the time that a cumulative sum of integers and a scatter to any
-    # place take. Comparing all places with all takes several times as long from 40 fragments on,
-    # sorting always.
+    # Counts in bytes by shifted sums, and destinations that are all different, with absent
+    # fragments out of range: a quarter off the time of a cumulative sum of integers and a
+    # scatter without these guarantees. Comparing all places with all takes several times as
+    # long from 40 fragments on, and so does sorting at any size.
     count = present.astype(jnp.uint8 if number < 256 else jnp.int32)
     for step in (2**p for p in range((number - 1).bit_length())):
         count = count + jnp.pad(count[:-step], (step, 0))
@@ -134,7 +136,7 @@ def _values(part: Any, slots: Mapping[str, Any]) -> Any:
 
 
 def command_hashes(view: View, slots: Mapping[str, Any]) -> hashing.Hashed:
-    """Hashes of all commands, [num_actions] each, lower-cased."""
+    """Hashes of all commands, [num_actions] each, in lower case."""
 
     def of_values(values: Any) -> hashing.Hashed:
         pieces = [hashing.take(view.hashes, values[:, c]) for c in range(values.shape[1])]

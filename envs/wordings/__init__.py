@@ -1,1 +1,1 @@
-"""Words for each environment: one module an environment, one function a wording."""
+"""Text views: one module per environment, one function per wording."""

@@ -1,4 +1,4 @@
-"""Blackjack in words: one's points and the dealer's open card."""
+"""Blackjack in words: the player's points and the dealer's open card."""
 
 import jax.numpy as jnp
 
@@ -29,7 +29,7 @@ def faithful(env: Blackjack) -> View:
     """`Dealer's card: 10. Player's points: 15.`
 
     Like the line of RL4VLM's text wrapper for gym-cards (read), which lists the player's cards:
-    hands of equal worth are one state here, so their points are named instead.
+    hands of equal value are one state here, so the text has their points instead.
     """
     lexicon = Lexicon()
     points = lexicon.table(str(i) for i in range(env.num_codes))

@@ -1,4 +1,4 @@
-"""Coin in words: the room, its exits, the coin, and where one came from."""
+"""Coin in words: the room, its exits, the coin, and the last move."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ RULES = (
     "You are in a house of rooms. Somewhere lies a coin. Go from room to room by the exits that "
     "you are told of, and take the coin when you are in its room."
 )
-# Directions in the order of the actions, and in the order in which TextWorld lists exits.
+# Directions in action order, and in the order in which TextWorld lists exits.
 WAYS = ("north", "south", "east", "west")
 LISTED = np.array([2, 0, 1, 3])
 
@@ -40,7 +40,7 @@ def compact(env: Coin) -> View:
     def describe(state, params):
         name, exits, here, back = _seen(env, state, params)
         coin_here = jnp.where(here, jnp.where(jnp.any(exits), coin, lone_coin), 0)
-        # Names are numbered in order: no gather.
+        # Names have consecutive indices: no gather.
         said = [(names[0] + name)[None], jnp.where(exits, ways, 0), coin_here[None]]
         if env.show_last_move:
             said.append(jnp.asarray(origins)[back][None])
@@ -60,13 +60,12 @@ def compact(env: Coin) -> View:
 
 
 def faithful(env: Coin) -> View:
-    """A room as TextWorld shows it: title, where one is, exits, what lies on the floor.
+    """A room as TextWorld shows it: title, location, exits, things on the floor.
 
-    Its grammar words every room and every exit of a game differently; here all are worded alike.
-    The name of a room that it has no word for is its number. Taking the coin gets TextWorld's
-    answer. Where one came from, which only `show_last_move` tells, is our sentence. What TextWorld
-    says of a command that cannot be carried out is left out: nothing changes, so the room is
-    described again.
+    Its grammar varies the sentences of rooms and exits within a game; here they are all the same. A
+    room without a name of TextWorld's is called by its number. Taking the coin gets TextWorld's
+    answer. The sentence on the last move (with `show_last_move`) is ours. TextWorld's messages on
+    impossible commands are left out: nothing changes, so the room is described again.
     """
     lexicon = Lexicon()
     names = [room_name(i) for i in range(env.num_names)] if env.show_name else ["room"]

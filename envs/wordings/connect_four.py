@@ -1,4 +1,4 @@
-"""ConnectFour in words: the board, and whose discs are one's own."""
+"""ConnectFour in words: the board, and the agent's own mark."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ RULES = (
 
 
 def compact(env: ConnectFour) -> View:
-    """The rows of the board, then one's own mark."""
+    """The rows of the board, then the agent's own mark."""
     lexicon = Lexicon()
     glyphs = lexicon.table(f".{MARKS}")[0]
     own = np.array([lexicon(mark) for mark in MARKS], np.int32)

@@ -1,4 +1,4 @@
-"""Foraging in words: places and levels of what is in sight."""
+"""Foraging in words: places and levels of the visible objects."""
 
 import jax.numpy as jnp
 import numpy as np

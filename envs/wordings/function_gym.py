@@ -1,4 +1,4 @@
-"""FunctionGym in words: what was tried, the test case, and what was told last."""
+"""FunctionGym in words: the probes, the test case, and the last event."""
 
 from typing import NamedTuple
 
@@ -18,13 +18,13 @@ RULES = (
 
 
 class Words(NamedTuple):
-    """What a wording says.
+    """Strings of a wording.
 
     row, case: before the first number, between numbers, after the last; a row's result follows, and
-    then row_end. line: between the parts. messages: one an event; the result that was expected
-    follows `finish`. commands: forms with the slots {first}, {second} and {answer}. between: before
-    the second number of a command. verbs: the first words of probes, answers, search and finish
-    where they are free text, after `prefix`.
+    then row_end. line: between the parts. messages: one per event; the expected result follows
+    `finish`. commands: forms with the slots {first}, {second} and {answer}. between: before the
+    second number of a command. verbs: the first words of probes, answers, search and finish if they
+    are free text, after `prefix`.
     """
 
     row: tuple[str, str, str]
@@ -69,7 +69,7 @@ def _query(env: FunctionGym, lexicon: Lexicon, words: Words) -> Query:
 
 def _view(env: FunctionGym, words: Words) -> View:
     lexicon = Lexicon()
-    # Before all else, so that they are numbered in order.
+    # Before all others, so that they have consecutive indices.
     characters = lexicon.table(rules.CHARACTERS)
     n, low = env.variables, int(env.modulus == 0)
     width = 1 if env.modulus else rules.WIDTH
@@ -157,7 +157,7 @@ def _view(env: FunctionGym, words: Words) -> View:
 
 
 def compact(env: FunctionGym) -> View:
-    """`test 5 6; 3 7=4; 1 1=2; wrong`: the case, the probes, and anything else told last."""
+    """`test 5 6; 3 7=4; 1 1=2; wrong`: the case, the probes, and any other last event."""
     if env.modulus:
         how = "Write two numbers to try them, =v to answer v, test for the test case, or finish."
     else:
@@ -192,7 +192,7 @@ def compact(env: FunctionGym) -> View:
 def faithful(env: FunctionGym) -> View:
     """UserRL's messages.
 
-    With a memory the test case and the earlier results stand in front, by lines.
+    With a memory the test case and the earlier results come first, one per line.
     """
     count = "two" if env.modulus else "four"
     return _view(

@@ -1,4 +1,4 @@
-"""Maps in glyphs, which several environments describe themselves by."""
+"""Maps in glyphs, shared by several environments."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from envs.text import Lexicon, View, template
 def view(
     env: Environment, glyphs: str, commands: Sequence[str], rules: str, *, margin: int = 0
 ) -> View:
-    """The rows of a map, a fragment a cell, with a newline between rows.
+    """The rows of a map, one fragment per cell, with a newline between rows.
 
-    env: its observation is a map of codes. glyphs: one a code, all different. commands: one an
-    action. margin: so many cells are left out on all sides, for walls that are always there.
+    env: its observation is a map of codes. glyphs: one per code, all different. commands: one per
+    action. margin: number of cells left out on all sides, for walls that are always present.
     """
     lexicon = Lexicon()
     first = lexicon.table(glyphs)[0]
@@ -23,7 +23,7 @@ def view(
 
     def describe(state, params):
         codes = env.observe(state, params)[margin : margin + rows, margin : margin + cols]
-        # Glyphs are numbered in the order of the codes: no gather.
+        # Glyphs have indices in the order of the codes: no gather.
         cells = first + codes.astype(jnp.int32)
         return jnp.pad(cells, ((0, 0), (0, 1)), constant_values=newline).reshape(-1)[:-1]
 

@@ -1,4 +1,4 @@
-"""Hanabi in words: the table, the other's cards, and what is known of one's own."""
+"""Hanabi in words: the table, the other's cards, and the knowledge of the agent's own."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ def _names(env: Hanabi) -> tuple[str, str]:
 
 
 def _piles(env: Hanabi, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
-    """Fragments of each stack by its height, and of each card by how many are discarded."""
+    """Fragments of each stack by its height, and of each card by its number of discards."""
     most = int(env.copies_of_each.max())
     heights = [lexicon.table(f" {c}{n}" for n in range(env.ranks + 1)) for c in _names(env)[0]]
     gone = [lexicon.table(f" {card}" * n for n in range(most + 1)) for card in env.card_names]
@@ -49,7 +49,7 @@ def _take(table: np.ndarray, index) -> jnp.ndarray:
 
 
 def _known(table: rules.Table, seat, colours: np.ndarray, ranks: np.ndarray) -> list:
-    """Fragments of what a seat knows of its cards, i32[H] each."""
+    """Fragments of a seat's knowledge of its cards, i32[H] each."""
     sets = (colours, table.colours), (ranks, table.ranks)
     return [_take(words, rules.row(bits, seat)) for words, bits in sets]
 
@@ -57,8 +57,8 @@ def _known(table: rules.Table, seat, colours: np.ndarray, ranks: np.ndarray) -> 
 def compact(env: Hanabi) -> View:
     """`lives 3 hints 2 deck 1`, `stacks R0 Y1`, `discards R1`, `you RY12 R1`, `other Y1 RY12 ..`.
 
-    Of the other's cards what they are comes first. `turns` after the deck: how many are left once
-    it is empty. At the end `last play 2 Y1 right`, the last action and its card.
+    Each of the other's cards is shown first, then the other's knowledge. `turns` after the deck:
+    turns left once it is empty. At the end `last play 2 Y1 right`, the last action and its card.
     """
     lexicon = Lexicon()
     letters, digits = _names(env)
@@ -116,7 +116,9 @@ def compact(env: Hanabi) -> View:
 
 
 def faithful(env: Hanabi) -> View:
-    """MARSHAL's text and commands; discards in order of the cards, there in order of time."""
+    """MARSHAL's text and commands; discards in order of the cards; in the original in order of
+    time.
+    """
     lexicon = Lexicon()
     letters, digits = _names(env)
     number = range(env.num_codes)

@@ -1,4 +1,4 @@
-"""The household in words: a short account, and ALFWorld's own."""
+"""The household in words: a short description, and ALFWorld's own."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,12 +24,13 @@ RULES = (
 
 
 def compact(env: Household) -> View:
-    """The task, the place, the hand and where one can go, a line each.
+    """The task, the place, the hand and the destinations, one line each.
 
     For example `clean cup > shelf | at cab 2 open cup 1 mug 2 | hand egg 1 | go cab 1? 2 sink 1?`,
-    with newlines for the bars, and no line for empty hands. A class stands once for all its numbers
-    in the last line. An action that was refused puts `no` in front. What is held is shown with its
-    properties, so that examining tells nothing new; it and the place need no mention in commands.
+    with newlines for the bars, and no line for empty hands. In the last line a class is written
+    once for all its numbers. After a refused action the text starts with `no`. The held thing is
+    shown with its properties, so examining adds no information; commands need not name it or the
+    place.
     """
     lexicon = Lexicon()
     words = names.make_words(env, lexicon, " ", short=True)
@@ -107,7 +108,7 @@ def compact(env: Household) -> View:
             )
         ),
         slots=slots,
-        # A thing in hand does not lie anywhere: no more than M are named.
+        # A thing in hand is not at a place: at most M are listed.
         max_fragments=12 + 2 * env.objects + 2 * env.receptacles,
         max_bytes=size,
         max_command_bytes=len("slice ") + max(thing, place) + number,

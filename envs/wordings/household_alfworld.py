@@ -21,7 +21,7 @@ RULES = (
     "and it is open."
 )
 # Feedback of ALFWorld's grammar as pieces around a first name (o, the thing), a second (r, the
-# place, or for slicing k, the knife), and a look at the place (E) where one follows.
+# place, or for slicing k, the knife), and a look at the place (E) if one follows.
 _FEEDBACK = {
     rules.GO: ("You arrive at ", "", ". "),
     rules.TAKE: ("You pick up the ", " from the ", "."),
@@ -37,15 +37,15 @@ _FEEDBACK = {
 }
 _MIDDLE = "You are in the middle of a room. Looking quickly around you, you see "
 _WELCOME = "-= Welcome to TextWorld, ALFRED! =-\n\n" + _MIDDLE
-# What an examined thing is like, numbered as by `names.properties`. The grammar says cold for cool
-# where nothing else is to be said.
+# Properties of an examined thing, indexed as by `names.properties`. The grammar writes cold for
+# cool if there are no other properties.
 _LIKE = (
     *("There's nothing special about ", "This is a hot ", "This is a cold ", "This is a clean "),
     *("This is a hot and clean ", "This is a cool and clean ", "This is a sliced "),
     *("This is a hot sliced ", "This is a cool sliced ", "This is a clean sliced "),
     *("This is a hot and clean sliced ", "This is a cool and clean sliced "),
 )
-# Goals: before the thing, between, before the place or lamp, after; two phrases a task.
+# Goals: before the thing, between, before the place or lamp, after; two phrases per task.
 _GOALS = {
     "put": (("put a ", " in "), ("put some ", " on ")),
     "look": (("look at ", " under the "), ("examine the ", " with the ")),
@@ -57,10 +57,10 @@ _GOALS = {
 
 
 def faithful(env: Household) -> View:
-    """The strings of ALFWorld's game engine, the task and the receptacles only in the first.
+    """The strings of ALFWorld's game engine, with task and receptacles only in the first.
 
     Source: `alfred.twl2` and `goal_library.py` (read), checked against recorded episodes. `help` is
-    left out. Until something else is done, looking around sees nothing, as there.
+    left out. As in ALFWorld, looking around shows nothing until another action was taken.
     """
     lexicon = Lexicon()
     words = names.make_words(env, lexicon, "", short=False)
@@ -141,7 +141,7 @@ def faithful(env: Household) -> View:
         article = when(views, when(openable, special["the"], special["on the"]))
         verdict = when(is_open, special["open"], special["closed"])
         verdict = when(views, when(openable, verdict, special["holds"]))
-        # The list: of what lies here, or at the start of the receptacles.
+        # The list: things at this place, or at the start the receptacles.
         view = shows & unpack(rules.things_in_view(house), env.objects)
         items = when(view[:, None], called["object"])
         items = jnp.pad(items, ((0, size - env.objects), (0, 0)))

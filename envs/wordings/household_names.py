@@ -1,4 +1,4 @@
-"""Names of receptacles and things, and slots of commands: for both wordings of the household."""
+"""Names of receptacles and things, and slots of commands, for both wordings of the household."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from envs.text import Lexicon
 
 
 class Words(NamedTuple):
-    """Numbers of the fragments of names; classes and counts follow each other."""
+    """Fragment indices of the names; classes and counts are consecutive."""
 
     receptacles: np.int32
     objects: np.int32
@@ -32,15 +32,17 @@ class Words(NamedTuple):
 
 
 def block(lexicon: Lexicon, fragments: list[str]) -> np.int32:
-    """Adds fragments that must be new: that of the i-th is then the first's number plus i."""
+    """Adds fragments that must be new: the index of the i-th is that of the first plus i."""
     numbers = lexicon.table(fragments)
     if np.any(np.diff(numbers) != 1):
-        raise ValueError(f"fragments {fragments} must be new to the lexicon and differ")
+        raise ValueError(
+            f"fragments {fragments} : expected different ones that are new to the lexicon"
+        )
     return numbers[0]
 
 
 def make_words(env: Household, lexicon: Lexicon, lead: str, short: bool) -> Words:
-    """Adds the names of all classes, each with `lead` in front, and the numbers " 1", " 2", ..."""
+    """Adds the names of all classes, each preceded by `lead`, and the numbers " 1", " 2", ..."""
 
     def named(names: tuple[str, ...]) -> list[str]:
         return [lead + (short and classes.SHORT.get(name) or name.lower()) for name in names]
@@ -84,7 +86,7 @@ def make_slots(words: Words) -> Callable[[Any, Any], dict[str, jax.Array]]:
 
 
 def properties(house: House, thing: jax.Array) -> jax.Array:
-    """Number of a thing's properties, i32[]: 0 none, 1 hot, 2 cool; 3 more clean; 6 more sliced."""
+    """Index of a thing's properties, i32[]: 0 none, 1 hot, 2 cool; plus 3 clean; plus 6 sliced."""
     warmth = has(house.hot, thing) + 2 * has(house.cool, thing)
     return (warmth + 3 * has(house.clean, thing) + 6 * has(house.sliced, thing)).astype(jnp.int32)
 
@@ -95,9 +97,9 @@ def longest(names: tuple[str, ...], short: bool = False) -> int:
 
 
 def widest_list(receptacles: int, *, short: bool, once: bool) -> int:
-    """Bytes of the names in the longest list of that many receptacles that a layout can give.
+    """Bytes of the names in the longest list of `count` receptacles that a layout allows.
 
-    once: a class is named but once.
+    once: a class is named only once.
     """
     sizes = np.array([len(short and classes.SHORT.get(n) or n) for n in classes.RECEPTACLES])
     widest = 0

@@ -39,7 +39,7 @@ def compact(env: KeyDoor) -> View:
         named = jnp.stack([jnp.asarray(keys), jnp.asarray(cells)[lying]], axis=-1)
         named = jnp.where(lying[:, None] < 0, 0, named)
         said = jnp.concatenate([jnp.stack(head), named.reshape(-1)])
-        # Behind the last door there is nothing but this.
+        # Behind the last door the text contains nothing else.
         over = jnp.where(jnp.arange(said.shape[0]) == 0, out, 0)
         return jnp.where(chain.room < env.rooms, said, over)
 

@@ -1,4 +1,4 @@
-"""Kuhn poker in words: one's card, what was done, and what may be done."""
+"""Kuhn poker in words: the agent's card, the actions so far, and the legal ones."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,12 +20,12 @@ def _names(lexicon: Lexicon, form: str) -> np.ndarray:
 
 
 def _facing_bet(state) -> jnp.ndarray:
-    """Whether a bet of this hand waits for an answer, as an index."""
+    """Whether a bet of this hand has not been answered, as an index."""
     return jnp.any(state.actions == rules.BET).astype(jnp.int32)
 
 
 def compact(env: KuhnPoker) -> View:
-    """The card, chips so far where there are several hands, then every action of the hand."""
+    """The card, chips so far (in games of several hands), then every action of the hand."""
     lexicon = Lexicon()
     names = _names(lexicon, "{}")
     cards = lexicon.table(RANKS)[0]

@@ -1,4 +1,4 @@
-"""Leduc poker in words: one's card, the public one, and what was done."""
+"""Leduc poker in words: the agent's card, the public one, and the actions so far."""
 
 import jax.numpy as jnp
 import numpy as np

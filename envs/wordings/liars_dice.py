@@ -1,4 +1,4 @@
-"""LiarsDice in words: one's dice, how many the other has, and the bid."""
+"""LiarsDice in words: the agent's dice, the number of the other's, and the bid."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,7 +39,7 @@ def compact(env: LiarsDice) -> View:
 def faithful(env: LiarsDice) -> View:
     """TextArena's lines on the round and on the bid, and its commands.
 
-    Its line on what a call revealed comes with the move and is not told again.
+    Its line on the revealed dice after a call belongs to the move and is not repeated.
     """
     lexicon = Lexicon()
     numbers = lexicon.table([str(i) for i in range(env.num_codes)])[0]

@@ -1,4 +1,4 @@
-"""Maze in words: the map in glyphs, or what the sight tells of walls and places."""
+"""Maze in words: the map in glyphs, or the visible walls and positions."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,15 +11,15 @@ RULES = "You are in a maze. Walk to the goal."
 GRID_RULES = f"{RULES} P is you, G is the goal, # is wall and . is free."
 PLACES = {"walls": "", "goal": " Places are given by row, counted from the top, and column."}
 PLACES["position"] = PLACES["goal"]
-# Sides in the order of the observation, and LMRL-Gym's order of them.
+# Sides in the order of the observation, and in LMRL-Gym's order.
 SIDES = ("above you", "below you", "to your left", "to your right")
 LISTED = np.array([3, 2, 0, 1])
 
 
 def compact(env: Maze) -> View:
-    """`at 5 5, goal 8 6, walls up down`, less where the sight tells less, or the map.
+    """`at 5 5, goal 8 6, walls up down`, the part that `sight` reveals, or the map.
 
-    The map leaves out the wall around it. As in the arrays, nothing is said of the end.
+    The map leaves out the surrounding wall. As in the arrays, the end is not shown.
     """
     if env.sight == "grid":
         rules = f"{GRID_RULES} The wall around the maze is not drawn."
@@ -38,7 +38,7 @@ def compact(env: Maze) -> View:
         seen = env.observe(state, params).astype(jnp.int32)
         around, places = seen[:4] > 0, first_number + seen[4:]
         free = jnp.where(jnp.any(around), 0, none)
-        # Slices of places that the sight does not reveal are empty.
+        # Slices of positions that `sight` does not reveal are empty.
         said = [at_id, places[2:], goal_id, places[:2], walls_id, jnp.where(around, sides, 0), free]
         return jnp.concatenate([jnp.atleast_1d(part) for part in said])
 
@@ -59,9 +59,9 @@ def compact(env: Maze) -> View:
 def faithful(env: Maze) -> View:
     """LMRL-Gym's words for its three observations; `Success` or `Failure` at the end.
 
-    Source: LMRL-Gym's `maze/env/env.py` (read). Numbers have spaces between their digits.
-    `Failure` is the text of a truncated episode, in LMRL-Gym the answer to one step more; a value
-    estimated from that text is of no use as a bootstrap. The map of sight="grid" is ours.
+    Source: LMRL-Gym's `maze/env/env.py` (read). Numbers have spaces between their digits. `Failure`
+    is the text of a truncated episode, in LMRL-Gym the answer to one more step; a value of that
+    text cannot serve as a bootstrap. The map of sight="grid" is ours.
     """
     commands = [f"move {name}" for name in env.action_names]
     if env.sight == "grid":

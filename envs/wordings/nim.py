@@ -13,7 +13,7 @@ RULES = (
 
 
 def compact(env: Nim) -> View:
-    """`3 4 5`: what is left on each pile."""
+    """`3 4 5`: the objects left on each pile."""
     around = ["", *[" "] * (len(env.piles) - 1)]
     return _view(env, around, "{}", "Answer with a pile and how many to take, such as 0 3.")
 

@@ -1,4 +1,4 @@
-"""NumberLine in words: where one is and where to go."""
+"""NumberLine in words: position and target."""
 
 import jax.numpy as jnp
 

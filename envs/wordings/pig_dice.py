@@ -12,7 +12,7 @@ RULES = (
     "the turn's total, a 1 loses it and ends your turn; hold adds it to your score and ends your "
     "turn. The first to reach the target wins; if time is up before, the higher score does."
 )
-# Numbers are written with so many digits at most; larger ones as the largest.
+# Largest number of digits; larger numbers are written as the largest.
 DIGITS = 3
 
 
@@ -61,8 +61,8 @@ def compact(env: PigDice) -> View:
 def faithful(env: PigDice) -> View:
     """TextArena's board and commands.
 
-    Without its list of the turn's rolls, of which the state keeps the sum. As there, the time left
-    is not told.
+    Without its list of the turn's rolls, since the state keeps their sum only. As in TextArena, the
+    time left is not shown.
     """
     lexicon = Lexicon()
     write = _number(lexicon)

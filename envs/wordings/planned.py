@@ -1,4 +1,4 @@
-"""A planner and an executor in words: the environment's own, and a line with the subgoal."""
+"""Planner and executor in words: the environment's text, and a line with the subgoal."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def compact(env: Planned) -> View:
     """
     view, names = env.base.view, env.base.subgoal_names
     lexicon = Lexicon()
-    # The same fragments under the same numbers, then ours.
+    # The same fragments with the same indices, then ours.
     lexicon.table(view.lexicon)
     heads = [f"subgoal: {name}\n" for name in names]
     plans = [f"plan {name}" for name in names]

@@ -43,9 +43,8 @@ def compact(env: EZPoints | Points24) -> View:
 def faithful(env: EZPoints | Points24) -> View:
     """`Numbers: [7, 10, 7, 1]. Current formula: 7+10.`
 
-    As RL4VLM's text wrapper for gym-cards (read) has it, but for the list of faces and suits, which
-    are no part of our state. Reading the formula without spaces is unambiguous: 0 stands in 10
-    alone.
+    As in RL4VLM's text wrapper for gym-cards (read), without the list of faces and suits, which are
+    not part of our state. The formula without spaces is unambiguous: 0 occurs only in 10.
     """
     lexicon = Lexicon()
     tokens = _tokens(lexicon, "{}")

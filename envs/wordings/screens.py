@@ -1,4 +1,4 @@
-"""Screens in words: where one is, where to go, and what can be clicked."""
+"""Screens in words: the current screen, the goal, and the elements."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +19,7 @@ def _elements(env: Screens, state, icons: np.ndarray, between, begin, fixed):
     behind, actions = env.elements(state)
     there = behind >= 0
     clickable = jnp.where(there[:-2], icons[0] + actions[:-2].astype(jnp.int32), 0)
-    # Children fill the first places, so what follows the first is preceded by a separator.
+    # Children fill the first places, so all elements after the first follow a separator.
     separators = jnp.where(there[:-2].at[0].set(False), between, 0)
     listed = jnp.stack([separators, clickable], axis=1).reshape(-1)
     back, home = there[-2], there[-1]

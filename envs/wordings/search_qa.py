@@ -6,7 +6,7 @@ import numpy as np
 from envs.search_qa import ENTITIES, RELATIONS, SearchQA
 from envs.text import Lexicon, Query, View, template
 
-# Words of a search that are kept: more than two, so that a repeated one does no harm.
+# Number of words of a search that are kept: more than two, so that a repeated one does no harm.
 MAX_WORDS = 4
 
 RULES = (
@@ -22,7 +22,7 @@ def _take(table: np.ndarray, index) -> jnp.ndarray:
 
 
 def _view(env: SearchQA, lexicon: Lexicon, describe, forms: tuple[str, str], **bounds) -> View:
-    """What both wordings share; forms: of a search and of an answer, as `search ` and `answer `."""
+    """Shared by both wordings; forms: of a search and of an answer, as `search ` and `answer `."""
     entities = lexicon.table(ENTITIES[: env.entities])
     relations = lexicon.table(RELATIONS[: env.relations])
     search, answer = forms
@@ -82,8 +82,8 @@ def faithful(env: SearchQA) -> View:
     then `<information>`, `Doc 1(Title: deca) The boss of deca is mila.`
 
     Source: MEM1's `generation_think` (read) for the documents. It writes commands as tags of the
-    reply, which are the grammar's affair here, so they are written as UserRL writes them: `[search]
-    deca boss`, `[answer] mila`. How questions are worded is ours.
+    reply, which belong to the grammar here, so they are written as in UserRL: `[search] deca boss`,
+    `[answer] mila`. The wording of the questions is ours.
     """
     lexicon = Lexicon()
     names = ENTITIES[: env.entities]
@@ -100,7 +100,7 @@ def faithful(env: SearchQA) -> View:
         questions, shown = state.questions, env.shown(state)
         leading = np.arange(env.objectives, dtype=np.uint8) == state.answered
         there = np.arange(env.max_hops) < questions.hops[:, None]
-        # The last hop is said first.
+        # The last hop is written first.
         path = jnp.where(there, _take(ways, questions.relations), 0)[:, ::-1]
         start = jnp.where(leading, first, more)[:, None]
         asked = jnp.concatenate([start, path, _take(ends, questions.entity)[:, None]], axis=1)

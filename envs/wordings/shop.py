@@ -40,7 +40,7 @@ def _query(env: Shop, lexicon: Lexicon) -> Query:
 
 
 def compact(env: Shop) -> View:
-    """A line for the goal, then the page; a word is a fragment.
+    """A line for the goal, then the page; each word is a fragment.
 
     `want warm silk shirt red m <$40`, `search`; `page 1 found 12` and the products, `1 warm silk
     shirt $23`; a product with its price and values; `description kitchen`, `features warm silk
@@ -128,7 +128,7 @@ def _goal_values(env: Shop, state, values: np.ndarray) -> list:
 
 
 def _offered(env: Shop, state, values: np.ndarray) -> list:
-    """Fragments of the values of each option, i32[4] each, 0 where there is none."""
+    """Fragments of the values of each option, i32[4] each, 0 for none."""
     first = (0, len(shop_catalogue.COLOURS))
     numbers = [env.offered(state, option) for option in range(env.options)]
     return [
@@ -142,7 +142,7 @@ _FOOT = f"{_SEP}Rating: N.A.{_SEP}Description{_SEP}Features{_SEP}Reviews{_SEP}Bu
 
 
 def _asin(index: int) -> str:
-    """Ten characters, as Amazon numbers what it sells."""
+    """Ten characters, like Amazon's product identifiers."""
     number, digits = (index + 1) * 0x9E3779B1 % 36**8, ""
     for _ in range(8):
         number, digit = divmod(number, 36)
@@ -151,10 +151,10 @@ def _asin(index: int) -> str:
 
 
 def faithful(env: Shop) -> View:
-    """WebShop's text pages: what stands on a page, joined by ` [SEP] `.
+    """WebShop's text pages: the elements of a page, joined by ` [SEP] `.
 
-    Source: its templates and `convert_html_to_text` with simple=True (read). Titles and what stands
-    on the sub-pages are the catalogue's. The instruction is that of its synthetic goals.
+    Source: its templates and `convert_html_to_text` with simple=True (read). Titles and the
+    contents of the sub-pages are the catalogue's. The instruction is that of its synthetic goals.
     """
     lexicon = Lexicon()
     asins = lexicon.table(_asin(i) for i in range(env.products))

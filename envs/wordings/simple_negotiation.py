@@ -1,4 +1,4 @@
-"""SimpleNegotiation in words: one's goods, the open offer, and offers of any goods."""
+"""SimpleNegotiation in words: the agent's goods, the open offer, and offers of any goods."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,13 +19,13 @@ OFFERS = {
     "textarena": "offer 2 wood for 1 brick, offer 3 sheep 2 ore for 4 brick 1 wheat",
     "spiral": "offer 2 wood for 1 gold",
 }
-_FIELD = 50  # the most of a resource that one can have
+_FIELD = 50  # largest number of units of a resource
 
 
 def _query(env: SimpleNegotiation, lexicon: Lexicon) -> Query:
-    """`offer 3 sheep, 2 ore for 5 brick and accept`: numbers and resources in turn.
+    """`offer 3 sheep, 2 ore for 5 brick and accept`: numbers and resources alternate.
 
-    Four resources in all: what is longer is cut within a pair, and so not understood.
+    At most four resources in total: a longer offer is cut within a pair, and so not understood.
     """
     size = len(env.resources)
     words = [str(n + 1) for n in range(MOST)]
@@ -35,13 +35,13 @@ def _query(env: SimpleNegotiation, lexicon: Lexicon) -> Query:
     def action(words):
         place = np.arange(len(words))
         accept = jnp.any(words == first + 2)
-        # Accepting comes last, or not at all.
+        # Accepting comes last, if at all.
         count = jnp.sum(words >= 0) - accept
         inside = place < count
         turns = inside & ((words == first) | (words == first + 1))
         middle = jnp.argmax(turns)
         behind = place > middle
-        # Numbers stand at even places of their side, resources at odd ones.
+        # Numbers are at even places of their side, resources at odd ones.
         odd = jnp.where(behind, place - middle - 1, place) % 2 == 1
         number = (words >= 0) & (words < MOST)
         resource = (words >= MOST) & (words < first)
@@ -67,7 +67,8 @@ def _query(env: SimpleNegotiation, lexicon: Lexicon) -> Query:
 
 
 def compact(env: SimpleNegotiation) -> View:
-    """`left 8 offered`, a line a resource (`wheat 18 +0 at 5`), `theirs 1 brick for 4 wheat`."""
+    """`left 8 offered`, one line per resource (`wheat 18 +0 at 5`), `theirs 1 brick for 4
+    wheat`."""
     lexicon = Lexicon()
     size = len(env.resources)
     left = lexicon.table(f"left {n}" for n in range(env.num_codes))

@@ -1,4 +1,4 @@
-"""Social deduction in words: who and what is here, what one has seen, what was said."""
+"""Social deduction in words: players and bodies here, evidence, and messages."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +26,8 @@ WAYS = (" north", " south", " west", " east")
 def compact(env: SocialDeduction) -> View:
     """`crew red in room 1`, then lines such as `here blue pink`, `work 1:2 3:4`, `saw blue`.
 
-    Messages stand as `blue: suspect red`. Imposters read `kill in 2`, the steps until they can.
+    Messages are written as `blue: suspect red`. Imposters read `kill in 2`, the steps until they
+    can kill.
     """
     lexicon = Lexicon()
     colours = COLOURS[: env.players]
@@ -47,7 +48,7 @@ def compact(env: SocialDeduction) -> View:
     at = 4 + rooms
 
     def line(head, items, mask):
-        """The head and the items that the mask lets through, nothing without any."""
+        """The head and the items selected by the mask; empty without any."""
         shown = jnp.where(mask.reshape(mask.shape + (1,) * (items.ndim - mask.ndim)), items, 0)
         return jnp.append(jnp.where(jnp.any(mask), head, 0), shown.reshape(-1))
 
@@ -91,7 +92,7 @@ def compact(env: SocialDeduction) -> View:
     longest = sum(len(f" {name}") for name in colours)
     widest = max(map(len, colours))
     size = sum(map(len, (*heads, *EVIDENCE, *WAYS, "vote: imposter in room 10\nkill in 10")))
-    # Everybody has one status and one kind of evidence, and oneself is named.
+    # Every player has one status and one kind of evidence, and the agent itself is named.
     size += 4 * longest + rooms * len(" 10:32") + (count + 1) * len(" 1")
     size += env.messages * count * (len("\n: suspect ") + 2 * widest)
     fixed = 3 + 2 + 2 + 5 + 3 + 1 + 2 * rooms + FELLOW + 3

@@ -11,7 +11,7 @@ RULES = (
 
 
 def compact(env: Sokoban) -> View:
-    """The rows of the room without the wall around it."""
+    """The rows of the room without the surrounding wall."""
     rules = f"{RULES} The wall around the room is not drawn."
     return grids.view(env, GLYPHS, env.action_names, rules, margin=1)
 

@@ -1,4 +1,4 @@
-"""The support desk in words: the call, what was asked and done, what one was shown."""
+"""The support desk in words: the call, requests and actions, and the known facts."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +19,9 @@ RULES = (
 
 
 def compact(env: Telecom) -> View:
-    """`desk: no service`, the last request and what the user did, then the facts that one knows.
+    """`desk: no service`, the last request and the user's action, then the known facts.
 
-    For example `asked check network, did check network`, `airplane on`, `sim ok`, a line each.
+    For example `asked check network, did check network`, `airplane on`, `sim ok`, one line each.
     """
     lexicon = Lexicon()
     roles = lexicon.table(("desk: ", "user: "))

@@ -1,4 +1,4 @@
-"""TicTacToe in words: the board, and whose mark is one's own."""
+"""TicTacToe in words: the board, and the agent's own mark."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ def _owners(state) -> jnp.ndarray:
 
 
 def compact(env: TicTacToe) -> View:
-    """The rows of the board, then one's own mark."""
+    """The rows of the board, then the agent's own mark."""
     lexicon = Lexicon()
     glyphs = lexicon.table(f".{MARKS}")[0]
     own = np.array([lexicon(mark) for mark in MARKS], np.int32)
@@ -47,7 +47,7 @@ def compact(env: TicTacToe) -> View:
 def faithful(env: TicTacToe) -> View:
     """TextArena's board and list of moves, and its commands."""
     lexicon = Lexicon()
-    # Long fragments: a square with what follows it. Bytes are rendered piece by piece.
+    # Long fragments: a square with the text that follows it. Bytes are rendered piece by piece.
     head, bar, rule = "Current Board:\n\n", "|", "\n---+---+---\n"
     after = (bar, bar, rule, bar, bar, rule, bar, bar, "\n\nAvailable Moves: ")
     squares = lexicon.table(

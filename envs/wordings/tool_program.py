@@ -1,4 +1,4 @@
-"""Tool programs in words: the question, and what the tools told."""
+"""Tool programs in words: the question, and the results of the tools."""
 
 import re
 from collections.abc import Mapping
@@ -39,9 +39,9 @@ def _view(
 ) -> View:
     """A view with these forms.
 
-    questions: one a family, {0} and {1} its arguments, each followed by `ends`. commands: one a
-    tool, with the slot {cell}, {pair} or {answer}. told: what each tool tells of cell or cells
-    {0}, {1}, one form a result, all different. explained: the questions, for the rules.
+    questions: one per family, {0} and {1} its arguments, each followed by `ends`. commands: one per
+    tool, with the slot {cell}, {pair} or {answer}. told: the result of each tool for cell or cells
+    {0}, {1}, one form per result, all different. explained: the questions, for the rules.
     """
     lexicon = Lexicon()
     digits = lexicon.table(map(str, range(19)))
@@ -73,7 +73,7 @@ def _view(
         def of(table):
             return jnp.sum(jnp.where(family, table, 0), dtype=jnp.int32)
 
-        # The fragments of digits and of results are numbered in order: no gather.
+        # The fragments of digits and of results have consecutive indices: no gather.
         arguments = digits[0] + state.arguments.astype(jnp.int32)
         arguments = jnp.where(np.arange(2) < of(arity), arguments, 0)
         question = [of(begin), arguments[0], of(middle), arguments[1], of(end)]
@@ -107,7 +107,7 @@ def _view(
 
 
 def _shown(commands: Mapping[str, str]) -> dict[str, str]:
-    """Commands as the rules show them."""
+    """Commands as written in the rules."""
     pair = "i" + commands["between"] + "j"
     return {tool: form.format(cell="i", pair=pair, answer="v") for tool, form in commands.items()}
 

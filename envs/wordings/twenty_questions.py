@@ -1,4 +1,4 @@
-"""Twenty questions in words: what was asked, with the answers."""
+"""Twenty questions in words: the questions with their answers."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,28 +14,28 @@ RULES = (
 
 
 def _answers(env: TwentyQuestions, state, asked: np.ndarray, marks: np.ndarray):
-    """Fragments of the questions that have an answer, and of the guesses, each with its answer.
+    """Fragments of the answered questions and of the guesses, each with its answer.
 
     asked: i32[A + E]. marks: i32[2 turns + 1], by balance from -turns to turns.
     """
     right = jnp.arange(env.entities, dtype=jnp.uint8) == state.target
     guesses = jnp.where(state.guessed, jnp.where(right, 1, -1), 0)
     balance = jnp.concatenate([state.balance.astype(jnp.int32), guesses])
-    # Numbered in the order of the balances but for the empty one in the middle: no gather.
+    # Indices in the order of the balances, apart from the empty one in the middle: no gather.
     mark = marks[0] + balance + env.turns - (balance > 0)
     return jnp.stack([jnp.where(balance, asked, 0), jnp.where(balance, mark, 0)], 1).reshape(-1)
 
 
 def _marks(lexicon: Lexicon, env: TwentyQuestions, of) -> np.ndarray:
-    """Numbers of the answers for balances -turns to turns, 0 left out."""
+    """Fragment indices of the answers for balances -turns to turns, without 0."""
     return lexicon.table(of(d) for d in range(-env.turns, env.turns + 1) if d)
 
 
 def _longest(env: TwentyQuestions, forms: list[str], answer: int, again: int) -> int:
     """Bytes of as many of the longest questions as there are turns, each with its answer.
 
-    answer: bytes of an answer. again: bytes that it grows by when a question is asked again, which
-    is less than a new question would add.
+    answer: bytes of an answer. again: additional bytes when a question is repeated, which is less
+    than a new question would add.
     """
     different = min(env.turns, len(forms))
     return (
@@ -51,10 +51,11 @@ def _rules(env: TwentyQuestions, questions: list[str], end: str) -> str:
 
 
 def compact(env: TwentyQuestions) -> View:
-    """`alive?y big?n cat?n >`: each question and guess with its answer; `y3` is thrice more yes.
+    """`alive?y big?n cat?n >`: each question and guess with its answer; `y3` is three more yes than
+    no.
 
     With drawn truths the things come first, each with its truths as hexadecimal digits, four
-    attributes a digit, the first attribute the lowest bit of the first digit: `cat:5a3`.
+    attributes per digit, the first attribute the lowest bit of the first digit: `cat:5a3`.
     """
     lexicon = Lexicon()
     names = [f"{name}?" for name in env.action_names]
@@ -96,7 +97,7 @@ def faithful(env: TwentyQuestions) -> View:
     """Questions in sentences, each with its answer.
 
     Source: the form of LMRL-Gym's dialogues (read); the questions are ours. With drawn truths the
-    things come first, each with what is true of it.
+    things come first, each with its true attributes.
     """
     lexicon = Lexicon()
     questions = [question for _, question in rules.ATTRIBUTES[: env.attributes]]

@@ -15,9 +15,9 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 
 def compact(env: Wordle) -> View:
-    """Letters with a mark each, `c.r?a!n.e.`, a line a try, and `>` for the guess to come.
+    """Letters with one mark each, `c.r?a!n.e.`, one line per try, and `>` for the next guess.
 
-    A coloured letter is one fragment, as it is one code of the observation; so is a whole command.
+    A coloured letter is one fragment, like one code of the observation; so is a whole command.
     """
     lexicon = Lexicon()
     coloured = lexicon.table(letter + mark for letter in ALPHABET for mark in ".?!")
@@ -26,7 +26,7 @@ def compact(env: Wordle) -> View:
 
     def describe(state, params):
         guessed, refusals, letters, colours = env.rows(state)
-        # Numbered in the order of the codes: no gather.
+        # Indices in the order of the codes: no gather.
         cells = coloured[0] + 3 * letters.astype(jnp.int32) + colours
         cells = jnp.where(guessed[:, None], cells, 0)
         refusal = jnp.where(refusals, refused, 0)[:, None]
@@ -46,10 +46,10 @@ def compact(env: Wordle) -> View:
 
 
 def faithful(env: Wordle) -> View:
-    """LMRL-Gym's history: its heading, then each guess and its colours `<g><y><b>` by lines.
+    """LMRL-Gym's history: its heading, then each guess and its colours `<g><y><b>`, one per line.
 
-    A refused try has an empty line of colours, as there; what the agent had written is not kept, so
-    the line of its guess is empty too.
+    A refused try has an empty line of colours, as in LMRL-Gym; the refused text is not kept, so the
+    line of its guess is empty too.
     """
     lexicon = Lexicon()
     heading, newline = lexicon("Wordle:\n"), lexicon("\n")

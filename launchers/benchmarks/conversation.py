@@ -1,16 +1,16 @@
-"""Suite `conversation`: collecting conversations and learning from them, and where the time goes.
+"""Suite `conversation`: turns/s of collecting conversations and learning from them, by part.
 
-A decoder of width 128 and 4 layers (1.05 million parameters) plays the lake of 4x4 in words:
-64 episodes in groups of 8, up to 10 turns of 20 tokens to read and at most 2 to write, the whole
-conversation as context; one update of one step by GiGPO, 4 rows at a time. The policy is as it was
-drawn and stays so (a learning rate of nothing), so that nearly all episodes take all their turns.
+A decoder of width 128 and 4 layers (1.05 million parameters) plays the lake of 4x4 in words: 64
+episodes in groups of 8, up to 10 turns of 20 tokens to read and at most 2 to write, the whole
+conversation as context; one update of one step by GiGPO, 4 rows at a time. The policy keeps its
+random initialisation (learning rate 0), so nearly all episodes take all their turns.
 
 Shares: `environment` is the same turns with scripted replies (suite `text`): describe, render,
-expand, parse, step. `generation` is what collecting takes besides, reading included; `credit` the
-estimator; `update` the rest of the whole program.
+expand, parse, step. `generation` is the rest of collecting, prefill included; `credit` the
+estimator; `update` the rest of the program.
 
-With several devices (simulated ones of a CPU, too) the same on all of them besides: each has its
-share of the episodes, and as many rows at a time.
+With several devices (also simulated ones of a CPU) it is also run on all of them: each has its
+share of the episodes, and microbatches of the same size.
 
 Beside it, with --peers and torch installed: `launchers.benchmarks.torch_loop`.
 """
@@ -38,7 +38,7 @@ SMALL = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 2, "hidden": 32}
 
 
 def config_of(groups: int, members: int, sizes: dict[str, int], devices: int = 1) -> Any:
-    """The experiment that is timed."""
+    """The config that is timed."""
     config = base_config()
     config.updates = config.log_every = 1
     config.mesh.data = devices
@@ -46,14 +46,14 @@ def config_of(groups: int, members: int, sizes: dict[str, int], devices: int = 1
     config.policy = section(policies.transformer, **sizes)
     config.rollout = section(rollout.conversation, num_groups=groups, group_size=members)
     config.advantage = section(advantages.gigpo)
-    # So many that what a layer computes fits the caches.
+    # Microbatches whose activations fit the caches.
     config.learner.microbatch = min(4 * devices, groups * members)
     config.optimizer.learning_rate = 1e-12
     return config
 
 
 def _on_all_devices(groups: int, members: int, sizes: dict[str, int], work: float) -> Ready:
-    """Collecting, credit and update as a run on the mesh of all devices has them."""
+    """Collecting, credit and update as in a run on the mesh of all devices."""
     config = config_of(groups, members, sizes, jax.device_count())
     experiment = build(config)
     device_mesh = mesh.make_mesh(config, experiment)

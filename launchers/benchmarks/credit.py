@@ -1,4 +1,4 @@
-"""Suite `credit`: what the estimators cost, alone and beside the update that they feed.
+"""Suite `credit`: time of the estimators, alone and relative to an update.
 
 A batch of 4,096 streams of up to 64 turns in 512 groups of 8, 262,144 turns with padding. In each
 group turns were acted from 32 states, so that anchor groups have about ten members. The update is
@@ -39,11 +39,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "marft_by_turn": {},
     "mars": {},
     "matpo": {},
+    "mapo": {},
+    "pairwise_sign": {},
 }
 
 
 def batch(num_streams: int, turns: int) -> Streams:
-    """Streams as a sparse task gives them: a reward at the end of some, lengths from T/4 to T."""
+    """Streams as in a task with sparse rewards: a reward at the end of some, lengths from T/4
+    to T."""
     rng = np.random.default_rng(0)
     shape = (num_streams, turns)
     length = rng.integers(max(1, turns // 4), turns + 1, num_streams)
@@ -52,7 +55,7 @@ def batch(num_streams: int, turns: int) -> Streams:
     solved = rng.random(num_streams) < 0.5
     marks = rng.integers(0, 2**32, (num_streams // GROUP_SIZE, ANCHORS, 2), np.uint32)
     group = np.repeat(np.arange(num_streams // GROUP_SIZE, dtype=np.int32), GROUP_SIZE)
-    # Four episodes a group, of a planner and a worker that it called.
+    # Four episodes per group, each of a planner and a worker that it called.
     role = (np.arange(num_streams, dtype=np.int32) % GROUP_SIZE) // (GROUP_SIZE // 2)
     anchor = marks[group[:, None], rng.integers(0, ANCHORS, shape)]
     streams = Streams(
@@ -74,7 +77,7 @@ def batch(num_streams: int, turns: int) -> Streams:
 
 
 def rows_of(streams: Streams) -> Rows:
-    """One row a turn, in the order in which a rollout stacks them."""
+    """One row per turn, in the order of a rollout."""
     rng = np.random.default_rng(1)
     num_streams, turns = streams.mask.shape
     count = num_streams * turns
@@ -92,7 +95,7 @@ def sorted_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
     """`first_occurrence` by sorting: keys [M, K], include bool[M] -> i32[M].
 
     A stable sort by inclusion and key brings equal keys together in the order of their indices; the
-    first of each run names it, and a scatter takes the names back.
+    first of each run is its id, and a scatter returns the ids to the original order.
     """
     count = keys.shape[0]
     index = jnp.arange(count, dtype=jnp.int32)
@@ -116,7 +119,7 @@ def _ready(function: Callable, work: int, *arguments: Any) -> Ready:
 
 
 def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
-    """One whole update; parameters and optimiser state go on from call to call."""
+    """One whole update; parameters and optimiser state are carried from call to call."""
     policy = policies.mlp((FEATURES,), None, ACTIONS, hidden=(64, 64), critic="none")
     transform = optimizer(10_000)
     update = make_update(

@@ -1,8 +1,8 @@
-"""Volleyball's control step as one would write it first: arrays of structs, vectors as last axis.
+"""Volleyball's control step in the straightforward layout: arrays of structs, vectors as last axis.
 
-The same equations as `envs.rules.volleyball.tick` and the modules that it calls, of one match with
-rates as commands; batches are made by vmap. It is here to be compared with: equal results (tested),
-and slower on a CPU.
+The same equations as `envs.rules.volleyball.tick` and the modules that it calls, for one match with
+commands by rates; batches are made by vmap. It serves as a comparison: equal results (tested),
+slower on a CPU.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,10 @@ _DT = rules.STEP_SECONDS / rules.SUBSTEPS
 
 
 class Structs(NamedTuple):
-    """A match: drones' position, velocity, spin [D, 3], attitude, throttle [D, 4]; ball [3] twice.
+    """A match as arrays of structs.
 
-    The rest as in `Match`.
+    Drones' position, velocity, spin [D, 3], attitude, throttle [D, 4]; ball position and velocity
+    [3]. The other fields are those of `Match`.
     """
 
     position: jax.Array
@@ -184,7 +185,8 @@ def _by_ball(state: Structs, court: rules.Court) -> jax.Array:
 
 
 def features(state: Structs) -> jax.Array:
-    """What one small policy for all drones sees of a match, f32[D, 19]: see the benchmark."""
+    """Observation of one match for a small policy shared by all drones, f32[D, 19]: see the
+    benchmark."""
     half = state.hit.shape[0] // 2
     side = jnp.repeat(jnp.array([1.0, -1.0]), half)[:, None]
     sides = jnp.concatenate([side, side, jnp.ones_like(side)], -1)

@@ -1,12 +1,12 @@
-"""Suite `envs`: environment steps a second, ours and the peers', and what drawing tasks costs.
+"""Suite `envs`: environment steps per second, ours and the peers', and the cost of drawing tasks.
 
 One call is jit(scan(step)) of 128 steps of a batch: a uniformly random legal action for every
 episode, the step, and the reset of those that ended. Observations and the state are carried through
-the scan, rewards and ended episodes summed in it, so that nothing of a step can be left out.
+the scan, rewards and ended episodes are summed in it, so that no part of a step can be eliminated.
 
-Ours resets as `agentrl.rollout.segments` does: where drawing a task is costly, as many tasks as
-there are episodes are drawn once a segment and shared out by `envs.vector.window`; the drawing is
-part of the time. Peers reset in their own step, as their users pay for it.
+Ours resets like `agentrl.rollout.segments`: if drawing a task is costly, as many tasks as there are
+episodes are drawn once per segment and distributed by `envs.vector.window`; the drawing is part of
+the time. Peers reset in their own step, as in normal use.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ LENGTH = 128
 class Case(NamedTuple):
     """One of our environments: its label in the table, its registered name and options.
 
-    fresh_tasks: tasks drawn ahead for each call; None for what `agentrl.rollout.segments` draws.
+    fresh_tasks: tasks drawn ahead per call; None for the default of `agentrl.rollout.segments`.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Ours, and the peer that they are compared with in the same rounds."""
+    """Our cases, and the peer that is timed in the same rounds."""
 
     cases: tuple[Case, ...]
     peer: str | None
@@ -50,7 +50,7 @@ MATCHES = (
     Match(
         (
             Case("Sokoban-v1 10x10, 3 boxes", "Sokoban-v1", {"size": 10, "boxes": 3}),
-            # jumanji's levels are two fixed ones: the same steps without what drawing costs.
+            # jumanji has two fixed levels: the same steps without the cost of drawing.
             Case("Sokoban-v1 10x10, 2 levels", "Sokoban-v1", {"size": 10, "boxes": 3}, 2),
         ),
         "jumanji Sokoban 10x10",
@@ -76,7 +76,7 @@ MATCHES = (
 
 
 class Layout(NamedTuple):
-    """`envs.vector` for one place of the batch axis."""
+    """`envs.vector` with the batch axis first or last."""
 
     axis: int
     draw: Callable[..., envs.vector.Starts]
@@ -130,7 +130,7 @@ FIRST = Layout(
     envs.vector.pool,
     envs.vector.window,
 )
-# Every field of the state an array over the batch: what one would write for a CPU by hand.
+# Every field of the state is an array over the batch: the layout of hand-written CPU code.
 LAST = Layout(-1, _last_draw, _last_step, _last_restart, _last_pool, _last_window)
 
 
@@ -146,8 +146,8 @@ def ours(
 ) -> Simulator:
     """One of our environments as a simulator.
 
-    observe: (states) -> what is seen of them instead of the environment's arrays. relay: (states,
-    actions) -> the actions that arrive.
+    observe: (states) -> observations instead of the environment's arrays. relay: (states, actions)
+    -> actions after transmission as text.
     """
     fresh = envs.vector.tasks_ahead(env, batch)
     if fresh_tasks is not None:
@@ -199,7 +199,7 @@ class Played(NamedTuple):
 
 
 def _on_each(function: Callable[[Any], Any], devices: int) -> Callable[[Any], Any]:
-    """By itself on each device; arrays have a leading axis of devices."""
+    """The program on each device separately; arrays have a leading axis of devices."""
 
     def own(tree):
         return jax.tree.map(lambda x: x[None], function(jax.tree.map(lambda x: x[0], tree)))
@@ -212,7 +212,7 @@ def _on_each(function: Callable[[Any], Any], devices: int) -> Callable[[Any], An
 def ready(simulator: Simulator, batch: int, length: int = LENGTH, *, devices: int = 1) -> Ready:
     """Compiles `length` steps of a simulator; work is environment steps.
 
-    devices: so many of the simulator, one on each device, of `batch` episodes together.
+    devices: number of copies of the simulator, one per device, with `batch` episodes in total.
     """
 
     def segment(played: Played) -> Played:

@@ -1,4 +1,4 @@
-"""The peers of the suite of games, each as its own documentation runs it, imported on demand."""
+"""The peers of the suite of games, each run as in its own documentation, imported on demand."""
 
 import contextlib
 import io
@@ -14,7 +14,8 @@ from launchers.benchmarks.timing import Ready
 
 
 def _pgx(name: str, batch: int, length: int, compile_: Compile) -> Ready:
-    """A game of pgx with its own `auto_reset`; the state holds the observation of who moves."""
+    """A game of pgx with its own `auto_reset`; the state contains the current player's
+    observation."""
     peer = f"pgx {name}"
     pgx, wrappers = need(peer, "pgx"), need(peer, "pgx.experimental.wrappers")
     env = pgx.make(name)
@@ -33,8 +34,9 @@ def _pgx(name: str, batch: int, length: int, compile_: Compile) -> Ready:
 
 
 def _jaxmarl_hanabi(batch: int, length: int, compile_: Compile) -> Ready:
-    """JaxMARL's Hanabi for two with its own `step`, which resets; who does not move has a no-op."""
-    # It tells on standard output which of its own environments are not there.
+    """JaxMARL's two-player Hanabi with its own `step`, which resets; the other player's action is a
+    no-op."""
+    # It prints which of its own environments are unavailable.
     with contextlib.redirect_stdout(io.StringIO()):
         jaxmarl = need("JaxMARL hanabi", "jaxmarl")
     env = jaxmarl.make("hanabi")
@@ -58,7 +60,7 @@ def _jaxmarl_hanabi(batch: int, length: int, compile_: Compile) -> Ready:
 
 
 def _jumanji_foraging(batch: int, length: int, compile_: Compile) -> Ready:
-    """jumanji's Level-Based Foraging as it is by default, with AutoResetWrapper."""
+    """jumanji's Level-Based Foraging with its defaults and AutoResetWrapper."""
     peer = "jumanji LevelBasedForaging"
     lbf, wrappers = need(peer, "jumanji.environments.routing.lbf"), need(peer, "jumanji.wrappers")
     env = wrappers.AutoResetWrapper(lbf.LevelBasedForaging())
@@ -102,7 +104,7 @@ def _takings(state: dict[str, Any]) -> list[str]:
     return [f"[{pile} {taken + 1}]" for pile, left in piles for taken in range(left)]
 
 
-# What may be said, by the state of a game.
+# Possible replies, by the state of a game.
 REPLIES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "TicTacToe-v0": _free_squares,
     "KuhnPoker-v0": lambda state: [f"[{word}]" for word in state["current_legal_action_tree"]],
@@ -113,10 +115,10 @@ REPLIES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 
 
 def textarena(name: str, length: int) -> Ready:
-    """TextArena's engine of a game of two, on one core; work is steps.
+    """TextArena's engine of a two-player game, on one core; work is steps.
 
-    A fresh environment for each game: its observation wrapper keeps the messages of former games
-    over a reset, and what is read of one that is used again grows without end.
+    A fresh environment for each game: its observation wrapper keeps the messages of earlier games
+    across a reset, so the observations of a reused one grow without bound.
     """
     arena, replies = need(f"TextArena {name}", "textarena"), REPLIES[name]
     choose, steps = random.Random(0).choice, 8 * length

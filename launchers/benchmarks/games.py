@@ -1,23 +1,23 @@
-"""Suite `games`: steps a second of games as arrays and in words, beside peers; NashConv.
+"""Suite `games`: steps per second of games as arrays and in words, beside peers; NashConv.
 
-One call is jit(scan(step)) of 128 steps of a batch of games. One step: who moves is asked for what
-it may do, as `agentrl.rollout.matches` asks; one uniformly random legal action is drawn, the game
-stepped (`envs.vector.step`), and what has ended begins anew. Where all move at once a step is one
-joint move of all. Observations of all seats and the state are carried through the scan, rewards and
-ended games summed in it, so that nothing of a step can be left out. Tasks are drawn as in suite
-`envs`: fresh at each step where that is cheap (poker's cards), for a whole call ahead where it is
-not (Hanabi's deck, Foraging's field). Peers reset in their own step, as their users pay for it;
-their moves are drawn in the same way.
+One call is jit(scan(step)) of 128 steps of a batch of games. One step: the legal actions of the
+current player are computed, one of them is drawn uniformly, the game is stepped
+(`envs.vector.step`), and finished games restart. In simultaneous games a step is one joint move.
+Observations of all seats and the state are carried through the scan, rewards and ended games are
+summed in it, so that no part of a step can be eliminated. Tasks are drawn as in suite `envs`: fresh
+at each step if that is cheap (poker's cards), ahead for a whole call if it is not (Hanabi's deck,
+Foraging's field). Peers reset in their own step, as in normal use; their moves are drawn in the
+same way.
 
-In words: what the one who moves reads is described, packed and rendered to tokens; a uniformly
-random legal command is written out as tokens, expanded to bytes, parsed, and the game is stepped
-with what was parsed (`envs.mover`, as `agentrl.rollout.conversation` plays games). The peer is
-TextArena's own engine of the same game in Python: one game at a time on one core, a fresh
-environment each game (a reused one keeps all earlier messages), its observation read, a random
-legal reply stepped. Where this process has several devices, ours is timed with the batch spread
-over them too (a CPU is as many as XLA_FLAGS=--xla_force_host_platform_device_count says).
+In words: the current player's text is described, packed and rendered to tokens; a uniformly random
+legal command is written as tokens, expanded to bytes, parsed, and the game is stepped with the
+parsed action. The peer is TextArena's own engine of the same game in Python: one game at a time on
+one core, a fresh environment for each game (a reused one keeps all earlier messages), its
+observation read, a random legal reply stepped. If this process has several devices, ours is also
+timed with the batch spread over them (a CPU has as many as
+XLA_FLAGS=--xla_force_host_platform_device_count sets).
 
-NashConv: milliseconds of one policy's in Leduc poker, compiled, float64, on the host's arrays;
+NashConv: milliseconds for one policy in Leduc poker, compiled, float64, on the host's arrays;
 beside it OpenSpiel's, in C++.
 """
 
@@ -25,12 +25,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import envs
 import envs.vector
 from agentrl import selfplay
-from agentrl.rollout.seats import joint, look
 from agentrl.selfplay.games import sequence_form
 from envs.hanabi import FULL
 from envs.mover import of_one_agent, places
@@ -45,7 +45,7 @@ from launchers.benchmarks.timing import Plan, Ready, interleave
 class Match(NamedTuple):
     """One of our games, its options, and the peer in the same rounds.
 
-    length: steps of a call, fewer where the peer is slow.
+    length: steps per call, fewer if the peer is slow.
     """
 
     name: str
@@ -60,7 +60,7 @@ MATCHES = (
     Match("LeducPoker-v1", {}, "pgx leduc_holdem"),
     Match("ConnectFour-v1", {}, "pgx connect_four"),
     Match("Hanabi-v1", dict(FULL), "JaxMARL hanabi", 16),
-    # What jumanji's is by default: 8 x 8, 2 players, 2 foods of the highest level, 100 steps.
+    # jumanji's defaults: 8 x 8, 2 players, 2 foods of the highest level, 100 steps.
     Match(
         "Foraging-v1",
         {"force_coop": True, "max_steps_in_episode": 100},
@@ -84,7 +84,8 @@ TALKS = (
     Said(
         "KuhnPoker-v1",
         {"rounds": 3, "opener": 1, "pot_grows": False, "reward": "most_chips"},
-        # TextArena's words are not here: the board of its game is the whole conversation.
+        # TextArena's words do not occur here: the board of its game is the whole
+        # conversation.
         (("compact", "word"), ("compact", "byte")),
         "KuhnPoker-v0",
     ),
@@ -95,7 +96,8 @@ TALKS = (
 
 
 def simulator(env: Any, params: Any, batch: int, through: text.Words | None = None) -> Simulator:
-    """A game under uniformly random legal moves; through: in these words of who moves."""
+    """A game under uniformly random legal moves; through: the current player's text in this
+    wording."""
     fresh = envs.vector.tasks_ahead(env, batch)
     stepped = env if through is None else of_one_agent(env)
 
@@ -104,7 +106,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
 
     def draw(key, count):
         starts = envs.vector.draw(env, params, jax.random.split(key, count))
-        # Of games in words nobody looks at arrays.
+        # Array observations are not used for games in words.
         return starts if through is None else starts.replace(observation=None)
 
     def init(key):
@@ -119,11 +121,11 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
 
     def advance(pooled, before, key):
         action_key, step_key, start_key = jax.random.split(key, 3)
-        at = look(env, params, before, None, all_look=False)
+        at = envs.vector.views(envs.vector.World(env, params), before, None, everyone=False)
         legal = at.legal.reshape(-1, env.num_actions).T
         action = random_actions(action_key, legal.shape[1], env.num_actions, legal)
         if through is None:
-            action = joint(env, at.seat, action.reshape(batch, -1))
+            action = jnp.broadcast_to(action.reshape(batch, -1), (batch, env.num_agents))
         else:
             action = jax.vmap(through.relay)(there(before), action)
         observation, state, reward, terminated, truncated, _ = envs.vector.step(
@@ -136,7 +138,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
         else:
             starts = draw(start_key, batch)
         if through is not None:
-            # Read before it is replied to, from the state as it is carried, as in training.
+            # Read before the reply, from the carried state, as in training.
             read, observation = jax.vmap(through.read)(there(before)), None
         observation, state = envs.vector.restart(done, observation, state, starts)
         return observation if through is None else read, state, reward, done
@@ -200,7 +202,7 @@ def _rows(contenders: Sequence[tuple[str, Ready]], plan: Plan, peer: str, batch:
 
 
 def _nash_conv(plan: Plan, with_peers: bool, skipped: list[str]) -> list[dict[str, Any]]:
-    """Of a policy drawn at random, so that nothing is equal: milliseconds, and the value."""
+    """Milliseconds and value for a random policy, so that no values are equal."""
     name = "LeducPoker-v1"
     rng = np.random.default_rng(0)
     form = sequence_form(name)

@@ -1,8 +1,10 @@
-"""Suite `learning`: PPO on CartPole-v1 against a PureJaxRL-style program, training steps a second.
+"""Suite `learning`: PPO on CartPole-v1 against a PureJaxRL-style program, training steps per
+second.
 
 Both with the settings of configs/cartpole_ppo.py: the same network, optimiser, batch, epochs and
-minibatches, one seed, as many updates a call. Ours is the program that `launchers.train` runs, with
-all of its metrics and its guard. Neither evaluates, writes or saves within the time.
+minibatches, one seed, the same number of updates per call. Ours is the program of
+`launchers.train`, with all its metrics and the guard against non-finite updates. Neither evaluates,
+writes or saves within the time.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from launchers.benchmarks import purejaxrl_style
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 
-# Long enough that the schedule does not reach 0 while we look.
+# Long enough that the learning rate does not reach 0 within the measurement.
 _TOTAL_UPDATES = 1_000_000
 
 
@@ -93,7 +95,7 @@ def theirs(num_envs: int, updates: int) -> Ready:
 
 
 def run(plan: Plan, *, variants: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Measures; variants: (environments, updates a call). {"rows"}."""
+    """Measures; variants: (environments, updates per call). {"rows"}."""
     rows = []
     for num_envs, updates in variants:
         contenders = [

@@ -8,10 +8,10 @@ from launchers.benchmarks.peers import MissingError
 
 
 def llama(config: DecoderConfig, *, pad: int, end: int | None) -> tuple[Any, Any]:
-    """(torch, a LlamaForCausalLM with fresh parameters that ends replies with token `end`).
+    """(torch, a LlamaForCausalLM with random parameters and EOS token `end`).
 
     Raises:
-      MissingError: without PyTorch, which transformers does without until it is asked for a model.
+      MissingError: PyTorch is missing, which transformers needs only to make a model.
     """
     try:
         torch, library = importlib.import_module("torch"), importlib.import_module("transformers")

@@ -1,19 +1,19 @@
-"""Suite `llm`: reading, writing and learning of a decoder, against what the machine can do.
+"""Suite `llm`: prefill, decoding and training of a decoder, relative to the machine's limits.
 
-Shapes: "tiny" everywhere; Qwen2.5's 0.5B and 1.5B with random weights where there is an
-accelerator. bfloat16 there, float32 on a CPU; weights to be trained are float32.
+Shapes: "tiny" everywhere; Qwen2.5's 0.5B and 1.5B with random weights on accelerators. bfloat16
+there, float32 on a CPU; trained weights are float32.
 
   read    prompts into an empty cache. write: tokens after them at temperature 1. learn: a step of
-  AdamW on log-probabilities of whole rows, of all weights and of adapters of rank 16 on weights
-  that stay; on a GPU also with cuDNN's attention. Nothing is recomputed but logits.
+  AdamW on log-probabilities of whole rows, for all weights and for adapters of rank 16 on frozen
+  weights; on a GPU also with cuDNN's attention. Only logits are recomputed.
 
-Tokens a second; mfu: share, in percent, of the rate of one large matrix product measured here, in
-useful operations: 2 a weight and token forward, 6 for a step, 4 for one of adapters, whose
-backward pass skips the weights; attention's own products, the adapters' and recomputing are not
-counted. bandwidth: of writing, share of the rate at which a large array is summed here, in bytes of
-weights and of what the cache holds on average; not for "tiny", which caches hold. memory: of the
-compiled program, arguments included. transformers in PyTorch runs beside, in the same process,
-without adapters.
+Tokens per second; mfu: share, in percent, of the rate of one large matrix product measured here, in
+useful operations: 2 per weight and token forward, 6 for a step, 4 for one of adapters, whose
+backward pass skips the weights; attention's own products, the adapters' and recomputation are not
+counted. bandwidth: for writing, share of the rate at which a large array is summed here, in bytes
+of weights and of the average content of the cache; not for "tiny", which fits caches. memory: of
+the compiled program, arguments included. transformers in PyTorch runs beside it, in the same
+process, without adapters.
 
 A second table: loading of published files, see `launchers.benchmarks.loading`.
 """
@@ -53,13 +53,13 @@ SHAPES: Mapping[str, DecoderConfig] = {
 }
 
 
-# 149 million parameters, of which the embedding has 29.
+# 149 million parameters, of which 29 million are the embedding.
 LOADED = dataclasses.replace(QWEN, vocab_size=32768, layers=8)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """Rows of a batch, tokens that each reads, writes and learns from."""
+    """Rows of a batch, and tokens that each reads, writes and learns from."""
 
     rows: int
     prompt: int
@@ -71,14 +71,14 @@ SMALL, LARGE = Sizes(8, 64, 32, 64), Sizes(64, 512, 128, 1024)
 
 
 def _memory(executable: Any) -> dict[str, float]:
-    """MiB of a compiled program: arguments, results that are not in their place, and temporary."""
+    """MiB of a compiled program: arguments, results that do not alias them, and temporaries."""
     m = executable.memory_analysis()
     size = m.argument_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes
     return {"memory_mib": (size + m.temp_size_in_bytes) / 2**20}
 
 
 def _limits(dtype: str, size: int) -> list[tuple[str, Ready]]:
-    """A matrix product of size^3, and the sum of a large array: operations and bytes a second."""
+    """A matrix product of size^3, and the sum of a large array: operations and bytes per second."""
     a = jnp.ones((size, size), dtype)
     long = jnp.ones(16 * size * size, dtype)
     multiply, product_seconds = compiled(jax.jit(jnp.matmul), a, a)
@@ -103,7 +103,7 @@ def _ready(executable: Any, seconds: float, carry: Any, rest: Sequence[Any], wor
 
 
 def _speaking(config: DecoderConfig, sizes: Sizes) -> dict[str, Ready]:
-    """Reading and writing."""
+    """Prefill and decoding."""
     params = decoder.init(jax.random.key(0), config)
     params = jax.tree.map(lambda x: x.astype(config.dtype), params)
     rows = sizes.rows
@@ -182,8 +182,7 @@ def _learning(config: DecoderConfig, sizes: Sizes, rank: int) -> Ready:
 def _peer(config: DecoderConfig, sizes: Sizes, learning: Sizes) -> dict[str, Ready]:
     """transformers: a forward pass without gradients, `generate`, and a step of AdamW.
 
-    Writing includes reading the prompt, as `generate` has it. On an accelerator the step computes
-    under autocast.
+    Writing includes prefill, as in `generate`. On an accelerator the step computes under autocast.
     """
     torch, model = llama(config, pad=0, end=None)
     device = "cuda" if torch.cuda.is_available() and jax.default_backend() == "gpu" else "cpu"
@@ -261,7 +260,7 @@ def run(
 ) -> dict[str, Any]:
     """Measures. {"rows", "loads", "skipped", "limits" of the machine}.
 
-    shapes: default by the backend. loaded: what is loaded, and how.
+    shapes: default by the backend. loaded: the cases of the loading benchmark.
     """
     accelerated = jax.default_backend() != "cpu"
     if shapes is None:

@@ -1,7 +1,7 @@
-"""How long a published model takes to load, and what the host holds at most meanwhile.
+"""Time to load a published model, and peak host memory meanwhile.
 
-Each load is a process of its own: memory that one has used is not all given back. Files are written
-just before, so that they are read from memory, not from the disk.
+Each load is a process of its own, since a process does not return all memory that it has used.
+Files are written just before, so that they are read from the page cache, not from the disk.
 """
 
 import json
@@ -22,7 +22,8 @@ _MEMORY = ("VmHWM", "VmRSS", "RssFile")
 
 
 class Case(NamedTuple):
-    """Files that a model lies in, their dtype, and devices (of `fsdp`) that it is loaded onto."""
+    """Files of a model, their dtype, and the number of devices (of `fsdp`) that it is loaded
+    onto."""
 
     files: int
     dtype: str
@@ -37,7 +38,7 @@ CASES = tuple(
 
 
 def _memory() -> dict[str, float]:
-    """MiB of this process: at most so far, now, and of these in pages of files."""
+    """MiB of this process: peak, current, and current in pages of files."""
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     found = dict(line.split(":", 1) for line in lines)
     return {name: int(found[name].split()[0]) / 1024 for name in _MEMORY}
@@ -59,7 +60,7 @@ def measure(directory: str, devices: int) -> dict[str, float]:
         mesh = jax.make_mesh((1, devices, 1), axes, axis_types=(AxisType.Auto,) * len(axes))
     jax.block_until_ready(jax.numpy.zeros(1))
     before = _memory()
-    # From here on the highest mark is this load's.
+    # From here on the peak is this load's.
     pathlib.Path("/proc/self/clear_refs").write_text("5")
     start = time.perf_counter()
     _, params = huggingface.load(directory, sharding=placement.parameter_sharding(mesh))
@@ -78,8 +79,10 @@ def measure(directory: str, devices: int) -> dict[str, float]:
 
 
 def run(config: DecoderConfig, cases: Sequence[Case] = CASES) -> list[dict[str, Any]]:
-    """A row a case: MiB of the files, of the arrays, of the largest of these, and at most above
-    them (`above_mib`); nothing outside of Linux, which says what a process held at most."""
+    """One row per case: MiB of the files, of the arrays, of the largest array, and the peak.
+
+    The peak above the arrays (`above_mib`) is available on Linux only.
+    """
     if not sys.platform.startswith("linux"):
         return []
     import jax
@@ -106,7 +109,7 @@ def run(config: DecoderConfig, cases: Sequence[Case] = CASES) -> list[dict[str, 
 def _in_a_process(directory: pathlib.Path, devices: int) -> dict[str, float]:
     root = pathlib.Path(launchers.__file__).parents[1]
     command = [sys.executable, "-m", __name__, str(directory), str(devices)]
-    # Devices of another platform, or as many as somebody has asked for, are not what is measured.
+    # Other platforms and device counts set by the user are not part of the measurement.
     environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""The peers of the environment suite, each as its own documentation runs it, imported on demand."""
+"""The peers of the environment suite, each run as in its own documentation, imported on demand."""
 
 import contextlib
 import importlib
@@ -53,7 +53,7 @@ def _gymnax(name: str, batch: int, length: int, compile_: Compile) -> Ready:
         return observation, state, reward, terminated | truncated
 
     def start(key):
-        # gymnax starts its clocks as Python ints, whose arrays are weakly typed.
+        # gymnax initialises its clocks as Python ints, whose arrays are weakly typed.
         observation, state = init(key)
         return observation, jax.tree.map(lambda x: jnp.asarray(x, x.dtype), state)
 
@@ -62,7 +62,7 @@ def _gymnax(name: str, batch: int, length: int, compile_: Compile) -> Ready:
 
 def _jumanji_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
     """jumanji's Sokoban with its two built-in levels and AutoResetWrapper."""
-    # Without this the environment's module asks a hub for levels that are not used here.
+    # Without this the environment's module downloads levels that are not used here.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     peer = "jumanji Sokoban 10x10"
     sokoban = need(peer, "jumanji.environments.routing.sokoban")
@@ -103,7 +103,7 @@ def _xminigrid_empty(batch: int, length: int, compile_: Compile) -> Ready:
 
 @contextlib.contextmanager
 def _gymnasium_as_gym() -> Iterator[None]:
-    """gym_sokoban imports `gym`, which numpy 2 broke; gymnasium has all that it uses of it."""
+    """gym_sokoban imports `gym`, which fails with numpy 2; gymnasium has all that it uses."""
     gymnasium = need("gym-sokoban 6x6, 1 box", "gymnasium")
     names = ("envs", "envs.registration", "spaces", "spaces.discrete", "utils", "utils.seeding")
     alias = {"gym": gymnasium}
@@ -123,12 +123,12 @@ def _gymnasium_as_gym() -> Iterator[None]:
 def _gym_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
     """gym-sokoban in Python: one episode at a time, on one core, levels drawn at reset.
 
-    With the smallest of its observations, "tiny_rgb_array" (one pixel a cell); the default, 96 x 96
+    With its smallest observation, "tiny_rgb_array" (one pixel per cell); the default, 96 x 96
     pixels, is some twenty times slower.
     """
     with _gymnasium_as_gym():
         module = need("gym-sokoban 6x6, 1 box", "gym_sokoban.envs.sokoban_env")
-    # It prints whenever it has to draw a level again.
+    # It prints a message whenever it has to draw a level again.
     silent = contextlib.redirect_stdout(io.StringIO())
     with silent:
         env = module.SokobanEnv(dim_room=(6, 6), max_steps=120, num_boxes=1)
@@ -154,8 +154,10 @@ def _gym_sokoban(batch: int, length: int, compile_: Compile) -> Ready:
 
 
 def textworld_coin(length: int) -> Ready:
-    """TextWorld's engine on a coin collector game of 5 rooms and 5 dead ends, admissible commands
-    asked for, as agents that choose among them do; one game at a time, on one core.
+    """TextWorld's engine on a coin collector game of 5 rooms and 5 dead ends.
+
+    One game at a time, on one core; admissible commands are requested, as for agents that choose
+    among them.
     """
     name = "textworld coin collector"
     textworld = need(name, "textworld")
@@ -176,7 +178,7 @@ def textworld_coin(length: int) -> Ready:
             if done:
                 ended += 1
                 state = env.reset()
-        return folder  # which has to live as long as the game
+        return folder  # has to exist as long as the game
 
     return Ready(call, float(steps), 0.0, lambda: {"episodes_ended": ended})
 

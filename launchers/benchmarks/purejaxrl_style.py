@@ -1,11 +1,11 @@
 """PPO in the style of PureJaxRL: the whole training loop is one program on gymnax.
 
-Our own writing of what Lu et al. (2022), "Discovered policy optimisation", https://arxiv.org/abs/2210.05639
-published as PureJaxRL (`purejaxrl/ppo.py`, read; the original does not run on gymnax 1.0). Kept as
-there: gymnax's `step` that resets itself, `LogWrapper`, separate towers, `done` as terminal in the
-advantages whether the rules or the clock ended the episode, advantages normalised in each
-minibatch, the clipped value loss, episode infos of all steps kept until the end, scans unrolled 16
-times in the advantages.
+Our own writing of what Lu et al. (2022), "Discovered policy optimisation",
+https://arxiv.org/abs/2210.05639 published as PureJaxRL (`purejaxrl/ppo.py`, read; the original does
+not run on gymnax 1.0). As in the original: gymnax's `step` with automatic reset, `LogWrapper`,
+separate towers, `done` as terminal in the advantages whether the rules or the clock ended the
+episode, advantages normalised in each minibatch, the clipped value loss, episode infos of all steps
+kept until the end, scans unrolled 16 times in the advantages.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What the learner reads of a step, with its advantage and target."""
+    """The learner's view of a step, with its advantage and target."""
 
     observation: jax.Array
     action: jax.Array
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
 
 
 class State(NamedTuple):
-    """What training carries on."""
+    """The training state."""
 
     params: Any
     opt_state: Any
@@ -122,11 +122,11 @@ def _loss(apply: Callable, params: Any, batch: Batch, settings: Settings) -> jax
 
 
 def make(settings: Settings, updates: int) -> tuple[Callable, Callable]:
-    """(init, train) for so many updates a call.
+    """(init, train) for `updates` updates per call.
 
     init: (key) -> State. train: (State) -> (State, infos [updates, length, num_envs]).
     """
-    import gymnax  # slow to import, and needed by this suite alone
+    import gymnax  # slow to import; needed by this suite only
     from gymnax.wrappers import LogWrapper
 
     env, params = gymnax.make(settings.env)
@@ -147,7 +147,7 @@ def make(settings: Settings, updates: int) -> tuple[Callable, Callable]:
         key, network_key, env_key = jax.random.split(key, 3)
         env_keys = jax.random.split(env_key, settings.num_envs)
         observation, env_state = jax.vmap(env.reset, in_axes=(0, None))(env_keys, params)
-        # gymnax starts its clocks as Python ints, whose arrays are weakly typed.
+        # gymnax initialises its clocks as Python ints, whose arrays are weakly typed.
         env_state = jax.tree.map(lambda x: jnp.asarray(x, x.dtype), env_state)
         weights = network.init(network_key, observation)["params"]
         return State(weights, transform.init(weights), env_state, observation, key)

@@ -1,4 +1,4 @@
-"""What the environment suite times: an environment with a random policy and its own resets."""
+"""The program that the environment suite times: an environment with a random policy and resets."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,10 +12,10 @@ class Simulator(NamedTuple):
     """A batch of episodes under a uniformly random legal policy.
 
     init: (key) -> (observation, state).
-    prepare: (key) -> what the steps of one call share (tasks drawn ahead), or None.
+    prepare: (key) -> data shared by the steps of one call (tasks drawn ahead), or None.
     advance: (prepared, state, key) -> (observation, state, reward f32[B], done bool[B]), with
-      episodes that ended already begun anew.
-    drawn: tasks that `prepare` draws.
+      finished episodes already restarted.
+    drawn: number of tasks that `prepare` draws.
     """
 
     init: Callable[[jax.Array], tuple[chex.ArrayTree, chex.ArrayTree]]
@@ -29,7 +29,7 @@ def random_actions(
 ) -> jax.Array:
     """Uniform actions i32[B] among the legal ones, bool[num_actions, B] (None: all of them).
 
-    One random word an action: a categorical draw would cost more than most of these steps. The
+    One random word per action: a categorical draw would cost more than most of these steps. The
     remainder's bias, below num_actions / 2**32, does not matter here.
     """
     words = jax.random.bits(key, (batch,), jnp.uint32)
@@ -37,5 +37,5 @@ def random_actions(
         return (words % jnp.uint32(num_actions)).astype(jnp.int32)
     rank = jnp.cumsum(legal, axis=0, dtype=jnp.uint32)
     count = jnp.maximum(rank[-1], 1)
-    # The action is the number of actions whose rank among the legal ones is not beyond the choice.
+    # The action is the number of actions whose rank among the legal ones is at most the choice.
     return jnp.sum(rank <= words % count, axis=0, dtype=jnp.int32)

@@ -1,8 +1,8 @@
 """Suite `startup`: from the command to the first line of metrics, cold and warm.
 
 `python -m launchers.train` in a process of its own, first with an empty compilation cache, then
-with what that run left in it. The first line says that the program was imported, built, compiled
-and has trained `log_every` updates.
+with the one filled by that run. At the first line the program was imported, built, compiled and has
+trained `log_every` updates.
 """
 
 import os
@@ -29,7 +29,8 @@ _LIMIT_SECONDS = 300
 
 
 class Start(NamedTuple):
-    """Seconds to the first line and to the end of the process, and what the first line says."""
+    """Seconds to the first line and to the end of the process, and the content of the first
+    line."""
 
     first_line_seconds: float
     exit_seconds: float
@@ -45,7 +46,7 @@ def start(arguments: Sequence[str], cache: pathlib.Path) -> Start:
         lines, log = workdir / "metrics.jsonl", pathlib.Path(directory) / "log"
         command = [*_TRAIN, *arguments, f"--workdir={workdir}"]
         environment = os.environ | {"AGENTRL_CACHE": str(cache)}
-        # It would win over ours, and be neither empty nor ours to fill.
+        # JAX's own variable would take precedence, with a cache that is not empty.
         environment.pop("JAX_COMPILATION_CACHE_DIR", None)
         with log.open("w") as output:
             before = time.perf_counter()
@@ -65,7 +66,7 @@ def start(arguments: Sequence[str], cache: pathlib.Path) -> Start:
 
 
 def _first_line(lines: pathlib.Path, process: subprocess.Popen, before: float) -> float | None:
-    """Seconds until a whole line is there; None if the process ended without one."""
+    """Seconds until a whole line has arrived; None if the process ended without one."""
     while True:
         ended = process.poll() is not None
         if lines.exists() and "\n" in lines.read_text():
@@ -76,7 +77,7 @@ def _first_line(lines: pathlib.Path, process: subprocess.Popen, before: float) -
 
 
 def run(*, cold: int, warm: int, commands: dict[str, Sequence[str]] = COMMANDS) -> dict[str, Any]:
-    """`cold` starts, each with an empty cache, then `warm` ones with the last of them: {"rows"}."""
+    """`cold` starts, each with an empty cache, then `warm` ones with the last cache: {"rows"}."""
     rows = []
     for name, arguments in commands.items():
         starts: dict[str, list[Start]] = {"cold": [], "warm": []}

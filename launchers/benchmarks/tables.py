@@ -1,4 +1,4 @@
-"""Tables on the terminal, and the line that says on what they were measured."""
+"""Tables for the terminal, and the line that names the machine."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def headline(provenance: Mapping[str, Any]) -> str:
 def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows under a title. columns: (key of the row, format of its value); absent values stay empty.
 
-    The first column is set left, the others right.
+    The first column is left-aligned, the others right-aligned.
     """
     cells = [[key for key, _ in columns]]
     for row in rows:
@@ -63,5 +63,5 @@ def _cell(value: Any, form: str) -> str:
 
 
 def spread(low: float, high: float, form: str = ",.0f") -> str:
-    """A range."""
+    """A range as text."""
     return f"{low:{form}}-{high:{form}}"

@@ -1,9 +1,9 @@
-"""Suite `text`: text environment steps a second: render, parse and step, with scripted replies.
+"""Suite `text`: text environment steps per second: render, parse and step, with scripted replies.
 
 One step of one episode: the state is described, packed and rendered to tokens; a uniformly random
-legal command is written out as tokens; these are expanded to bytes, parsed, and the environment is
-stepped with what was parsed. Tokens of observations are summed into the carry, so that no rendering
-can be left out. Resets are as in suite `envs`.
+legal command is written as tokens; these are expanded to bytes, parsed, and the environment is
+stepped with the parsed action. Tokens of observations are summed into the carry, so that no
+rendering can be eliminated. Resets are as in suite `envs`.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As in the table."""
+        """Label in the table."""
         return f"{self.name}, {self.wording}, {self.codec}s"
 
 
@@ -45,10 +45,10 @@ PEER = "textworld coin collector"
 
 
 class Words(NamedTuple):
-    """An environment through its text, of one state, or place of a game, each.
+    """Text interface of an environment for one state.
 
-    read: (state) -> tokens i32[T] of what is said of it. relay: (state, action) -> the action that
-    the command of an action, written out and parsed, comes to.
+    read: (state) -> tokens i32[T] of its description. relay: (state, action) -> the action obtained
+    by writing and parsing the command of an action.
     """
 
     read: Callable[[Any], jax.Array]
@@ -56,7 +56,7 @@ class Words(NamedTuple):
 
 
 def words(env: Any, params: Any, codec_name: str) -> Words:
-    """An environment of one agent, or `envs.mover.Mover`, through a codec."""
+    """The interface of an environment of one agent, or of a single-agent view of a game."""
     view, grammar = env.view, make_grammar("bare")
     codec = codecs.CODECS[codec_name](view)
     size = codec.observation_tokens(view)
@@ -83,7 +83,7 @@ def words(env: Any, params: Any, codec_name: str) -> Words:
 
 
 def simulator(case: Case, batch: int) -> Simulator:
-    """The environment behind its text, as the environment suite's simulators."""
+    """The environment behind its text, as a simulator of the environment suite."""
     env, params = envs.make(case.name, wording=case.wording, **case.options)
     through = words(env, params, case.codec)
     return environments.ours(

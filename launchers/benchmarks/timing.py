@@ -1,8 +1,8 @@
-"""How everything is timed: compiled first, then in rounds in which the contenders take turns.
+"""Timing: compiled first, then in rounds in which the contenders take turns.
 
-Clock rates, caches and neighbours change over minutes, so two runs of one program differ more than
-most of what one wants to see. Contenders that take turns within a round meet the same conditions,
-and only ratios of their medians say anything.
+Clock rates, caches and other processes change over minutes, so two runs of one program differ more
+than most effects of interest. Contenders that take turns within a round run under the same
+conditions, and only ratios of their medians are meaningful.
 """
 
 import dataclasses
@@ -17,10 +17,11 @@ import jax
 class Ready(NamedTuple):
     """A compiled contender.
 
-    call: runs once and returns when all is computed; each call goes on from where the last stopped.
-    work: units that one call does (environment steps, turns).
-    compile_seconds: tracing and compiling; 0 for what is not compiled.
-    facts: anything else worth a column, asked for after the timing.
+    call: runs once and returns when all results are computed; each call continues from the last
+    one.
+    work: units of work per call (environment steps, turns).
+    compile_seconds: tracing and compiling; 0 if not compiled.
+    facts: values of further columns, computed after the timing.
     """
 
     call: Callable[[], Any]
@@ -31,7 +32,7 @@ class Ready(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Seconds of one call of a contender, one sample a round."""
+    """Seconds per call of a contender, one sample per round."""
 
     name: str
     seconds: tuple[float, ...]
@@ -41,12 +42,12 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Seconds of one call."""
+        """Seconds per call."""
         return statistics.median(self.seconds)
 
     @property
     def rate(self) -> float:
-        """Units of work a second, at the median."""
+        """Units of work per second, at the median."""
         return self.work / self.median
 
     @property
@@ -55,7 +56,7 @@ class Timing:
         return self.work / max(self.seconds), self.work / min(self.seconds)
 
     def record(self) -> dict[str, Any]:
-        """What is written to JSON."""
+        """The JSON record."""
         low, high = self.rates
         return {
             "name": self.name,
@@ -71,7 +72,7 @@ class Timing:
 
 
 class Plan(NamedTuple):
-    """How long to measure: rounds, and the least seconds of one sample."""
+    """Duration of the measurement: rounds, and the minimal seconds of one sample."""
 
     rounds: int
     sample_seconds: float
@@ -82,7 +83,7 @@ QUICK = Plan(rounds=2, sample_seconds=0.02)
 
 
 def compiled(jitted: Any, *arguments: Any) -> tuple[Callable, float]:
-    """(executable, seconds that tracing and compiling took) of a `jax.jit` function."""
+    """(executable, seconds of tracing and compiling) of a `jax.jit` function."""
     before = time.perf_counter()
     executable = jitted.lower(*arguments).compile()
     return executable, time.perf_counter() - before

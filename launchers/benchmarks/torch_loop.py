@@ -1,4 +1,4 @@
-"""The loop that many write first: transformers' `generate`, Python's lake, an update in torch."""
+"""The straightforward loop: transformers' `generate`, the lake in Python, an update in torch."""
 
 import random
 from typing import Any
@@ -56,11 +56,12 @@ def make(
 ) -> Ready:
     """A call: one collection of groups * members conversations and one update; work: turns.
 
-    As such loops are written: each turn's prompt is the whole conversation so far, padded on the
-    left, and is read anew. The old log-probabilities are those of the update's own forward pass.
+    As usual in such loops, each turn's prompt is the whole conversation so far, padded on the left,
+    and prefilled again. The old log-probabilities are those of the update's own forward pass.
     """
     torch, model = llama(config, pad=codec.pad, end=codec.end)
-    # A rate of nothing: the policy stays what it was, and so does the length of its episodes.
+    # Learning rate 0: the policy does not change, and so neither does the length of its
+    # episodes.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-12, weight_decay=0.0)
     texts = [decode(codec, [i]) for i in range(codec.vocab_size)]
     number = {text: i for i, text in enumerate(texts) if text}
@@ -117,7 +118,7 @@ def make(
         by_group = returns.reshape(groups, members)
         spread = by_group.std(1, keepdims=True, ddof=1) + 1e-6
         advantage = torch.tensor(((by_group - by_group.mean(1, keepdims=True)) / spread).ravel())
-        # Padding stands on the right: causal attention never sees it.
+        # Padding is on the right: causal attention never attends to it.
         scores = torch.log_softmax(model(rows[:, :-1]).logits.float(), -1)
         logp = scores.gather(-1, rows[:, 1:, None])[..., 0]
         ratio = torch.exp(logp - logp.detach())

@@ -1,10 +1,10 @@
-"""Suite `volleyball`: control steps a second of matches with a small policy, by layout.
+"""Suite `volleyball`: control steps per second of matches with a small policy, by layout.
 
 One call is a scan of 64 control steps of a batch of matches under one MLP of 64-64 units for all
 drones, with automatic reset; the policy's inference and the resets (from starts drawn ahead) are
 part of the time. Contenders: components as arrays with the batch last, as `envs.rules.volleyball`
 is written; the same by `vmap`, which puts the batch first; and arrays of structs by `vmap`
-(`drone_structs`), as one would write it first.
+(`drone_structs`), the straightforward layout.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ SEEN, UNITS = 19, 64
 
 
 def weights(key: jax.Array, outputs: int) -> list[tuple[jax.Array, jax.Array]]:
-    """Of an MLP, [out, in] and [out] each."""
+    """Weights of an MLP, [out, in] and [out] each."""
     sizes = (SEEN, UNITS, UNITS, outputs)
     keys = jax.random.split(key, len(sizes) - 1)
     return [
@@ -44,7 +44,7 @@ def inferred(layers: list, x: jax.Array) -> jax.Array:
 
 
 def components(env: Any, match: rules.Match) -> jax.Array:
-    """What the policy sees, f32[19, D, ...]."""
+    """The policy's observation, f32[19, D, ...]."""
     ball, drones = rules.seen(match), match.drones
     near = [b - d for b, d in zip(ball.position, drones.position, strict=True)]
     own = [*drones.position, *drones.attitude, *drones.velocity, *drones.spin]
@@ -62,7 +62,7 @@ def contender(layout: str, teams: str, batch: int, length: int = LENGTH) -> Read
         return drone_structs.of_match(match) if layout == "structs" else match
 
     def one(layers, match):
-        """A control step of one match by vmap, its drones' policy included."""
+        """A control step of one match under vmap, including its drones' policy."""
         if layout == "structs":
             command = inferred(layers, drone_structs.features(match).T).T
             return drone_structs.tick(match, command, env.game.court)
@@ -137,7 +137,7 @@ def rally(env: Any, params: Any, episodes: int) -> dict[str, Any]:
 
 
 def success(teams: str, skill: str, only: str, episodes: int) -> dict[str, Any]:
-    """How often the scripted controller has success at a skill, with Wilson's interval of 95 %."""
+    """Success rate of the scripted controller at a skill, with Wilson's interval of 95 %."""
     env, params = envs.make("VolleyballSkill-v1", teams=teams, skill=skill, only=only)
 
     def play(key):
@@ -162,7 +162,7 @@ def success(teams: str, skill: str, only: str, episodes: int) -> dict[str, Any]:
 
 
 def experts(games: Sequence[str], episodes: int) -> dict[str, Any]:
-    """What the scripted players achieve: {"rallies", "skills"}."""
+    """Results of the scripted players: {"rallies", "skills"}."""
     rallies, rows = [], []
     for game in games:
         planar = game == "plane"
@@ -186,7 +186,7 @@ def run(
     length: int = LENGTH,
     episodes: int = 1000,
 ) -> dict[str, Any]:
-    """Measures: {"rows", "length"} and what the scripted players achieve."""
+    """Measures: {"rows", "length"} and results of the scripted players."""
     rows = []
     for batch in batches:
         for game in teams:

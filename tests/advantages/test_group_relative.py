@@ -343,3 +343,147 @@ def test_dynamic_sampling_equals_reference():
         returns[:, None], np.ones((len(returns), 1), bool), np.arange(len(returns)) // n
     )
     np.testing.assert_array_equal(keep, VECTORS["f0_o_keep"])
+
+
+def test_equal_returns_that_were_summed_in_another_order_give_exactly_zero():
+    """The same rewards in another order: sums differ by more than their own rounding."""
+    rng = np.random.default_rng(0)
+    for turns, bonuses in (
+        (50, [1, 1, 1, 10, -1, -1]),
+        (50, [1, -1, 1, -1, 5]),
+        (100, [10]),
+    ):
+        base = np.full(turns, -0.1, np.float32)
+        base[: len(bonuses)] += np.float32(bonuses)
+        reward = np.stack([rng.permutation(base) for _ in range(8)])
+        mask, group = np.ones(reward.shape, bool), np.zeros(8, int)
+        assert np.ptp(np.asarray(jnp.sum(reward, axis=1))) > 0
+        for statistics in ("stream", "turn"):
+            ours = advantages.grpo(reward, mask, group, statistics=statistics)
+            np.testing.assert_array_equal(ours, 0)
+        assert not np.any(advantages.dynamic_sampling(reward, mask, group))
+
+
+def test_low_precision_rewards_are_converted():
+    """bfloat16 counts to 256: eight streams of 64 turns, half of which win."""
+    reward = np.zeros((8, 64), np.float32)
+    reward[:4, -1] = 1
+    mask, group = np.ones((8, 64), bool), np.zeros(8, int)
+    for dtype in (jnp.bfloat16, jnp.float16, jnp.int32):
+        for statistics in ("stream", "turn"):
+            ours = advantages.grpo(jnp.asarray(reward, dtype), mask, group, statistics=statistics)
+            plain = advantages.grpo(reward, mask, group, statistics=statistics)
+            assert ours.dtype == jnp.float32
+            np.testing.assert_allclose(ours, plain, atol=1e-6)
+
+
+def test_roles_are_compared_apart():
+    rng = np.random.default_rng(1)
+    reward = rng.normal(size=(12, 5)).astype(np.float32)
+    mask = rng.random((12, 5)) < 0.8
+    group, role = np.arange(12) // 6, rng.integers(0, 3, 12)
+    anchor = rng.integers(0, 3, (12, 5, 2)).astype(np.uint32)
+    joint = group * 3 + role
+    for function, more in (
+        (advantages.grpo, ()),
+        (advantages.rloo, ()),
+        (advantages.gigpo, (anchor,)),
+        (advantages.reinforce_pp_baseline, ()),
+        (advantages.dynamic_sampling, ()),
+        (library.top_variance, ()),
+        (library.pairwise_sign, ()),
+        (library.mapo, ()),
+    ):
+        apart = function(reward, mask, joint, *more)
+        np.testing.assert_array_equal(function(reward, mask, group, *more, role=role), apart)
+        # One role is none, and numbers per role as well as roles are the same.
+        one = function(reward, mask, group, *more, role=np.full(12, 7))
+        np.testing.assert_array_equal(one, function(reward, mask, group, *more))
+        np.testing.assert_array_equal(function(reward, mask, joint, *more, role=role), apart)
+
+
+def test_shapes_and_ranges_are_checked():
+    reward, mask, group = np.zeros((4, 2), np.float32), np.ones((4, 2), bool), np.zeros(4, int)
+    anchor = np.zeros((4, 2, 2), np.uint32)
+    for statistics in ("stream", "turn"):
+        with pytest.raises(ValueError, match="group is .*expected i32.4., one number per stream"):
+            library.grpo(reward, mask, group[:1], statistics=statistics)
+    with pytest.raises(ValueError, match="grpo: mask is int64"):
+        library.grpo(reward, mask.astype(int), group)
+    with pytest.raises(ValueError, match="gigpo gamma=2: expected at least 0 and at most 1"):
+        library.gigpo(reward, mask, group, anchor, gamma=2)
+    with pytest.raises(ValueError, match="epsilon=-1: expected at least 0"):
+        library.grpo(reward, mask, group, epsilon=-1)
+    with pytest.raises(ValueError, match="anchor has shape .4, 2.; expected .4, 2, 2."):
+        library.gigpo(reward, mask, group, anchor[..., 0])
+
+
+def test_a_penalty_beside_statistics_without_it():
+    """The numbers of the docstring of `grpo`."""
+    mask, group = np.ones((4, 1), bool), np.zeros(4, int)
+    penalty = np.float32([[0.1], [0], [0], [0]])
+    expected = {0.0: (0, -1.5), 0.001: (-200, -1.5), 0.1: (-2.5, -1.2), 1.0: (-0.7, -0.6)}
+    for last, (by_stream, by_turn) in expected.items():
+        reward = np.float32([[0], [0], [0], [last]])
+        ours = advantages.grpo(reward, mask, group, penalty=penalty)[0, 0]
+        np.testing.assert_allclose(ours, by_stream, rtol=0.01, atol=0.03)
+        ours = advantages.grpo(reward, mask, group, penalty=penalty, statistics="turn")[0, 0]
+        np.testing.assert_allclose(ours, by_turn, atol=0.03)
+
+
+def test_pairwise_sign_worked_numbers():
+    mask, group = np.ones((5, 1), bool), np.zeros(5, int)
+    ours = library.pairwise_sign(np.float32([[1], [0], [0], [1], [0]]), mask, group)
+    np.testing.assert_allclose(ours[:, 0], [0.6, -0.4, -0.4, 0.6, -0.4], atol=1e-6)
+    graded = np.float32([[0.1], [0.6], [1], [5], [5]])
+    ours = library.pairwise_sign(graded, mask, np.array([0, 0, 0, 1, 2]))
+    np.testing.assert_allclose(ours[:, 0], [-2 / 3, 0, 2 / 3, 0, 0], atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_pairwise_sign_equals_plain_loops(seed):
+    rng = np.random.default_rng(seed)
+    mask = rng.random((14, 3)) < 0.6
+    reward = np.where(mask, rng.choice([0.0, 0.1, 0.3], (14, 3)), np.nan).astype(np.float32)
+    group = rng.integers(0, 3, 14)
+    returns = np.where(mask, reward, 0).astype(np.float64).sum(1)
+    expected = np.zeros((14, 3))
+    for i in range(14):
+        others = [j for j in range(14) if group[j] == group[i] and mask[j].any()]
+        signs = [np.sign(np.round(returns[i] - returns[j], 5)) for j in others]
+        expected[i] = np.where(mask[i], np.mean(signs) if signs else 0, 0)
+    ours = library.pairwise_sign(reward, mask, group)
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+def test_gradients_are_stopped():
+    """Advantages are constants of the loss, whatever estimator they come from."""
+    mask, ids = jnp.ones((4, 3), bool), jnp.zeros(4, int)
+    anchor = jnp.zeros((4, 3, 2), jnp.uint32)
+    values = jax.random.normal(jax.random.key(0), (4, 3))
+    parent = jnp.array([-1, -1, 0, 1])
+    table = jnp.zeros((1, 1))
+    of = {
+        "grpo": lambda r: library.grpo(r, mask, ids),
+        "rloo": lambda r: library.rloo(r, mask, ids),
+        "gigpo": lambda r: library.gigpo(r, mask, ids, anchor),
+        "pairwise_sign": lambda r: library.pairwise_sign(r, mask, ids),
+        "mapo": lambda r: library.mapo(r, mask, ids),
+        "reinforce_pp": lambda r: library.reinforce_pp(r, mask),
+        "reinforce_pp_baseline": lambda r: library.reinforce_pp_baseline(r, mask, ids),
+        "whiten": lambda r: library.whiten(r, mask),
+        "dr_mas": lambda r: library.dr_mas(r, mask, ids, ids),
+        "mars": lambda r: library.mars(r, mask, ids, ids),
+        "matpo": lambda r: library.matpo(r, mask, ids, parent),
+        "m_grpo": lambda r: library.m_grpo(r, mask, ids, ids),
+        "rae": lambda r: library.rae(r[:, 0], ids, ids, table)[0],
+        "rae_by_turn": lambda r: library.rae_by_turn(r, mask, ids, ids, table)[0],
+        "broadcast_to_turns": lambda r: library.broadcast_to_turns(r[:, 0], mask),
+        "gae": lambda r: library.gae(r, r, mask, ~mask, r, gamma=0.9, lam=0.9),
+        "marft_by_turn": lambda r: library.marft_by_turn(r, r, mask, ~mask, r, ids, jnp.arange(4)),
+        "hae_by_turn": lambda r: library.hae_by_turn(r, r, mask, ~mask, r, parent),
+    }
+    for name, function in of.items():
+        gradient = jax.grad(lambda r, function=function: jnp.sum(function(r) ** 2))(values)
+        np.testing.assert_array_equal(gradient, 0, err_msg=name)

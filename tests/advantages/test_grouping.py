@@ -98,3 +98,47 @@ def test_joint_names():
         np.array([1, 1, 1, 0, 1], bool), np.array([0, 0, 1, 0, 0]), np.array([5, -1, 5, 5, 5])
     )
     assert np.asarray(owner).tolist() == [0, 1, 2, 5, 0]
+
+
+def test_large_segments_are_as_exact_as_small_ones():
+    """Sequential float32 sums of 262,144 turns are off by 6e-3 deviations."""
+    rng = np.random.default_rng(0)
+    count = 262_144
+    one = np.zeros(count, int)
+    moments = jax.jit(grouping.moments)
+    for values in (
+        rng.choice([0.5, 0.6, 0.7], count),
+        rng.choice([-0.1, 10], count, p=[0.99, 0.01]),
+    ):
+        values = values.astype(np.float32)
+        ours = moments(values, one)
+        exact = values.astype(np.float64)
+        assert abs(float(ours.mean[0]) - exact.mean()) < 1e-5 * exact.std()
+        np.testing.assert_allclose(ours.std[0], exact.std(ddof=1), rtol=2e-6)
+
+
+def test_frequencies_that_sum_to_less_than_one():
+    values, segment = np.float32([2, 4]), np.zeros(2, int)
+    ours = grouping.moments(values, segment, frequency=np.float32([0.2, 0.2]))
+    np.testing.assert_allclose(ours.mean, [3, 3])
+    np.testing.assert_allclose(ours.std, [2**0.5, 2**0.5], rtol=1e-6)
+
+
+def test_equal_is_relative_to_the_numbers_that_were_summed():
+    values, segment = np.float32([1e-6, 0.0]), np.zeros(2, int)
+    assert not np.any(grouping.moments(values, segment).constant)
+    assert np.all(grouping.moments(values, segment, scale=np.float32([20, 20])).constant)
+
+
+def test_deviations_whose_squares_overflow_give_zero():
+    values, segment = np.float32([3e38, -3e38, 1e30]), np.zeros(3, int)
+    ours = grouping.relative(
+        values, grouping.moments(values, segment), normalize="std", epsilon=1e-6
+    )
+    np.testing.assert_array_equal(ours, 0)
+
+
+def test_low_precision_inputs_are_converted():
+    values = jnp.ones(512, jnp.bfloat16)
+    ours = grouping.moments(values, jnp.zeros(512, int))
+    assert ours.count.dtype == jnp.float32 and float(ours.count[0]) == 512

@@ -164,3 +164,17 @@ def test_errors(options, message):
     none = np.zeros(1, int)
     with pytest.raises(ValueError, match=message):
         advantages.rae(np.zeros(1), none, none, np.zeros((1, 1)), **options)
+
+
+def test_integers_are_converted():
+    value, mask = np.array([3, 3, 3, 3]), np.ones((4, 3), bool)
+    ours = advantages.broadcast_to_turns(value, mask, gamma=0.5)
+    np.testing.assert_allclose(ours[0], [0.75, 1.5, 3])
+
+
+def test_roles_outside_the_table_are_not_a_number():
+    none = np.zeros(2, int)
+    for order in ("batch", "sequential"):
+        ours, after = rae(np.ones(2), np.array([0, 2]), none, np.zeros((1, 2)), order=order)
+        np.testing.assert_array_equal(ours, [1, np.nan])
+        np.testing.assert_allclose(after, [[0.05, 0]], atol=1e-6)

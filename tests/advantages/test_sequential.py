@@ -168,3 +168,103 @@ def test_gradient_is_stopped_and_errors():
     b = batch(np.random.default_rng(0))
     with pytest.raises(ValueError, match="restart='none': expected one of 'chain', 'cut'"):
         library.marft(**b, restart="none")
+
+
+def rollout_of(rng, episodes=5, agents=3, turns=7, acts=0.6):
+    """Streams as rollouts fill them, and the team's decisions: all carry the team's reward.
+
+    Returns (arrays, [(episode, turn, agent, reward until the next decision)] in order, ended).
+    """
+    mask = rng.random((episodes, agents, turns)) < acts
+    mask[:, 0, 0] = True
+    earned = rng.choice([0.0, 1.0, -0.5], (episodes, turns))
+    ended = rng.random(episodes) < 0.5
+    reward = np.full(mask.shape, np.nan, np.float32)
+    terminated = np.ones_like(mask)  # poison
+    for e, k in np.ndindex(episodes, agents):
+        own = np.flatnonzero(mask[e, k])
+        for here, following in zip(own, [*own[1:], turns], strict=False):
+            reward[e, k, here] = earned[e, here:following].sum()
+            terminated[e, k, here] = ended[e] and here == own[-1]
+    value, bootstrap = rng.normal(size=(2, episodes, agents, turns)).astype(np.float32)
+    arrays = {
+        "reward": reward,
+        "value": np.where(mask, value, np.nan),
+        "mask": mask,
+        "terminated": terminated,
+        "bootstrap": np.broadcast_to(bootstrap[..., :1], mask.shape),
+    }
+    arrays = {name: x.reshape(episodes * agents, turns) for name, x in arrays.items()}
+    arrays["episode"] = np.repeat(np.arange(episodes) * 10, agents)
+    arrays["role"] = np.tile(np.arange(agents), episodes)
+    order = [(e, t, k) for e, t, k in np.ndindex(episodes, turns, agents) if mask[e, k, t]]
+    decisions = []
+    for here, following in zip(order, [*order[1:], (-1, 0, 0)], strict=True):
+        e, t, _ = here
+        until = following[1] if following[0] == e else turns
+        decisions.append((*here, earned[e, t:until].sum()))
+    return arrays, decisions, ended
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_streams_of_a_team_count_each_reward_once(seed):
+    agents, turns, gamma, lam = 3, 7, 0.9, 0.8
+    rng = np.random.default_rng(seed)
+    arrays, decisions, ended = rollout_of(
+        rng, agents=agents, turns=turns, acts=[0.3, 1.0][seed % 2]
+    )
+    expected = np.zeros(arrays["mask"].shape)
+    after, gae = None, 0.0
+    for e, t, k, reward in reversed(decisions):
+        i = e * agents + k
+        if after is None or after[0] != e:
+            # The next agent in the circle of those that ever acted.
+            circle = [j % agents for j in range(k + 1, k + 1 + agents)]
+            who = next(j for j in circle if arrays["mask"][e * agents + j].any())
+            following = 0.0 if ended[e] else arrays["bootstrap"][e * agents + who, 0]
+            gae = 0.0
+        else:
+            following = arrays["value"][after[1], after[2]]
+        gae = reward + gamma * following - arrays["value"][i, t] + gamma * lam * gae
+        expected[i, t], after = gae, (e, i, t)
+    ours = library.marft_by_turn(**arrays, gamma=gamma, lam=lam)
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+    # A penalty is the turn's own, and is not shared.
+    penalty = np.where(arrays["mask"], 0.0, np.nan).astype(np.float32)
+    where = tuple(np.argwhere(arrays["mask"])[3])
+    penalty[where] = 0.5
+    changed = library.marft_by_turn(**arrays, gamma=gamma, lam=0.0, penalty=penalty)
+    plain = library.marft_by_turn(**arrays, gamma=gamma, lam=0.0)
+    assert np.argwhere(np.abs(changed - plain) > 1e-6).tolist() == [list(where)]
+    p = rng.permutation(len(expected))
+    permuted = library.marft_by_turn(**{n: x[p] for n, x in arrays.items()}, gamma=gamma, lam=lam)
+    np.testing.assert_allclose(permuted, expected[p], atol=1e-5)
+
+
+def test_worked_numbers_of_streams():
+    """Two agents act at once and the team earns 1: counted once, where the streams say it twice."""
+    ones, none = np.ones((2, 1), np.float32), np.zeros((2, 1), np.float32)
+    every, ids = np.ones((2, 1), bool), (np.zeros(2, int), np.array([0, 1]))
+    ours = library.marft_by_turn(ones, none, every, every, none, *ids, gamma=1.0, lam=1.0)
+    np.testing.assert_array_equal(ours, [[1], [1]])
+    plain = library.marft(ones, none, every, every, none, *ids, gamma=1.0, lam=1.0)
+    np.testing.assert_array_equal(plain, [[2], [1]])
+    # Cut: the first agent would act next, and its bootstrap is 3.
+    bootstrap = np.float32([[3], [-7]])
+    ours = library.marft_by_turn(none, none, every, ~every, bootstrap, *ids, gamma=0.5, lam=1.0)
+    np.testing.assert_array_equal(ours, [[0.75], [1.5]])
+
+
+def test_one_agent_by_turn_is_gae():
+    arrays, _, _ = rollout_of(np.random.default_rng(9), episodes=6, agents=1, acts=0.7)
+    ours = library.marft_by_turn(**arrays, gamma=0.9, lam=0.8)
+    plain = {n: x for n, x in arrays.items() if n not in ("episode", "role")}
+    np.testing.assert_allclose(ours, library.gae(**plain, gamma=0.9, lam=0.8), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_empty_arrays(shape):
+    number, flag = np.zeros(shape, np.float32), np.zeros(shape, bool)
+    ids = np.zeros(shape[0], int)
+    for function in (library.marft, library.marft_by_turn):
+        assert function(number, number, flag, flag, number, ids, ids).shape == shape

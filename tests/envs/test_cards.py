@@ -265,7 +265,7 @@ def test_number_line_ends_hold_the_agent_back():
 
 
 def test_number_line_refuses_a_length_beyond_a_byte():
-    with pytest.raises(ValueError, match="choose 1 to 255"):
+    with pytest.raises(ValueError, match="expected 1 to 255"):
         envs.make("NumberLine-v1", length=300)
 
 

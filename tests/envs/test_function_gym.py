@@ -284,7 +284,7 @@ def test_bounds_of_the_text_under_random_play(wording, modulus):
         ({"functions": ("a / b",)}, r"expected a, b and whole numbers with \+ - \* \*\*"),
         ({"functions": ("a + c",)}, "function 'a [+] c': expected a, b"),
         ({"functions": ("open('x')",)}, "expected a, b and whole numbers"),
-        ({"functions": ("a +",)}, "is no expression"),
+        ({"functions": ("a +",)}, "is not an expression"),
         ({"functions": ("a + b",), "split": "unseen"}, "1 functions: a split needs at least 4"),
         ({"split": "all"}, "expected 'seen' or 'unseen'"),
         ({"memory": -1}, "memory -1 with answers up to 999"),

@@ -244,7 +244,7 @@ def test_anchors():
     [
         ({"layout": "utube"}, "layout 'utube': expected one of random, double_t, umaze"),
         ({"sight": "full"}, "sight 'full': expected one of grid, walls, goal, position"),
-        ({"layout": "umaze", "size": (5, 5)}, "has its own; leave it out"),
+        ({"layout": "umaze", "size": (5, 5)}, "has a fixed size; leave it out"),
         ({"size": (8, 9)}, "expected odd numbers"),
         ({"size": (3, 3)}, "from 3 x 5"),
         ({"size": (9, 15)}, "to 13 x 13"),

@@ -191,7 +191,7 @@ def test_every_screen_is_told_within_the_bounds(wording):
     ("options", "message"),
     [
         ({"branching": (4, 4, 4)}, "at most 64 screens"),
-        ({"branching": ()}, "expected the number of children on each level"),
+        ({"branching": ()}, "expected the number of children per level"),
         ({"icons": 20}, "icons 20: expected 21 to 61"),
         ({"icons": 2, "aliased": True}, "icons 2: expected 3 to 61"),
         ({"split": "new"}, "expected one of seen, unseen, icons, graphs"),

@@ -278,8 +278,8 @@ def test_boards_are_sets_of_cells(shape):
         ({"actions": "nine"}, "expected one of push, gym"),
         ({"size": 4}, "5 to 32"),
         ({"size": (6, 40)}, "5 to 32"),
-        ({"boxes": 0}, "takes 1 to 2"),
-        ({"boxes": 3}, "takes 1 to 2"),
+        ({"boxes": 0}, "expected 1 to 2 for"),
+        ({"boxes": 3}, "expected 1 to 2 for"),
     ],
 )
 def test_impossible_options(options, message):

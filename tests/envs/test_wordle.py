@@ -179,7 +179,7 @@ def test_anchors_of_the_state_forget_the_order():
     [
         ({"letters": 7}, "letters 7 without a vocabulary: expected one of 4, 5"),
         ({"vocabulary": ("apple", "pear")}, "word 'pear': expected 5 letters"),
-        ({"vocabulary": ("apple", "apple")}, "a word comes twice"),
+        ({"vocabulary": ("apple", "apple")}, "a word occurs twice"),
         ({"tries": 0}, "tries 0 with 5 letters"),
     ],
 )

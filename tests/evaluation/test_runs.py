@@ -84,7 +84,7 @@ def test_evaluations_elsewhere_are_read_by_environment(tmp_path):
     assert sorted(early["per_seed"]) == ["0", "1"]
     assert sorted(late["per_seed"]) == ["0", "1", "2", "3"]
     (one / "eval" / "Nim-v1" / "update_000040.json").write_text("{}")
-    with pytest.raises(ValueError, match="Nim-v1.*no whole evaluation"):
+    with pytest.raises(ValueError, match="Nim-v1.*not a complete evaluation"):
         load(one)
 
 
@@ -134,13 +134,13 @@ def broken(tmp_path, how):
 @pytest.mark.parametrize(
     "how, words",
     [
-        ("missing", "is no directory"),
+        ("missing", "is not a directory"),
         ("no config", "holds no run"),
         ("no metrics", "has no metrics yet"),
         ("empty metrics", "has no metrics yet"),
         ("broken config", "not readable JSON"),
         ("config of another kind", "expected a JSON object"),
-        ("evaluation cut short", "no whole evaluation"),
+        ("evaluation cut short", "not a complete evaluation"),
     ],
 )
 def test_errors_name_the_directory(tmp_path, how, words):

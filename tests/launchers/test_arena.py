@@ -1,20 +1,15 @@
 """The arena's command line, with checkpoints of runs that were really trained."""
 
 import json
-import pathlib
-import sys
 
 import jax
 import pytest
+import tiny
+from commands import call
 
 import envs
 from agentrl.evaluation import report, runs, terminal
 from agentrl.run import contestants, loop
-
-HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
-import tiny  # noqa: E402
-from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,12 @@
 import json
 import pathlib
 import shutil
-import sys
 
 import pytest
+from commands import call
 
 import configs
 from launchers import sweep
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from commands import call  # noqa: E402
 
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
@@ -53,7 +50,7 @@ BAD_FLAGS = {
     ),
     "wrong type": ([LAKE, "--config.updates=many", "--workdir=x"], ["updates", "many"]),
     "unknown flag": ([LAKE, "--workdr=x"], ["workdr", "workdir"]),
-    "stray word": ([LAKE, "--workdir=x", "gigpo"], ["'gigpo' is no flag"]),
+    "stray word": ([LAKE, "--workdir=x", "gigpo"], ["'gigpo' is not a flag"]),
     "impossible combination": (
         [LAKE, "--workdir=x", "--config.policy.critic=shared"],
         ["config.policy.critic is trained by nothing"],
@@ -150,7 +147,7 @@ def test_sweep_cells():
         "lake__b=2__c=x",
     ]
     assert cells["lake__b=2__c=x"] == ["--config=configs/lake.py", "--config.a.b=2", "--config.c=x"]
-    with pytest.raises(ValueError, match="is no axis"):
+    with pytest.raises(ValueError, match="is not an axis"):
         sweep.cells(["x.py"], "learning_rate")
     with pytest.raises(ValueError, match="twice"):
         sweep.cells(["x.py", "x.py"], "")

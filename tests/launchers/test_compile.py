@@ -6,12 +6,12 @@ Those parts that need XLA's compilers for CUDA or TPU run where these are instal
 import dataclasses
 import importlib.util
 import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import pytest
+from commands import call
 
 import configs
 from agentrl.config.build import build
@@ -21,9 +21,6 @@ from agentrl.policies.decoder import DecoderConfig
 from agentrl.run import mesh
 from configs import frozen_lake
 from launchers import compile as compiling
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from commands import call  # noqa: E402
 
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
@@ -104,7 +101,7 @@ BAD = {
     "half a host": ([LAKE, "--target=h100:12"], "more than 8 come in eights"),
     "no such program": ([LAKE, "--programs=trian"], "--programs=trian: expected some of init"),
     "no warm start": ([LAKE, "--programs=warm"], "has no warm start"),
-    "stray word": ([LAKE, "h100"], "'h100' is no flag"),
+    "stray word": ([LAKE, "h100"], "'h100' is not a flag"),
 }
 
 

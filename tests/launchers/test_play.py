@@ -1,20 +1,14 @@
 """Playing in the terminal: what is told to whom, what replies come to, and bad flags."""
 
-import pathlib
-import sys
-
 import jax
 import pytest
+import tiny
+from commands import call
 
 import envs
 from agentrl.evaluation import terminal
 from agentrl.run import contestants, loop, restored
 from launchers import cli, play
-
-HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
-import tiny  # noqa: E402
-from commands import call  # noqa: E402
 
 
 def played(who, replies=(), seed=0, name="Coin-v1", **options):
@@ -101,7 +95,7 @@ def test_a_person_meets_a_player_on_the_command_line():
     "arguments, word",
     [
         ([], "name an environment"),
-        (["Coin-v1"], "'Coin-v1' is no flag"),
+        (["Coin-v1"], "'Coin-v1' is not a flag"),
         (["--env=Coin-v1", "--options=quest=2"], "no option 'quest'"),
         (["--env=Coin-v1", "--wording=terse"], "expected one of compact, faithful"),
         (["--env=TicTacToe-v1"], "has 2 seats: name one player for each"),

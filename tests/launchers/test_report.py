@@ -1,16 +1,10 @@
 """The report's command line, on a run that was really trained."""
 
-import pathlib
-import sys
-
 import pytest
+import tiny
+from commands import call
 
 from agentrl.run import loop
-
-HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "training")]
-import tiny  # noqa: E402
-from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +44,8 @@ def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
     [
         ([], "--workdirs is missing"),
         (["--workdirs=a,b"], "--out is missing"),
-        (["--workdirs=nowhere"], "nowhere is no directory"),
-        (["nowhere"], "'nowhere' is no flag"),
+        (["--workdirs=nowhere"], "nowhere is not a directory"),
+        (["nowhere"], "'nowhere' is not a flag"),
         (["--workdirs={run}", "--nocredit", "--metrics=entropi"], "no run has metric 'entropi'"),
     ],
 )

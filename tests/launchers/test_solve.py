@@ -1,16 +1,12 @@
 """Tabular games solved from configs: what is found, what is written, what is refused."""
 
 import json
-import pathlib
-import sys
 
 import pytest
+from test_cli import call, refused
 
 from agentrl.run import solving
 from configs import jpsro, psro
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from test_cli import call, refused  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 """Continuous actions from the rollout to the update, in environments of one agent."""
 
-import pathlib
-import sys
-
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 import envs
 from agentrl import advantages, losses, policies, rollout
@@ -15,9 +14,6 @@ from agentrl.config.build import build
 from agentrl.evaluation import play
 from agentrl.rollout import players
 from configs import pendulum_ppo
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +27,14 @@ def trained():
     config.policy = section(policies.mlp, hidden=(8,), log_std=-1.0)
     config.rollout = section(rollout.segments, num_envs=8, length=6)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
     config.objective.kl = term(losses.exact_kl, weight=0.5)
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    collect_key = jax.random.split(state.key, 3)[1]
-    rows = jax.jit(experiment.batch)(state.params, state.rollout, collect_key)[1]
-    traces = []
-
-    @jax.jit
-    def train(state):
-        traces.append(0)
-        return experiment.train(state)
-
+    rows = jax.jit(experiment.batches)(state)["rollout"].rows
+    train = jax.jit(chex.assert_max_traces(tiny.train_of(experiment), n=1))
     after, metrics = train(state)
-    further, later = train(after)
-    assert len(traces) == 1
+    _, later = train(after)
     return experiment, rows, state.params, after.params, metrics, later
 
 

@@ -4,12 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import advantages
-from agentrl.config import section
-from agentrl.learner.credit import group_metrics, make_credit, rae
+from agentrl import advantages, rewards
+from agentrl.learner.bound import Bound
+from agentrl.learner.credit import Recipe, group_metrics, make_credit
 from agentrl.streams import Rows, Streams, at_positions
-
-PROVIDES = frozenset({"reward", "mask", "group", "anchor", "valid", "terminated"})
 
 
 def streams():
@@ -25,14 +23,11 @@ def streams():
     )
 
 
-def make(estimator, reward=None, provides=PROVIDES, filter_section=None, **options):
-    return make_credit(
-        reward or {},
-        section(estimator, **options),
-        provides,
-        filter_section=filter_section,
-        rollout_name="episodes",
-    )
+def make(estimator, reward=(), before=(), after=(), reweighting=(), carried=None, **options):
+    """(streams) -> Credit by an estimator with these options."""
+    recipe = Recipe(reward, Bound(estimator, options), carried, before, after, reweighting)
+    made = make_credit(recipe, has_critic=False)
+    return lambda streams, **carried: made(streams, None, carried)
 
 
 def test_estimator_gets_its_fields_and_options():
@@ -45,7 +40,7 @@ def test_estimator_gets_its_fields_and_options():
 
 def test_penalties_reach_a_turn_alone():
     s = streams()
-    reward = {"invalid_action_penalty": {"coefficient": 0.1}}
+    reward = [Bound(rewards.invalid_action_penalty, {"coefficient": 0.1})]
     ours = make(advantages.grpo, reward, normalize="mean")(s).advantage
     plain = advantages.grpo(s.reward, s.mask, s.group, normalize="mean")
     invalid = s.mask & ~s.valid
@@ -66,9 +61,10 @@ def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
         valid=mask & ~jnp.zeros_like(mask).at[1, 1].set(True),
     )
     before = jnp.array([[0.25, -0.5]])
-    provides = PROVIDES | {"role", "task"}
-    made = make(rae, {"invalid_action_penalty": {"coefficient": 0.2}}, provides)(s, before)
-    plain = make(rae, {}, provides)(s, before)
+    penalty = Bound(rewards.invalid_action_penalty, {"coefficient": 0.2})
+    rae = advantages.rae_by_turn
+    made = make(rae, [penalty], carried="baseline")(s, baseline=before)
+    plain = make(rae, carried="baseline")(s, baseline=before)
     # 0.5 - 0.25, -1.5 + 0.5, 1 - 0.25, -1 + 0.5 on every turn; 0.2 off the one reply.
     expected = np.float32(
         [[0.25, 0.25, 0], [-1, -1.2, 0], [0.75, 0.75, 0.75], [-0.5, -0.5, 0]],
@@ -77,12 +73,13 @@ def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
     np.testing.assert_allclose(
         plain.advantage - made.advantage, jnp.zeros((4, 3)).at[1, 1].set(0.2), atol=1e-6
     )
-    np.testing.assert_array_equal(made.baseline, plain.baseline)
+    np.testing.assert_array_equal(made.carried["baseline"], plain.carried["baseline"])
+    assert (np.asarray(made.carried["baseline"]) != np.asarray(before)).all()
 
 
 def test_step_penalty_is_part_of_the_reward():
     s = streams()
-    ours = make(advantages.rloo, {"step_penalty": {"amount": 0.05}})(s).advantage
+    ours = make(advantages.rloo, [Bound(rewards.step_penalty, {"amount": 0.05})])(s).advantage
     np.testing.assert_allclose(
         ours, advantages.rloo(s.reward - 0.05 * s.mask, s.mask, s.group), atol=1e-5
     )
@@ -90,8 +87,11 @@ def test_step_penalty_is_part_of_the_reward():
 
 def test_rewards_move_to_the_end_after_the_step_penalty():
     s = streams().replace(role=jnp.arange(8) % 2, task=jnp.zeros(8, jnp.int32))
-    reward = {"at_end": {"share": 1.0}, "step_penalty": {"amount": 0.05}}
-    ours = make(advantages.mars, reward, PROVIDES | {"role", "task"})(s).advantage
+    at_end, step = (
+        Bound(rewards.at_end, {"share": 1.0}),
+        Bound(rewards.step_penalty, {"amount": 0.05}),
+    )
+    ours = make(advantages.mars, [step, at_end])(s).advantage
     total = jnp.sum(s.reward - 0.05 * s.mask, axis=1, keepdims=True)
     last = jnp.arange(5) == jnp.sum(s.mask, axis=1, keepdims=True) - 1
     plain = advantages.mars(total * last, s.mask, s.task, s.role)
@@ -101,12 +101,53 @@ def test_rewards_move_to_the_end_after_the_step_penalty():
 def test_dynamic_sampling_keeps_groups_with_a_signal():
     s = streams()
     s = s.replace(reward=s.reward.at[:4].set(0.0))
-    credit = make(advantages.grpo, filter_section={"name": "dynamic_sampling"})(s)
+    credit = make(advantages.grpo, after=[Bound(advantages.dynamic_sampling, {})])(s)
     np.testing.assert_array_equal(credit.keep, [False] * 4 + [True] * 4)
     shares = group_metrics(s)
     np.testing.assert_allclose(shares["frac_zero_std_groups"], [4, 8])
     spread = np.asarray(s.reward[4:].sum(1)).std(ddof=1)
     np.testing.assert_allclose(shares["group_return_std"], [4 * spread, 8], rtol=1e-5)
+
+
+def test_a_filter_before_the_statistics_changes_them_and_one_after_does_not():
+    s = streams()
+    cut = jnp.zeros((8, 5), bool).at[1, 0].set(True)
+    s = s.replace(truncated=cut)
+    not_truncated = [Bound(advantages.not_truncated, {})]
+    before = make(advantages.grpo, before=not_truncated)(s)
+    after = make(advantages.grpo, after=not_truncated)(s)
+    kept = np.arange(8) != 1
+    np.testing.assert_array_equal(before.keep, kept)
+    np.testing.assert_array_equal(after.keep, kept)
+    plain = advantages.grpo(s.reward, s.mask, s.group)
+    np.testing.assert_array_equal(after.advantage, plain)
+    without = advantages.grpo(s.reward, s.mask & jnp.asarray(kept)[:, None], s.group)
+    np.testing.assert_array_equal(before.advantage, without)
+    assert not np.asarray(before.advantage)[1].any() and (before.advantage != plain)[0].any()
+
+
+def sharpened(advantage, valid, *, factor: float):
+    """A reweighting: of valid turns alone."""
+    return jnp.where(valid, factor * advantage, advantage)
+
+
+def test_reweighting_follows_the_estimator():
+    s = streams()
+    ours = make(advantages.grpo, reweighting=[Bound(sharpened, {"factor": 3.0})])(s).advantage
+    plain = advantages.grpo(s.reward, s.mask, s.group)
+    np.testing.assert_allclose(ours, plain * np.where(s.valid, 3, 1), rtol=1e-6)
+
+
+def doubled_carry(reward, mask, baseline):
+    """An estimator that carries a number: (advantage, its new value)."""
+    return jnp.where(mask, reward - baseline, 0.0), 2 * baseline
+
+
+def test_an_estimator_of_a_users_own_carries_a_number():
+    s = streams()
+    ours = make(doubled_carry, carried="baseline")(s, baseline=jnp.float32(0.25))
+    np.testing.assert_allclose(ours.advantage, np.where(s.mask, s.reward - 0.25, 0), atol=1e-6)
+    assert float(ours.carried["baseline"]) == 0.5
 
 
 def test_anchor_sizes_by_hand():
@@ -127,17 +168,17 @@ def test_anchor_sizes_by_hand():
     assert sum(v for k, v in out.items() if k.startswith("anchor_size/")) == pytest.approx(1)
 
 
-def test_seats_of_an_episode_share_the_group_of_dr_mas():
-    # As rollouts number them: two tasks, two episodes each, two seats; groups 0 1 0 1 2 3 2 3.
+def test_dr_mas_gets_one_group_for_all_seats_of_an_episode():
+    # As rollouts number them: two tasks, two episodes each, two seats; groups are never per seat.
     s = streams().replace(
-        group=jnp.array([0, 1, 0, 1, 2, 3, 2, 3]),
+        group=jnp.arange(8) // 4,
         role=jnp.arange(8) % 2,
         episode=jnp.arange(8) // 2,
     )
-    for rows in ("agent", "all", "mean", "first"):
-        ours = make(advantages.dr_mas, provides=PROVIDES | {"role"}, rows=rows)(s).advantage
+    for statistics in ("agent_turns", "all_turns", "episode_means", "first_turns"):
+        ours = make(advantages.dr_mas, statistics=statistics)(s).advantage
         plain = advantages.dr_mas(
-            s.reward, s.mask, jnp.arange(8) // 4, s.role, rows=rows, episode=s.episode
+            s.reward, s.mask, s.group, s.role, statistics=statistics, episode=s.episode
         )
         np.testing.assert_allclose(ours, plain, atol=1e-6)
 
@@ -164,22 +205,19 @@ def test_estimators_of_several_agents_get_their_fields():
         parent=jnp.where(jnp.arange(8) % 2, jnp.arange(8) - 1, -1),
         cost=jnp.asarray(rng.integers(1, 9, (8, 5)), jnp.float32),
     )
-    provides = PROVIDES | {"role", "task", "parent"}
 
     def credit(estimator, **options):
-        return make(estimator, provides=provides, **options)(s).advantage
+        return make(estimator, **options)(s).advantage
 
     arrays = (s.reward, s.mask, s.group)
     # Episodes and costs are passed to those that can use them, though they can do without.
     np.testing.assert_array_equal(
-        credit(advantages.dr_mas, rows="mean"),
-        advantages.dr_mas(*arrays, s.role, rows="mean", episode=s.episode),
+        credit(advantages.dr_mas, statistics="episode_means"),
+        advantages.dr_mas(*arrays, s.role, statistics="episode_means", episode=s.episode),
     )
     np.testing.assert_array_equal(
-        credit(advantages.mars, weight="token"),
-        advantages.mars(s.reward, s.mask, s.task, s.role, weight="token", cost=s.cost),
+        credit(advantages.mars, count_by="token"),
+        advantages.mars(s.reward, s.mask, s.task, s.role, count_by="token", cost=s.cost),
     )
     np.testing.assert_array_equal(credit(advantages.matpo), advantages.matpo(*arrays, s.parent))
     np.testing.assert_array_equal(credit(advantages.m_grpo), advantages.m_grpo(*arrays, s.role))
-    with pytest.raises(ValueError, match="needs 'role'.*use config.rollout.name='matches'"):
-        make(advantages.dr_mas)

@@ -1,20 +1,15 @@
 """Passes over parts of a batch: the sum is that of the whole, and nothing is left out or added."""
 
-import pathlib
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.config.build import build
 from agentrl.learner.gradients import gradients
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 ROWS, LONGEST = 8, 7
 
@@ -81,9 +76,9 @@ def test_a_run_in_passes_is_the_run_at_once():
         changes |= {"log_every": 1, "warm_start__updates": 1, "learner__minibatches": 1}
         experiment = build(tiny.talk_config(**changes))
         state = jax.jit(experiment.init)(0)
-        state, warm = jax.jit(experiment.warm)(state)
-        state = jax.jit(experiment.begin)(state)
-        state, metrics = jax.jit(experiment.train)(state)
+        state, warm = jax.jit(tiny.train_of(experiment, "warm_start"))(state)
+        state = jax.jit(experiment.restart)(state)
+        state, metrics = jax.jit(tiny.train_of(experiment))(state)
         return state.params, warm, metrics
 
     at_once = after()

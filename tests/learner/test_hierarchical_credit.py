@@ -1,12 +1,11 @@
 """HAE for a planner and an executor who are streams of their own."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +15,6 @@ from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.run import gradient_noise, restored
 from agentrl.streams import Streams
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 RATES = {"gamma": 0.9, "lam": 0.7, "subgoal_lam": 0.6}
 
@@ -166,7 +162,7 @@ def test_a_penalty_reaches_who_has_earned_it_and_the_plans_before():
 def collected():
     env, params = envs.make("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=12, patience=3)
     policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
-    made = rollout.matches(policy, env, params, num_groups=8)
+    made = rollout.episodes(policy, env, params, num_groups=8, group_size=1, mask_illegal=True)
     out = jax.jit(made.collect)(policy.init(jax.random.key(0)), None, jax.random.key(1))
     return made, *jax.tree.map(np.asarray, out[1:3])
 
@@ -191,6 +187,7 @@ def test_learns_in_words():
         warm_start__updates=2,
         env=env_section("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=8),
         policy__critic="shared",
+        objective__value__weight=0.5,
         policy__constrained=True,
         rollout=section(
             rollout.conversation, num_groups=4, group_size=2, context="window", history=0
@@ -201,8 +198,8 @@ def test_learns_in_words():
     )
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    state, _ = jax.jit(experiment.warm)(state)
-    state, metrics = jax.jit(experiment.train)(experiment.begin(state))
+    state, _ = jax.jit(tiny.train_of(experiment, "warm_start"))(state)
+    state, metrics = jax.jit(tiny.train_of(experiment))(experiment.restart(state))
     assert metrics["rejected_updates"][0] == 0 and metrics["loss/value"][0] > 0
     assert metrics["win_rate/0/self"][1] == 2 * 8
     # Noise of the executor's gradients, from rows of many tokens: all turns are early ones.

@@ -1,31 +1,36 @@
 """Co-self-play: a planner and skills learn together, tied to where they began."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import train_of
 
 import envs
 from agentrl import policies, rollout
+from agentrl.actors.array import array_actor
+from agentrl.actors.scripted import scripted, translated
+from agentrl.actors.types import Actor, Decision, no_memory
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.rollout.meeting import meet
-from agentrl.rollout.players import Player, policy_player, scripted, translated
+from agentrl.rollout.results import play_results
 from agentrl.run import contestants, restored
 from agentrl.selfplay import arena
 from configs import volleyball, volleyball_flat, volleyball_levels, volleyball_skills
+from envs.vector import World
 
 SEATS = 4
 
 
-def tiny(**policy):
+def small(**policy):
     config = volleyball_levels.get_config("plane")
     config.mesh.data = 1
     config.num_seeds, config.updates, config.log_every = 1, 2, 1
     config.env.update(max_seconds=0.8, max_steps_in_episode=46)
     config.policy.update(hidden=(8,), planner_hidden=(8,), **policy)
     config.rollout = section(
-        rollout.matches, num_groups=8, opponent="pool", members=2, mask_illegal=False
+        rollout.episodes, num_groups=8, opponent="pool", members=2, mask_illegal=False, group_size=1
     )
     config.pool.update(capacity=2, every=1)
     config.learner.update(epochs=1, minibatches=1, microbatch=None)
@@ -34,22 +39,15 @@ def tiny(**policy):
 
 @pytest.fixture(scope="module")
 def trained():
-    """(streams, rows, credit, params before, states and metrics after one and two updates)."""
-    experiment = build(tiny())
+    """(experiment, streams, rows, credit, params before and after an update, its metrics, those of
+    the next)."""
+    experiment = build(small())
     state = jax.jit(experiment.init)(0)
-    collect_key = jax.random.split(state.key, 3)[1]
-    batch = jax.jit(experiment.batch)(state.params, state.rollout, collect_key, pool=state.pool)
-    traces = []
-
-    @jax.jit
-    def train(state):
-        traces.append(0)
-        return experiment.train(state)
-
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    train = jax.jit(chex.assert_max_traces(train_of(experiment), n=1))
     one, metrics = train(state)
-    two, later = train(one)
-    assert len(traces) == 1
-    return experiment, *batch, state.params, one.params, metrics, later
+    _, later = train(one)
+    return experiment, *batch[:3], state.params, one.params, metrics, later
 
 
 def test_the_policy_has_all_seats_of_a_team(trained):
@@ -111,20 +109,20 @@ def forms():
         envs.make("PlannedVolleyball-v1", residual=0.3, **options),
     ]
 
-    def always(policy_params, memory, seen, state, key):
-        return jnp.full((*seen.seat.shape, 2), 0.4), memory
+    def always(policy_params, memory, view, key):
+        return Decision(jnp.full((*view.agent.shape, 2), 0.4)), memory
 
-    trained = [scripted("expert", *one) for one in made[:2]] + [Player(always)]
+    trained = [scripted("expert", *one) for one in made[:2]] + [Actor(no_memory, always)]
 
     def met(players, seating, env, params):
         keys = jax.random.split(jax.random.key(3), 8)
         keys = jnp.tile(keys, seating.shape[0] // 8)
-        return meet(players, env, params, seating, keys, jax.random.key(0))
+        return play_results(players, World(env, params), seating, keys, jax.random.key(0))
 
     @jax.jit
     def here():
         players = [
-            translated(player, env.form_of(other), other, other_params)
+            translated(player, env.form_of(other), World(other, other_params))
             for player, (other, other_params) in zip(trained, made, strict=True)
         ]
         players.append(scripted("expert", env, params))
@@ -162,9 +160,9 @@ def test_other_matches_are_no_form_of_it(forms):
     # Commands cannot be undone into what a residual adds.
     assert made[2][0].form_of(env) is None and made[2][0].form_of(made[1][0]) is None
     memory = policies.gru((26,), None, 4, hidden=(4,), memory_size=4)
-    player = policy_player(memory, None, greedy=True, mask_illegal=False)
+    player = array_actor(memory, None, greedy=True)
     with pytest.raises(ValueError, match="a policy with memory, trained in PlanarVolleyball"):
-        translated(player, env.form_of(made[0][0]), *made[0])
+        translated(player, env.form_of(made[0][0]), World(*made[0]))
 
 
 def _run(config):
@@ -175,7 +173,7 @@ def _run(config):
 
 
 def test_runs_of_all_forms_are_players_of_two_levels(monkeypatch, tmp_path):
-    configs = [tiny(), volleyball.get_config("plane"), volleyball_flat.get_config("plane")]
+    configs = [small(), volleyball.get_config("plane"), volleyball_flat.get_config("plane")]
     for config in configs:
         config.num_seeds = 1
     runs = {name: _run(config) for name, config in zip("abc", configs, strict=True)}
@@ -188,7 +186,8 @@ def test_runs_of_all_forms_are_players_of_two_levels(monkeypatch, tmp_path):
     assert list(players) == names
     seating, keys = jnp.zeros((3, SEATS), jnp.int32), jax.random.split(jax.random.key(0), 3)
     met = jax.eval_shape(
-        lambda key: meet(list(players.values()), env, params, seating, keys, key), keys[0]
+        lambda key: play_results(list(players.values()), World(env, params), seating, keys, key),
+        keys[0],
     )
     assert met.moves.shape == (3, SEATS)
     residual, _ = envs.make("PlannedVolleyball-v1", residual=0.3)
@@ -205,7 +204,7 @@ def test_parts_begin_from_runs_of_their_own(monkeypatch):
         config.num_seeds = 2
     runs = {"one": _run(planner), "other": _run(skill)}
     monkeypatch.setattr(restored, "load", lambda path: runs[str(path)])
-    config = tiny()
+    config = small()
     config.seed = 1
     config.init_from = "planner=one,hit=other"
     experiment = build(config)

@@ -1,28 +1,27 @@
 """Listening in the update: who teaches what, by how much, and what is said of wrong configs."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import tiny
 
-from agentrl import losses, policies, rollout
-from agentrl.config import env_section, section
+from agentrl import advantages, losses, policies, rewards, rollout
+from agentrl.config import env_section, section, term
 from agentrl.config.build import build
-from agentrl.learner.credit import Credit, make_credit
-from agentrl.learner.update import make_update
+from agentrl.learner.bound import Bound
+from agentrl.learner.credit import Credit, Recipe, make_credit
+from agentrl.learner.objective import Term
+from agentrl.learner.update import Batch, make_update
 from agentrl.streams import Rows, Streams
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 ROWS, ACTIONS, ANSWERS = 12, 3, 4
 POLICY = policies.mlp((5,), None, ACTIONS, hidden=(6,), critic="none", answers=ANSWERS)
 PARAMS = POLICY.init(jax.random.key(0))
+ANSWERED = POLICY.outputs["answer_logits"]
 
 
 def batch(seed=0):
@@ -42,27 +41,41 @@ def batch(seed=0):
     )
     streams = Streams(reward=np.zeros((ROWS, 1), np.float32), mask=acted)
     advantage = np.where(acted, rng.normal(size=(ROWS, 1)), 0).astype(np.float32)
-    return streams, jax.tree.map(jnp.asarray, rows), Credit(advantage, np.ones(ROWS, bool), None)
+    return (
+        streams,
+        jax.tree.map(jnp.asarray, rows),
+        Credit(advantage, np.ones(ROWS, bool), None, {}),
+    )
+
+
+OPTIONS = {
+    "epochs": 1,
+    "minibatches": 1,
+    "lengths": 1,
+    "aggregation": "token_mean",
+    "normalize_advantage": "none",
+}
 
 
 @functools.cache
-def updater(coefficient, microbatch=None):
+def updater(weight, microbatch=None):
     transform = optax.sgd(1.0)
-    update = make_update(
-        POLICY,
-        transform,
-        section(losses.reinforce),
-        listening_coefficient=coefficient,
-        microbatch=microbatch,
-    )
-    return jax.jit(
-        lambda params, batch: update(params, transform.init(params), *batch, jax.random.key(1))
-    )
+    terms = {"policy": Term(Bound(losses.reinforce, {}))}
+    if weight:
+        terms["listening"] = Term(Bound(losses.listening_loss, {}), weight=weight)
+    update = make_update(POLICY, transform, terms, microbatch=microbatch, **OPTIONS)
+
+    def updated(params, batch):
+        batches = {"rollout": Batch(*batch, notes={})}
+        opt_state, key = transform.init(params), jax.random.key(1)
+        return update(params, opt_state, batches, key, lambda params, rows: {}, 0.0)
+
+    return jax.jit(updated)
 
 
-def gradient(coefficient, given, microbatch=None):
+def gradient(weight, given, microbatch=None):
     """What a step of rate 1 takes off the parameters, and the metrics."""
-    after, _, metrics, finite = updater(coefficient, microbatch)(PARAMS, given)
+    after, _, metrics, finite = updater(weight, microbatch)(PARAMS, given)
     assert finite
     return jax.tree.map(lambda a, b: np.asarray(a - b), PARAMS, after), metrics
 
@@ -77,14 +90,14 @@ def test_the_loss_is_added_to_the_policys():
     ours, metrics = gradient(0.5, given)
 
     def listening(params):
-        logits = POLICY.answers(params, rows)[:, 0]
+        logits = ANSWERED(params, rows)[:, 0]
         error = optax.softmax_cross_entropy_with_integer_labels(logits, rows.answer[:, 0])
         return jnp.sum(jnp.where(rows.asked[:, 0], error, 0)) / 6
 
     error, slope = jax.value_and_grad(listening)(PARAMS)
     leaves_close(ours, jax.tree.map(lambda a, b: a + 0.5 * b, alone, slope))
     np.testing.assert_allclose(metrics["loss/listening"], [6 * error, 6], rtol=1e-5)
-    right = np.argmax(POLICY.answers(PARAMS, rows)[:, 0], -1) == rows.answer[:, 0]
+    right = np.argmax(ANSWERED(PARAMS, rows)[:, 0], -1) == rows.answer[:, 0]
     assert metrics["belief_accuracy"].tolist() == [np.sum(right[4:10]), 6]
     # Answers come from what actions are chosen from, which is how listening helps to act.
     for module in (slope["answers"], slope["_Mlp_0"]["Dense_0"]):
@@ -120,12 +133,9 @@ def test_in_parts_as_in_one():
 
 
 def test_speaking_is_a_reward_of_the_turn():
-    credit = make_credit(
-        {"speaking": {"weight": 2.0}},
-        {"name": "rloo"},
-        frozenset({"reward", "mask", "group", "persuasion"}),
-        rollout_name="matches",
-    )
+    speaking = Bound(rewards.persuasion_reward, {"coefficient": 2.0})
+    recipe = Recipe([speaking], Bound(advantages.rloo, {}), None, [], [], [])
+    credit = make_credit(recipe, has_critic=False)
     # Two streams of a group: returns 1 + 2 (0.25) and 0 - 2 (0.5), of which the mask hides 9.
     streams = Streams(
         reward=jnp.array([[0.0, 1.0], [0.0, 0.0]]),
@@ -133,39 +143,40 @@ def test_speaking_is_a_reward_of_the_turn():
         group=jnp.zeros(2, jnp.int32),
         persuasion=jnp.array([[0.25, 0.0], [-0.5, 9.0]]),
     )
-    np.testing.assert_allclose(credit(streams).advantage, [[2.5, 2.5], [-2.5, 0.0]])
+    np.testing.assert_allclose(credit(streams, None, {}).advantage, [[2.5, 2.5], [-2.5, 0.0]])
 
 
 def social_config():
     config = tiny.matches_config()
     config.env = env_section("SocialDeduction-v1", players=4, max_steps_in_episode=8)
     config.policy = section(policies.mlp, hidden=(8,), critic="none", answers=4)
-    config.rollout = section(rollout.matches, num_groups=8, listeners="all")
+    config.rollout = section(
+        rollout.episodes, num_groups=8, listeners="all", group_size=1, mask_illegal=True
+    )
     config.pool.update(capacity=0, every=10)
-    config.reward.speaking = {"weight": 1.0}
-    config.objective.listening.weight = 0.3
+    config.reward.persuasion_reward = section(rewards.persuasion_reward)
+    config.objective.listening = term(losses.listening_loss, weight=0.3)
     return config
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learner__listening_coefficient": 0.0}, "answers=4 is trained by nothing: set"),
-        ({"learner__listening_coefficient": -1.0}, "listening_coefficient=-1.0 with 4 answers"),
-        ({"policy__answers": 0, "rollout__listeners": "none", "reward": {}}, "=0.3 with 0 answers"),
-        ({"rollout__listeners": "none"}, "reward.speaking needs 'persuasion'.*rollout.listeners"),
-        ({"reward": {}}, "config.rollout.listeners is used by nothing: set config.reward.speaking"),
+        ({"objective__listening__weight": 0.0}, "answers=4 is not trained: add"),
+        (
+            {"policy__answers": 0, "rollout__listeners": "none", "reward": {}},
+            "config.objective.listening .*reads 'answer_logits'.*config.policy.answers",
+        ),
+        (
+            {"rollout__listeners": "none"},
+            "config.reward.persuasion_reward needs 'persuasion'.*rollout.listeners",
+        ),
+        ({"reward": {}}, "config.rollout.listeners is not used by anything: set config.reward"),
         ({"evaluation__side": "cr"}, "side='cr' with SocialDeduction, whose sides are crew"),
         ({"evaluation__opponent": "exprt"}, "there is no player 'exprt'"),
     ],
 )
 def test_errors(changes, message):
-    config = social_config()
-    for key, value in changes.items():
-        where, name = config, key
-        if "__" in key:
-            section_name, name = key.split("__")
-            where = config[section_name]
-        where[name] = value
+    config = tiny.changed(social_config(), changes)
     with pytest.raises(ValueError, match=message):
         build(config)

@@ -1,35 +1,63 @@
 """The pool of frozen opponents: who joins, who goes, who is drawn, and what is counted."""
 
-import pathlib
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
-from agentrl.config import section
 from agentrl.config.build import build
+from agentrl.learner.component import Outcome, Setup, Start
 from agentrl.learner.components import opponent_pool as pools
-from agentrl.rollout.opponents import Slots
+from agentrl.learner.state import TrainState
+from agentrl.learner.train_step import carried
+from agentrl.rollout.seating import Slots
 from agentrl.selfplay import pfsp
 from agentrl.streams import Streams
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
-
 
 class Played:
-    """What `make_rules` reads of a rollout: 8 matches of 2 seats, 4 slots."""
+    """What the pool reads of a rollout: 8 matches of 2 seats, 4 slots."""
 
     slots = Slots(blocks=1, members=4, width=2)
     roles = 2
 
 
-def rules(cooperative=(False,), **options):
-    options = {"capacity": 3, "every": 2, **options}
-    return pools.make_rules(
-        section(pools.pool, named=False, **options), Played, cooperative=cooperative
+class Env:
+    """What the pool reads of an environment."""
+
+    def __init__(self, cooperative):
+        self.cooperative = cooperative
+
+
+def pool_of(cooperative=False, **options):
+    """The component."""
+    setup = Setup(
+        envs={"game": (Env(cooperative), None)},
+        policy=None,
+        rollout=Played,
+        seed=0,
+        num_seeds=1,
+        updates=(0, 100),
+        log_every=1,
+        microbatch=None,
+    )
+    return pools.opponent_pool(setup, **{"capacity": 3, "every": 2, **options})
+
+
+def outcome_of(params, who, streams, update, finite=True):
+    """An update by which the parameters became these, against these members."""
+    before = TrainState(None, None, None, None, jnp.int32(update), {})
+    return Outcome(
+        before=before,
+        params=params,
+        trained=params,
+        streams=streams,
+        rows=None,
+        credit=None,
+        inputs={"drawn": who},
+        notes={},
+        finite=jnp.bool_(finite),
     )
 
 
@@ -41,9 +69,12 @@ def filled(games, score, since):
     return pools.Pool({"w": jnp.arange(3.0)}, jnp.array(since, jnp.int32), record, between)
 
 
-def drawn(bound, pool, draws=400):
+def drawn(component, pool, draws=400):
     keys = jax.random.split(jax.random.key(0), draws)
-    return np.asarray(jax.vmap(bound.draw, (None, 0))(pool, keys))
+    inputs = jax.vmap(component.inputs, (None, 0))(pool, keys)
+    # The opponents are the members that were drawn.
+    np.testing.assert_array_equal(inputs["opponents"]["w"], inputs["drawn"])
+    return np.asarray(inputs["drawn"])
 
 
 @pytest.mark.parametrize(
@@ -61,8 +92,7 @@ def drawn(bound, pool, draws=400):
     ],
 )
 def test_members_are_drawn_by_the_rule(options, since, chance):
-    bound = rules(**options)
-    who = drawn(bound, filled([10, 5, 0], [2, 3, 0], since))
+    who = drawn(pool_of(**options), filled([10, 5, 0], [2, 3, 0], since))
     assert who.shape == (400, 4) and who.dtype == np.int32
     share = np.stack([(who == m).mean(axis=1) for m in range(3)])
     # Of four slots each member has its share, but for less than one slot, in every draw.
@@ -89,11 +119,12 @@ def streams_of(returns, played=None):
 
 def test_results_are_counted_for_the_member_that_was_met():
     """Slots (0, 1), (2, 3), ...: the first two meet member 1, the third 0, the fourth none."""
-    bound = rules(every=100)
+    component = pool_of(every=100)
     pool = filled([0, 0, 0], [0, 0, 0], [0, 2, 4])
     who = jnp.array([1, 1, 0, 2], jnp.int32)
     streams = streams_of([1, 2, 0, -1, -3, 0.5, 9, 9], [1, 1, 1, 1, 1, 1, 0, 0])
-    after, metrics = bound.after(pool, {"w": jnp.float32(9)}, who, streams, 5, jnp.bool_(True))
+    outcome = outcome_of({"w": jnp.float32(9)}, who, streams, 5)
+    after, metrics = component.after(pool, outcome)
     d = 0.99
     games = [1 + d, 1 + d + d**2 + d**3, 0]
     # Won, won, drawn, lost; lost, won.
@@ -103,23 +134,23 @@ def test_results_are_counted_for_the_member_that_was_met():
     np.testing.assert_array_equal(after.members["w"], pool.members["w"])
     assert float(metrics["pool_size"][0]) == 3
     assert float(metrics["pool_age"][0]) == np.mean([3, 3, 5, 1])
-    together, _ = rules(every=100, cooperative=(True,)).after(
-        pool, {"w": jnp.float32(9)}, who, streams, 5, jnp.bool_(True)
-    )
+    together, _ = pool_of(every=100, cooperative=True).after(pool, outcome)
     np.testing.assert_allclose(together.record.score, together.record.games)
 
 
 def test_the_oldest_member_goes():
-    bound = rules()
-    pool = bound.start({"w": jnp.float32(0)}, jnp.int32(0))
+    components = {"pool": pool_of()}
+    start = Start({"w": jnp.float32(0)}, jax.random.key(0), jnp.int32(0), jnp.int32(0))
+    pool = components["pool"].init(start)
     who, streams = jnp.zeros(4, jnp.int32), streams_of(np.ones(8))
     seen = []
     for update in range(8):
         # An update that was rejected changes nothing.
-        kept, _ = bound.after(pool, {"w": jnp.nan}, who, streams, update, jnp.bool_(False))
-        jax.tree.map(np.testing.assert_array_equal, kept, pool)
-        params = {"w": jnp.float32(update + 1)}
-        pool, _ = bound.after(pool, params, who, streams, update, jnp.bool_(True))
+        rejected = outcome_of({"w": jnp.float32(jnp.nan)}, who, streams, update, finite=False)
+        kept, _ = carried(components, {"pool": pool}, rejected)
+        jax.tree.map(np.testing.assert_array_equal, kept["pool"], pool)
+        outcome = outcome_of({"w": jnp.float32(update + 1)}, who, streams, update)
+        pool = carried(components, {"pool": pool}, outcome)[0]["pool"]
         seen.append(
             [float(w) for w, s in zip(pool.members["w"], pool.since, strict=True) if s >= 0]
         )
@@ -137,33 +168,32 @@ def test_the_oldest_member_goes():
 def test_members_are_earlier_parameters_and_never_change():
     config = tiny.matches_config(log_every=1)
     experiment = build(config)
-    train = jax.jit(experiment.train)
+    train = jax.jit(tiny.train_of(experiment))
     state = jax.jit(experiment.init)(0)
     history = {0: state.params}
     for update in range(1, 9):
         state, metrics = train(state)
         history[update] = state.params
-        for place, since in enumerate(np.asarray(state.pool.since)):
+        pool = state.carry["pool"]
+        for place, since in enumerate(np.asarray(pool.since)):
             if since >= 0:
-                member = jax.tree.map(lambda x, p=place: x[p], state.pool.members)
+                member = jax.tree.map(lambda x, p=place: x[p], pool.members)
                 jax.tree.map(np.testing.assert_array_equal, member, history[since])
         assert float(metrics["pool_size"][0]) == min(3, 1 + (update - 1) // 2)
         assert 0 <= float(metrics["pool_age"][0]) < 8
-    assert sorted(np.asarray(state.pool.since)) == [4, 6, 8]
-    # The batch of a guard's inputs is the one that was collected.
-    first = experiment.batch(state.params, None, jax.random.key(0), state.baseline, state.pool)
-    assert not np.asarray(first[0].mask)[1::4].any()
+    assert sorted(np.asarray(pool.since)) == [4, 6, 8]
+    # Of each match the policy has one seat; the member in the other one is not learnt from.
+    streams = experiment.batches(state)["rollout"].streams
+    assert not np.asarray(streams.mask)[1::4].any()
 
 
 def test_training_begins_with_what_the_warm_start_taught():
     state = jax.jit(build(tiny.matches_config()).init)(0)
     experiment = build(tiny.matches_config())
     taught = state.replace(params=jax.tree.map(lambda x: x + 1, state.params), update=jnp.int32(4))
-    begun = experiment.begin(taught)
-    jax.tree.map(
-        lambda m, p: np.testing.assert_array_equal(m[0], p), begun.pool.members, taught.params
-    )
-    np.testing.assert_array_equal(begun.pool.since, [4, -1, -1])
+    begun = experiment.restart(taught).carry["pool"]
+    jax.tree.map(lambda m, p: np.testing.assert_array_equal(m[0], p), begun.members, taught.params)
+    np.testing.assert_array_equal(begun.since, [4, -1, -1])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +201,7 @@ def test_training_begins_with_what_the_warm_start_taught():
     [
         (
             {"rollout__opponent": "self", "rollout__members": None},
-            "config.pool.capacity=3 is used by nothing",
+            "config.pool.capacity=3 is not used by anything: set config.rollout.opponent='pool'",
         ),
         ({"pool__capacity": 0}, "config.pool.capacity=0 with config.rollout.opponent='pool'"),
         ({"pool__every": 0}, "config.pool.every=0 with"),

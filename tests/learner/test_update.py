@@ -1,50 +1,54 @@
 """The update on conversations: what of a row is trained."""
 
 import functools
-import pathlib
-import sys
 
 import chex
 import jax
 import numpy as np
 import pytest
+import tiny
 
 from agentrl.config.build import build
 from agentrl.run import checkpoint
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
+COMPONENT = "agentrl.learner.components.{0}.{0}"
+
+
+def component(name, **options):
+    """The section of a component of the library."""
+    return {"name": COMPONENT.format(name), **options}
 
 
 @functools.cache
 def trained(on_observations):
     """(rows, metrics of one update in one step) of the same batch."""
-    experiment = build(
-        tiny.talk_config(
-            updates=6,
-            log_every=1,
-            warm_start__updates=0,
-            learner__minibatches=1,
-            learner__train_on_observations=on_observations,
-            # So that episodes differ, and there is something to learn.
-            policy__constrained=True,
-        )
+    config = tiny.talk_config(
+        updates=6,
+        log_every=1,
+        warm_start__updates=0,
+        learner__minibatches=1,
+        # So that episodes differ, and there is something to learn.
+        policy__constrained=True,
     )
+    if on_observations:
+        config.components.train_on_observations = component("train_on_observations")
+    experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    _, collect_key, _ = jax.random.split(state.key, 3)
-    _, rows, _ = jax.jit(experiment.batch)(state.params, state.rollout, collect_key)
-    after, metrics = jax.jit(experiment.train)(state)
+    rows = jax.jit(experiment.batches)(state)["rollout"].rows
+    after, metrics = jax.jit(tiny.train_of(experiment))(state)
     return rows, metrics, state.params, after.params
 
 
 def test_only_replies_are_trained_and_on_demand_what_was_read():
     rows, metrics, *_ = trained(False)
-    _, widened, *_ = trained(True)
+    wide_rows, widened, *_ = trained(True)
     written = int(np.asarray(rows.loss_mask).sum())
     somewhere = np.asarray(rows.turn) >= 0
     assert metrics["entropy"][1] == written
     # Everything but padding and the token that stands first.
-    assert widened["entropy"][1] == somewhere.sum() - somewhere[:, 0].sum() > 2 * written
+    everything = somewhere.sum() - somewhere[:, 0].sum()
+    assert widened["entropy"][1] == everything > 2 * written
+    assert np.asarray(wide_rows.loss_mask).sum() == everything
     # At ratios to the parameters before the update: none has moved yet.
     for m in (metrics, widened):
         np.testing.assert_allclose(m["approx_kl"][0] / m["approx_kl"][1], 0, atol=1e-5)
@@ -58,25 +62,27 @@ def test_what_was_read_teaches_something_else():
     assert min(jax.tree.leaves(change)) > 0 and min(jax.tree.leaves(differ)) > 0
 
 
-@pytest.mark.parametrize("config", [tiny.groups_config, tiny.segments_config])
-def test_array_policies_have_nothing_read_to_train(config):
-    with pytest.raises(ValueError, match="train_on_observations=True is for language policies"):
-        build(config(learner__train_on_observations=True))
+@pytest.mark.parametrize("make", [tiny.groups_config, tiny.segments_config])
+def test_array_policies_have_nothing_read_to_train(make):
+    config = make()
+    config.components.train_on_observations = component("train_on_observations")
+    with pytest.raises(ValueError, match="train_on_observations.*is for language policies"):
+        build(config)
 
 
 @functools.cache
 def tempered(final):
-    """Programs of four updates with a bonus of 0.4 that goes to `final`."""
+    """Programs of four updates with an entropy bonus of weight 0.4 that goes to `final`."""
     config = tiny.matches_config(
         log_every=1,
         updates=4,
-        reference_every=0,
-        learner__kl_coefficient=0.0,
-        learner__entropy_coefficient=0.4,
-        learner__final_entropy_coefficient=final,
+        reference__every=0,
+        objective__kl__weight=0.0,
+        objective__entropy__weight=0.4,
+        objective__entropy__final_weight=final,
     )
     experiment = build(config)
-    return jax.jit(experiment.init), jax.jit(experiment.train)
+    return jax.jit(experiment.init), jax.jit(tiny.train_of(experiment))
 
 
 def test_the_entropy_bonus_falls_by_the_same_factor_each_update():
@@ -84,7 +90,7 @@ def test_the_entropy_bonus_falls_by_the_same_factor_each_update():
     state, bonus = init(0), []
     for _ in range(4):
         state, metrics = train(state)
-        bonus.append(float(metrics["entropy_coefficient"][0]))
+        bonus.append(float(metrics["weight/entropy"][0]))
     # Half each time; 0.025 is where a fifth update would be.
     np.testing.assert_allclose(bonus, [0.4, 0.2, 0.1, 0.05], rtol=1e-6)
     assert train._cache_size() == 1
@@ -100,7 +106,7 @@ def test_the_bonus_goes_on_where_a_checkpoint_left_it(tmp_path):
     _, resumed = checkpoint.restore(tmp_path, jax.eval_shape(init, 0))
     for _ in range(2):
         resumed, metrics = train(resumed)
-    np.testing.assert_allclose(metrics["entropy_coefficient"][0], 0.05, rtol=1e-6)
+    np.testing.assert_allclose(metrics["weight/entropy"][0], 0.05, rtol=1e-6)
     jax.tree.map(np.testing.assert_array_equal, resumed.params, whole.params)
 
 
@@ -110,37 +116,44 @@ def test_a_bonus_that_goes_nowhere_is_a_constant_one():
         init, train = tempered(final)
         state, metrics = train(train(init(0))[0])
         states.append(state.params)
-        trains.append("entropy_coefficient" in metrics)
+        trains.append("weight/entropy" in metrics)
     assert trains == [False, True]
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-7), *states)
 
 
-def importance(**changes):
-    """(metrics, params before, params after) of an update."""
-    experiment = build(tiny.groups_config(log_every=1, learner__minibatches=1, **changes))
+def importance(**options):
+    """(metrics, params before, params after) of an update, with weights if there are options."""
+    config = tiny.groups_config(log_every=1, learner__minibatches=1)
+    if options:
+        config.components.importance = component("importance", **options)
+        config.objective.policy.scale = "importance"
+    experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    after, metrics = jax.jit(experiment.train)(state)
+    after, metrics = jax.jit(tiny.train_of(experiment))(state)
     return metrics, state.params, after.params
-
-
-def mean(total):
-    return float(total[0] / total[1])
 
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
 def test_weights_of_a_sampler_that_is_the_learner_change_nothing(level):
     plain, _, after = importance()
-    weighted, _, same = importance(learner__importance_cap=2.0, learner__importance_level=level)
+    weighted, _, same = importance(cap=2.0, level=level)
     chex.assert_trees_all_close(after, same, atol=1e-6)
-    assert abs(mean(plain["kl/rollout_train"])) < 1e-6 > abs(mean(weighted["kl/rollout_train"]))
-    np.testing.assert_allclose(mean(weighted["importance_weight"]), 1, atol=1e-4)
-    np.testing.assert_allclose(mean(weighted["importance_ess"]), 1, atol=1e-4)
+    for metrics in (plain, weighted):
+        assert abs(tiny.mean(metrics, "kl/rollout_train")) < 1e-6
+    np.testing.assert_allclose(tiny.mean(weighted, "importance_weight"), 1, atol=1e-4)
+    np.testing.assert_allclose(tiny.mean(weighted, "importance_ess"), 1, atol=1e-4)
 
 
 def test_a_cap_below_one_makes_the_loss_smaller_by_as_much():
     plain, *_ = importance()
-    capped, *_ = importance(learner__importance_cap=0.5)
+    capped, *_ = importance(cap=0.5)
     np.testing.assert_allclose(
-        mean(capped["loss/policy"]), mean(plain["loss/policy"]) / 2, atol=1e-6
+        tiny.mean(capped, "loss/policy"), tiny.mean(plain, "loss/policy") / 2, atol=1e-6
     )
-    np.testing.assert_allclose(mean(capped["importance_weight"]), 0.5, atol=1e-5)
+    np.testing.assert_allclose(tiny.mean(capped, "importance_weight"), 0.5, atol=1e-5)
+
+
+def test_weights_need_the_component():
+    config = tiny.groups_config(objective__policy__scale="importance")
+    with pytest.raises(ValueError, match="config.objective.policy .*reads 'importance'"):
+        build(config)

@@ -1,6 +1,7 @@
 """KL estimators against verl's values and gradients, and against exact divergences."""
 
 import functools
+import inspect
 import pathlib
 
 import jax
@@ -140,3 +141,14 @@ def test_precision_and_unknown_names():
     assert low.dtype == np.float32
     with pytest.raises(ValueError, match="estimator='k4'.*'k1', 'k2', 'k3'"):
         kl(LOGP, REF, estimator="k4")
+
+
+def test_the_metric_is_a_kl_whatever_the_loss_is_aggregated_by():
+    """Rows of other lengths: a mean per position is not what row_sum or constant make of it."""
+    metric = losses.kl.metrics["kl_ref"]
+    assert inspect.signature(metric) == inspect.signature(losses.kl)
+    for estimator in losses.KL_ESTIMATORS:
+        per_position = metric(LOGP, REF, MASK, estimator=estimator)
+        np.testing.assert_array_equal(per_position, losses.kl(LOGP, REF, MASK, estimator=estimator))
+        mean = float(losses.aggregate(per_position, MASK, "token_mean"))
+        np.testing.assert_allclose(mean, np.asarray(per_position)[MASK].mean(), rtol=1e-5)

@@ -294,3 +294,39 @@ def test_the_clip_is_pessimistic_and_the_dual_clip_bounds_it(difference, advanta
     assert gain == 0 or np.isclose(gain, advantage * ratio, rtol=1e-5)
     bounded, _ = surrogate(np.exp(difference), advantage, dual_clip=3.0)
     assert bounded <= 3.0 * abs(advantage) + 1e-6
+
+
+def test_metrics_per_position():
+    """A position is counted iff the gradient is removed, or (cispo) the weight is clipped."""
+    for name, loss, options in (
+        ("clipped_surrogate", losses.clipped_surrogate, DAPO | {"dual_clip": 3.0}),
+        ("gspo", losses.gspo, {"clip_low": 0.02, "clip_high": 0.03}),
+        ("gspo", losses.gspo, {"clip_low": 0.02, "clip_high": 0.03, "ratio_of": "turn"}),
+    ):
+        if "ratio_of" in options:
+            options = options | {"turn": TURN}
+        counted = loss.metrics["clip_fraction"](LOGP, OLD, ADVANTAGE, MASK, **options)
+        gradient = jax.grad(
+            lambda x, loss=loss, options=options: loss(x, OLD, ADVANTAGE, MASK, **options).sum()
+        )(LOGP)
+        removed = MASK & (np.asarray(gradient) == 0) & (ADVANTAGE != 0)
+        np.testing.assert_array_equal(counted, removed, err_msg=name)
+        assert 0 < np.sum(counted) < np.sum(MASK)
+    ratio = np.exp(LOGP - OLD)
+    counted = losses.cispo.metrics["clip_fraction"](LOGP, OLD, ADVANTAGE, MASK, **DAPO)
+    outside = (ratio < 0.8) | (ratio > 1.28)
+    np.testing.assert_array_equal(counted, MASK & outside & (ADVANTAGE != 0))
+
+
+def test_negative_entropy():
+    entropy = np.where(MASK, DATA["in/entropy"], np.nan)
+    expected = np.where(MASK, DATA["in/entropy"], 0)
+    np.testing.assert_allclose(losses.negative_entropy(entropy, MASK), -expected, rtol=1e-6)
+    measured = losses.negative_entropy.metrics["entropy"](entropy, MASK)
+    np.testing.assert_allclose(measured, expected, rtol=1e-6)
+
+
+def test_bounds_are_checked():
+    for loss in (losses.clipped_surrogate, losses.gspo, losses.cispo):
+        with pytest.raises(ValueError, match=f"{loss.__name__} clip_low=-0.1: expected at least 0"):
+            loss(LOGP, OLD, ADVANTAGE, MASK, clip_low=-0.1)

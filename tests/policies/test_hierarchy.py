@@ -136,8 +136,8 @@ def test_parts_are_policies_of_their_own(policy, params):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"train": ("fly",)}, r"train=\('fly',\): 'fly' is none of planner, goto, hit"),
-        ({"train": (), "tied": ("hit",)}, "'hit' is none of planner"),
+        ({"train": ("fly",)}, r"train=\('fly',\): 'fly' is not among planner, goto, hit"),
+        ({"train": (), "tied": ("hit",)}, "'hit' is not among planner"),
         ({"train": (), "skill_features": 9}, "reads observations of 12 numbers"),
     ],
 )

@@ -181,7 +181,7 @@ def test_fields_of_older_files(name):
     "changes, message",
     [
         ({"model_type": "gpt2"}, "model_type='gpt2': expected one of llama"),
-        ({"model_type": "gemma3"}, "models of text alone"),
+        ({"model_type": "gemma3"}, "only the text models"),
         ({"auto_map": {"AutoModel": "evil.Model"}}, "is never run"),
         ({"attention_bias": True}, "attention_bias=True"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
@@ -223,7 +223,7 @@ def rewrite(directory, change):
 NORM, GATE = "model.norm.weight", "model.layers.1.mlp.gate_proj.weight"
 DAMAGES = {
     "missing": (lambda t: t.pop(GATE), f"{GATE}' is missing"),
-    "extra": (lambda t: t.update(more=t[NORM]), "'more' is none that a model"),
+    "extra": (lambda t: t.update(more=t[NORM]), "'more' does not belong to a model"),
     "shape": (lambda t: t.update({GATE: t[GATE].T.copy()}), f"{GATE}' has shape (8, 6)"),
     "integers": (lambda t: t.update({NORM: t[NORM].astype(np.int8)}), f"{NORM}' is of type I8"),
     "doubles": (lambda t: t.update({NORM: t[NORM].astype(np.float64)}), "is of type F64"),
@@ -372,7 +372,7 @@ def test_only_safetensors_are_read(saved, tmp_path):
 def test_two_sets_of_weights_are_ambiguous(sharded, small):
     huggingface.save(sharded.parent / "single", SMALL, small)
     shutil.copy(sharded.parent / "single" / "model.safetensors", sharded)
-    with pytest.raises(WeightsError, match="which is meant"):
+    with pytest.raises(WeightsError, match="remove one"):
         huggingface.load(sharded)
 
 
@@ -418,7 +418,7 @@ def test_parameters_that_are_not_the_configs_are_refused(small, tmp_path):
     wrong = {**small, "norm": {"weight": np.ones(9, np.float32)}}
     with pytest.raises(ValueError, match="norm/weight has shape"):
         huggingface.save(tmp_path / "a", SMALL, wrong)
-    with pytest.raises(ValueError, match="beside value heads"):
+    with pytest.raises(ValueError, match="besides value heads"):
         huggingface.save(tmp_path / "b", SMALL, {**small, "more": np.ones(1)})
     with_critic = DecoderConfig(**{**SMALL.__dict__, "value_heads": 1})
     params = decoder.init(jax.random.key(0), with_critic)

@@ -141,15 +141,15 @@ def test_one_roles_model_is_written_and_read(tmp_path):
     assert not families.differences(config, ROLES)
     ours = logits(params, ROLES, TOKENS, jnp.array([1, 1]))
     np.testing.assert_allclose(logits(read_back, config, TOKENS), ours, atol=2e-4)
-    with pytest.raises(ValueError, match="say which role"):
+    with pytest.raises(ValueError, match="give the role"):
         huggingface.save(tmp_path / "both", ROLES, params)
 
 
 def test_roles_that_there_are_not():
     params = decoder.init(jax.random.key(0), ROLES)
-    with pytest.raises(ValueError, match="say which role each row has, 0 to 1"):
+    with pytest.raises(ValueError, match="give the role of each row, 0 to 1"):
         logits(params, ROLES, TOKENS)
-    with pytest.raises(ValueError, match="say which role each row has"):
+    with pytest.raises(ValueError, match="give the role of each row"):
         lora.merge(params, ROLES)
     with pytest.raises(ValueError, match="role=2: expected 0 to 1"):
         lora.merge(params, ROLES, 2)

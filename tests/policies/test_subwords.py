@@ -3,13 +3,13 @@
 import functools
 import json
 import pathlib
-import sys
 import tempfile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tokenizer_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +18,6 @@ from agentrl.policies import codec as codecs
 from agentrl.policies.subwords import Tokenizer, huggingface
 from envs.text import Lexicon, Text, View, make_grammar, parse, template
 from envs.text.view import command_fragments
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
-import tokenizer_files  # noqa: E402
 
 
 @functools.cache
@@ -230,7 +226,7 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ValueError, match="only fast tokenizers"):
         huggingface(view, tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"model": {}}')
-    with pytest.raises(ValueError, match="is no tokenizer"):
+    with pytest.raises(ValueError, match="is not a tokenizer"):
         huggingface(view, tmp_path)
     tokenizer_files.word_pieces(tmp_path, [view])
     with pytest.raises(ValueError, match="WordPiece"):

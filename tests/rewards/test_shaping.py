@@ -1,5 +1,7 @@
 """Penalties, and what potential-based shaping leaves as it was."""
 
+import pathlib
+
 import jax
 import numpy as np
 import pytest
@@ -203,3 +205,51 @@ def test_length_penalty_rises_over_the_buffer():
     np.testing.assert_allclose(penalty, [[0, 0, 0.25, 0.5, 0.5, 0]])
     with pytest.raises(ValueError, match="0 < buffer <= limit"):
         rewards.length_penalty(cost, mask, limit=3, buffer=4)
+
+
+def test_gated_accumulation_worked_example():
+    """Format .1 each of four turns, tool .2, 0, .2, .2, outcome 0 or 1 (turn_credit.npz, `gra`)."""
+    data = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+    levels = np.stack([[0.1] * 4, [0.2, 0, 0.2, 0.2], [0, 0, 0, 0]], axis=-1)[None]
+    mask, none = np.ones((1, 4), bool), np.zeros((1, 4), np.float32)
+    options = {"thresholds": (0.0, 0.5)}
+    failed = rewards.gated_accumulation(none, mask, levels, **options)
+    np.testing.assert_allclose(failed.sum(), data["gra_fail_total"], atol=1e-6)
+    # Without gates.
+    open_ = rewards.gated_accumulation(none, mask, levels, thresholds=(-1.0, -1.0))
+    np.testing.assert_allclose(open_.sum(), data["gra_fail_DRA_total"], atol=1e-6)
+    levels[0, 3, 2] = 1
+    passed = rewards.gated_accumulation(none, mask, levels, **options)
+    np.testing.assert_allclose(passed.sum(), data["gra_pass_total"], atol=1e-6)
+    np.testing.assert_allclose(passed[0], data["gra_pass_levels"].sum(0), atol=1e-6)
+    # Without tool reward the format's is gated off, too; the reward itself never is.
+    levels[0, :, 1] = 0
+    nested = rewards.gated_accumulation(none + 0.5, mask, levels, **options)
+    np.testing.assert_allclose(nested, [[0.5, 0.5, 0.5, 1.5]])
+    # A threshold is to be exceeded, and turns that did not happen are not read.
+    levels[0, 3] = np.nan
+    cut = mask & (np.arange(4) < 3)
+    strict = rewards.gated_accumulation(none, cut, levels, thresholds=(0.0, 0.0))
+    np.testing.assert_array_equal(strict, 0)
+    with pytest.raises(ValueError, match="1 thresholds for 3 reward levels; expected 2"):
+        rewards.gated_accumulation(none, mask, levels, thresholds=(0.0,))
+    with pytest.raises(ValueError, match="reward_levels has shape .1, 4.; expected"):
+        rewards.gated_accumulation(none, mask, none, thresholds=())
+
+
+def test_persuasion_is_added_to_the_reward():
+    reward, mask = np.float32([[1.0, 2.0, np.nan]]), np.array([[True, True, False]])
+    ours = rewards.persuasion_reward(reward, mask, np.float32([[0.5, -1, 9]]), coefficient=2.0)
+    np.testing.assert_array_equal(ours, [[2, 0, 0]])
+
+
+def test_ranges_are_checked():
+    reward, mask = np.zeros((1, 2), np.float32), np.ones((1, 2), bool)
+    with pytest.raises(ValueError, match="amount=-1: expected at least 0"):
+        step_penalty(reward, mask, amount=-1)
+    with pytest.raises(ValueError, match="coefficient=-1: expected at least 0"):
+        invalid_action_penalty(mask, mask, coefficient=-1)
+    with pytest.raises(ValueError, match="gamma=1.5: expected at least 0 and at most 1"):
+        rewards.discounted_return(reward, mask, gamma=1.5)
+    with pytest.raises(ValueError, match="discounted_return: mask is int64"):
+        rewards.discounted_return(reward, mask.astype(int), gamma=1.0)

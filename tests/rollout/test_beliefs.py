@@ -9,9 +9,10 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
+from agentrl.actors.scripted import expert_actor
 from agentrl.evaluation import play
-from agentrl.rollout import players
-from agentrl.rollout.beliefs import Survey, persuasion
+from agentrl.rollout.beliefs import persuasion
+from envs.vector import World
 
 SMALL = {"players": 4, "rows": 1, "cols": 2, "messages": 1, "tasks": 3, "max_steps_in_episode": 16}
 PHASE, IMPOSTER, TALK = 0, 1, 1
@@ -38,8 +39,16 @@ def collected(request, small):
     """(env, policy, params, streams, rows) of a crew against scripted imposters."""
     env, params = small
     policy = policy_of(env, make=getattr(policies, request.param))
-    matches = rollout.matches(
-        policy, env, params, num_groups=96, opponent="expert", side="crew", listeners="others"
+    matches = rollout.episodes(
+        policy,
+        env,
+        params,
+        num_groups=96,
+        opponent="expert",
+        side="crew",
+        listeners="others",
+        group_size=1,
+        mask_illegal=True,
     )
     weights = policy.init(jax.random.key(0))
     # Beliefs that differ: the head starts at nearly equal ones.
@@ -67,13 +76,13 @@ def test_worked_numbers():
     def both(x):
         return jnp.stack([x, x], axis=1)
 
-    survey = Survey(both(asked).at[:, 1].set(False), jnp.zeros((4, 2), jnp.int32), both(belief))
+    question = (both(asked).at[:, 1].set(False), both(belief), both(acting))
     opposed = np.array([[True, False, False]] * 2)
-    ours = persuasion(survey, both(acting), opposed, among="all")
+    ours = persuasion(*question, opposed, among="all")
     # The sum of beliefs is 0.75, 1, 1: the imposter has changed nothing in sum.
     np.testing.assert_allclose(ours[:, 0], [[0, 0.25, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(ours[:, 1], 0)
-    ours = persuasion(survey, both(acting), opposed, among="others")
+    ours = persuasion(*question, opposed, among="others")
     np.testing.assert_array_equal(ours, 0)
 
 
@@ -117,7 +126,7 @@ def test_persuasion_is_the_change_of_the_others_beliefs(collected):
 
 def test_the_policy_has_the_seats_of_its_side(small):
     env, params = small
-    expert = players.expert_player(env, params)
+    expert = expert_actor(World(env, params))
     keys = play.task_keys(0, 64)
 
     def outcomes(side):
@@ -140,11 +149,22 @@ def test_errors(small):
         (4, {"side": "crew"}, "side='crew' with opponent='self', who has all seats"),
     ):
         with pytest.raises(ValueError, match=message):
-            rollout.matches(policy_of(env, answers), env, params, **options)
+            rollout.episodes(policy_of(env, answers), env, params, **options, mask_illegal=True)
     env, params = envs.make("TicTacToe-v1")
     with pytest.raises(ValueError, match="answers=2 with TicTacToe: it has no question"):
-        rollout.matches(policy_of(env, 2), env, params)
+        rollout.episodes(
+            policy_of(env, 2), env, params, group_size=1, num_groups=64, mask_illegal=True
+        )
     with pytest.raises(ValueError, match="whose sides are none"):
-        rollout.matches(policy_of(env, 0), env, params, side="crew", opponent="random")
+        rollout.episodes(
+            policy_of(env, 0),
+            env,
+            params,
+            side="crew",
+            opponent="random",
+            group_size=1,
+            num_groups=64,
+            mask_illegal=True,
+        )
     with pytest.raises(ValueError, match="answers=-1: expected at least 0"):
         policy_of(types.SimpleNamespace(observation_shape=(2,), num_codes=2, num_actions=2), -1)

@@ -9,7 +9,6 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.rollout.demonstrated import make_demonstrate
 
 
 def demonstrated(name, seats, policy, noise=0.0, **options):
@@ -17,10 +16,9 @@ def demonstrated(name, seats, policy, noise=0.0, **options):
     made = getattr(policies, policy)(
         env.observation_shape, env.num_codes, env.num_actions, hidden=(8,)
     )
-    demonstrate = functools.partial(
-        make_demonstrate(made, env, params, mask_illegal=True), noise=noise
-    )
-    rows = jax.jit(demonstrate)(jax.random.split(jax.random.key(0), 4), jax.random.key(1))
+    matches = rollout.episodes(made, env, params, mask_illegal=True)
+    demonstrate = functools.partial(matches.demonstrate, noise=noise)
+    _, rows = jax.jit(demonstrate)(jax.random.split(jax.random.key(0), 4), jax.random.key(1))
     assert env.num_agents == seats
     return env, params, jax.tree.map(np.asarray, rows)
 
@@ -73,7 +71,7 @@ def test_commands_of_one_agent_are_shown(noise):
     policy = policies.mlp(env.observation_shape, env.num_codes, 2, True, hidden=(8,))
     demonstrate = rollout.segments(policy, env, params, num_envs=2, length=2).demonstrate
     keys = jax.random.split(jax.random.key(0), 4)
-    rows = jax.jit(functools.partial(demonstrate, noise=noise))(keys, jax.random.key(1))
+    _, rows = jax.jit(functools.partial(demonstrate, noise=noise))(keys, jax.random.key(1))
     action = np.asarray(rows.action).reshape(20, 4, 2)
     assert rows.legal is None and not np.asarray(rows.tokens).any()
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 import envs
 from agentrl import policies, rollout
-from agentrl.config import base_config, env_section, section
-from agentrl.config.build import build
+from agentrl.actors.scripted import expert_actor, random_actor, view_of
 from agentrl.evaluation import play
-from agentrl.rollout import players
-from agentrl.rollout.seats import by_agent, joint, look
+from agentrl.rollout.pack import of_agents
 from agentrl.streams import to_last_turn
+from envs.vector import World
 
 GROUPS, MEMBERS = 6, 2
 COUNT = GROUPS * MEMBERS
@@ -28,8 +27,14 @@ def collected(name="KuhnPoker-v1", policy="mlp", opponent="self", seed=0, **opti
     make = getattr(policies, policy)
     sizes = {"hidden": (8,), "critic": "separate"} if policy == "mlp" else {"hidden": (8,)}
     made = make(env.observation_shape, env.num_codes, env.num_actions, **sizes)
-    matches = rollout.matches(
-        made, env, params, num_groups=GROUPS, group_size=MEMBERS, opponent=opponent
+    matches = rollout.episodes(
+        made,
+        env,
+        params,
+        num_groups=GROUPS,
+        group_size=MEMBERS,
+        opponent=opponent,
+        mask_illegal=True,
     )
     weights = made.init(jax.random.key(1))
     _, streams, rows, metrics = jax.jit(matches.collect)(weights, None, jax.random.key(seed))
@@ -60,9 +65,8 @@ def test_streams_of_all_seats(name, policy):
     assert streams.mask.shape == (2 * COUNT, made.turns) == streams.reward.shape
     np.testing.assert_array_equal(streams.role, np.tile([0, 1], COUNT))
     np.testing.assert_array_equal(streams.episode, np.repeat(np.arange(COUNT), 2))
-    # Members of a group, seat by seat.
-    assert len(np.unique(streams.group)) == 2 * GROUPS
-    assert all(len(set(streams.role[streams.group == g])) == 1 for g in streams.group)
+    # A group is a task: all seats of all its matches.
+    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), 2 * MEMBERS))
     # One agent moves at a time, and every match ends at the last turn of both.
     by_match = streams.mask.reshape(COUNT, 2, -1)
     assert by_match.sum(axis=1).max() == 1
@@ -119,7 +123,7 @@ def test_what_others_receive_first_is_lost_and_later_is_ones_own():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("Coin-v1", {}, "which has one agent"),
+        ("Coin-v1", {"opponent": "random"}, "which has one agent"),
         ("KuhnPoker-v1", {"opponent": "me"}, "expected one of random, expert, .* 'self'"),
         ("KuhnPoker-v1", {"opponent": "mcts:10"}, "would see what is hidden"),
         ("KuhnPoker-v1", {"num_groups": 0}, "expected at least 1"),
@@ -129,16 +133,7 @@ def test_what_does_not_fit_is_said(name, options, message):
     env, params = envs.make(name)
     policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions)
     with pytest.raises(ValueError, match=message):
-        rollout.matches(policy, env, params, **options)
-
-
-@pytest.mark.parametrize("name", ["episodes", "segments"])
-def test_games_are_not_for_rollouts_of_one_agent(name):
-    config = base_config()
-    config.env = env_section("KuhnPoker-v1")
-    config.rollout = section(getattr(rollout, name))
-    with pytest.raises(ValueError, match="which has 2 agents: use 'matches'"):
-        build(config)
+        rollout.episodes(policy, env, params, **options, mask_illegal=True)
 
 
 def test_looking_and_acting_are_inverse():
@@ -146,12 +141,12 @@ def test_looking_and_acting_are_inverse():
     states = jax.vmap(env.initial, (0, None))(jax.random.split(jax.random.key(0), 3), params)
     observation = jax.vmap(env.observe, (0, None))(states, params)
     for all_look, looked in ((False, 1), (True, 2)):
-        seen = look(env, params, states, observation, all_look=all_look)
-        assert seen.seat.shape == (3, looked) and seen.observation.shape == (3, looked, 3, 3)
-        assert seen.legal.any(axis=-1).all() and (seen.acting.sum(axis=1) == 1).all()
-        actions = joint(env, seen.seat, jnp.where(seen.acting, 4, 7))
+        view = view_of(World(env, params), states, observation, follows=all_look)
+        assert view.agent.shape == (3, looked) and view.observation.shape == (3, looked, 3, 3)
+        assert view.legal.any(axis=-1).all() and (view.acting.sum(axis=1) == 1).all()
+        actions = of_agents(view.agent, jnp.where(view.acting, 4, 7), 2)
         np.testing.assert_array_equal(actions[:, 0], 4)
-        moved = by_agent(env, seen.seat, seen.acting)
+        moved = of_agents(view.agent, view.acting, 2)
         np.testing.assert_array_equal(moved, [[True, False]] * 3)
 
 
@@ -162,8 +157,8 @@ def test_evaluation_takes_every_seat_against_random_play():
     def outcomes(player):
         return play.play(player, env, params, keys, jax.random.key(1), play.opponent_of(env))
 
-    expert = jax.jit(lambda: outcomes(players.expert_player(env, params)))()
-    at_random = jax.jit(lambda: outcomes(players.random_player(env)))()
+    expert = jax.jit(lambda: outcomes(expert_actor(World(env, params))))()
+    at_random = jax.jit(lambda: outcomes(random_actor(env)))()
     assert (expert.episode_return >= 0).all() and expert.success.mean() > 0.7
     np.testing.assert_array_equal(expert.success, expert.episode_return > 0)
     # The first to move wins more.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.rollout import minimax
+from agentrl.actors import minimax
 from envs.rules import nim
 from envs.rules.tictactoe import best_moves
 

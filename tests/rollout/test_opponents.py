@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import envs
 from agentrl import policies, rollout
-from agentrl.rollout.opponents import make_slots
+from agentrl.rollout.seating import make_slots
 
 GROUPS, MEMBERS = 8, 2
 PASSIVE, AGGRESSIVE = ("check", "fold"), ("bet", "call")
@@ -31,9 +31,9 @@ def test_slots_share_out_seats_and_keep_groups_whole(blocks, members, group_size
     counts = np.zeros((members, seats))
     np.add.at(counts, (slot, seat), 1)
     assert (counts == counts[0, 0]).all()
-    cut = slots.cut({"slot": slot, "match": match[:, None]})
+    cut = slots.split({"slot": slot, "match": match[:, None]})
     np.testing.assert_array_equal(cut["slot"], np.arange(members)[:, None] + 0 * cut["slot"])
-    np.testing.assert_array_equal(slots.join(cut)["match"][:, 0], match)
+    np.testing.assert_array_equal(slots.merge(cut)["match"][:, 0], match)
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def bound(words, opponent="pool"):
     policy = policies.mlp(
         env.observation_shape, env.num_codes, env.num_actions, hidden=(4,), critic="none"
     )
-    return policy, rollout.matches(policy, env, params, **sizes)
+    return policy, rollout.episodes(policy, env, params, **sizes, mask_illegal=True)
 
 
 def always(policy, words):
@@ -89,7 +89,7 @@ def collected(words, mine, theirs, seed=0, opponent="pool"):
     if theirs is not None:
         members = jax.tree.map(lambda *x: jnp.stack(x), *theirs)
     state = made.init(jax.random.key(0))
-    _, *out = collect(words, opponent)(mine, state, jax.random.key(seed), members)
+    _, *out = collect(words, opponent)(mine, state, jax.random.key(seed), opponents=members)
     return jax.tree.map(np.asarray, out)
 
 
@@ -134,7 +134,9 @@ def test_members_are_what_is_trained_on_weights_that_are_there_once():
             policy, env, params, num_groups=4, opponent="pool", members=2, context="window",
             history=0, group_size=1,
         )  # fmt: skip
-        return jax.jit(made.collect)(weights, made.init(None), jax.random.key(1), members)[1:]
+        return jax.jit(made.collect)(
+            weights, made.init(None), jax.random.key(1), opponents=members
+        )[1:]
 
     weights = policy.init(jax.random.key(0))
     keys = iter(jax.random.split(jax.random.key(3), 99))
@@ -153,7 +155,7 @@ def test_members_are_what_is_trained_on_weights_that_are_there_once():
 def test_a_member_matters_to_its_own_slot_alone(words):
     policy, made = bound(words)
     a, b, c = (policy.init(jax.random.key(i)) for i in range(3))
-    b, c = (jax.tree.map(lambda x: 30 * x, p) for p in (b, c))
+    b, c = (jax.tree.map(lambda x: 300 * x, p) for p in (b, c))
     first, second = collected(words, a, [a, b])[0], collected(words, a, [a, c])[0]
     same = np.repeat(made.slots.of_match() == 0, 2)
     np.testing.assert_array_equal(first.reward[same], second.reward[same])

@@ -9,9 +9,12 @@ import pytest
 
 import envs
 from agentrl import policies
-from agentrl.rollout.meeting import meet
-from agentrl.rollout.players import language_player, policy_player, random_player, scripted
+from agentrl.actors import array_actor, scripted
+from agentrl.actors.scripted import random_actor
+from agentrl.rollout.players import language_player
+from agentrl.rollout.results import play_results
 from agentrl.selfplay.lines import walk
+from envs.vector import World
 
 COUNT = 16
 
@@ -29,7 +32,11 @@ def met(players, env, params, own=0, seed=0):
     seating = jnp.where(jnp.arange(2) == own, 0, 1)
     seating = jnp.broadcast_to(seating, (COUNT, 2)).astype(jnp.int32)
     keys = jax.random.split(jax.random.key(7), COUNT)
-    play = jax.jit(lambda seating: meet(players, env, params, seating, keys, jax.random.key(seed)))
+    play = jax.jit(
+        lambda seating: play_results(
+            players, World(env, params), seating, keys, jax.random.key(seed)
+        )
+    )
     return jax.tree.map(np.asarray, play(seating))
 
 
@@ -41,12 +48,14 @@ def test_words_meet_arrays_and_search_at_one_table():
     players = [
         speaker(env, params, constrained=True),
         speaker(faithful, params, constrained=True),
-        policy_player(mlp, mlp.init(jax.random.key(0)), greedy=False, mask_illegal=True),
+        array_actor(mlp, mlp.init(jax.random.key(0)), mask_illegal=True),
         scripted("mcts:20", env, params),
     ]
     seating = jnp.array([[i, j] for i in range(4) for j in range(4)], jnp.int32)
     keys = jax.random.split(jax.random.key(7), COUNT)
-    played = jax.jit(lambda s: meet(players, env, params, s, keys, jax.random.key(0)))(seating)
+    played = jax.jit(
+        lambda s: play_results(players, World(env, params), s, keys, jax.random.key(0))
+    )(seating)
     assert not np.asarray(played.illegal).any() and (np.asarray(played.offender) == -1).all()
     np.testing.assert_array_equal(np.sum(played.episode_return, axis=1), 0)
     np.testing.assert_array_equal(played.success, np.asarray(played.episode_return) > 0)
@@ -56,7 +65,7 @@ def test_words_meet_arrays_and_search_at_one_table():
 
 def test_a_reply_that_is_no_command_is_an_illegal_action():
     env, params = envs.make("TicTacToe-v1")
-    played = met([speaker(env, params, constrained=False), random_player(env)], env, params)
+    played = met([speaker(env, params, constrained=False), random_actor(env)], env, params)
     assert played.illegal[:, 0].sum() > COUNT and not played.illegal[:, 1].any()
     lost = played.offender == 0
     assert lost.sum() > COUNT // 2
@@ -77,8 +86,8 @@ def test_memory_follows_the_game_from_any_seat():
     env, params = envs.make("KuhnPoker-v1")
     gru = policies.gru(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
     weights = gru.init(jax.random.key(3))
-    player = policy_player(gru, weights, greedy=True, mask_illegal=True)
-    assert player.remembers and not player.draws
+    player = array_actor(gru, weights, greedy=True, mask_illegal=True)
+    assert player.follows and not player.draws
     played = met([player, scripted("expert", env, params)], env, params, own=1)
     np.testing.assert_array_equal(played.episode_return.sum(axis=1), 0)
     assert (played.moves.sum(axis=1) >= 2).all() and not played.illegal.any()

@@ -97,8 +97,8 @@ def test_segments_continue(name):
         for t in range(40):
             lengths, returns = lengths + 1, returns + np.asarray(streams.reward[:, t])
             lengths, returns = (np.where(done[:, t], 0, x) for x in (lengths, returns))
-        np.testing.assert_array_equal(state.episode_length, lengths)
-        np.testing.assert_allclose(state.episode_return, returns)
+        np.testing.assert_array_equal(state.notes.steps, lengths)
+        np.testing.assert_allclose(state.notes.episode_return[:, 0], returns)
         start = rows.loss_mask if rows.start is None else rows.start
         logits, _ = policy.unroll(weights, rows.memory, rows.observation, start)
         logp = losses.categorical_log_prob(logits, rows.tokens)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.rollout.meeting import meet
-from agentrl.rollout.players import scripted
-from agentrl.rollout.search import make_search
+from agentrl.actors import scripted
+from agentrl.actors.search import make_search
+from agentrl.rollout.results import play_results
+from envs.vector import World
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def against_minimax():
     @jax.jit
     def play(seating):
         seating = jnp.broadcast_to(seating, (24, 2))
-        return meet(players, env, params, seating, tasks, jax.random.key(1))
+        return play_results(players, World(env, params), seating, tasks, jax.random.key(1))
 
     return play
 

@@ -108,7 +108,9 @@ def test_members_of_a_pool_play_every_game():
     _, parts, together, weights = bound("pool")
     members = jax.tree.map(lambda x: jnp.stack([x, x]), weights)
     state = together.init(jax.random.key(0))
-    shapes = jax.eval_shape(together.collect, weights, state, jax.random.key(0), members)
+    shapes = jax.eval_shape(
+        lambda *args: together.collect(*args, opponents=members), weights, state, jax.random.key(0)
+    )
     assert shapes[1].mask.shape == (together.num_streams, together.turns)
     assert {f"{name}/win_rate/1/pool" for name in NAMES} <= set(shapes[3])
     assert together.slots.members == 2

@@ -10,7 +10,7 @@ import pytest
 import envs
 from agentrl import policies, rollout
 from agentrl.evaluation import play
-from agentrl.rollout.acting import check_roles
+from agentrl.rollout.talk import check_roles
 from envs.mover import Mover, of_one_agent
 from envs.text import join
 

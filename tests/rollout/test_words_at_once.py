@@ -231,7 +231,7 @@ def test_members_of_a_pool_have_the_other_seats():
 
     idle = always("none")
     members = jax.tree.map(lambda *x: jnp.stack(x), idle, always("north"))
-    out = jax.jit(made.collect)(idle, made.init(None), jax.random.key(2), members)
+    out = jax.jit(made.collect)(idle, made.init(None), jax.random.key(2), opponents=members)
     streams, rows = jax.tree.map(np.asarray, out[1:3])
     own = np.arange(GROUPS) * 2 + np.arange(GROUPS) % 2
     assert streams.mask[own].all() and streams.mask.sum() == GROUPS * 4
@@ -264,7 +264,7 @@ def test_experts_show_every_seats_action():
     env, params = resting()
     _, _, policy, made, _ = bound()
     keys = jax.random.split(jax.random.key(5), 2)
-    rows = jax.tree.map(np.asarray, jax.jit(made.demonstrate)(keys, jax.random.key(6)))
+    _, rows = jax.tree.map(np.asarray, jax.jit(made.demonstrate)(keys, jax.random.key(6)))
     names, said, (step, before) = list(env.action_names), {}, programs()
     for tokens, mask, stream, turn in zip(
         rows.tokens, rows.loss_mask, rows.stream, rows.turn, strict=True

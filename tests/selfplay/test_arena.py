@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import envs
+from agentrl.actors import Actor, Decision, scripted
+from agentrl.actors.types import no_memory
 from agentrl.evaluation import standings, statistics
-from agentrl.rollout.players import Player, scripted
 from agentrl.selfplay import meta
 from agentrl.selfplay.arena import ENDS, play_all
 
@@ -18,7 +19,11 @@ ABOUT = {"game": "TicTacToe-v1", "options": {}, "seed": 3, "greedy": False, "com
 
 def stubborn():
     """Takes square 4 each time, which is illegal from the second time on."""
-    return Player(lambda p, memory, seen, state, key: (jnp.full(seen.seat.shape, 4), memory))
+
+    def act(params, memory, view, key):
+        return Decision(jnp.full(view.agent.shape, 4)), memory
+
+    return Actor(no_memory, act)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +121,7 @@ def test_records_come_back(tic_tac_toe, tmp_path):
     assert best.name == "expert" and best.rating[0] == max(record["ratings"]["rating"])
     for broken in ({"matches": 21}, {"mean": [[0.0]]}, {"players": None}):
         path.write_text(json.dumps(record | broken))
-        with pytest.raises(ValueError, match="no whole record of an arena"):
+        with pytest.raises(ValueError, match="not a complete record of an arena"):
             standings.read(path)
 
 

@@ -4,18 +4,19 @@ import jax.numpy as jnp
 import pytest
 
 import envs
-from agentrl.rollout.players import Player, scripted
+from agentrl.actors import Actor, Decision, scripted
+from agentrl.actors.types import no_memory
 from agentrl.selfplay.lines import walk
 
 WINS = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
 
 
-def first_free(params, memory, seen, state, key):
-    return jnp.argmax(seen.legal, axis=-1).astype(jnp.int32), memory
+def first_free(params, memory, view, key):
+    return Decision(jnp.argmax(view.legal, axis=-1).astype(jnp.int32)), memory
 
 
-def always_the_middle(params, memory, seen, state, key):
-    return jnp.full(seen.seat.shape, 4, jnp.int32), memory
+def always_the_middle(params, memory, view, key):
+    return Decision(jnp.full(view.agent.shape, 4, jnp.int32)), memory
 
 
 def by_recursion(seat, board=(None,) * 9, mover=0):
@@ -36,7 +37,7 @@ def by_recursion(seat, board=(None,) * 9, mover=0):
 @pytest.mark.parametrize("seat", [0, 1])
 def test_lines_are_all_counted(seat):
     env, params = envs.make("TicTacToe-v1")
-    found = walk(Player(first_free, draws=False), env, params, seat)
+    found = walk(Actor(no_memory, first_free, draws=False), env, params, seat)
     assert [found.ends[end] for end in ("won", "drawn", "lost")] == by_recursion(seat)
     assert found.total == sum(by_recursion(seat)) and found.beaten > 0
     assert found.positions < found.total
@@ -52,7 +53,7 @@ def test_the_expert_is_never_beaten(seat):
 def test_illegal_actions_beat_a_player_too():
     """In seat 0 its second move is illegal, forgiven, and illegal again, whatever the other did."""
     env, params = envs.make("TicTacToe-v1")
-    found = walk(Player(always_the_middle, draws=False), env, params, 0)
+    found = walk(Actor(no_memory, always_the_middle, draws=False), env, params, 0)
     assert found.ends["own_illegal"] == found.beaten == found.total == 8
 
 

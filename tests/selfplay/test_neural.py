@@ -60,7 +60,7 @@ def test_self_play_becomes_less_exploitable():
     config.updates, config.log_every, config.mesh.data = 150, 75, 1
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
-    config.rollout = section(rollout.matches, num_groups=256)
+    config.rollout = section(rollout.episodes, num_groups=256, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.rae_by_turn)
     config.reference.every = 25
     config.objective.entropy.weight = 0.02

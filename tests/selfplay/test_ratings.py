@@ -81,7 +81,7 @@ def test_intervals_cover():
 def test_what_cannot_be_rated_is_said():
     apart = np.zeros((4, 4))
     apart[0, 1] = apart[2, 3] = 1.0
-    with pytest.raises(ValueError, match="never met, not even through others"):
+    with pytest.raises(ValueError, match="expected players connected by games"):
         elo(apart)
     with pytest.raises(ValueError, match="expected more than 0"):
         elo(np.ones((2, 2)), prior=0)

@@ -9,7 +9,16 @@ from agentrl.rollout.contexts import OBSERVED
 
 def train_on_observations(setup: Setup) -> Component:
     """Adds the tokens of observations to the trained positions, at ratios to the parameters before
-    the update."""
+    the update.
+
+    Raises:
+      ValueError: a policy over arrays, whose rows hold actions alone.
+    """
+    if not setup.policy.reads_text:
+        raise ValueError(
+            "config.components.train_on_observations is for language policies, whose rows hold "
+            "what they read: leave it out"
+        )
 
     def amend(value, params, streams, rows, key):
         # The first position has no prefix, hence no predictive distribution.

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 from agentrl.config.build import build
 from agentrl.run import loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
 
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
-import tiny  # noqa: E402
+# Where a process of its own finds `tiny`.
+SUPPORT = pathlib.Path(tiny.__file__).parent
 
 
 def lines(workdir):
@@ -100,7 +100,6 @@ def test_wrong_combinations_are_errors():
 
 SCRIPT = """
 import pathlib, sys
-sys.path.insert(0, sys.argv[2])
 import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny
@@ -116,7 +115,7 @@ def test_sigterm_saves_and_leaves_no_process(tmp_path):
     marks, workdir = tmp_path / "marks", tmp_path / "run"
     marks.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(workdir), str(HERE), str(marks)],
+        [sys.executable, "-c", SCRIPT, str(workdir), str(SUPPORT), str(marks)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.rollout.search import any_best, check_searchable
+from agentrl.actors.search import any_best, check_searchable
 from envs.game import TurnGame
 
 # Positions that are stepped together; those of an exact search; those a move some moves deep.

@@ -2,12 +2,11 @@
 held out."""
 
 import json
-import pathlib
-import sys
 
 import jax
 import numpy as np
 import pytest
+import tiny
 
 import envs
 from agentrl import advantages, policies, rollout
@@ -16,9 +15,6 @@ from agentrl.config.build import build
 from agentrl.run import contestants, loop, restored
 from agentrl.run import metrics as lines
 from configs import spiral
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 
 def several_config(**changes):

@@ -14,14 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 from agentrl.config.build import build
 from agentrl.run import checkpoint, loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
 
-HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE))
-import tiny  # noqa: E402
+# Where a process of its own finds `tiny`.
+SUPPORT = pathlib.Path(tiny.__file__).parent
+
 
 CONFIGS = {
     "groups": tiny.groups_config,
@@ -218,7 +219,6 @@ def test_a_run_starts_from_the_parameters_of_another(tmp_path):
 # A process of its own, so that it can be killed.
 SCRIPT = """
 import pathlib, sys, time
-sys.path.insert(0, sys.argv[2])
 import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny
@@ -260,7 +260,7 @@ def start(workdir, mode, updates=400):
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
     )
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(workdir), str(HERE), mode, str(updates)],
+        [sys.executable, "-c", SCRIPT, str(workdir), str(SUPPORT), mode, str(updates)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

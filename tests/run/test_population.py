@@ -1,21 +1,17 @@
 """Populations: seeds that copy each other and tune options, in one program."""
 
 import functools
-import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 from agentrl.config.build import build
 from agentrl.run import loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 RATE, GAMMA = "optimizer.learning_rate", "advantage.gamma"
 TUNED = {

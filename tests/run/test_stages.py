@@ -1,16 +1,11 @@
 """Stages: one config, runs that begin from each other, and go on where they were stopped."""
 
-import pathlib
-import sys
-
 import ml_collections
 import pytest
+import tiny
 
 from agentrl.run import loop, stages
 from configs import volleyball_stages
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
 
 
 def three(**changes):

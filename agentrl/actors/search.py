@@ -67,7 +67,7 @@ class _Playout(NamedTuple):
 
 def check_searchable(env: Any, what: str) -> None:
     """ValueError unless searching from an environment's states is possible, and no cheating."""
-    if not isinstance(env, TurnGame):
+    if not env.in_turns:
         raise ValueError(f"{what} with {env.name}: expected a game in turns (envs.game.TurnGame)")
     if not env.perfect_information:
         raise ValueError(

@@ -1,13 +1,13 @@
 """From a directory of weights and a tokenizer to updates, and back into a directory."""
 
 import json
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tokenizer_files
+from commands import call
 
 import envs
 from agentrl import advantages, policies, rollout
@@ -20,11 +20,6 @@ from agentrl.rollout.contexts import OBSERVED, REPLIED
 from agentrl.run import loop, mesh, restored
 from configs import pretrained as config_file
 from configs import qwen_household_gigpo, small_qwen
-
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / name) for name in ("policies", "launchers")]
-
-import tokenizer_files  # noqa: E402
-from commands import call  # noqa: E402
 
 
 @pytest.fixture(scope="module")

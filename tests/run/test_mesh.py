@@ -1,16 +1,10 @@
 """Meshes that a config asks for: which are refused, and what is said."""
 
-import pathlib
-import sys
-
 import pytest
+import tiny
 
 from agentrl.config.build import build
 from agentrl.run import mesh
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-
-import tiny  # noqa: E402
 
 
 @pytest.mark.parametrize(

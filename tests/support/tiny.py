@@ -17,7 +17,7 @@ def groups_config(**changes):
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
     config.rollout = section(rollout.episodes, num_groups=8, group_size=4)
     config.learner.minibatches = 2
-    return _changed(config, changes)
+    return changed(config, changes)
 
 
 def segments_config(**changes):
@@ -31,7 +31,7 @@ def segments_config(**changes):
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=2, normalize_advantage="minibatch")
-    return _changed(config, changes)
+    return changed(config, changes)
 
 
 def matches_config(**changes):
@@ -42,14 +42,14 @@ def matches_config(**changes):
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
     config.rollout = section(
-        rollout.matches, num_groups=8, group_size=2, opponent="pool", members=2
+        rollout.episodes, num_groups=8, group_size=2, opponent="pool", members=2, mask_illegal=True
     )
     # Three places: from the sixth update on the oldest member goes.
     config.pool.update(capacity=3, every=2)
     config.advantage = section(advantages.rae_by_turn)
     config.objective.kl.weight = 0.1
     config.reference.every = 3
-    return _changed(config, changes)
+    return changed(config, changes)
 
 
 def talk_config(**changes):
@@ -66,7 +66,7 @@ def talk_config(**changes):
     config.expert.update(episodes=8)
     config.learner.minibatches = 2
     config.objective.kl.weight = 0.01
-    return _changed(config, changes)
+    return changed(config, changes)
 
 
 def host_config(**changes):
@@ -89,10 +89,22 @@ def host_config(**changes):
     )
     config.advantage = section(advantages.rae_by_turn)
     config.learner.minibatches = 2
-    return _changed(config, changes)
+    return changed(config, changes)
 
 
-def _changed(config, changes):
+def train_of(experiment, phase="rl"):
+    """The program of a phase: (TrainState) -> (TrainState, metrics)."""
+    return {one.name: train for one, train in experiment.phases}[phase]
+
+
+def mean(metrics, name):
+    """The mean of a metric, from its total and weight."""
+    total, weight = metrics[name]
+    return float(total / weight)
+
+
+def changed(config, changes):
+    """The config with values by path; levels of the path are separated by two underscores."""
     for path, value in changes.items():
         *parents, last = path.split("__")
         node = config

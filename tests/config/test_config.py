@@ -3,18 +3,14 @@
 import importlib.util
 import inspect
 import pathlib
-import sys
 
 import pytest
+import tiny
 
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config
 from agentrl.config import bind as configs
 from agentrl.config.build import build
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import tiny  # noqa: E402
-
 from configs import methods
 
 

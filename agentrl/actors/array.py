@@ -1,0 +1,118 @@
+"""A policy over arrays as an actor."""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs
+from agentrl.actors.types import Actor, Decision, View, flat
+from agentrl.losses import categorical_log_prob
+from agentrl.policies.actor_critic import Policy
+from envs.vector import World
+
+ANCHORS = ("observation", "state")
+
+
+class ArrayRecord(NamedTuple):
+    """What the rows of a turn of an array policy need, [B, S, ...] each.
+
+    observation: what was seen. legal: bool[B, S, num_actions] to choose among, or None. action: the
+    action to be scored. asked, answer, belief: whether the agent was asked what it believes, the
+    true answer, and the probability that the policy gave to it; None where nothing is asked.
+    """
+
+    observation: chex.ArrayTree
+    legal: jax.Array | None
+    action: jax.Array
+    asked: jax.Array | None = None
+    answer: jax.Array | None = None
+    belief: jax.Array | None = None
+
+
+def array_actor(
+    policy: Policy,
+    params: chex.ArrayTree = None,
+    *,
+    greedy: bool = False,
+    mask_illegal: bool = False,
+    records: bool = False,
+    anchor: str | None = None,
+    world: World | None = None,
+    asks: bool = False,
+    believes: bool = False,
+) -> Actor:
+    """A policy over arrays.
+
+    greedy: its most likely action. mask_illegal: it chooses among legal actions only.
+    records: decisions hold what is learnt from: logp, value, anchor and `ArrayRecord`.
+    anchor: "observation", or "state" of the `world`, or None: decisions have no anchor.
+    asks: the record says which agents the `world` asks what they believe; believes: and the
+      probability that the policy gives to the true answer.
+    """
+    remembers, masks = policy.memory(1) is not None, mask_illegal and policy.head.numbered
+
+    def init(batch, agents):
+        memory = policy.memory(batch * agents)
+        return jax.tree.map(lambda x: x.reshape(batch, agents, *x.shape[1:]), memory)
+
+    def act(params, memory, view: View, key):
+        shape = view.agent.shape
+        observation, before = flat(view.observation), flat(memory)
+        legal = flat(view.legal) if masks else None
+        outputs, value, after = policy.step(params, before, observation, flat(view.agent))
+        head = policy.head
+        action = head.best(outputs, legal) if greedy else head.draw(outputs, legal, key)
+
+        def apart(x):
+            return x.reshape(*shape, *x.shape[1:])
+
+        if not records:
+            return Decision(apart(action)), jax.tree.map(apart, after)
+        logp = head.log_prob(outputs, legal, action)
+        action = apart(action)
+        record = ArrayRecord(view.observation, view.legal if masks else None, action)
+        if asks:
+            record = record._replace(**_beliefs(params, before, view))
+        decision = Decision(action, apart(logp), apart(value), record, _anchor(view))
+        return decision, jax.tree.map(apart, after)
+
+    def _anchor(view):
+        if anchor == "state":
+            return world.vmap(lambda s, agent, p: world.env.fingerprint(s, p, of="state")[agent])(
+                view.state, view.agent
+            )
+        if anchor == "observation":
+            return jax.vmap(jax.vmap(envs.fingerprint))(view.observation)
+        return None
+
+    def _beliefs(params, memory, view):
+        asked, answer = world.vmap(world.env.belief_question)(view.state)
+        answer, belief = jnp.broadcast_to(answer[:, None], asked.shape), None
+        if believes:
+            seen = jax.tree.map(lambda x: x[:, None], flat(view.observation))
+            start = jnp.zeros((asked.size, 1), bool)
+            logits = policy.answer(params, memory, seen, start)[:, 0]
+            logits = logits.reshape(*asked.shape, -1)
+            belief = jnp.exp(categorical_log_prob(logits, answer))
+        return {"asked": asked, "answer": answer, "belief": belief}
+
+    def value(params, memory, view: View):
+        _, value, _ = policy.step(params, flat(memory), flat(view.observation), flat(view.agent))
+        return value.reshape(view.agent.shape)
+
+    return Actor(
+        init,
+        act,
+        params,
+        follows=remembers,
+        draws=not greedy,
+        value=value if policy.has_critic else None,
+    )
+
+
+def check_anchor(anchor: str) -> None:
+    """ValueError unless the anchor is one that a rollout can take."""
+    if anchor not in ANCHORS:
+        raise ValueError(f"rollout anchor={anchor!r}: expected one of {', '.join(ANCHORS)}")

@@ -1,0 +1,40 @@
+"""Frozen members of an opponent pool as one actor."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+
+from agentrl.actors.types import Actor, Decision, View
+from agentrl.policies.scoring import join, split
+
+
+def pool_actor(
+    actor: Actor,
+    slots: Any,
+    members: chex.ArrayTree,
+    params: chex.ArrayTree,
+    frozen: tuple[str, ...],
+    *,
+    over_members: Callable = jax.vmap,
+) -> Actor:
+    """Each slot's episodes are played by that slot's member, with the policy's actor.
+
+    slots: `agentrl.rollout.seating.Slots`, which episodes belong to which. members: their trained
+    parameters, [members, ...]; the `frozen` ones are the policy's, from `params`. over_members:
+    `jax.vmap`, or a loop with one slot after the other, where each stops as its own replies end.
+    """
+    _, shared = split(params, frozen)
+
+    def act(members, memory, view: View, key):
+        keys = jax.random.split(key, slots.members)
+
+        def one(member, memory, view, key):
+            decision, memory = actor.act(join(member, shared), memory, view, key)
+            return decision.action, memory
+
+        action, memory = over_members(one)(members, slots.split(memory), slots.split(view), keys)
+        return Decision(slots.merge(action)), slots.merge(memory)
+
+    return actor._replace(act=act, params=members, value=None)

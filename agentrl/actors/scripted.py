@@ -1,0 +1,165 @@
+"""Actors that need no training: random play, the environment's expert, search."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.actors import minimax, search
+from agentrl.actors.array import ArrayRecord
+from agentrl.actors.types import Actor, Decision, View, beside, no_memory
+from envs.vector import World
+
+SCRIPTED = ("random", "expert", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS")
+
+
+def random_actions(env: Any, view: View, key: jax.Array) -> jax.Array:
+    """Any legal action of each agent, [B, S]; of continuous ones uniform in [-1, 1]."""
+    if env.continuous:
+        return jax.random.uniform(key, (*view.agent.shape, *env.action_shape), minval=-1.0)
+    logits = jnp.where(view.legal, 0.0, -jnp.inf)
+    return jax.random.categorical(key, logits).astype(jnp.int32)
+
+
+def random_actor(env: Any) -> Actor:
+    """Any legal action, all equally likely; of continuous ones uniform in [-1, 1]."""
+
+    def act(params, memory, view, key):
+        return Decision(random_actions(env, view, key)), memory
+
+    return Actor(no_memory, act, reads_arrays=False)
+
+
+def expert_actions(world: World, view: View) -> jax.Array:
+    """What the environment's expert does for each agent that acts now, [B, S, ...]."""
+
+    def one(state, agent, params):
+        return jax.vmap(world.env.expert_as, in_axes=(None, 0, None))(state, agent, params)
+
+    return world.vmap(one)(view.state, view.agent)
+
+
+def expert_actor(
+    world: World, *, noise: float = 0.0, records: bool = False, mask_illegal: bool = False
+) -> Actor:
+    """The environment's scripted expert. NotImplementedError, when it acts, where there is none.
+
+    noise: chance that a turn is played otherwise, by a random action. records: decisions hold what
+    the rows of an array policy need, with the expert's action also where another was played.
+    """
+
+    def act(params, memory, view, key):
+        action = expert_actions(world, view)
+        action = action.astype(jnp.float32 if world.env.continuous else jnp.int32)
+        record, zeros = None, None
+        if records:
+            legal = view.legal if mask_illegal and not world.env.continuous else None
+            record = ArrayRecord(view.observation, legal, action)
+            zeros = jnp.zeros(view.agent.shape)
+        if noise:
+            stray_key, other_key = jax.random.split(key)
+            strays = jax.random.bernoulli(stray_key, noise, view.agent.shape)
+            others = random_actions(world.env, view, other_key)
+            action = jnp.where(beside(strays, action), others, action)
+        return Decision(action, zeros, zeros, record), memory
+
+    return Actor(no_memory, act, draws=noise > 0, reads_arrays=records)
+
+
+def _searching(choose_one: Callable[..., jax.Array]) -> Actor:
+    """Of games in turns, by choose_one: (state, wanted bool[], key) -> action i32[]."""
+
+    def act(params, memory, view, key):
+        wanted = jnp.any(view.acting, axis=1)
+        keys = jax.random.split(key, wanted.shape[0])
+        action = jax.vmap(choose_one)(view.state, wanted, keys)
+        return Decision(jnp.broadcast_to(action[:, None], view.agent.shape)), memory
+
+    return Actor(no_memory, act, reads_arrays=False)
+
+
+def scripted(name: str, env: Any, env_params: Any) -> Actor:
+    """An actor that needs no training, by name.
+
+    "random": any legal action. "expert": the environment's. "minimax": exhaustive, any of the best
+    moves; "minimax:4": the same, looking four moves ahead (`agentrl.actors.minimax`).
+    "mcts:100": Monte Carlo tree search of 100 simulations per move (`agentrl.actors.search`).
+
+    Raises:
+      ValueError: no such actor, or not of this environment.
+    """
+    kind, colon, text = name.partition(":")
+    number = int(text) if text.isdecimal() and int(text) > 0 else None
+    if kind == "random" and not colon:
+        return random_actor(env)
+    if kind == "expert" and not colon:
+        check_expert(env, env_params)
+        return expert_actor(World(env, env_params))
+    if kind == "minimax" and (not colon or number):
+        return _searching(minimax.make_minimax(env, env_params, depth=number))
+    if kind == "mcts" and number:
+        return _searching(search.make_search(env, env_params, simulations=number))
+    raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")
+
+
+def opponent_named(name: str, env: Any, env_params: Any) -> Actor:
+    """`scripted`, with an error for config.rollout.opponent."""
+    try:
+        return scripted(name, env, env_params)
+    except ValueError as error:
+        raise ValueError(
+            f"rollout opponent={name!r}: {error}, or 'self' or 'pool' for the policy itself"
+        ) from None
+
+
+def check_expert(env: Any, env_params: Any) -> None:
+    """ValueError where the environment has no expert."""
+    _, state = jax.eval_shape(lambda key: env.reset_env(key, env_params), jax.random.key(0))
+    try:
+        jax.eval_shape(lambda s: env.expert(s, env_params), state)
+    except NotImplementedError as error:
+        raise ValueError(f"player 'expert': {error}") from None
+
+
+def translated(actor: Actor, form: Any, trained: World) -> Actor:
+    """An actor of another form of the game, `trained`, as an actor of this one (`Game.form_of`).
+
+    It is called every turn; the result is ignored when the translated state gives it no move.
+
+    Raises:
+      ValueError: an actor with memory, which would see turns twice.
+    """
+    if actor.follows:
+        raise ValueError(
+            f"a policy with memory, trained in {trained.env.name}, plays in no other form of it"
+        )
+
+    def act(params, memory, view, key):
+        there = jax.vmap(form.state)(view.state)
+        decision, _ = actor.act(params, None, view_of(trained, there), key)
+        return Decision(jax.vmap(form.action)(view.state, decision.action)), memory
+
+    return Actor(no_memory, act, actor.params, draws=actor.draws, reads_arrays=False)
+
+
+def view_of(
+    world: World,
+    state: chex.ArrayTree,
+    observation: chex.ArrayTree = None,
+    *,
+    follows: bool = False,
+) -> View:
+    """What an actor is shown of states [B, ...] outside a loop, everywhere that somebody acts.
+
+    observation: [B, A, ...]; by default the environment's.
+    """
+    env = world.env
+    if observation is None:
+        observation = world.vmap(lambda s, p: env.per_agent(env.observe(s, p)))(state)
+
+    def one(state, observation, params):
+        return env.views(state, observation, params, everyone=follows)
+
+    return View(*world.vmap(one)(state, observation), state)

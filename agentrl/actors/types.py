@@ -1,0 +1,93 @@
+"""What an actor is shown, what it decides, and what an actor is.
+
+Letters: B episodes, A agents of an environment, S of them that are shown something in one step: the
+agents that can act (one in single-agent environments and in games in turns, all in simultaneous
+games), or all, S = A, where an actor has to follow the turns of others.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+
+class View(NamedTuple):
+    """What S agents per episode are shown in one step, leading axes [B, S].
+
+    agent: i32[B, S], which agent. acting: bool[B, S], it acts now, in a running episode, and this
+    actor has its seat; decisions for others are ignored. observation: [B, S, ...], or None where no
+    actor reads arrays. legal: bool[B, S, num_actions]; everything for agents that do not act.
+    state: [B, ...], the environment's states, for text, experts and search.
+    """
+
+    agent: jax.Array
+    acting: jax.Array
+    observation: chex.ArrayTree
+    legal: jax.Array
+    state: chex.ArrayTree
+
+
+class Decision(NamedTuple):
+    """What an actor decides for S agents per episode, leading axes [B, S].
+
+    action: i32[B, S]; f32[B, S, num_actions] where actions are continuous; i32[B, S, n] of an actor
+    that gives up to n commands per turn, -1 for none. An illegal action is passed to the
+    environment unchanged. logp, value: f32[B, S]; None of actors that nothing is learnt from.
+    anchor: u32[B, S, 2], fingerprint of what was acted from, or None.
+    full: bool[B, S], the actor has no room for this turn: the episode is truncated before it. None
+    where that cannot happen.
+    record: [B, S, ...], what the rows of this turn need besides.
+    """
+
+    action: jax.Array
+    logp: jax.Array | None = None
+    value: jax.Array | None = None
+    record: chex.ArrayTree = None
+    anchor: jax.Array | None = None
+    full: jax.Array | None = None
+
+
+class Actor(NamedTuple):
+    """A way of acting, as pure functions.
+
+    init: (batch, agents) -> memory before an episode's first turn, leaves [B, A, ...]; None without
+      memory.
+    act: (params, memory, View, key) -> (Decision, memory).
+    params: what `act` is called with where the caller gives nothing else. Programs are compiled for
+      `act`, whatever the params.
+    follows: it must be shown the turns of others too (S = A). draws: equal states may bring
+      different actions. reads_arrays: it looks at `View.observation`.
+    commands: n, where it gives up to n commands per turn; None: one action.
+    value: (params, memory, View) -> f32[B, S], the critic's value of what is shown; None without a
+      critic.
+    """
+
+    init: Callable[[int, int], chex.ArrayTree]
+    act: Callable[..., tuple[Decision, chex.ArrayTree]]
+    params: chex.ArrayTree = None
+    follows: bool = False
+    draws: bool = True
+    reads_arrays: bool = True
+    commands: int | None = None
+    value: Callable[..., jax.Array] | None = None
+
+
+def no_memory(batch: int, agents: int) -> None:
+    """`Actor.init` of actors without memory."""
+
+
+def flat(tree: chex.ArrayTree) -> chex.ArrayTree:
+    """[B, S, ...] as [B * S, ...]."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+
+
+def beside(flags: jax.Array, values: jax.Array) -> jax.Array:
+    """Flags with as many trailing axes of size 1 as broadcasting against `values` needs."""
+    return flags.reshape(*flags.shape, *[1] * (values.ndim - flags.ndim))
+
+
+def select(flags: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
+    """Leaf by leaf `jnp.where` of flags over the leading axes."""
+    return jax.tree.map(lambda a, b: jnp.where(beside(flags, a), a, b), new, old)

@@ -1,0 +1,173 @@
+"""From a trajectory to Streams and Rows.
+
+Stream b * A + a is agent a of episode b: N = B * A. What an agent receives between one of its turns
+and the next belongs to the earlier one; what it receives before its first turn is lost.
+"""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.actors.types import beside
+from agentrl.rollout.types import Turn
+from agentrl.streams import Rows, Streams, to_last_turn
+
+
+def of_agents(agent: jax.Array, values: jax.Array, agents: int) -> jax.Array:
+    """Values [..., S, *rest] of the agents i32[..., S] that were shown something, [..., A, *rest].
+
+    0 or False for agents that were shown nothing.
+    """
+    axis = agent.ndim - 1
+    if agent.shape[axis] == agents:
+        return values
+    places = agent[..., None] == jnp.arange(agents)
+    values = jnp.expand_dims(values, axis + 1)
+    chosen = jnp.where(beside(places, values), values, jnp.zeros((), values.dtype))
+    if values.dtype == bool:
+        return jnp.any(chosen, axis=axis)
+    return jnp.sum(chosen, axis=axis, dtype=values.dtype)
+
+
+def by_stream(values: jax.Array) -> jax.Array:
+    """[T, B, A, ...] as [N, T, ...]."""
+    turns, batch, agents = values.shape[:3]
+    return jnp.moveaxis(values, 0, 2).reshape(batch * agents, turns, *values.shape[3:])
+
+
+def parents(env: Any, batch: int) -> jax.Array | None:
+    """The stream of the agent that each stream's agent acts for, i32[N], -1 for none; or None."""
+    if env.callers is None:
+        return None
+    caller = np.array(env.callers, np.int32)
+    first = env.num_agents * np.arange(batch, dtype=np.int32)[:, None]
+    return jnp.asarray(np.where(caller < 0, -1, first + caller).reshape(-1))
+
+
+def streams_of(
+    env: Any,
+    turns: Turn,
+    *,
+    group: jax.Array | None,
+    bootstrap: jax.Array | None,
+    fields: dict[str, jax.Array] | None = None,
+) -> Streams:
+    """The streams of T steps of B episodes of A agents.
+
+    group: i32[B], episodes of the same task instance; None where streams hold several episodes, and
+    episodes are not numbered then. bootstrap: the critic's value of what followed, f32[B, A] the
+    end of each stream, or f32[T, B, A] where episodes are cut; None without a critic.
+    fields: further fields by name, [T, B, S, ...] of those that were shown something; "valid" is
+    taken together with the environment's.
+    """
+    agents, outcome = env.num_agents, turns.outcome
+    batch, restarts = turns.running.shape[1], turns.begins is not None
+    mask = by_stream(of_agents(turns.agent, turns.learns, agents))
+    # One agent acts in every step that its episode has, unless its actor can be without room.
+    moves = agents > 1 or turns.decision.full is not None
+    if restarts and not moves:
+        mask = jnp.ones(mask.shape, bool)
+    ended = None
+    if restarts:
+        ended = jnp.repeat((outcome.terminated | outcome.truncated).T, agents, axis=0)
+
+    def to_turns(x):
+        """What happened to all agents, [T, B] or [T, B, A], at the turn that it belongs to."""
+        x = x[..., None] if x.ndim == 2 else x
+        x = by_stream(jnp.broadcast_to(x, (*x.shape[:2], agents)))
+        return to_last_turn(x, mask, ended) if moves else x
+
+    decision, several = turns.decision, agents > 1
+    value = None
+    if bootstrap is not None:
+        value = by_stream(of_agents(turns.agent, decision.value, agents))
+        bootstrap = (
+            to_turns(bootstrap)
+            if bootstrap.ndim == 3
+            else jnp.broadcast_to(bootstrap.reshape(-1, 1), mask.shape)
+        )
+
+    def of_stream(x):
+        """Values of those that were shown something, [T, B, S, ...], as [N, T, ...]."""
+        return by_stream(of_agents(turns.agent, x, agents))
+
+    own = {name: of_stream(x) for name, x in (fields or {}).items()}
+    valid = by_stream(outcome.valid) & mask & own.pop("valid", True)
+    streams = Streams(
+        reward=to_turns(outcome.reward),
+        mask=mask,
+        group=None if group is None else jnp.repeat(group, agents),
+        episode=None if restarts else jnp.repeat(jnp.arange(batch, dtype=jnp.int32), agents),
+        role=jnp.tile(jnp.arange(agents, dtype=jnp.int32), batch) if several else None,
+        task=jnp.zeros(batch * agents, jnp.int32) if several else None,
+        anchor=None if decision.anchor is None else of_stream(decision.anchor),
+        value=value,
+        bootstrap=bootstrap,
+        terminated=to_turns(outcome.terminated),
+        truncated=to_turns(outcome.truncated),
+        valid=valid,
+        success=to_turns(outcome.success),
+        parent=None if restarts else parents(env, batch),
+    )
+    return streams.replace(**own)
+
+
+def array_rows(env: Any, turns: Turn, learns: jax.Array, memory: chex.ArrayTree | None) -> Rows:
+    """Rows of a policy over arrays.
+
+    A policy without memory gets one row per turn of those that were shown something, [T * B * S, 1]
+    in the order of the scan; one with memory gets one row per stream, [N, T], with its memory
+    before the first turn. learns: bool[B, A], which agents are learnt from. memory: [N, ...].
+    """
+    record, agents = turns.decision.record, env.num_agents
+    steps, batch, shown = turns.agent.shape
+    size = (steps, batch * shown)
+    agent = turns.agent.reshape(size)
+    stream = jnp.arange(batch * shown, dtype=jnp.int32)
+    if memory is None:
+
+        def layout(x):
+            return x.reshape(steps * batch * shown, 1, *x.shape[3:])
+
+        if shown < agents:
+            stream = jnp.arange(batch, dtype=jnp.int32) * agents + agent
+        stream = jnp.broadcast_to(stream, size).reshape(-1)
+        turn = jnp.repeat(jnp.arange(steps, dtype=jnp.int32), batch * shown)[:, None]
+        role = agent.reshape(-1)
+    else:
+
+        def layout(x):
+            return jnp.swapaxes(x.reshape(*size, *x.shape[3:]), 0, 1)
+
+        turn = jnp.tile(jnp.arange(steps, dtype=jnp.int32), (batch * shown, 1))
+        role = agent[0]
+    mask = turns.learns
+    if turns.begins is None:
+        begins = jnp.zeros(mask.shape, bool)
+    else:
+        begins = jnp.broadcast_to(turns.begins[..., None], mask.shape)
+        mask = jnp.ones(mask.shape, bool) if agents == 1 else mask
+    start = None if memory is None else layout(begins)
+    asked = answer = None
+    if record.asked is not None:
+        asked = layout(record.asked & turns.running[..., None] & learns)
+        answer = layout(record.answer)
+    numbered = record.action.ndim == 3
+    return Rows(
+        tokens=layout(record.action if numbered else jnp.zeros(mask.shape, jnp.int32)),
+        action=None if numbered else layout(record.action),
+        loss_mask=layout(mask),
+        stream=stream,
+        turn=turn,
+        behaviour_logp=layout(turns.decision.logp),
+        observation=jax.tree.map(layout, record.observation),
+        legal=None if record.legal is None else layout(record.legal),
+        start=start,
+        memory=memory,
+        asked=asked,
+        answer=answer,
+        role=role if agents > 1 else None,
+    )

@@ -1,0 +1,122 @@
+"""Who has which seat: the policy itself, an opponent, or members of a pool.
+
+With members of a pool, the episodes of a collection are divided into as many equal slots as members
+are given, and each slot meets one of them: an episode has one opponent from its start to its end,
+and a member's parameters are gathered once for all its episodes. Blocks of A groups are assigned to
+slots round-robin; each group therefore meets one opponent, and the policy has every seat equally
+often against each.
+"""
+
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.rollout.types import Seating
+from envs.vector import World
+
+
+def teams(env: Any) -> np.ndarray:
+    """The team of each agent, i32[A], numbered from 0: who plays together (`sides_of_seats`)."""
+    return np.array(env.sides_of_seats, np.int32)
+
+
+def first_of_teams(env: Any) -> np.ndarray:
+    """The first agent of each team, i32[teams]: its results are the team's."""
+    return np.unique(teams(env), return_index=True)[1].astype(np.int32)
+
+
+def sides(world: World, state: Any) -> jax.Array | None:
+    """Which of the environment's sides each agent is on in states [B, ...], i32[B, A], or None."""
+    return world.vmap(world.env.side_of)(state) if world.env.sides else None
+
+
+def seat_teams(env: Any, team: jax.Array, opponent: int = 1) -> Seating:
+    """Actor 0 has the seats of team i32[B] of each episode, actor `opponent` the others."""
+    own = teams(env) == team[:, None]
+    return Seating(jnp.where(own, 0, opponent).astype(jnp.int32), own)
+
+
+def seat_side(world: World, state: Any, side: str, opponent: int = 1) -> Seating:
+    """Actor 0 has the seats of one of the environment's sides, actor `opponent` the others."""
+    own = sides(world, state) == world.env.sides.index(side)
+    return Seating(jnp.where(own, 0, opponent).astype(jnp.int32), own)
+
+
+def seat_all(env: Any, batch: int) -> Seating:
+    """Actor 0 has all seats."""
+    shape = (batch, env.num_agents)
+    return Seating(jnp.zeros(shape, jnp.int32), jnp.ones(shape, bool))
+
+
+def check_side(env: Any, side: str, opponent: str) -> None:
+    """ValueError unless the game has that side, and an opponent has the others."""
+    if side == "none":
+        return
+    if side not in env.sides:
+        raise ValueError(
+            f"side={side!r} with {env.name}, whose sides are {', '.join(env.sides) or 'none'}: "
+            "choose one of them, or 'none'"
+        )
+    if opponent == "self":
+        raise ValueError(f"side={side!r} with opponent='self', who has all seats: use 'none'")
+
+
+class Slots(NamedTuple):
+    """The episodes of a collection, B = blocks * members * width, divided into slots.
+
+    width: episodes of A groups.
+    """
+
+    blocks: int
+    members: int
+    width: int
+
+    def split(self, tree: chex.ArrayTree) -> chex.ArrayTree:
+        """[B, ...] as [members, B / members, ...]."""
+
+        def one(x):
+            x = x.reshape(self.blocks, self.members, self.width, *x.shape[1:]).swapaxes(0, 1)
+            return x.reshape(self.members, self.blocks * self.width, *x.shape[3:])
+
+        return jax.tree.map(one, tree)
+
+    def merge(self, tree: chex.ArrayTree) -> chex.ArrayTree:
+        """[members, B / members, ...] as [B, ...]: the inverse."""
+
+        def one(x):
+            x = x.reshape(self.members, self.blocks, self.width, *x.shape[2:]).swapaxes(0, 1)
+            return x.reshape(self.blocks * self.members * self.width, *x.shape[3:])
+
+        return jax.tree.map(one, tree)
+
+    def of_match(self) -> np.ndarray:
+        """The slot of each episode, i32[B]."""
+        slot = np.repeat(np.arange(self.members, dtype=np.int32), self.width)
+        return np.tile(slot, self.blocks)
+
+
+def make_slots(
+    opponent: str, members: int | None, num_groups: int, group_size: int, seats: int
+) -> Slots | None:
+    """The slots of a rollout's episodes, None without a pool. ValueError if they do not fit.
+
+    members: by default 4. seats: teams, of which the policy has each equally often.
+    """
+    if opponent != "pool":
+        if members is not None:
+            raise ValueError(
+                f"rollout members={members} with opponent={opponent!r}, which is no pool: leave it "
+                "out, or set opponent='pool'"
+            )
+        return None
+    members = 4 if members is None else members
+    if members < 1 or num_groups % (members * seats):
+        raise ValueError(
+            f"rollout members={members}, num_groups={num_groups}: expected a multiple of "
+            f"members * {seats} seats as num_groups, so that each member meets the policy in every "
+            "seat equally often"
+        )
+    return Slots(num_groups // (members * seats), members, seats * group_size)

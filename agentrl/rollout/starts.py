@@ -1,0 +1,42 @@
+"""Tasks: which ones the episodes of a collection start from."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies.placement import along_data
+from agentrl.rollout.types import Start
+from agentrl.rollout.unroll import fresh
+from envs.vector import World
+
+# (key, n, given) -> (task keys [n], parameters of each task [n, ...] or None)
+Sampler = Callable[[jax.Array, int, Any], tuple[jax.Array, Any]]
+
+
+def independent(key: jax.Array, count: int, given: Any) -> tuple[jax.Array, None]:
+    """The sampler of independent tasks: as many keys, and the environment's own parameters."""
+    del given
+    return jax.random.split(key, count), None
+
+
+def start_groups(
+    sampler: Sampler, world: World, key: jax.Array, groups: int, size: int, given: Any
+) -> tuple[World, Start]:
+    """Episodes in groups that share a task: (world of groups * size episodes, start).
+
+    Group g is episodes g * size to (g + 1) * size - 1.
+    """
+    keys, params = sampler(key, groups, given)
+    keys = along_data(keys)
+    if params is not None:
+        world = World(world.env, params, batched=True)
+    start = fresh(world, keys)
+    state, observation = jax.tree.map(
+        lambda x: jnp.repeat(x, size, axis=0), (start.state, start.observation)
+    )
+    if params is not None:
+        repeated = jax.tree.map(lambda x: jnp.repeat(x, size, axis=0), params)
+        world = world._replace(params=repeated)
+    return world, Start(*along_data((state, observation)))

@@ -1,0 +1,120 @@
+"""What crosses the borders of the acting loop: starts, seats, trajectories, rollouts.
+
+Letters besides those of `agentrl.streams` and `agentrl.actors`: K actors.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+
+from agentrl.actors.types import Decision
+from agentrl.streams import Rows, Streams
+from envs.vector import Outcome
+
+
+class Start(NamedTuple):
+    """Where B episodes begin or go on.
+
+    state: [B, ...]. observation: [B, A, ...], None where no actor reads arrays. memory: one per
+    actor, or None: as before an episode's first turn. running: bool[B], or None: all of them.
+    begins: bool[B], the next step is an episode's first; None: of all of them.
+    """
+
+    state: chex.ArrayTree
+    observation: chex.ArrayTree
+    memory: tuple[chex.ArrayTree, ...] | None = None
+    running: jax.Array | None = None
+    begins: jax.Array | None = None
+
+
+class Seating(NamedTuple):
+    """Who has which seat: actor i32[B, A], and which of the seats the first actor learns from,
+    learns bool[B, A]."""
+
+    actor: jax.Array
+    learns: jax.Array
+
+
+class Turn(NamedTuple):
+    """One step of B episodes; in a `Trajectory` of T of them, [T, B, ...].
+
+    running: bool[B], the episode had this step: what happened is read only there.
+    begins: bool[B], it is the first of its episode; None where episodes do not restart.
+    agent: i32[B, S], who was shown something. acting: bool[B, S], who acted. learns: bool[B, S],
+      who acted and is learnt from.
+    decision: the first actor's, for all that were shown something.
+    action: [B, S, ...], what was done, by any actor.
+    outcome: what it brought.
+    before, after: in front of the step, and behind it before a restart; None where not kept.
+    """
+
+    running: jax.Array
+    begins: jax.Array | None
+    agent: jax.Array
+    acting: jax.Array
+    learns: jax.Array
+    decision: Decision
+    action: jax.Array
+    outcome: Outcome
+    before: Start | None = None
+    after: Start | None = None
+
+
+class Trajectory(NamedTuple):
+    """T steps of B episodes. turns: what was kept of each `Turn`, [T, B, ...]. first, final: before
+    the first step and after the last one; final.running: bool[B], episodes that neither ended nor
+    were cut. notes: what was carried from step to step besides."""
+
+    turns: Any
+    first: Start
+    final: Start
+    notes: Any = None
+
+
+Sampler = Callable[[jax.Array, int, Any], tuple[jax.Array, Any]]
+
+
+class Rollout(NamedTuple):
+    """How experience is collected, as pure functions.
+
+    init: (key) -> state carried from one collection to the next (environments in mid-episode).
+    collect: (params, state, key, **given) -> (state, Streams, Rows, metrics); given: by name, what
+      `needs` lists.
+    num_streams, turns: N and T of the streams. num_rows: R of the rows. units: what can be split
+      over devices (episodes, or groups, which stay whole), and the config key that says how many.
+    provides: fields of `Streams` that it fills.
+    needs: "opponents": parameters of the members of a pool, [members, ...] of what is trained;
+      "tasks": what the task sampler is given.
+    properties: what holds of the streams, of "whole_episodes" (each stream is one whole episode),
+      "one_end" (all streams of an episode end in the same turn), "team" (all agents play together),
+      "tokens_as_cost" (`Streams.cost` is the number of reply tokens).
+    demonstrate: (task keys [B], key, thoughts=False, noise=0.0) -> (Streams, Rows) of the
+      environment's expert; or None.
+    play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where
+      evaluation cannot use the actor alone; else None.
+    roles: how many there are in the streams. tasks: names of the tasks that they are of.
+    slots: where episodes meet members of a pool, which episode meets which; else None.
+    on_host: collect and play are Python that runs programs, not programs themselves. close: ends
+      what they hold open.
+
+    Metrics hold sums and weights f32[2] by name, so that means of several collections combine.
+    """
+
+    init: Callable[[jax.Array], chex.ArrayTree]
+    collect: Callable[..., tuple[chex.ArrayTree, Streams, Rows, dict[str, jax.Array]]]
+    num_streams: int
+    turns: int
+    units: tuple[int, str]
+    provides: frozenset[str]
+    num_rows: int
+    demonstrate: Callable[..., tuple[Streams, Rows]] | None = None
+    play: Callable[..., tuple[Streams, Rows]] | None = None
+    roles: int = 1
+    tasks: tuple[str, ...] = ("0",)
+    slots: Any = None
+    on_host: bool = False
+    close: Callable[[], None] = lambda: None
+    needs: tuple[str, ...] = ()
+    properties: frozenset[str] = frozenset()

@@ -1,0 +1,305 @@
+"""The loop in which actors act: the only one that steps an environment in the graph.
+
+Each step: views of the states, decisions of the actors, `envs.vector.step_agents`, and, where
+episodes restart, a new task for each that has ended. The key of step t is fold_in(key, t); of that,
+fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs.vector
+from agentrl.actors.types import Actor, Decision, View, beside, select
+from agentrl.rollout.types import Seating, Start, Trajectory, Turn
+from envs.vector import Outcome, World
+
+_ACT, _STEP, _RESTART = 0, 1, 2
+
+Restart = Callable[[jax.Array], envs.vector.Starts]
+
+
+class _Loop(NamedTuple):
+    """What stays the same in all steps; see `unroll`."""
+
+    world: World
+    actors: Sequence[Actor]
+    seating: Seating
+    limit: jax.Array | int | None
+    restart: Restart | None
+    everyone: bool
+    freezes: bool
+    skips: bool
+
+
+def keep_turn(notes: Any, turn: Turn) -> tuple[Any, Turn]:
+    """Keeps all of a turn but the states around it and what only its environment knows."""
+    outcome = turn.outcome._replace(info=None)
+    return notes, turn._replace(before=None, after=None, outcome=outcome)
+
+
+def unroll(
+    world: World,
+    actors: Sequence[Actor],
+    seating: Seating,
+    start: Start,
+    key: jax.Array,
+    *,
+    length: int,
+    limit: jax.Array | int | None = None,
+    restart: Restart | None = None,
+    early_exit: bool = False,
+    keep: Callable[[Any, Turn], tuple[Any, Any]] = keep_turn,
+    notes: Any = None,
+) -> Trajectory:
+    """Lets actors act for `length` steps, T, from the starts of B episodes.
+
+    Args:
+      actors: by number in `seating`; the first is the one whose decisions are kept. Each is called
+        with its own `params`.
+      limit: steps that an episode may take, at most `length` (the default); one that still runs
+        then is truncated.
+      restart: (key) -> B fresh tasks; an episode that ends goes on as one of them, and `limit` is
+        not used.
+      early_exit: the loop ends when no episode runs, instead of always after `length` steps; steps
+        that were not taken are zeros. Of several actors those with nothing to do are skipped then.
+        Under `vmap` it runs as long as the longest.
+      keep, notes: (notes, Turn) -> (notes, what is kept of the turn), from `notes` before the first
+        step. For `prefix` a turn is kept with `before`.
+
+    Without `restart` an episode that has ended stays as it is.
+    """
+    shape = seating.actor.shape
+    first = start._replace(
+        memory=_initial(actors, shape) if start.memory is None else start.memory,
+        running=jnp.ones(shape[0], bool) if start.running is None else start.running,
+        begins=jnp.ones(shape[0], bool) if start.begins is None else start.begins,
+    )
+    loop = _Loop(
+        world=world,
+        actors=actors,
+        seating=seating,
+        limit=length if limit is None else limit,
+        restart=restart,
+        everyone=any(actor.follows for actor in actors),
+        # Environments absorb: only episodes that were cut have to be kept from going on.
+        freezes=start.running is not None or not (early_exit or limit is None),
+        skips=early_exit and len(actors) > 1,
+    )
+
+    def advance(t, carry):
+        now, notes = carry
+        following, turn = _advance(loop, now, t, jax.random.fold_in(key, t))
+        notes, kept = keep(notes, turn)
+        return (following, notes), kept
+
+    if not early_exit:
+        steps = jnp.arange(length, dtype=jnp.int32)
+        (final, notes), turns = jax.lax.scan(lambda c, t: advance(t, c), (first, notes), steps)
+        return Trajectory(turns, first, final, notes)
+
+    def going(carry):
+        t, (now, _), _ = carry
+        return (t < loop.limit) & jnp.any(now.running)
+
+    def body(carry):
+        t, now, turns = carry
+        following, turn = advance(t, now)
+        put = jax.lax.dynamic_update_index_in_dim
+        return t + 1, following, jax.tree.map(lambda all_, one: put(all_, one, t, 0), turns, turn)
+
+    shapes = jax.eval_shape(lambda c: advance(jnp.int32(0), c)[1], (first, notes))
+    turns = jax.tree.map(lambda s: jnp.zeros((length, *s.shape), s.dtype), shapes)
+    carry = (jnp.int32(0), (first, notes), turns)
+    _, (final, notes), turns = jax.lax.while_loop(going, body, carry)
+    return Trajectory(turns, first, final, notes)
+
+
+def _initial(actors: Sequence[Actor], shape: tuple[int, ...]) -> tuple[chex.ArrayTree, ...]:
+    return tuple(actor.init(*shape) for actor in actors)
+
+
+def _advance(loop: _Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Start, Turn]:
+    """One step of all episodes: (what follows it, what happened in it)."""
+    world, restarts = loop.world, loop.restart is not None
+    keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART)]
+    memory, runs = now.memory, now.running
+    if restarts:
+        memory = select(now.begins, _initial(loop.actors, loop.seating.actor.shape), memory)
+        runs = jnp.ones(runs.shape, bool)
+    view = View(
+        *envs.vector.views(world, now.state, now.observation, everyone=loop.everyone), now.state
+    )
+    view = view._replace(acting=runs[:, None] & view.acting)
+    decision, action, memory = _decide(loop, memory, view, keys[_ACT])
+    acting, cut = view.acting, jnp.zeros(runs.shape, bool)
+    if decision.full is not None:
+        cut = jnp.any(decision.full & acting, axis=1)
+        runs, acting = runs & ~cut, acting & ~cut[:, None]
+    commands = loop.actors[0].commands
+    observation, state, outcome = _step(world, keys[_STEP], now, action, runs, commands)
+    if loop.freezes or decision.full is not None:
+        state, observation = select(runs, (state, observation), (now.state, now.observation))
+    truncated = outcome.truncated | cut
+    if not restarts:
+        truncated |= runs & ~outcome.terminated & (t == loop.limit - 1)
+    outcome = outcome._replace(truncated=truncated)
+    done = outcome.terminated | truncated
+    turn = Turn(
+        running=runs,
+        begins=now.begins if restarts else None,
+        agent=view.agent,
+        acting=acting,
+        learns=acting & _of_shown(loop, loop.seating.learns, view.agent),
+        decision=decision,
+        action=action,
+        outcome=outcome,
+        before=now,
+        after=Start(state, observation, memory, now.running & ~done, done),
+    )
+    if not restarts:
+        return turn.after._replace(begins=now.begins & False), turn
+    starts = loop.restart(keys[_RESTART])
+    if observation is None:
+        starts = starts.replace(observation=None)
+    observation, state = envs.vector.restart(done, observation, state, starts)
+    return Start(state, observation, memory, now.running, done), turn
+
+
+def _of_shown(loop: _Loop, values: jax.Array, agent: jax.Array) -> jax.Array:
+    """Values of all agents [B, A] for those that are shown something, [B, S]."""
+    if agent.shape == values.shape:
+        return values
+    return jnp.take_along_axis(values, agent, axis=1)
+
+
+def _decide(
+    loop: _Loop, memory: tuple[chex.ArrayTree, ...], view: View, key: jax.Array
+) -> tuple[Decision, jax.Array, tuple[chex.ArrayTree, ...]]:
+    """(decision of the first actor, actions of all [B, S, ...], memories)."""
+    actors = loop.actors
+    if len(actors) == 1:
+        decision, after = actors[0].act(actors[0].params, memory[0], view, key)
+        return decision, decision.action, (after,)
+    owner = _of_shown(loop, loop.seating.actor, view.agent)
+    decisions, following = [], []
+    for k, (actor, before) in enumerate(zip(actors, memory, strict=True)):
+        own = view._replace(acting=view.acting & (owner == k))
+        chance = key if k == 0 else jax.random.fold_in(key, k)
+
+        def act(before, k=k, actor=actor, own=own, chance=chance):
+            decision, after = actor.act(actor.params, before, own, chance)
+            # Of the others only actions are used.
+            return decision if k == 0 else Decision(decision.action), after
+
+        if loop.skips:
+            # An actor that follows the turns of others is asked as long as it has a seat.
+            needed = jnp.any(loop.seating.actor == k) if actor.follows else jnp.any(own.acting)
+            decision, after = _if(needed, act, before)
+        else:
+            decision, after = act(before)
+        decisions.append(decision)
+        following.append(after)
+    action = decisions[0].action
+    for k, decision in enumerate(decisions[1:], 1):
+        action = jnp.where(beside(owner == k, action), decision.action, action)
+    return decisions[0], action, tuple(following)
+
+
+def _if(needed: jax.Array, act: Callable, memory: chex.ArrayTree) -> Any:
+    """act(memory) where needed; else a decision of zeros, and the memory as it was."""
+
+    def rest(memory):
+        shapes, _ = jax.eval_shape(act, memory)
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes), memory
+
+    return jax.lax.cond(needed, act, rest, memory)
+
+
+def _step(
+    world: World, key: jax.Array, now: Start, action: jax.Array, runs: jax.Array, n: int | None
+) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
+    """Steps the episodes that run. n: commands per turn, None for one action.
+
+    Returns (observation, state, Outcome); where an episode does not run, nothing happens in the
+    outcome, and the state is not to be read unless it is one that absorbs.
+    """
+    if n is not None:
+        return _step_commands(world, key, now, action, runs, n)
+    observation, state, outcome = envs.vector.step_agents(
+        world, key, now.state, _of_agents(world, action)
+    )
+    return None if now.observation is None else observation, state, _where_runs(runs, outcome)
+
+
+def _of_agents(world: World, action: jax.Array) -> jax.Array:
+    """Actions [B, S, ...] as [B, A, ...]; that of the agent whose turn it is given to all."""
+    return jnp.broadcast_to(action, (action.shape[0], world.env.num_agents, *action.shape[2:]))
+
+
+def _where_runs(runs: jax.Array, outcome: Outcome) -> Outcome:
+    each = runs[:, None]
+    return Outcome(
+        reward=jnp.where(each, outcome.reward, 0.0),
+        terminated=runs & outcome.terminated,
+        truncated=runs & outcome.truncated,
+        valid=outcome.valid | ~each,
+        success=each & outcome.success,
+        offender=jnp.where(runs, outcome.offender, -1),
+        seconds=None if outcome.seconds is None else jnp.where(runs, outcome.seconds, 0.0),
+        info=outcome.info,
+    )
+
+
+def _step_commands(world, key, now, action, runs, n):
+    """Steps with up to n commands [B, S, n] one after the other; the first alone may be missing
+    only together with all others, and -1 is left out."""
+    observation, state, going, total = now.observation, now.state, runs, None
+    for i in range(n):
+        command = action[:, :, i]
+        takes = going & jnp.all(command >= 0, axis=1)
+        seen, after, outcome = envs.vector.step_agents(
+            world, jax.random.fold_in(key, i), state, _of_agents(world, command)
+        )
+        outcome = _where_runs(takes, outcome)
+        state = select(takes, after, state)
+        observation = None if observation is None else select(takes, seen, observation)
+        total = outcome if total is None else merge(total, outcome)
+        going = going & ~(outcome.terminated | outcome.truncated)
+    return observation, state, total
+
+
+def merge(first: Outcome, then: Outcome) -> Outcome:
+    """The outcome of two steps that count as one turn."""
+    return Outcome(
+        reward=first.reward + then.reward,
+        terminated=first.terminated | then.terminated,
+        truncated=first.truncated | then.truncated,
+        valid=first.valid & then.valid,
+        success=first.success | then.success,
+        offender=jnp.maximum(first.offender, then.offender),
+        seconds=None if first.seconds is None else first.seconds + then.seconds,
+        info=then.info,
+    )
+
+
+def fresh(world: World, keys: jax.Array) -> Start:
+    """Episodes at the start of the tasks of the keys, [B]."""
+    starts = envs.vector.reset_agents(world, keys)
+    return Start(starts.state, starts.observation)
+
+
+def prefix(trajectory: Trajectory, turn: jax.Array) -> Start:
+    """Episodes as they were in front of step turn[b], i32[B], T for the end of the trajectory.
+
+    The turns were kept with `before`. Episodes branch by unrolling from here anew.
+    """
+
+    def pick(before, final):
+        everything = jnp.concatenate([before, final[None]])
+        return jax.vmap(lambda x, t: x[t], in_axes=(1, 0))(everything, turn)
+
+    return jax.tree.map(pick, trajectory.turns.before, trajectory.final)

@@ -1,0 +1,161 @@
+"""What functions state about themselves, and that every public one does."""
+
+import inspect
+import typing
+
+import jax
+import pytest
+
+from agentrl import advantages, losses, rewards
+from agentrl.declarations import (
+    PROPERTIES,
+    assumes,
+    assumptions_of,
+    averaged,
+    check_assumptions,
+    measured,
+    metrics_of,
+    over_of,
+    unit_of,
+)
+from agentrl.streams import Rows, Streams
+
+ESTIMATORS = (
+    "dr_mas",
+    "gae",
+    "gigpo",
+    "grpo",
+    "hae_by_turn",
+    "m_grpo",
+    "mapo",
+    "mars",
+    "mars_by_position",
+    "marft_by_turn",
+    "matpo",
+    "pairwise_sign",
+    "rae_by_turn",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
+    "rloo",
+    "spoken_gae",
+)
+FILTERS = (
+    "dynamic_sampling",
+    "not_truncated",
+    "over_turn_masking",
+    "resample_on_correct",
+    "top_variance",
+)
+TERMS = (
+    "at_end",
+    "format_penalty",
+    "gated_accumulation",
+    "invalid_action_penalty",
+    "length_penalty",
+    "persuasion_reward",
+    "potential_shaping",
+    "step_penalty",
+)
+# Arrays that no rollout fills: annotations and carried values.
+ANNOTATIONS = {"spoken", "tool_call", "potential", "final_potential", "reward_levels", "baseline"}
+
+
+def functions():
+    yield from (getattr(advantages, name) for name in (*ESTIMATORS, *FILTERS))
+    yield from (getattr(rewards, name) for name in TERMS)
+
+
+def optional(parameter):
+    return jax.Array in typing.get_args(parameter.annotation)
+
+
+def test_attributes_are_set_and_the_function_is_the_same():
+    def plain(x, *, rate: float = 1.0):
+        return x * rate
+
+    one = averaged(over="asked", unit="row")(assumes("team", "one_end")(plain))
+    assert one is plain and list(inspect.signature(one).parameters) == ["x", "rate"]
+    assert assumptions_of(one) == {"team", "one_end"} == one.assumes
+    assert (over_of(one), unit_of(one), metrics_of(one)) == ("asked", "row", {})
+    assert metrics_of(measured(size=abs)(plain)) == {"size": abs}
+    # Without declarations.
+    assert assumptions_of(len) == frozenset()
+    assert (over_of(len), unit_of(len), metrics_of(len)) == ("loss_mask", "position", {})
+
+
+def test_unknown_declarations_are_refused():
+    with pytest.raises(ValueError, match="whole_episode is unknown; expected some of whole_ep"):
+        assumes("whole_episode")
+    with pytest.raises(ValueError, match="unit='token': expected one of position, row, pair"):
+        averaged(unit="token")
+
+
+def test_a_property_that_does_not_hold_is_refused_with_its_remedy():
+    check_assumptions("it", advantages.grpo, {"whole_episodes"}, {"reward"})
+    with pytest.raises(ValueError) as error:
+        check_assumptions("config.x", advantages.marft_by_turn, {"whole_episodes", "one_end"}, ())
+    for part in ("config.x assumes 'team'", PROPERTIES["team"].meaning, PROPERTIES["team"].remedy):
+        assert part in str(error.value)
+    # A property of an array that is not there is not asked for.
+    check_assumptions("it", advantages.reinforce_pp, {"whole_episodes"}, {"reward", "mask"})
+    with pytest.raises(ValueError, match="assumes 'tokens_as_cost'.*leave `cost` empty"):
+        check_assumptions("it", advantages.reinforce_pp, {"whole_episodes"}, {"reward", "cost"})
+
+
+@pytest.mark.parametrize("function", list(functions()), ids=lambda f: f.__name__)
+def test_arrays_are_routed_by_name(function):
+    """Positional parameters are arrays; keyword-only arrays are optional and named by a field."""
+    fields = set(Streams.__dataclass_fields__) | set(Rows.__dataclass_fields__)
+    fields |= ANNOTATIONS | {"penalty"}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not optional(parameter):
+            assert name not in fields, f"{name} is an option and an array"
+        else:
+            assert name in fields, f"nothing fills {name}"
+            required = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+            assert required == (parameter.default is inspect.Parameter.empty)
+
+
+def test_only_functions_that_read_ends_accept_several_episodes_per_stream():
+    whole = {f.__name__ for f in functions() if "whole_episodes" in assumptions_of(f)}
+    assert {f.__name__ for f in functions()} - whole == {
+        "gae",
+        "spoken_gae",
+        "potential_shaping",
+        "step_penalty",
+        "format_penalty",
+        "invalid_action_penalty",
+        "length_penalty",
+        "persuasion_reward",
+    }
+    assert {f.__name__ for f in functions() if "cost" in inspect.signature(f).parameters} == {
+        f.__name__ for f in functions() if "tokens_as_cost" in assumptions_of(f)
+    }
+
+
+def test_functions_that_group_streams_compare_roles_apart():
+    for function in functions():
+        taken = inspect.signature(function).parameters
+        if "group" in taken:
+            assert "role" in taken, function.__name__
+
+
+@pytest.mark.parametrize("package", [advantages, losses, rewards])
+def test_public_functions_document_arguments_and_results(package):
+    for name, function in vars(package).items():
+        if not inspect.isfunction(function):
+            continue
+        text = inspect.getdoc(function)
+        assert "Args:" in text and "Returns:" in text, name
+        if "check_" in inspect.getsource(function):
+            assert "Raises:" in text, name
+
+
+def test_losses_state_what_they_are_averaged_over():
+    assert over_of(losses.value_loss) == over_of(losses.clipped_value_loss) == "turn_start"
+    assert over_of(losses.listening_loss) == "asked"
+    assert over_of(losses.corrected_behaviour_cloning) == "correct"
+    assert over_of(losses.clipped_surrogate) == over_of(losses.kl) == "loss_mask"
+    for loss in (losses.clipped_surrogate, losses.gspo, losses.cispo, losses.kl):
+        for metric in metrics_of(loss).values():
+            assert inspect.signature(metric) == inspect.signature(loss)
