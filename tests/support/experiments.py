@@ -71,3 +71,9 @@ def same(one, other):
         return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(raw(a), raw(b)), one, other)
+
+
+def distance(one, other):
+    """The largest difference between two trees of numbers."""
+    each = jax.tree.map(lambda a, b: float(jnp.max(jnp.abs(a - b))), one, other)
+    return max(jax.tree.leaves(each))
