@@ -103,6 +103,7 @@ def make_update(
         examples = {
             source: example_of(batch, by_source[source], options["normalize_advantage"], roles)
             for source, batch in batches.items()
+            if source in by_source
         }
         units = {source: batch.unit for source, batch in batches.items()}
         params, frozen = split(params, policy.frozen)
