@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Installs the package (not the checkout) into .venv-test and runs the tests against it.
+# Installs the package (not the checkout) into .venv-test and runs the tests against it:
+#   bash launchers/test.sh          the quick tier, minutes
+#   bash launchers/test.sh --all    everything, as CI does
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
