@@ -1,7 +1,7 @@
 r"""MARS: credit by turns or by episodes, with baselines per role or one for all.
 
 Yuan et al. (2025), MARS (later MARSHAL), https://arxiv.org/abs/2510.15414. The other cells:
---config.advantage.group=task (one mean for both seats), --config.reward.at_end.share=1.0 (all
+--config.advantage.within=task (one mean for both seats), --config.reward.at_end.share=1.0 (all
 reward at the last turn). "foraging_words": all players read and reply in the same turn.
 
     python -m launchers.train --config=configs/mars.py:foraging --workdir=runs/mars \
