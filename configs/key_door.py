@@ -14,14 +14,14 @@ difference 0.026 [-0.113, 0.165]. Details: configs/README.md.
 import ml_collections
 
 from agentrl import advantages, policies, rollout
-from agentrl.config import base_config, env_section, section
+from agentrl.config import base_config, env_section, roles_section, section
 
-METHODS = ("hae", "flat")
+METHODS = ("hae", "flat", "roles", "roles_frozen")
 
 
 def advantage(method: str) -> ml_collections.ConfigDict:
     """The advantage section of a method, with equal rates."""
-    if method == "hae":
+    if method != "flat":
         return section(advantages.hae_by_turn, gamma=0.99, lam=0.95, subgoal_lam=0.95)
     return section(advantages.gae, gamma=0.99, lam=0.95)
 
@@ -45,4 +45,10 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=4)
     config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
+    if method.startswith("roles"):
+        # A network per role, each with its own actions and optimizer; "frozen": the planner stays.
+        network = section(policies.mlp, hidden=(64, 64), critic="separate")
+        train = ("executor",) if method == "roles_frozen" else ("planner", "executor")
+        config.policy = roles_section(train, planner=network, executor=network)
+        config.optimizers = {"executor": {"learning_rate": 2e-3}}
     return config

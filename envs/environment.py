@@ -99,6 +99,15 @@ class Environment(Agents):
         return len(self.action_names)
 
     @property
+    def role_actions(self) -> tuple[tuple[int, int] | None, ...]:
+        """Per agent the actions that it can ever take, (first, count); None: the action space.
+
+        Discrete actions of one agent among continuous ones of others are their number, in
+        component 0.
+        """
+        return (None,) * self.num_agents
+
+    @property
     def action_shape(self) -> tuple[int, ...]:
         """Shape of one agent's action: () for a discrete one (i32), (num_actions,) if continuous
         (f32)."""

@@ -90,6 +90,12 @@ class Planned(TurnGame):
         return (*self.base.action_names, *(f"plan {name}" for name in self.base.subgoal_names))
 
     @property
+    def role_actions(self) -> tuple[tuple[int, int], ...]:
+        """The planner chooses among subgoals, the executor among the environment's actions."""
+        own = self.base.num_actions
+        return (own, len(self.base.subgoal_names)), (0, own)
+
+    @property
     def observation_shape(self) -> tuple[int]:
         """The environment's indicators, then the subgoals."""
         return (self.base.observation_shape[0] + len(self.base.subgoal_names),)

@@ -61,7 +61,7 @@ def array_actor(
         shape = view.agent.shape
         observation, before = flat(view.observation), flat(memory)
         legal = flat(view.legal) if masks else None
-        outputs, value, after = policy.step(params, before, observation)
+        outputs, value, after = policy.step(params, before, observation, flat(view.agent))
         head = policy.head
         action = head.best(outputs, legal) if greedy else head.draw(outputs, legal, key)
 
@@ -99,7 +99,7 @@ def array_actor(
         return {"asked": asked, "answer": answer, "belief": belief}
 
     def value(params, memory, view: View):
-        _, value, _ = policy.step(params, flat(memory), flat(view.observation))
+        _, value, _ = policy.step(params, flat(memory), flat(view.observation), flat(view.agent))
         return value.reshape(view.agent.shape)
 
     return Actor(

@@ -62,6 +62,8 @@ class Actor(NamedTuple):
     commands: n, where it gives up to n commands per turn; None: one action.
     value: (params, memory, View) -> f32[B, S], the critic's value of what is shown; None without a
       critic.
+    restart: (memory, done bool[B]) -> memory in which these episodes begin anew; None: they get the
+      memory of `init`.
     """
 
     init: Callable[[int, int], chex.ArrayTree]
@@ -72,6 +74,7 @@ class Actor(NamedTuple):
     reads_arrays: bool = True
     commands: int | None = None
     value: Callable[..., jax.Array] | None = None
+    restart: Callable[[chex.ArrayTree, jax.Array], chex.ArrayTree] | None = None
 
 
 def no_memory(batch: int, agents: int) -> None:

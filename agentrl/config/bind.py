@@ -22,6 +22,8 @@ from agentrl.learner.bound import options_of
 HOMES = {
     "advantage": "agentrl.advantages",
     "annotations": "agentrl.methods",
+    "context": "agentrl.actors.contexts",
+    "sampler": "agentrl.rollout.starts",
     "components": "agentrl.learner.components",
     "filters": "agentrl.advantages",
     "method": "agentrl.selfplay.psro",
@@ -152,6 +154,22 @@ def _fill(filled: ml_collections.ConfigDict, key: str, value, default, annotatio
     if default is None:
         filled[key] = config_dict.placeholder(type(value))
     filled[key] = value
+
+
+def roles_section(
+    train: tuple[str, ...] | None = None, **networks: ml_collections.ConfigDict
+) -> ml_collections.ConfigDict:
+    """The policy section of a network per role: {name: section of its policy, with `agents`}.
+
+    train: names of the networks that are trained; default: all. The k-th network acts for agent k,
+    unless its section says otherwise: `config.policy.roles.NAME.agents = (0, 2)`.
+    """
+    filled = ml_collections.ConfigDict({"name": "agentrl.policies.by_role.by_role"})
+    filled.train = tuple(networks) if train is None else tuple(train)
+    filled.roles = ml_collections.ConfigDict()
+    for k, (name, network) in enumerate(networks.items()):
+        filled.roles[name] = ml_collections.ConfigDict({"agents": (k,), **network.to_dict()})
+    return filled
 
 
 def term(loss: Callable, /, **values: Any) -> ml_collections.ConfigDict:

@@ -25,8 +25,9 @@ class Policy(NamedTuple):
 
     init: (key) -> params.
     memory: (B) -> memory before an episode's first turn, or None if the policy has none.
-    step: (params, memory, observation [B, ...]) -> (outputs [B, ...], value f32[B], memory).
-    unroll: (params, memory, observation [R, L, ...], start bool[R, L]) ->
+    step: (params, memory, observation [B, ...], role=None) -> (outputs [B, ...], value f32[B],
+      memory); role: i32[B], which agent acts.
+    unroll: (params, memory, observation [R, L, ...], start bool[R, L], role=None) ->
       (outputs [R, L, ...], value f32[R, L]); memory is cleared before each position with `start`.
     has_critic: whether `value` is learnt (it is 0 otherwise).
     head: distribution over actions given outputs, which are logits f32[..., A] for discrete
@@ -48,7 +49,9 @@ class Policy(NamedTuple):
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
         """Scores of the rows' actions, among the legal ones if the rows contain a legality mask."""
-        outputs, value = self.unroll(params, rows.memory, rows.observation, _starts(rows))
+        outputs, value = self.unroll(
+            params, rows.memory, rows.observation, _starts(rows), _roles(rows)
+        )
         action = rows.tokens if self.head.numbered else rows.action
         return Scored(
             self.head.log_prob(outputs, rows.legal, action),
@@ -71,13 +74,20 @@ class Policy(NamedTuple):
     ) -> jax.Array:
         """Exact KL from other parameters of the policy, f32[R, L], with no gradient to those."""
         start = _starts(rows)
-        own, _ = self.unroll(params, rows.memory, rows.observation, start)
-        other, _ = self.unroll(reference, rows.memory, rows.observation, start)
+        own, _ = self.unroll(params, rows.memory, rows.observation, start, _roles(rows))
+        other, _ = self.unroll(reference, rows.memory, rows.observation, start, _roles(rows))
         return self.head.kl(own, other, rows.legal)
 
     def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""
         return self.answer(params, rows.memory, rows.observation, _starts(rows))
+
+
+def _roles(rows: Rows) -> jax.Array | None:
+    """The role of each position, i32[R, L], or None."""
+    if rows.role is None:
+        return None
+    return jnp.broadcast_to(rows.role[:, None], rows.loss_mask.shape)
 
 
 def _starts(rows: Rows) -> jax.Array:
@@ -232,12 +242,13 @@ def _memoryless(
     def init(key: jax.Array) -> chex.ArrayTree:
         return network.init(key, prepare(example[None], 1))["params"]
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         outputs, value, _ = network.apply({"params": params}, prepare(observation, 1))
         return outputs, value, memory
 
-    def unroll(params, memory, observation, start):
-        del memory, start
+    def unroll(params, memory, observation, start, role=None):
+        del memory, start, role
         return network.apply({"params": params}, prepare(observation, 2))[:2]
 
     def answer(params, memory, observation, start):
@@ -384,13 +395,15 @@ def gru(
         start = jnp.ones((1, 1), bool)
         return network.init(key, memory(1), prepare(example[None, None]), start)["params"]
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         start = jnp.zeros((observation.shape[0], 1), bool)
         x = prepare(observation[:, None])
         memory, outputs, value, _ = network.apply({"params": params}, memory, x, start)
         return jax.tree.map(lambda y: y[:, 0], outputs), value[:, 0], memory
 
-    def unroll(params, memory, observation, start):
+    def unroll(params, memory, observation, start, role=None):
+        del role
         x = prepare(observation)
         _, outputs, value, _ = network.apply({"params": params}, memory, x, start)
         return outputs, value

@@ -49,11 +49,12 @@ def factored(
     options = {"hidden": hidden, "activation": activation, "critic": critic}
     inner = mlp(observation_shape, num_codes, sum(choices), **options)
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         logits, value, memory = inner.step(params, memory, observation)
         return logits @ spread, value, memory
 
-    def unroll(params, memory, observation, start) -> tuple[jax.Array, jax.Array]:
+    def unroll(params, memory, observation, start, role=None) -> tuple[jax.Array, jax.Array]:
         logits, value = inner.unroll(params, memory, observation, start)
         return logits @ spread, value
 

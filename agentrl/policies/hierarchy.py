@@ -137,7 +137,8 @@ def hierarchy(
         keys = jax.random.split(key, len(networks))
         return {name: net.init(k) for (name, net), k in zip(networks.items(), keys, strict=True)}
 
-    def unroll(params, memory, observation, begins):
+    def unroll(params, memory, observation, begins, role=None):
+        del role
         del memory, begins
 
         def says(name, x):
@@ -159,7 +160,8 @@ def hierarchy(
         )
         return Levels(plans, says("planner", team), command), value
 
-    def step(params, memory, observation):
+    def step(params, memory, observation, role=None):
+        del role
         out = unroll(params, None, observation[:, None], None)
         return *jax.tree.map(lambda x: x[:, 0], out), memory
 

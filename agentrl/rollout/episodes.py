@@ -7,10 +7,11 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import check_anchor
 from agentrl.actors.pool import pool_actor
-from agentrl.actors.scripted import opponent_named, view_of
+from agentrl.actors.scripted import opponent_named, random_actor, view_of
 from agentrl.policies.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.hosted import host_episodes
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, streams_of
 from agentrl.rollout.seating import (
@@ -26,6 +27,7 @@ from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, unroll
 from agentrl.streams import Rows, Streams
+from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -76,6 +78,16 @@ def episodes(
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
+    if isinstance(env, Hosted):
+        return host_episodes(
+            policy,
+            env,
+            context,
+            host,
+            num_groups=num_groups,
+            group_size=group_size,
+            max_turns=max_turns,
+        )
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
     bound = bind(
@@ -104,7 +116,17 @@ def episodes(
     def actors_of(world: World, params: Any, opponents: Any) -> list:
         own = bound.actor(world, params)
         if slots is not None:
-            return [own, pool_actor(own, slots, opponents, params, bound.frozen)]
+            return [
+                own,
+                pool_actor(
+                    lambda member: bound.actor(world, member),
+                    slots,
+                    opponents,
+                    params,
+                    bound.frozen,
+                    over_members=bound.over_members,
+                ),
+            ]
         return [own] if other is None else [own, other]
 
     def collect(params, state, key, opponents=None, tasks=None):
@@ -112,6 +134,8 @@ def episodes(
         world = World(env, env_params)
         world, start = start_groups(sampler, world, task_key, num_groups, group_size, tasks)
         seating = seating_of(world, start.state)
+        if not (bound.reads_arrays or (other is not None and other.reads_arrays)):
+            start = start._replace(observation=None)
         trajectory = unroll(
             world,
             actors_of(world, params, opponents),
@@ -121,6 +145,7 @@ def episodes(
             length=turns,
             limit=horizon_of(state[0], horizons, horizon_every) if horizons else None,
             early_exit=bound.early_exit,
+            own_turns=bound.own_turns,
         )
         streams, rows = packed(bound, world, trajectory, seating, params, group)
         side_of = sides(world, start.state)
@@ -137,6 +162,9 @@ def episodes(
     def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
         return demonstration(bound, World(env, env_params), task_keys, key, turns, noise, thoughts)
 
+    def play(params, task_keys, key, greedy):
+        return evaluation(bound, World(env, env_params), params, task_keys, key, turns, greedy)
+
     return Rollout(
         # One clock per group, all alike: the state's leaves have the batch first.
         init=lambda key: jnp.zeros(num_groups, jnp.int32) if horizons else None,
@@ -149,8 +177,9 @@ def episodes(
         roles=env.num_agents,
         slots=slots,
         demonstrate=demonstrate,
+        play=None if bound.reads_arrays else play,
         needs=() if slots is None else ("opponents",),
-        properties=properties_of(env),
+        properties=properties_of(env) | bound.properties,
     )
 
 
@@ -198,6 +227,44 @@ def demonstration(
     fields = bound.fields(trajectory.turns)
     streams = streams_of(world.env, trajectory.turns, group=None, bootstrap=None, fields=fields)
     return streams, bound.rows(world, trajectory, seating.learns)
+
+
+def evaluation(
+    bound: Bound,
+    world: World,
+    params: Any,
+    task_keys: jax.Array,
+    key: jax.Array,
+    turns: int,
+    greedy: bool,
+) -> tuple[Streams, Rows]:
+    """Episodes of tasks [B]: what `Rollout.play` gives.
+
+    The policy has seat i % A of episode i, against random legal play, or all seats of agents that
+    play together.
+    """
+    env, count = world.env, task_keys.shape[0]
+    actors = [bound.actor(world, params, greedy)]
+    if env.num_agents == 1 or env.cooperative:
+        seating = seat_all(env, count)
+    else:
+        actors.append(random_actor(env))
+        number = jnp.arange(count, dtype=jnp.int32) % (teams(env).max() + 1)
+        seating = seat_teams(env, number)
+    start = fresh(world, along_data(task_keys))
+    if not bound.reads_arrays:
+        start = start._replace(observation=None)
+    trajectory = unroll(
+        world,
+        actors,
+        seating,
+        start,
+        key,
+        length=turns,
+        early_exit=bound.early_exit,
+        own_turns=bound.own_turns,
+    )
+    return packed(bound, world, trajectory, seating, params, None)
 
 
 def _provided(env: Any, listeners: str) -> frozenset[str]:

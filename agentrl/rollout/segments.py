@@ -13,12 +13,14 @@ from agentrl.actors.types import View
 from agentrl.policies.placement import along_data
 from agentrl.rollout.bound import bind
 from agentrl.rollout.episodes import demonstration
+from agentrl.rollout.hosted import host_segments
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.pack import streams_of
 from agentrl.rollout.seating import seat_all, seat_teams, teams
 from agentrl.rollout.starts import Sampler, independent
-from agentrl.rollout.types import Rollout, Start
+from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
+from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -64,6 +66,8 @@ def segments(
     for name, given in (("num_envs", num_envs), ("length", length)):
         if given < 1:
             raise ValueError(f"rollout {name}={given}: expected at least 1")
+    if isinstance(env, Hosted):
+        return host_segments(policy, env, context, host, num_envs=num_envs, length=length)
     if opponent == "pool" or (opponent != "self" and env.num_agents == 1):
         raise ValueError(
             f"rollout opponent={opponent!r} in segments of {env.name}, which has "
@@ -72,7 +76,7 @@ def segments(
     if fresh_tasks is None:
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
     limit = int(env_params.max_steps_in_episode)
-    bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal)
+    bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal, segments=True)
     other = None if opponent == "self" else opponent_named(opponent, env, env_params)
     world = World(env, env_params)
 
@@ -124,6 +128,9 @@ def segments(
                 after = None
             elif bound.reads_arrays:
                 after = (after[0], None, after[2])
+            else:
+                # Transcripts of every step would be too much to keep.
+                after = _truncated_value(world, actors[0], turn)
             return following, (keep_turn(None, turn)[1], now, after)
 
         trajectory = unroll(
@@ -141,6 +148,8 @@ def segments(
         bootstrap = None
         if critic:
             truncated = turns.outcome.truncated
+            if bound.reads_arrays:
+                after = _last_values(world, actors[0], after, truncated)
             bootstrap = _bootstrap(world, actors[0], trajectory.final, after, truncated)
         streams = streams_of(
             env, turns, group=None, bootstrap=bootstrap, fields=bound.fields(turns)
@@ -174,10 +183,8 @@ def segments(
     )
 
 
-def _bootstrap(
-    world: World, actor: Any, final: Start, after: tuple, truncated: jax.Array
-) -> jax.Array:
-    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
+def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -> jax.Array:
+    """f32[T, B, A]: values of the last states of truncated episodes.
 
     after: what was there after each step, [T, B, ...]: observation, states, memory. The critic sees
     last states in one batch after the segment, and only if any episode was truncated in it (under
@@ -186,19 +193,41 @@ def _bootstrap(
     turns, batch = truncated.shape
     shape = (turns, batch, world.env.num_agents)
 
-    def value(observation, state, memory, count):
-        view = _everyone(world, state, observation, count)
-        return actor.value(actor.params, memory, view)
-
     def evaluate(_):
-        flat = jax.tree.map(lambda x: x.reshape(turns * batch, *x.shape[2:]), after)
-        found = value(*flat, turns * batch).reshape(shape)
+        observation, state, memory = jax.tree.map(
+            lambda x: x.reshape(turns * batch, *x.shape[2:]), after
+        )
+        view = _everyone(world, state, observation, turns * batch)
+        found = actor.value(actor.params, memory, view).reshape(shape)
         return jnp.where(truncated[..., None], found, 0.0)
 
-    values = jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
-    following = value(final.observation, final.state, final.memory[0], batch)
+    return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
+
+
+def _truncated_value(world: World, actor: Any, turn: Turn) -> jax.Array:
+    """f32[B, A]: the value after a step of the episodes that it truncated."""
+    truncated, after = turn.outcome.truncated, turn.after
+    shape = (truncated.shape[0], world.env.num_agents)
+
+    def evaluate(_):
+        view = _everyone(world, after.state, after.observation, shape[0])
+        found = actor.value(actor.params, after.memory[0], view)
+        return jnp.where(truncated[:, None], found, 0.0)
+
+    return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
+
+
+def _bootstrap(
+    world: World, actor: Any, final: Start, last: jax.Array, truncated: jax.Array
+) -> jax.Array:
+    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
+
+    last: of truncated episodes, [T, B, A].
+    """
+    view = _everyone(world, final.state, final.observation, truncated.shape[1])
+    following = actor.value(actor.params, final.memory[0], view)
     # An episode that is cut by the segment goes on; one that ended there has its own value.
-    return values.at[-1].set(jnp.where(truncated[-1, :, None], values[-1], following))
+    return last.at[-1].set(jnp.where(truncated[-1, :, None], last[-1], following))
 
 
 def _everyone(world: World, state: Any, observation: Any, count: int) -> View:

@@ -2,7 +2,8 @@
 
 Each step: views of the states, decisions of the actors, `envs.vector.step_agents`, and, where
 episodes restart, a new task for each that has ended. The key of step t is fold_in(key, t); of that,
-fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks.
+fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks,
+3 for what the other actors do before the first one's next turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from agentrl.actors.types import Actor, Decision, View, beside, select
 from agentrl.rollout.types import Seating, Start, Trajectory, Turn
 from envs.vector import Outcome, World
 
-_ACT, _STEP, _RESTART = 0, 1, 2
+_ACT, _STEP, _RESTART, _OTHERS = 0, 1, 2, 3
 
 Restart = Callable[[jax.Array], envs.vector.Starts]
 
@@ -33,6 +34,7 @@ class _Loop(NamedTuple):
     everyone: bool
     freezes: bool
     skips: bool
+    own_turns: bool
 
 
 def keep_turn(notes: Any, turn: Turn) -> tuple[Any, Turn]:
@@ -52,6 +54,7 @@ def unroll(
     limit: jax.Array | int | None = None,
     restart: Restart | None = None,
     early_exit: bool = False,
+    own_turns: bool = False,
     keep: Callable[[Any, Turn], tuple[Any, Any]] = keep_turn,
     notes: Any = None,
 ) -> Trajectory:
@@ -67,6 +70,9 @@ def unroll(
       early_exit: the loop ends when no episode runs, instead of always after `length` steps; steps
         that were not taken are zeros. Of several actors those with nothing to do are skipped then.
         Under `vmap` it runs as long as the longest.
+      own_turns: of a game in turns the steps are the turns of the first actor. The others act in
+        between, as soon as it is their turn, and what that brings is of the first actor's step.
+        So all episodes wait for the first actor together, which is called half as often.
       keep, notes: (notes, Turn) -> (notes, what is kept of the turn), from `notes` before the first
         step. For `prefix` a turn is kept with `before`.
 
@@ -88,7 +94,11 @@ def unroll(
         # Environments absorb: only episodes that were cut have to be kept from going on.
         freezes=start.running is not None or not (early_exit or limit is None),
         skips=early_exit and len(actors) > 1,
+        own_turns=own_turns and len(actors) > 1,
     )
+    if loop.own_turns:
+        # Before the first actor's first turn nothing is brought to it, but episodes may end.
+        first, _ = _others_act(loop, first, jax.random.fold_in(key, length))
 
     def advance(t, carry):
         now, notes = carry
@@ -122,13 +132,84 @@ def _initial(actors: Sequence[Actor], shape: tuple[int, ...]) -> tuple[chex.Arra
     return tuple(actor.init(*shape) for actor in actors)
 
 
+def _restarted(
+    loop: _Loop, memory: tuple[chex.ArrayTree, ...], begins: jax.Array
+) -> tuple[chex.ArrayTree, ...]:
+    """The actors' memory, of episodes that begin as before their first turn."""
+    out = []
+    for actor, before in zip(loop.actors, memory, strict=True):
+        if actor.restart is not None:
+            out.append(actor.restart(before, begins))
+        else:
+            out.append(select(begins, actor.init(*loop.seating.actor.shape), before))
+    return tuple(out)
+
+
+def _ended(outcome: Outcome) -> jax.Array:
+    return outcome.terminated | outcome.truncated
+
+
+def _others_act(loop: _Loop, now: Start, key: jax.Array) -> tuple[Start, Outcome]:
+    """Lets the other actors act until it is the first actor's turn in every running episode.
+
+    Games in turns only. Returns what follows, and what it brought.
+    """
+    world, batch = loop.world, now.running.shape[0]
+
+    def shown(now):
+        view = View(
+            *envs.vector.views(world, now.state, now.observation, everyone=loop.everyone), now.state
+        )
+        owner = _of_shown(loop, loop.seating.actor, view.agent)
+        return view, now.running & jnp.any(view.acting & (owner > 0), axis=1)
+
+    def act(i, now):
+        act_key, step_key = jax.random.split(jax.random.fold_in(key, i))
+        view, waits = shown(now)
+        view = view._replace(acting=waits[:, None] & view.acting)
+        action, memory = _decide_others(loop, now.memory, view, act_key)
+        observation, state, outcome = _step(world, step_key, now, action, waits, None)
+        state, observation = select(waits, (state, observation), (now.state, now.observation))
+        running = now.running & ~_ended(outcome)
+        return now._replace(state=state, observation=observation, memory=memory, running=running), (
+            outcome._replace(info=None)
+        )
+
+    def body(carry):
+        i, now, total = carry
+        following, outcome = act(i, now)
+        return i + 1, following, merge(total, outcome)
+
+    shapes = jax.eval_shape(lambda now: act(jnp.int32(0), now)[1], now)
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    nothing = zeros._replace(valid=~zeros.valid, offender=jnp.full(batch, -1, jnp.int32))
+    carry = (jnp.int32(0), now, nothing)
+    _, now, total = jax.lax.while_loop(lambda c: jnp.any(shown(c[1])[1]), body, carry)
+    return now, total
+
+
+def _decide_others(
+    loop: _Loop, memory: tuple[chex.ArrayTree, ...], view: View, key: jax.Array
+) -> tuple[jax.Array, tuple[chex.ArrayTree, ...]]:
+    """Actions [B, S, ...] of all actors but the first, and the memories of all."""
+    owner = _of_shown(loop, loop.seating.actor, view.agent)
+    action, following = None, [memory[0]]
+    for k, actor in enumerate(loop.actors[1:], 1):
+        own = view._replace(acting=view.acting & (owner == k))
+        decision, after = actor.act(actor.params, memory[k], own, jax.random.fold_in(key, k))
+        chosen = decision.action
+        action = chosen if action is None else jnp.where(beside(owner == k, chosen), chosen, action)
+        following.append(after)
+    return action, tuple(following)
+
+
 def _advance(loop: _Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Start, Turn]:
     """One step of all episodes: (what follows it, what happened in it)."""
     world, restarts = loop.world, loop.restart is not None
-    keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART)]
+    keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART, _OTHERS)]
     memory, runs = now.memory, now.running
     if restarts:
-        memory = select(now.begins, _initial(loop.actors, loop.seating.actor.shape), memory)
+        memory = _restarted(loop, memory, now.begins)
         runs = jnp.ones(runs.shape, bool)
     view = View(
         *envs.vector.views(world, now.state, now.observation, everyone=loop.everyone), now.state
@@ -143,6 +224,11 @@ def _advance(loop: _Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Sta
     observation, state, outcome = _step(world, keys[_STEP], now, action, runs, commands)
     if loop.freezes or decision.full is not None:
         state, observation = select(runs, (state, observation), (now.state, now.observation))
+    if loop.own_turns:
+        following = Start(state, observation, memory, runs & ~_ended(outcome), now.begins)
+        following, more = _others_act(loop, following, keys[_OTHERS])
+        state, observation, memory, *_ = following
+        outcome = merge(outcome, more)
     truncated = outcome.truncated | cut
     if not restarts:
         truncated |= runs & ~outcome.terminated & (t == loop.limit - 1)
