@@ -33,7 +33,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config = base_config()
     config.num_seeds = 5
     config.updates = 400
-    # Every update's norm, to see spikes.
+    # Logs the norm of every update, to show spikes.
     config.log_every = 1
     config.env = env_section(name, **options)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
