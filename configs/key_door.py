@@ -1,8 +1,8 @@
 r"""A chain of locked rooms by a planner and an executor: HiPER's hierarchical credit, or flat GAE.
 
 HiPER (2026), https://arxiv.org/abs/2602.16165. "flat": one GAE per role along its own turns.
-"hae": the executor's segment ends with the subgoal, bootstrapped with the planner's value. Five
-rooms:
+"hae": the executor's segment ends with the subgoal, bootstrapped with the planner's value. "roles",
+"roles_frozen": one network per role, both trained, or the planner frozen. Five rooms:
 
     python -m launchers.train --config=configs/key_door.py:hae --workdir=runs/key_door_hae \
         --config.env.rooms=5 --config.env.max_steps_in_episode=120
