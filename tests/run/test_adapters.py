@@ -64,8 +64,9 @@ def test_planner_and_executor_learn_adapters_of_their_own(base, tmp_path):
     before = restored.load(base).state.params
     state = restored.load(workdir).state
     after = state.params
-    assert list(state.reference) == ["lora"]
-    assert not any(x.any() for x in jax.tree.leaves(state.reference["lora"]) if x.shape[-1] != 2)
+    reference = state.carry["reference"]
+    assert list(reference) == ["lora"]
+    assert not any(x.any() for x in jax.tree.leaves(reference["lora"]) if x.shape[-1] != 2)
     jax.tree.map(np.testing.assert_array_equal, {k: after[k] for k in before}, before)
     b = np.asarray(after["lora"]["0"]["self_attn"]["q_proj"]["b"])
     assert b.shape == (1, 2, 2, 16) and (np.abs(b).max(axis=(0, 2, 3)) > 0).all()

@@ -157,11 +157,11 @@ def test_adapters_are_all_that_is_trained_and_all_that_has_a_state(directory, tm
     experiment = build(config)
     state = jax.jit(experiment.init)(jnp.int32(0))
     weights = experiment.policy.load()
-    state = experiment.begin(state.replace(params=state.params | weights))
+    state = experiment.restart(state.replace(params=state.params | weights))
     adapters = sum(x.size for x in jax.tree.leaves(state.params["lora"]))
     # Two moments of Adam, and its counter.
     assert sum(x.size for x in jax.tree.leaves(state.opt_state)) == 2 * adapters + 1
-    for program in (experiment.warm, experiment.train):
+    for _, program in experiment.phases:
         after, metrics = jax.jit(program)(state)
         assert metrics["grad_norm"][0] > 0 and metrics["rejected_updates"][0] == 0
         for name in weights:
