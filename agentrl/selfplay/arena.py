@@ -95,7 +95,8 @@ def play_all(
 
     matches: per pair, the same number on every seat.
 
-    Raises: ValueError: the environment has one agent, or the seats do not divide the matches.
+    Raises:
+      ValueError: the environment has one agent, or the seats do not divide the matches.
     """
     if env.num_agents < 2:
         raise ValueError(f"{env.name} has one agent; expected a game")

@@ -53,8 +53,9 @@ def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
 
     The player must be deterministic (a greedy policy) and without memory.
 
-    Raises: ValueError: the game has chance, hidden information or more than two agents, or the
-      player's actions are sampled or depend on earlier states.
+    Raises:
+      ValueError: the game has chance, hidden information or more than two agents, or the player's
+        actions are sampled or depend on earlier states.
     """
     check("the player", player, env)
 
