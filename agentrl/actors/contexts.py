@@ -54,6 +54,11 @@ class Context(NamedTuple):
     max_new_tokens: int | None = None
     context_tokens: int | None = None
 
+    @property
+    def remembers(self) -> bool:
+        """Whether prompts depend on earlier turns."""
+        return self.history != 0 or self.keep_first or self.keep_replies or bool(self.inject)
+
 
 def whole(
     *,

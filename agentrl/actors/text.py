@@ -107,6 +107,7 @@ class TextActor:
             init=lambda batch, agents: self.speaker.init(params, batch),
             act=functools.partial(self.act, greedy=greedy),
             params=params,
+            remembers=self.context.remembers,
             draws=not greedy,
             reads_arrays=False,
             commands=n if n > 1 else None,

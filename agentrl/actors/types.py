@@ -56,6 +56,7 @@ class Actor(NamedTuple):
       memory.
     act: (params, memory, View, key) -> (Decision, memory).
     params: default parameters of `act`. Programs are compiled for `act` and any params.
+    remembers: its decisions depend on its own earlier turns.
     follows: it needs views of the others' turns too (S = A). draws: it may choose different actions
       in equal states. reads_arrays: it reads `View.observation`.
     commands: n, if it gives up to n commands per turn; None: one action.
@@ -68,6 +69,7 @@ class Actor(NamedTuple):
     init: Callable[[int, int], chex.ArrayTree]
     act: Callable[..., tuple[Decision, chex.ArrayTree]]
     params: chex.ArrayTree = None
+    remembers: bool = False
     follows: bool = False
     draws: bool = True
     reads_arrays: bool = True

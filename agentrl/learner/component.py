@@ -80,7 +80,8 @@ class Component(NamedTuple):
     inputs: (value, key) -> {name: arrays} for `collect`, which the rollout takes by name.
     amend: (value, params, streams, rows, key) -> (streams, rows), before anything reads them.
     source: (value, params, {source: (Streams, Rows)}, key) -> (Streams, Rows) of a source of the
-      component's own name; `unit` rows of it, which are neighbours, stay together.
+      component's own name; `unit` rows of it, which are neighbours, stay together. made_from:
+      sources that it reads, which are there even if no term is of them.
     annotate: (value, params, streams, rows, key) -> {name: [N, T] or [R, L]}, of every source.
     in_loss: (value, params, rows) -> {name: [R, L]}, recomputed where the loss is, with gradients.
     exposes: (value) -> {name: array}, carried numbers that terms and estimators take by name.
@@ -103,6 +104,7 @@ class Component(NamedTuple):
     amend: Callable[..., tuple[Streams, Rows]] | None = None
     source: Callable[..., tuple[Streams | None, Rows]] | None = None
     unit: int = 1
+    made_from: tuple[str, ...] = ()
     annotate: Callable[..., Mapping[str, jax.Array]] | None = None
     in_loss: Callable[..., Mapping[str, jax.Array]] | None = None
     exposes: Callable[..., Mapping[str, jax.Array]] | None = None

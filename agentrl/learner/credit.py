@@ -19,7 +19,7 @@ class Credit(NamedTuple):
 
     advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 outside of trained turns.
     keep: bool[N], streams that the update learns from.
-    target: the critic's target, as the advantage; None without a critic.
+    target: the critic's target, of the estimator's own advantage; None without a critic.
     carried: {name: new value} of the carried number that the estimator updates.
     """
 
@@ -35,7 +35,8 @@ class Recipe(NamedTuple):
     reward: terms, in the order in which they apply. estimator. carried: the name of the carried
     number that the estimator returns a new value of; None for one that returns advantages alone.
     before: filters whose rejected streams take no part in the statistics; after: filters whose
-    rejected streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage.
+    rejected streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage, per
+    turn or per position; the critic's target is of the advantage before it.
     """
 
     reward: Sequence[Bound]
@@ -102,12 +103,12 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
             advantage, carried[recipe.carried] = advantage
         for chosen in recipe.after:
             keep = keep & chosen(arrays)
-        for change in recipe.reweighting:
-            advantage = change({**arrays, "advantage": advantage})
         target = None
         if has_critic:
             mask = arrays["loss_mask"] if by_position else streams.mask
             target = jnp.where(mask, advantage + arrays["value"], 0.0)
+        for change in recipe.reweighting:
+            advantage = change({**arrays, "advantage": advantage})
         return Credit(advantage, keep, target, carried)
 
     return credit

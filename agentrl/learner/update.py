@@ -47,7 +47,9 @@ def learner(
 
     Args:
       epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
-        before each pass.
+        before each pass. With microbatches every minibatch gets the same number of trained rows;
+        without, rows are assigned at random, and the weight of a position in a mean depends on the
+        number in its minibatch, as in PPO's own code.
       microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients are
         summed, and rows without anything to learn from skipped. None: the whole minibatch. On a CPU
         a pass is fastest if its activations fit the caches.
@@ -101,6 +103,7 @@ def make_update(
         examples = {
             source: example_of(batch, by_source[source], options["normalize_advantage"], roles)
             for source, batch in batches.items()
+            if source in by_source
         }
         units = {source: batch.unit for source, batch in batches.items()}
         params, frozen = split(params, policy.frozen)

@@ -100,6 +100,9 @@ class Rollout(NamedTuple):
       environment's expert; or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where
       evaluation cannot use the actor alone; else None.
+    states: (params, state, key, **given) -> the environments' states [T + 1, B, ...] of the
+      episodes that `collect` returns for these arguments, before each turn and after the last one;
+      None if unavailable.
     roles: number of roles in the streams. tasks: names of their tasks.
     slots: where episodes meet members of a pool, which episode meets which; else None.
     on_host: collect and play are Python that runs programs, not programs themselves. close:
@@ -117,6 +120,7 @@ class Rollout(NamedTuple):
     num_rows: int
     demonstrate: Callable[..., tuple[Streams, Rows]] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
+    states: Callable[..., chex.ArrayTree] | None = None
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Any = None

@@ -105,7 +105,7 @@ def test_what_is_no_player_of_a_game_is_said():
     policy = policies.transformer(
         env.view, grammar="answer", width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
-    with pytest.raises(ValueError, match="a reply is one seat's one move; set it to 1"):
+    with pytest.raises(ValueError, match="a reply is one agent's one move; set it to 1"):
         text_actor(policy, None, World(env, params), contexts.window())
     with pytest.raises(ValueError, match="player 'expert': .*no expert"):
         scripted("expert", *envs.make("CartPole-v1"))
