@@ -42,19 +42,19 @@ def population(
     """The component of population-based training, see `agentrl.selfplay.population`.
 
     Members start from values of the tuned options spread over their ranges on a logarithmic scale,
-    and stay within. The config's own value lies there too, and is what a warm start uses. A member
-    that copies another goes on from its parameters, optimizer, carry and options, in its own
-    episodes, with its own keys.
+    and stay within. The config's own value must be in the range, and is used in a warm start. A
+    member that copies another continues from its parameters, optimizer, carry and options, in its
+    own episodes, with its own keys.
 
     Metrics: population/{path}, an option as it was in these updates; where a selection took place,
-    population/fitness and population/parent, the seed that a member goes on from.
+    population/fitness and population/parent, the seed that a member copies.
 
     Args:
-      ranges: (low, high) by path of each option that members tune. components: all others of the
-        run, for what a copy inherits.
+      ranges: (low, high) by path of each option that members tune.
+      components: all others of the run, which define what a copy inherits.
       every: updates between two selections; 0: no population.
-      fitness: the metric that they go by, the higher the better: what counts, not a shaped reward.
-        It is averaged over the updates since the selection before.
+      fitness: the metric for selection, the higher the better; the true objective, not a shaped
+        reward. It is averaged over the updates since the selection before.
       top, bottom: shares of the members that are copied, and that copy.
       absolute_gap, relative_gap: by which a member has to be ahead to be copied; the second in
         parts of its own fitness, which is for metrics whose zero is the worst.
