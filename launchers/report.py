@@ -147,12 +147,15 @@ def _section(run):
             tasks=tasks,
         )
         return section, differs
+    rollout = experiment.rollout
+    if rollout.states is None or rollout.needs:
+        raise ValueError("the states of this rollout's episodes are not known.")
     view = credit_view.view(
         experiment.env,
         experiment.env_params,
         streams,
         rows,
-        key,
+        jax.jit(rollout.states)(*first, key),
         _estimates(run, streams)
         | {_LABELS.get(config.advantage.name, config.advantage.name): credit.advantage},
         update=run.update,
