@@ -91,6 +91,11 @@ def check_names(
                 f"config.objective.{name}.source={term.source!r}: expected 'rollout', 'expert' or "
                 f"a component that is a source ({', '.join(having) or 'there is none'})"
             )
+        if term.unit == "pair" and getattr(components.get(term.source), "unit", 1) != 2:
+            raise ValueError(
+                f"config.objective.{name} ({term.loss.name}) is of pairs of rows, and source "
+                f"{term.source!r} has none: name a component that is a source with unit=2"
+            )
         for read in sorted(term.reads - known):
             raise ValueError(
                 f"config.objective.{name} ({term.loss.name}) reads {read!r}, which nothing fills "
