@@ -29,7 +29,8 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
         "household_planned.py",
         "ppo" if learns else "sft",
         env_section("PlannedHousehold-v1"),
-        section(rollout.conversation, num_groups=16, group_size=8, context="window", history=0),
+        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.contexts.window, history=0),
         warm_updates=400,
         updates=120,
     )

@@ -26,9 +26,8 @@ def several_config(**changes):
         env_section("FrozenLake-v1", size=3, max_steps_in_episode=4),
     )
     config.lexicon = ("Nim-v1",)
-    config.rollout = section(
-        rollout.conversation, num_groups=4, group_size=2, context="window", history=0
-    )
+    config.rollout = section(rollout.episodes, num_groups=4, group_size=2)
+    config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.rae_by_turn)
     config.evaluation.update(every=2, episodes=6)
     return tiny.changed(config, changes)

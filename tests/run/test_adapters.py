@@ -20,8 +20,8 @@ def config_of(**options):
     config.env = env_section("PlannedHousehold-v1", objects=3, receptacles=4)
     small = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
     config.policy = section(policies.transformer, constrained=True, **small, **options)
-    sizes = {"num_groups": 2, "group_size": 2, "context": "window", "history": 0}
-    config.rollout = section(rollout.conversation, **sizes, max_turns=3)
+    config.rollout = section(rollout.episodes, num_groups=2, group_size=2, max_turns=3)
+    config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.rae_by_turn)
     config.updates = config.log_every = 1
     config.evaluation.episodes = 2

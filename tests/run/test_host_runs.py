@@ -75,7 +75,7 @@ def test_one_device_equals_eight():
 
 
 def test_a_run_goes_on_without_the_episodes_that_fail(tmp_path):
-    config = tiny.host_config(updates=2, rollout__retries=0, learner__minibatches=1)
+    config = tiny.host_config(updates=2, host__retries=0, learner__minibatches=1)
     config.env = tiny.env_section(f"{tiny.TOYS}:Trouble", how="die", modulus=3)
     config.advantage = tiny.section(tiny.advantages.grpo)
     assert loop.run(config, tmp_path / "run", command="test")
@@ -88,8 +88,9 @@ def test_a_run_goes_on_without_the_episodes_that_fail(tmp_path):
 
 def test_wrong_combinations_are_errors():
     for changes, message in (
-        ({"env": tiny.env_section("Coin-v1")}, "rollout 'host' is for environments in Python"),
-        ({"policy": tiny.section(tiny.policies.mlp)}, "are for language policies"),
+        ({"env": tiny.env_section("Coin-v1")}, "config.host.* is for environments in Python"),
+        ({"policy": tiny.section(tiny.policies.mlp)}, "language policies .* need one of whole"),
+        ({"context": {"name": "none"}}, "language policies .* need one of whole"),
         ({"staleness": 5}, "less than config.max_rejected_updates=5"),
         ({"components__importance": {"cap": 0.0}}, "importance.cap=0.0: expected more than 0"),
         (
@@ -110,7 +111,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny
 from agentrl.run import loop
-config = tiny.host_config(updates=400, rollout__retries=0, learner__minibatches=1)
+config = tiny.host_config(updates=400, host__retries=0, learner__minibatches=1)
 config.env = tiny.env_section(tiny.TOYS + ":Trouble", how="nothing", marks=sys.argv[3])
 config.advantage = tiny.section(tiny.advantages.grpo)
 print("done" if loop.run(config, pathlib.Path(sys.argv[1]), command="test") else "stopped")
