@@ -88,9 +88,9 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer state are returned unchanged. A step
-    without any trained position changes neither (metric empty_steps): an optimizer's momentum would
-    move them.
+    and parameters were; if not, parameters and optimizer state are returned unchanged. A step without
+    anything to learn from changes neither (metric empty_steps): an optimizer's momentum would move
+    them.
 
     options: all of `learner`'s.
     """
@@ -161,13 +161,7 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
     norm = optax.tree.norm(grads)
     updates, new_opt_state = transform.update(grads, opt_state, params)
-    some = (
-        sum(
-            jnp.sum(learnt_positions(example, tuple(step.terms[source].values())))
-            for source, example in examples.items()
-        )
-        > 0
-    )
+    some = sum(part[3] for part in parts) > 0
     new = _chosen(some, (optax.apply_updates(params, updates), new_opt_state), (params, opt_state))
     metrics = {name: value for part in parts for name, value in part[1].items()}
     one = jnp.ones(())
@@ -177,7 +171,8 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
 
 
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):
-    """(loss, metrics, gradients) of a source's part of a minibatch.
+    """(loss, metrics, gradients, number of values that the loss is made of) of a source's part of a
+    minibatch.
 
     The number of rows of other sources than "rollout" is not the config's choice: where a
     microbatch does not divide it, all of them go at once.
@@ -207,7 +202,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
     if source != "rollout":
         own = {f"loss/{name}" for name in terms}
         metrics = {k if k in own else f"{source}/{k}": v for k, v in metrics.items()}
-    return loss, metrics, grads
+    return loss, metrics, grads, sum(count[0] for count in example.counts.values())
 
 
 def example_of(
