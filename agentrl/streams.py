@@ -8,6 +8,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+# What a position of a language policy's row belongs to (`Rows.span`); -1 in padding.
+OBSERVATION, ACTION, THOUGHT, SUBGOAL, SUMMARY, MESSAGE = range(6)
+SPANS = ("observation", "action", "thought", "subgoal", "summary", "message")
+
 
 @struct.dataclass
 class Streams:
@@ -95,7 +99,8 @@ class Rows:
     stream: i32[R], the stream that the row belongs to.
     turn: i32[R, L], the turn that the position belongs to; -1 for none.
     behaviour_logp: f32[R, L], log-probability under the distribution really sampled from.
-    span: i32[R, L], thought, subgoal, action, summary or message.
+    span: i32[R, L], which of `SPANS` the position belongs to, by the tags of the reply; -1 in
+      padding.
     observation: [R, L, ...], what an array policy saw.
     legal: bool[R, L, A], actions (tokens) that could be drawn, where some were cut: by legality,
       by top-k and its like, or by a grammar.

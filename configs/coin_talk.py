@@ -20,7 +20,8 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         "coin_talk.py",
         method,
         env_section("Coin-v1"),
-        section(rollout.conversation, num_groups=16, group_size=8),
+        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.contexts.whole),
         # The expert knows the map and never turns back: more of it teaches nothing more.
         warm_updates=80,
         updates=200,

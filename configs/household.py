@@ -22,7 +22,8 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         method,
         env_section("Household-v1", expert_sees_all=False),
         # The compact wording marks what has been visited: no turn needs the ones before it.
-        section(rollout.conversation, num_groups=16, group_size=8, context="window", history=0),
+        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.contexts.window, history=0),
         warm_updates=400,
         updates=120,
     )

@@ -29,12 +29,14 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
         "household_planned.py",
         "ppo" if learns else "sft",
         env_section("PlannedHousehold-v1"),
-        section(rollout.conversation, num_groups=16, group_size=8, context="window", history=0),
+        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.contexts.window, history=0),
         warm_updates=400,
         updates=120,
     )
     # The critic is part of the policy that the methods start from.
     config.policy = language.policy(critic="shared")
+    config.objective.value.weight = 0.5
     config.advantage = key_door.advantage(method if learns else "hae")
     # Rows are single turns. The two levels are whitened by themselves, as in HiPER's recipe.
     config.learner.update(microbatch=64, lengths=1, normalize_advantage="role")

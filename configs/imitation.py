@@ -22,7 +22,8 @@ def get_config(environment: str = "Household-v1") -> ml_collections.ConfigDict:
     config.log_every = 40
     config.env = env_section(environment)
     config.policy = language.policy()
-    config.rollout = section(rollout.conversation, context="window", history=2)
+    config.rollout = section(rollout.episodes)
+    config.context = section(rollout.contexts.window, history=2)
     config.advantage = section(advantages.grpo)
     config.warm_start.update(updates=400, learning_rate=3e-3)
     config.expert.update(episodes=32)

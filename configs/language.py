@@ -21,6 +21,7 @@ def config_of(
     method: str,
     env: ml_collections.ConfigDict,
     rollout: ml_collections.ConfigDict,
+    context: ml_collections.ConfigDict,
     *,
     warm_updates: int,
     updates: int,
@@ -38,7 +39,7 @@ def config_of(
     config.log_every = 20
     config.env = env
     config.policy = policy(critic="shared" if method == "ppo" else "none")
-    config.rollout = rollout
+    config.rollout, config.context = rollout, context
     # GiGPO without the division by the standard deviation, as in its code's configuration file:
     # with it the policies lost what they had been taught (README, in words).
     normalize = "mean" if method == "gigpo" else "std"

@@ -56,9 +56,8 @@ def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     """Taught by the expert, all players reading and replying at once; then by what they collect."""
     config.num_seeds = 3
     config.policy = language.policy()
-    config.rollout = section(
-        rollout.conversation, num_groups=32, group_size=1, context="window", history=0
-    )
+    config.rollout = section(rollout.episodes, num_groups=32, group_size=1)
+    config.context = section(rollout.contexts.window, history=0)
     config.warm_start.update(updates=WARM, learning_rate=3e-3)
     config.expert.update(episodes=32)
     config.updates = WARM + 100

@@ -21,14 +21,8 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
     config.updates, config.log_every = 150, 5
     config.env = env_section("Household-v1")
     config.policy = section(policies.pretrained, directory=directory, lora_rank=16)
-    config.rollout = section(
-        rollout.conversation,
-        num_groups=16,
-        group_size=8,
-        context="window",
-        history=2,
-        max_new_tokens=256,
-    )
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.context = section(rollout.contexts.window, history=2, max_new_tokens=256)
     config.advantage = section(advantages.gigpo, normalize="mean")
     config.reward.invalid_action_penalty = {"coefficient": 0.1}
     config.learner.update(microbatch=4)

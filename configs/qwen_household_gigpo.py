@@ -27,14 +27,8 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
         "Household-v1", receptacles=24, objects=32, max_steps_in_episode=50, expert_sees_all=False
     )
     config.policy = section(policies.pretrained, directory=rest, remat=True)
-    config.rollout = section(
-        rollout.conversation,
-        num_groups=16,
-        group_size=8,
-        context="window",
-        history=2,
-        max_new_tokens=512,
-    )
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.context = section(rollout.contexts.window, history=2, max_new_tokens=512)
     config.advantage = section(advantages.gigpo, gamma=0.95, step_weight=1.0, normalize="std")
     config.reward.invalid_action_penalty = {"coefficient": 0.01}
     config.objective.policy.dual_clip = 3.0

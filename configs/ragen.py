@@ -34,7 +34,8 @@ def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     config.log_every = 10
     config.env = env_section("FrozenLake-v1")
     config.policy = language.policy(critic="shared" if critic else "none")
-    config.rollout = section(rollout.conversation, num_groups=8, group_size=16)
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=16)
+    config.context = section(rollout.contexts.whole)
     config.reward.format_penalty = {"coefficient": 0.1}
     config.warm_start.update(updates=40, learning_rate=3e-3)
     config.expert.update(episodes=32)
@@ -57,7 +58,8 @@ def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     if trap:
         config.update(num_seeds=3, seed=100, updates=300)
         config.env.slippery = False
-        config.rollout.update(group_size=8, context="window", history=0)
+        config.rollout.group_size = 8
+        config.context = section(rollout.contexts.window, history=0)
         config.warm_start.updates = 100
         config.learner.update(epochs=4, microbatch=16)
         config.optimizer.learning_rate = 1e-3

@@ -22,7 +22,8 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         "shop.py",
         method,
         env_section("Shop-v1"),
-        section(rollout.conversation, num_groups=16, group_size=8),
+        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.contexts.whole),
         warm_updates=200,
         updates=120,
     )

@@ -32,6 +32,7 @@ def get_config(method: str = "gigpo,") -> ml_collections.ConfigDict:
         policies.pretrained, directory=directory, grammar="bare", dtype="float32"
     )
     # The whole conversation is one row: the rules, 206 tokens, are read once and not in every turn.
-    config.rollout = section(rollout.conversation, num_groups=8, group_size=8)
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=8)
+    config.context = section(rollout.contexts.whole)
     config.learner.update(microbatch=4, lengths=4)
     return config

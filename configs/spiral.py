@@ -47,9 +47,8 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     else:
         config.env = env_section(game, **ILLEGAL, **THREE.get(game, {}))
     config.policy = language.policy()
-    config.rollout = section(
-        rollout.conversation, num_groups=128, group_size=1, context="window", history=0
-    )
+    config.rollout = section(rollout.episodes, num_groups=128, group_size=1)
+    config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.rae_by_turn)
     config.reward.invalid_action_penalty = {"coefficient": 0.0}
     config.learner.update(minibatches=2, microbatch=64, aggregation="constant")

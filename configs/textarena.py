@@ -43,15 +43,10 @@ def get_config(game: str = "TicTacToe-v0-train") -> ml_collections.ConfigDict:
     game = "TicTacToe-v0-train" if taught else game
     observation_tokens, turns = SIZES.get(game, (2048, 32))
     config.env = env_section(f"textarena:{game}", num_players=2)
-    config.rollout = section(
-        rollout.host,
-        num_groups=64,
-        group_size=1,
-        max_turns=turns,
-        max_new_tokens=MOVE if taught else REPLIES.get(game, 16),
-        observation_tokens=BOARD if taught else observation_tokens,
-        workers=8,
-    )
+    config.rollout = section(rollout.episodes, num_groups=64, group_size=1, max_turns=turns)
+    new_tokens = MOVE if taught else REPLIES.get(game, 16)
+    config.context = section(rollout.contexts.window, history=0, max_new_tokens=new_tokens)
+    config.host.update(workers=8, observation_tokens=BOARD if taught else observation_tokens)
     if taught:
         config.optimizer.learning_rate = 3e-4
     return config
@@ -59,7 +54,8 @@ def get_config(game: str = "TicTacToe-v0-train") -> ml_collections.ConfigDict:
 
 def _sft(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.env = env_section("TicTacToe-v1", wording="faithful")
-    config.rollout = section(rollout.conversation, num_groups=8, context="window", history=0)
+    config.rollout = section(rollout.episodes, num_groups=8)
+    config.context = section(rollout.contexts.window, history=0)
     config.updates, config.log_every = 200, 20
     # The expert's play against itself is one line; with noise it is seen on other boards, too.
     config.warm_start.update(updates=200, learning_rate=3e-3)
@@ -75,15 +71,9 @@ def _lake(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
         is_slippery=False,
         render_mode="ansi",
     )
-    config.rollout = section(
-        rollout.host,
-        num_groups=8,
-        group_size=8,
-        max_turns=12,
-        max_new_tokens=1,
-        observation_tokens=64,
-        workers=8,
-    )
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=8, max_turns=12)
+    config.context = section(rollout.contexts.window, history=0, max_new_tokens=1)
+    config.host.update(workers=8, observation_tokens=64)
     config.advantage = section(advantages.grpo, normalize="mean")
     config.reward.invalid_action_penalty = {"coefficient": 0.1}
     return config

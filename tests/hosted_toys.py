@@ -132,3 +132,52 @@ class Echo:
 
 def refuses(**options):
     raise RuntimeError(f"does not start with {options}")
+
+
+class Digits:
+    """Each agent is shown a digit and is paid for saying it; `kind` says who acts, `arrays` how.
+
+    kind: "one", "turns" or "once" (both at once; each agent rests in every third turn).
+    Observations are digits in words, or one-hot arrays with actions 0 to 4.
+    """
+
+    has_success = True
+
+    def __init__(self, kind="one", arrays=False, turns=5, slow=0.0):
+        self.kind, self.arrays, self.turns, self.slow = kind, arrays, turns, slow
+        self.seats = 1 if kind == "one" else 2
+        self.simultaneous = kind == "once"
+        if arrays:
+            self.observation_shape, self.num_actions = (5,), 5
+
+    def reset(self, *, seed):
+        self.random = random.Random(seed)
+        self.time = 0
+        self.length = 1 + self.random.randrange(self.turns)
+        return self._shown(), self._info()
+
+    def _shown(self):
+        self.digits = [self.random.randrange(5) for _ in range(self.seats)]
+        shown = [str(d) for d in self.digits]
+        if self.arrays:
+            shown = [[float(i == d) for i in range(5)] for d in self.digits]
+        return shown if self.simultaneous else shown[self._seat()]
+
+    def _seat(self):
+        return self.time % self.seats
+
+    def _info(self):
+        acting = [(self.time + i) % 3 > 0 for i in range(self.seats)]
+        return {"seat": self._seat(), "acting": acting}
+
+    def step(self, action):
+        time.sleep(self.slow * random.SystemRandom().random())
+        actions = action if self.simultaneous else [None] * self.seats
+        if not self.simultaneous:
+            actions[self._seat()] = action
+        reward = [float(str(a) == str(d)) for a, d in zip(actions, self.digits, strict=True)]
+        info = {"success": [r > 0 for r in reward]}
+        self.time += 1
+        done = self.time == self.length
+        shown = self._shown()
+        return shown, reward, done, False, {**info, **self._info()}

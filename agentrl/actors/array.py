@@ -106,6 +106,7 @@ def array_actor(
         init,
         act,
         params,
+        remembers=remembers,
         follows=remembers,
         draws=not greedy,
         value=value if policy.has_critic else None,

@@ -57,21 +57,26 @@ class Actor(NamedTuple):
     act: (params, memory, View, key) -> (Decision, memory).
     params: what `act` is called with where the caller gives nothing else. Programs are compiled for
       `act`, whatever the params.
+    remembers: what it does depends on its own earlier turns.
     follows: it must be shown the turns of others too (S = A). draws: equal states may bring
       different actions. reads_arrays: it looks at `View.observation`.
     commands: n, where it gives up to n commands per turn; None: one action.
     value: (params, memory, View) -> f32[B, S], the critic's value of what is shown; None without a
       critic.
+    restart: (memory, done bool[B]) -> memory in which these episodes begin anew; None: they get the
+      memory of `init`.
     """
 
     init: Callable[[int, int], chex.ArrayTree]
     act: Callable[..., tuple[Decision, chex.ArrayTree]]
     params: chex.ArrayTree = None
+    remembers: bool = False
     follows: bool = False
     draws: bool = True
     reads_arrays: bool = True
     commands: int | None = None
     value: Callable[..., jax.Array] | None = None
+    restart: Callable[[chex.ArrayTree, jax.Array], chex.ArrayTree] | None = None
 
 
 def no_memory(batch: int, agents: int) -> None:

@@ -10,7 +10,7 @@ from agentrl.learner.components.population import population
 from agentrl.learner.components.reference import reference
 from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import learner
-from agentrl.rollout import ROLLOUTS
+from agentrl.rollout import ROLLOUTS, processes, starts
 
 
 def warm_start(*, updates: int = 0, learning_rate: float = 1e-3) -> None:
@@ -39,7 +39,10 @@ def base_config() -> ml_collections.ConfigDict:
       (`env_sections`): their episodes make one batch, each environment being a task with baselines
       of its own. lexicon: further environments whose words codec "word" has tokens for, of a policy
       that shall be evaluated there, or trained there from these parameters.
-    policy, rollout: who acts, and how experience is collected.
+    policy, rollout: who acts, and how experience is collected. context: what a language policy
+      reads before each reply (`agentrl.actors.contexts`); "none" for other policies. host: options
+      of environments in Python (`agentrl.rollout.processes`). sampler: which tasks are played
+      (`agentrl.rollout.starts`).
     annotations: by name, functions (policy, params, streams, rows, key) -> {name: [N, T] or [R, L]}
       that look at the model before credit is given.
     reward: terms by name, applied in alphabetical order, those that move rewards (`at_end`) last.
@@ -74,6 +77,9 @@ def base_config() -> ml_collections.ConfigDict:
     config.lexicon = ()
     config.policy = section(policies.mlp, critic="none")
     config.rollout = section(ROLLOUTS["episodes"])
+    config.context = ml_collections.ConfigDict({"name": "none"})
+    config.host = section(processes, named=False)
+    config.sampler = section(starts.independent)
     config.annotations = ml_collections.ConfigDict()
     config.reward = ml_collections.ConfigDict()
     config.filters = ml_collections.ConfigDict()

@@ -22,6 +22,8 @@ from agentrl.learner.bound import options_of
 HOMES = {
     "advantage": "agentrl.advantages",
     "annotations": "agentrl.methods",
+    "context": "agentrl.actors.contexts",
+    "sampler": "agentrl.rollout.starts",
     "components": "agentrl.learner.components",
     "filters": "agentrl.advantages",
     "method": "agentrl.selfplay.psro",

@@ -94,7 +94,13 @@ def _counts(term: Term, setup: Setup) -> bool:
 def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:
     path = values.get("name", f"agentrl.learner.components.{name}.{name}")
     factory = lookup(f"components.{name}", path)
-    return factory(setup, **bind(f"components.{name}", factory, values))
+    made = factory(setup, **bind(f"components.{name}", factory, values))
+    if not isinstance(made, Component):
+        raise ValueError(
+            f"config.components.{name}: {path} gives {type(made).__name__}; expected a function "
+            "(setup, *, options) -> agentrl.learner.component.Component"
+        )
+    return made
 
 
 def _with_population(

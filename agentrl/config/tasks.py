@@ -1,5 +1,6 @@
 """Tasks: an environment, the policy as it acts there, the rollout, and its evaluation."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,11 +10,12 @@ import envs
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor
-from agentrl.config.bind import bind, lookup
+from agentrl.config.bind import bind, check_keys, lookup, section
 from agentrl.evaluation import play
+from agentrl.learner.bound import parameters_of
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
-from agentrl.rollout import Rollout
+from agentrl.rollout import Rollout, processes
 from agentrl.rollout.seating import check_side
 from envs.environment import Environment
 from envs.hosted import Hosted
@@ -51,9 +53,42 @@ def make_task(
             raise ValueError(f"{name}: {error}") from None
     _check_fit(config, name, env)
     make_rollout = lookup("rollout", config.rollout.name)
-    rollout = make_rollout(policy, env, env_params, **bind("rollout", make_rollout, config.rollout))
+    parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
+    parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config)}
+    given = {key: value for key, value in parts.items() if key in parameters_of(make_rollout)}
+    rollout = make_rollout(**given, **bind("rollout", make_rollout, config.rollout))
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
     return Task(env, env_params, policy, rollout, evaluate)
+
+
+def context_of(config: ml_collections.ConfigDict) -> Any:
+    """The context of a language policy, None for other policies."""
+    if config.context.name == "none":
+        check_keys("config.context", config.context, {"name": "none"})
+        return None
+    make_context = lookup("context", config.context.name)
+    return make_context(**bind("context", make_context, config.context))
+
+
+def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
+    """The options of environments in Python, None for others."""
+    options = bind("host", processes, config.host)
+    if isinstance(env, Hosted):
+        return processes(**options)
+    default = section(processes, named=False)
+    for key, value in options.items():
+        if value != default[key]:
+            raise ValueError(
+                f"config.host.{key}={value!r} is not used by anything: it is for environments in "
+                f"Python; leave it at {default[key]!r}"
+            )
+    return None
+
+
+def _sampler_of(config: ml_collections.ConfigDict) -> Callable[..., Any]:
+    """Which tasks are played: (key, count, given) -> (task keys, parameters or None)."""
+    sampler = lookup("sampler", config.sampler.name)
+    return functools.partial(sampler, **bind("sampler", sampler, config.sampler))
 
 
 def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
@@ -79,7 +114,7 @@ def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[
     policy = by_role(networks, train=tuple(config.policy.train))
     if sum(len(network.agents) for network in networks.values()) != env.num_agents:
         raise ValueError(
-            f"config.policy.roles: {env.name} has {env.num_agents} agents; name each of them in the "
+            f"config.policy.roles: {env.name} has {env.num_agents} agents; name each in the "
             "agents of one role"
         )
     return policy
@@ -91,19 +126,13 @@ def short(name: str) -> str:
 
 
 def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
-    """ValueError unless policy and rollout of a config are for this kind of environment."""
-    if isinstance(env, Hosted) != (short(config.rollout.name) == "host"):
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {name}: rollout 'host' is for "
-            "environments in Python (textarena:ID, gymnasium:ID, module:factory), the others for "
-            "those in JAX"
-        )
+    """ValueError unless policy and context of a config are for this kind of environment."""
     speaks = short(config.policy.name) in LANGUAGE_POLICIES
-    if speaks != (short(config.rollout.name) in ("conversation", "host")):
+    if speaks != (config.context.name != "none"):
         raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with config.policy.name="
-            f"{config.policy.name!r}: rollouts 'conversation' and 'host' are for language policies "
-            f"({', '.join(LANGUAGE_POLICIES)}), the others for {', '.join(POLICIES)}"
+            f"config.context.name={config.context.name!r} with config.policy.name="
+            f"{config.policy.name!r}: language policies ({', '.join(LANGUAGE_POLICIES)}) need a "
+            f"context, such as 'window', the others ({', '.join(POLICIES)}) 'none'"
         )
     if speaks and isinstance(env, Environment) and env.continuous:
         raise ValueError(

@@ -54,8 +54,10 @@ def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
 
 
 def opponent_of(env: Any) -> Actor | None:
-    """Random legal play, which an actor is measured against; None where all play together."""
-    return random_actor(env) if env.num_agents > 1 and not env.cooperative else None
+    """Random legal play, which an actor is measured against; None where all play together, and for
+    environments in Python, which have no random play."""
+    against = env.num_agents > 1 and not getattr(env, "cooperative", True)
+    return random_actor(env) if against else None
 
 
 def play(

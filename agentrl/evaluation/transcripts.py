@@ -11,8 +11,7 @@ from agentrl.evaluation.credit_view import choose_episodes, choose_group, letter
 from agentrl.evaluation.figures import number
 from agentrl.evaluation.markup import Markup, tag
 from agentrl.policies.codec import Codec, decode
-from agentrl.rollout.contexts import OBSERVED
-from agentrl.streams import Rows, Streams
+from agentrl.streams import OBSERVATION, Rows, Streams
 
 
 def section(
@@ -94,7 +93,7 @@ def find_turn(rows: Rows, stream: int, turn: int) -> tuple[int, np.ndarray, np.n
     """Position of a turn of a stream: its row, and the positions read and written in it."""
     here = (rows.turn == turn) & (rows.stream == stream)[:, None]
     row = int(np.argmax((here & rows.loss_mask).any(axis=1)))
-    read = here[row] & (rows.span[row] == OBSERVED)
+    read = here[row] & (rows.span[row] == OBSERVATION)
     return row, np.flatnonzero(read), np.flatnonzero(here[row] & rows.loss_mask[row])
 
 

@@ -54,6 +54,15 @@ def inputs_of(function: Callable) -> tuple[str, ...]:
     )
 
 
+def parameters_of(function: Callable) -> tuple[str, ...]:
+    """Names of all positional parameters, needed or not."""
+    return tuple(
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    )
+
+
 def mask_of(function: Callable) -> bool:
     """Whether a function has a parameter `mask`, needed or not."""
     return "mask" in inspect.signature(function).parameters

@@ -78,18 +78,23 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
     """(streams, rows, {name: annotation or carried number}) -> Credit.
 
     The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
-    them in the reward. Filters read the environment's own rewards.
+    them in the reward. Filters read the environment's own rewards. Fields of rows are read by
+    estimators per position alone, and by what follows them.
     """
     estimator = recipe.estimator
+    by_position = reads_positions(estimator)
     takes_penalty = "penalty" in (*estimator.inputs, *optional_inputs(estimator.function))
 
     def credit(streams: Streams, rows: Rows, extra: Mapping[str, jax.Array]) -> Credit:
-        arrays = arrays_of(streams, rows) | dict(extra)
+        arrays = arrays_of(streams) | dict(extra)
         keep = jnp.any(streams.mask, axis=1)
         for chosen in recipe.before:
             keep = keep & chosen(arrays)
             arrays["mask"] = streams.mask & keep[:, None]
         reward, penalty = shaped(recipe, arrays)
+        if by_position:
+            counted = rows.loss_mask & keep[rows.stream][:, None]
+            arrays = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
         if penalty is not None and not takes_penalty:
             reward, penalty = reward - penalty, None
         advantage = estimator({**arrays, "reward": reward, "penalty": penalty})
@@ -100,7 +105,7 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
             keep = keep & chosen(arrays)
         target = None
         if has_critic:
-            mask = arrays["loss_mask"] if reads_positions(estimator) else streams.mask
+            mask = arrays["loss_mask"] if by_position else streams.mask
             target = jnp.where(mask, advantage + arrays["value"], 0.0)
         for change in recipe.reweighting:
             advantage = change({**arrays, "advantage": advantage})

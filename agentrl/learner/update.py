@@ -47,7 +47,9 @@ def learner(
 
     Args:
       epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
-        before each pass.
+        before each pass. With microbatches every minibatch gets as many rows that are learnt from;
+        without, rows are dealt at random, and a position's weight in a mean depends on how many
+        its minibatch has, as in PPO's own code.
       microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients
         are summed, and rows without anything to learn from skipped. None: the whole minibatch.
         On a CPU a pass is fastest while what it computes fits the caches.

@@ -28,7 +28,7 @@ class Codec:
     pad, end: ids of the padding and end-of-reply (EOS) tokens.
     before, after: tokens before an observation, and between it and the reply.
     opening: tokens at the start of every row, instead of its first observation's `before`.
-    tags: tokens of the reply grammar's tags.
+    tags: tokens of the reply grammar's tags, and of the further texts of a closed codec.
     encode: (text) -> tokens, on the host, for any text; None if only fragments have tokens.
 
     The tokens of fragments are never control tokens (checked when a codec is made), so no text of
@@ -82,13 +82,14 @@ def bind(
     control: Sequence[int] | None = None,
     longest: int | None = None,
     closed: bool = False,
+    words: Sequence[str] = (),
 ) -> Codec:
     """The codec of any tokenizer: encode(fragment) -> tokens, and the bytes of each token.
 
     control: tokens that no text may contain and that have no bytes, besides pad and end; by default
       those of before, after and opening.
     longest: a token represents at most this many of its bytes, unless a fragment contains it.
-    closed: encode supports only the fragments of the view.
+    closed: encode supports only the fragments of the view, the tags and `words`.
 
     Raises:
       ValueError: a fragment encodes to a control token, or its tokens do not decode to its bytes.
@@ -110,7 +111,7 @@ def bind(
         return tokens
 
     encoded = [checked(fragment) for fragment in view.lexicon]
-    tags = {tag: checked(tag) for tag in _TAGS}
+    tags = {tag: checked(tag) for tag in (*_TAGS, *words)}
     if longest is not None:
         used = {token for tokens in (*encoded, *tags.values()) for token in tokens}
         longest = max(longest, *(len(token_bytes[token]) for token in used))
@@ -147,17 +148,20 @@ def vocabulary(*views: View) -> tuple[str, ...]:
     return tuple(texts | dict.fromkeys(_TAGS))
 
 
-def word(view: View, texts: Sequence[str] | None = None) -> Codec:
+def word(view: View, texts: Sequence[str] | None = None, words: Sequence[str] = ()) -> Codec:
     """One token per fragment: the shortest sequences, for policies trained from scratch.
 
     Tokens: 0 pad, 1 end of reply, 2 between observation and reply, then `texts`: by default the
     view's `vocabulary`. Codecs of several views with the same texts have the same tokens, so one
-    policy can read all of them.
+    policy can read all of them. words: texts after these with one token each, which no view has:
+    requests and tags of contexts (`agentrl.actors.contexts`), injected hints.
 
     Raises:
       ValueError: a fragment of the view is not among the texts.
     """
     texts = vocabulary(view) if texts is None else texts
+    words = tuple(text for text in words if text not in texts)
+    texts = (*texts, *words)
     number = {text: 3 + i for i, text in enumerate(texts)}
     missing = [text for text in view.lexicon if text and text not in number]
     if missing:
@@ -176,6 +180,7 @@ def word(view: View, texts: Sequence[str] | None = None) -> Codec:
         end=END,
         after=(ACT,),
         closed=True,
+        words=words,
     )
 
 
@@ -300,6 +305,21 @@ def render_text(codec: Codec, text: str, size: int) -> Tokens:
     tokens = np.full(size, codec.pad, np.int32)
     tokens[: len(kept)] = kept
     return Tokens(tokens, np.int32(len(kept)), np.bool_(len(body) > room))
+
+
+def tokens_of(codec: Codec, text: str) -> tuple[int, ...]:
+    """Tokens of a text of ours (a request, a hint), on the host. ValueError if there are none."""
+    if text in codec.tags:
+        return codec.tags[text]
+    if codec.encode is None:
+        raise ValueError(
+            f"codec {codec.name!r} has no token for {text!r}: add it to config.policy.words, or "
+            "use codec 'byte'"
+        )
+    tokens = tuple(int(token) for token in codec.encode(text))
+    if {codec.pad, codec.end} & set(tokens):
+        raise ValueError(f"codec {codec.name!r}: {text!r} holds the padding or the end token")
+    return tokens
 
 
 def to_bytes(codec: Codec, tokens: jax.Array, length: jax.Array) -> tuple[jax.Array, jax.Array]:

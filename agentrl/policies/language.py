@@ -121,6 +121,7 @@ def transformer(
     view: View,
     *others: View,
     codec: str = "word",
+    words: tuple[str, ...] = (),
     grammar: str = "bare",
     think: str = "default",
     max_actions: int = 0,
@@ -146,7 +147,8 @@ def transformer(
     others: further views whose words get tokens, for `LanguagePolicy.on`.
 
     Args:
-      codec: "word" (one token per fragment) or "byte".
+      codec: "word" (one token per fragment) or "byte". words: further texts for which codec "word"
+        has a token, as contexts and injected texts need them.
       grammar, think, max_actions: format of replies, see `envs.text.make_grammar`.
       width, layers, heads, kv_heads, hidden: sizes; heads divide the width, kv_heads the heads.
       critic: "none", or "shared": a value head on the decoder, read at the last token before the
@@ -170,7 +172,12 @@ def transformer(
     check_adapters(lora_rank, lora_alpha, lora_targets)
     bind = CODECS[codec]
     if codec == "word":
-        bind = functools.partial(bind, texts=vocabulary(view, *others))
+        bind = functools.partial(bind, texts=vocabulary(view, *others), words=tuple(words))
+    elif words:
+        raise ValueError(
+            f"policy words={words!r} with codec={codec!r}, which has tokens for any text: leave it "
+            "out"
+        )
     bound = bind(view)
     config = DecoderConfig(
         vocab_size=bound.vocab_size,

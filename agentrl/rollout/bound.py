@@ -1,48 +1,17 @@
 """A policy bound to an environment: how it acts, and what it learns from."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import chex
 import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import check_expert, expert_actor
-from agentrl.actors.types import Actor
 from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.beliefs import check_beliefs
+from agentrl.rollout.bound_text import bind_text
+from agentrl.rollout.bound_type import Bound
 from agentrl.rollout.pack import array_rows
-from agentrl.rollout.types import Trajectory, Turn
-from agentrl.streams import Rows
-from envs.vector import World
-
-
-class Bound(NamedTuple):
-    """What rollouts need of a policy, whatever it reads and writes.
-
-    actor: (World, params) -> Actor; demonstrator: (World, noise, thoughts) -> Actor, the
-      environment's expert with the records of this policy.
-    rows: (World, Trajectory, learns bool[B, A]) -> Rows.
-    num_rows: (batch, turns) -> R.
-    fields: (Turn [T, B, S]) -> further fields of `Streams` by name, [T, B, S, ...]; "valid" is
-      taken together with the environment's.
-    metrics: (Turn, Streams) -> further metrics.
-    reads_arrays: it looks at observations. early_exit: the loop ends as soon as no episode runs;
-      else it has a fixed length.
-    provides: fields of `Streams` that the policy fills besides those of all rollouts.
-    frozen: entries of the parameters that are not trained.
-    """
-
-    actor: Callable[[World, chex.ArrayTree], Actor]
-    demonstrator: Callable[..., Actor]
-    rows: Callable[[World, Trajectory, jax.Array], Rows]
-    num_rows: Callable[[int, int], int]
-    fields: Callable[[Turn], dict[str, jax.Array]] = lambda turns: {}
-    metrics: Callable[..., dict[str, jax.Array]] = lambda turns, streams: {}
-    reads_arrays: bool = True
-    early_exit: bool = False
-    provides: frozenset[str] = frozenset()
-    frozen: tuple[str, ...] = ()
 
 
 def bind(
@@ -55,12 +24,15 @@ def bind(
     mask_illegal: bool,
     anchor: str | None = None,
     listeners: str = "none",
+    segments: bool = False,
 ) -> Bound:
     """A policy of any kind, for episodes of at most `turns` turns.
 
     Raises:
       ValueError: a policy and an environment that do not fit.
     """
+    if isinstance(policy, LanguagePolicy):
+        return bind_text(policy, env, env_params, context, turns, anchor=anchor, segments=segments)
     if context is not None:
         raise ValueError(
             "config.context is for language policies; this policy reads arrays: set "
@@ -82,10 +54,11 @@ def bind_arrays(
     remembers = policy.memory(1) is not None
     shown = env.num_agents if remembers else env.num_acting
 
-    def actor(world, params):
+    def actor(world, params, greedy=False):
         return array_actor(
             policy,
             params,
+            greedy=greedy,
             mask_illegal=mask_illegal,
             records=True,
             anchor=anchor,

@@ -1,31 +1,27 @@
 """Whole episodes in groups that share a task: what GRPO, RLOO, GiGPO and self-play learn from."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.actors.array import check_anchor
-from agentrl.actors.pool import pool_actor
-from agentrl.actors.scripted import opponent_named, view_of
+from agentrl.actors.scripted import random_actor, view_of
 from agentrl.policies.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.hosted import host_episodes
 from agentrl.rollout.metrics import metrics_of, whole_episodes
+from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import by_stream, streams_of
-from agentrl.rollout.seating import (
-    check_side,
-    make_slots,
-    seat_all,
-    seat_side,
-    seat_teams,
-    sides,
-    teams,
-)
+from agentrl.rollout.seating import seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Seating, Trajectory
-from agentrl.rollout.unroll import fresh, unroll
+from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import Rows, Streams
+from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -76,82 +72,135 @@ def episodes(
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
+    if isinstance(env, Hosted):
+        sizes = {"num_groups": num_groups, "group_size": group_size, "max_turns": max_turns}
+        return host_episodes(policy, env, context, host, **sizes)
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
     )  # fmt: skip
-    count = num_groups * group_size
-    if env.num_agents == 1 and (opponent != "self" or members is not None):
-        raise ValueError(
-            f"rollout opponent={opponent!r}, members={members} with {env.name}, which has one "
-            "agent: leave them out"
-        )
-    slots = make_slots(opponent, members, num_groups, group_size, int(teams(env).max()) + 1)
-    check_side(env, side, opponent)
-    other = None if opponent in ("self", "pool") else opponent_named(opponent, env, env_params)
-    group = jnp.repeat(jnp.arange(num_groups, dtype=jnp.int32), group_size)
+    opposition = make_opposition(
+        env, env_params, opponent,
+        members=members, side=side, num_groups=num_groups, group_size=group_size,
+    )  # fmt: skip
+    world, clock = World(env, env_params), (horizons, horizon_every)
+    return _rollout(
+        _Plan(world, bound, opposition, sampler, num_groups, group_size, turns, clock, listeners)
+    )
 
-    def seating_of(world: World, state: Any) -> Seating:
-        if opponent == "self":
-            return seat_all(env, count)
-        if side != "none":
-            return seat_side(world, state, side)
-        number = jnp.arange(count, dtype=jnp.int32) % (teams(env).max() + 1)
-        return seat_teams(env, number)
 
-    def actors_of(world: World, params: Any, opponents: Any) -> list:
-        own = bound.actor(world, params)
-        if slots is not None:
-            return [own, pool_actor(own, slots, opponents, params, bound.frozen)]
-        return [own] if other is None else [own, other]
+class _Plan(NamedTuple):
+    """What `episodes` was asked for, bound and checked. clock: (horizons, horizon_every)."""
 
-    def collect(params, state, key, opponents=None, tasks=None):
-        task_key, act_key = jax.random.split(key)
-        world = World(env, env_params)
-        world, start = start_groups(sampler, world, task_key, num_groups, group_size, tasks)
-        seating = seating_of(world, start.state)
-        trajectory = unroll(
-            world,
-            actors_of(world, params, opponents),
-            seating,
-            start,
-            act_key,
-            length=turns,
-            limit=horizon_of(state[0], horizons, horizon_every) if horizons else None,
-            early_exit=bound.early_exit,
-        )
-        streams, rows = packed(bound, world, trajectory, seating, params, group)
-        side_of = sides(world, start.state)
-        if listeners != "none":
-            record, happened = trajectory.turns.decision.record, trajectory.turns
-            asked = record.asked & happened.running[..., None] & seating.learns
-            moved = persuasion(asked, record.belief, happened.acting, side_of != 0, among=listeners)
-            streams = streams.replace(persuasion=by_stream(moved))
-        ended = whole_episodes(trajectory.turns, streams, side_of)
-        metrics = metrics_of(env, ended, streams, opponent)
-        metrics |= bound.metrics(trajectory.turns, streams)
-        return (state + 1 if horizons else state), streams, rows, metrics
+    world: World
+    bound: Bound
+    opposition: Opposition
+    sampler: Sampler
+    num_groups: int
+    group_size: int
+    turns: int
+    clock: tuple[tuple[int, ...], int | None]
+    listeners: str
+
+
+def _rollout(plan: _Plan) -> Rollout:
+    world, bound, turns = plan.world, plan.bound, plan.turns
+    env, count = world.env, plan.num_groups * plan.group_size
+
+    def collect(params, state, key, **given):
+        return _collect(plan, params, state, key, given)
+
+    def states(params, state, key, **given):
+        return _states(plan, params, state, key, given)
 
     def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
-        return demonstration(bound, World(env, env_params), task_keys, key, turns, noise, thoughts)
+        return demonstration(bound, world, task_keys, key, turns, noise, thoughts)
+
+    def play(params, task_keys, key, greedy):
+        return evaluation(bound, world, params, task_keys, key, turns, greedy)
 
     return Rollout(
         # One clock per group, all alike: the state's leaves have the batch first.
-        init=lambda key: jnp.zeros(num_groups, jnp.int32) if horizons else None,
+        init=lambda key: jnp.zeros(plan.num_groups, jnp.int32) if plan.clock[0] else None,
         collect=collect,
         num_streams=count * env.num_agents,
         turns=turns,
-        units=(num_groups, "config.rollout.num_groups"),
-        provides=bound.provides | _provided(env, listeners),
+        units=(plan.num_groups, "config.rollout.num_groups"),
+        provides=bound.provides | _provided(env, plan.listeners),
         num_rows=bound.num_rows(count, turns),
         roles=env.num_agents,
-        slots=slots,
+        slots=plan.opposition.slots,
         demonstrate=demonstrate,
-        needs=() if slots is None else ("opponents",),
-        properties=properties_of(env),
+        play=None if bound.reads_arrays else play,
+        states=states,
+        needs=() if plan.opposition.slots is None else ("opponents",),
+        properties=properties_of(env) | bound.properties,
     )
+
+
+def _act(
+    plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any], keep: Callable
+) -> tuple[World, Seating, Trajectory]:
+    """The episodes of a collection; keep: see `unroll`."""
+    task_key, act_key = jax.random.split(key)
+    world, start = start_groups(
+        plan.sampler, plan.world, task_key, plan.num_groups, plan.group_size, given.get("tasks")
+    )
+    seating = plan.opposition.seating(world, start.state, plan.num_groups * plan.group_size)
+    if not plan.opposition.reads_arrays(plan.bound):
+        start = start._replace(observation=None)
+    trajectory = unroll(
+        world,
+        plan.opposition.actors(plan.bound, world, params, given.get("opponents")),
+        seating,
+        start,
+        act_key,
+        length=plan.turns,
+        limit=horizon_of(state[0], *plan.clock) if plan.clock[0] else None,
+        early_exit=plan.bound.early_exit,
+        own_turns=plan.bound.own_turns,
+        keep=keep,
+    )
+    return world, seating, trajectory
+
+
+def _collect(plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any]) -> tuple:
+    """`Rollout.collect`."""
+    world, seating, trajectory = _act(plan, params, state, key, given, keep_turn)
+    group = jnp.repeat(jnp.arange(plan.num_groups, dtype=jnp.int32), plan.group_size)
+    streams, rows = packed(plan.bound, world, trajectory, seating, params, group)
+    turns, side_of = trajectory.turns, sides(world, trajectory.first.state)
+    if plan.listeners != "none":
+        record = turns.decision.record
+        asked = record.asked & turns.running[..., None] & seating.learns
+        moved = persuasion(asked, record.belief, turns.acting, side_of != 0, among=plan.listeners)
+        streams = streams.replace(persuasion=by_stream(moved))
+    ended = whole_episodes(turns, streams, side_of)
+    metrics = metrics_of(world.env, ended, streams, plan.opposition.name)
+    metrics |= plan.bound.metrics(turns, streams)
+    return (state + 1 if plan.clock[0] else state), streams, rows, metrics
+
+
+def _states(
+    plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any]
+) -> chex.ArrayTree:
+    """`Rollout.states`."""
+
+    def keep(notes, turn):
+        return notes, (turn.before.state, turn.running)
+
+    _, _, trajectory = _act(plan, params, state, key, given, keep)
+    before, running = trajectory.turns
+    # The loop may have ended before the last turn.
+    taken = jnp.any(running, axis=1)
+
+    def joined(before, last):
+        filled = jnp.where(taken.reshape(-1, *[1] * last.ndim), before, last)
+        return jnp.concatenate([filled, last[None]])
+
+    return jax.tree.map(joined, before, trajectory.final.state)
 
 
 def packed(
@@ -198,6 +247,44 @@ def demonstration(
     fields = bound.fields(trajectory.turns)
     streams = streams_of(world.env, trajectory.turns, group=None, bootstrap=None, fields=fields)
     return streams, bound.rows(world, trajectory, seating.learns)
+
+
+def evaluation(
+    bound: Bound,
+    world: World,
+    params: Any,
+    task_keys: jax.Array,
+    key: jax.Array,
+    turns: int,
+    greedy: bool,
+) -> tuple[Streams, Rows]:
+    """Episodes of tasks [B]: what `Rollout.play` gives.
+
+    The policy has seat i % A of episode i, against random legal play, or all seats of agents that
+    play together.
+    """
+    env, count = world.env, task_keys.shape[0]
+    actors = [bound.actor(world, params, greedy)]
+    if env.num_agents == 1 or env.cooperative:
+        seating = seat_all(env, count)
+    else:
+        actors.append(random_actor(env))
+        number = jnp.arange(count, dtype=jnp.int32) % (teams(env).max() + 1)
+        seating = seat_teams(env, number)
+    start = fresh(world, along_data(task_keys))
+    if not bound.reads_arrays:
+        start = start._replace(observation=None)
+    trajectory = unroll(
+        world,
+        actors,
+        seating,
+        start,
+        key,
+        length=turns,
+        early_exit=bound.early_exit,
+        own_turns=bound.own_turns,
+    )
+    return packed(bound, world, trajectory, seating, params, None)
 
 
 def _provided(env: Any, listeners: str) -> frozenset[str]:

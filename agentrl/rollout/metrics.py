@@ -51,7 +51,8 @@ def whole_episodes(turns: Turn, streams: Streams, side: jax.Array | None = None)
         counts=jnp.any(turns.running, axis=0),
         steps=jnp.sum(jnp.any(turns.learns, axis=2), axis=0),
         cut=jnp.any(outcome.truncated, axis=0),
-        offended=jnp.any(outcome.offender >= 0, axis=0),
+        # Steps that were not taken are zeros, which is an agent's number.
+        offended=jnp.any(turns.running & (outcome.offender >= 0), axis=0),
         won=jnp.any(outcome.success, axis=0),
         plays=by_agent(jnp.any(streams.mask, axis=1)),
         episode_return=by_agent(jnp.sum(streams.reward, axis=1)),

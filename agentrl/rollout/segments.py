@@ -1,6 +1,6 @@
 """Segments of fixed length with automatic restarts: what PPO learns from."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -8,17 +8,19 @@ import jax.numpy as jnp
 from flax import struct
 
 import envs.vector
-from agentrl.actors.scripted import opponent_named, view_of
+from agentrl.actors.scripted import view_of
 from agentrl.actors.types import View
 from agentrl.policies.placement import along_data
-from agentrl.rollout.bound import bind
+from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import demonstration
+from agentrl.rollout.hosted import host_segments
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
+from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import streams_of
-from agentrl.rollout.seating import seat_all, seat_teams, teams
 from agentrl.rollout.starts import Sampler, independent
-from agentrl.rollout.types import Rollout, Start
+from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
+from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -64,96 +66,39 @@ def segments(
     for name, given in (("num_envs", num_envs), ("length", length)):
         if given < 1:
             raise ValueError(f"rollout {name}={given}: expected at least 1")
-    if opponent == "pool" or (opponent != "self" and env.num_agents == 1):
+    if isinstance(env, Hosted):
+        return host_segments(policy, env, context, host, num_envs=num_envs, length=length)
+    if opponent == "pool":
         raise ValueError(
-            f"rollout opponent={opponent!r} in segments of {env.name}, which has "
-            f"{env.num_agents} agent(s): use 'self', or rollout 'episodes' for members of a pool"
+            f"rollout opponent='pool' in segments of {env.name}: use rollout 'episodes', in which "
+            "an episode has one opponent from its start to its end"
         )
     if fresh_tasks is None:
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
     limit = int(env_params.max_steps_in_episode)
-    bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal)
-    other = None if opponent == "self" else opponent_named(opponent, env, env_params)
+    bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal, segments=True)
+    opposition = make_opposition(env, env_params, opponent)
     world = World(env, env_params)
+    return _rollout(_Plan(world, bound, opposition, sampler, num_envs, length, fresh_tasks), limit)
 
-    def draw(key, count):
-        keys, params = sampler(key, count, None)
-        if params is not None:
-            raise ValueError("segments restart with the environment's own parameters only")
-        starts = envs.vector.reset_agents(world, keys)
-        return starts if bound.reads_arrays else starts.replace(observation=None)
 
-    def actors_of(params):
-        own = bound.actor(world, params)
-        return [own] if other is None else [own, other]
+class _Plan(NamedTuple):
+    """What `segments` was asked for, bound and checked."""
 
-    def seating():
-        if opponent == "self":
-            return seat_all(env, num_envs)
-        number = jnp.arange(num_envs, dtype=jnp.int32) % (teams(env).max() + 1)
-        return seat_teams(env, number)
+    world: World
+    bound: Bound
+    opposition: Opposition
+    sampler: Sampler
+    num_envs: int
+    length: int
+    fresh_tasks: int
 
-    def init(key):
-        starts = along_data(draw(key, num_envs))
-        shape = (num_envs, env.num_agents)
-        return SegmentState(
-            observation=starts.observation,
-            env=starts.state,
-            memory=tuple(actor.init(*shape) for actor in actors_of(None)),
-            start=jnp.ones(num_envs, bool),
-            notes=no_turns(*shape),
-        )
+
+def _rollout(plan: _Plan, limit: int) -> Rollout:
+    bound, world, env = plan.bound, plan.world, plan.world.env
 
     def collect(params, state, key):
-        pool_key, scan_key = jax.random.split(key)
-        pooled = envs.vector.pool(draw(pool_key, fresh_tasks), num_envs) if fresh_tasks else None
-
-        def restart(key):
-            if pooled is None:
-                return draw(key, num_envs)
-            offset = jax.random.randint(key, (), 0, fresh_tasks)
-            return envs.vector.window(pooled, offset, num_envs)
-
-        actors, seats = actors_of(params), seating()
-        critic = actors[0].value is not None
-
-        def keep(notes, turn):
-            following, now = count_turn(notes, turn)
-            after = (turn.after.observation, turn.after.state, turn.after.memory[0])
-            if not critic:
-                after = None
-            elif bound.reads_arrays:
-                after = (after[0], None, after[2])
-            return following, (keep_turn(None, turn)[1], now, after)
-
-        trajectory = unroll(
-            world,
-            actors,
-            seats,
-            Start(state.env, state.observation, state.memory, begins=state.start),
-            scan_key,
-            length=length,
-            restart=restart,
-            keep=keep,
-            notes=state.notes,
-        )
-        turns, notes, after = trajectory.turns
-        bootstrap = None
-        if critic:
-            truncated = turns.outcome.truncated
-            bootstrap = _bootstrap(world, actors[0], trajectory.final, after, truncated)
-        streams = streams_of(
-            env, turns, group=None, bootstrap=bootstrap, fields=bound.fields(turns)
-        )
-        trajectory = trajectory._replace(turns=turns)
-        rows = bound.rows(world, trajectory, seats.learns)
-        metrics = metrics_of(env, restarted_episodes(turns, notes), streams, opponent)
-        metrics |= bound.metrics(turns, streams)
-        final = trajectory.final
-        following = SegmentState(
-            final.observation, final.state, final.memory, final.begins, trajectory.notes
-        )
-        return following, streams, rows, metrics
+        return _collect(plan, params, state, key)
 
     def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
         return demonstration(bound, world, task_keys, key, limit, noise, thoughts)
@@ -161,23 +106,101 @@ def segments(
     provides = {"reward", "mask", "terminated", "truncated", "valid", "success"}
     provides |= {"role", "task"} if env.num_agents > 1 else set()
     return Rollout(
-        init=init,
+        init=lambda key: _init(plan, key),
         collect=collect,
-        num_streams=num_envs * env.num_agents,
-        turns=length,
-        units=(num_envs, "config.rollout.num_envs"),
+        num_streams=plan.num_envs * env.num_agents,
+        turns=plan.length,
+        units=(plan.num_envs, "config.rollout.num_envs"),
         provides=frozenset(provides) | (bound.provides & {"value", "bootstrap"}),
-        num_rows=bound.num_rows(num_envs, length),
+        num_rows=bound.num_rows(plan.num_envs, plan.length),
         roles=env.num_agents,
         demonstrate=demonstrate,
         properties=frozenset({"team"} if env.cooperative else ()),
     )
 
 
-def _bootstrap(
-    world: World, actor: Any, final: Start, after: tuple, truncated: jax.Array
-) -> jax.Array:
-    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
+def _draw(plan: _Plan, key: jax.Array, count: int) -> envs.vector.Starts:
+    keys, params = plan.sampler(key, count, None)
+    if params is not None:
+        raise ValueError("segments restart with the environment's own parameters only")
+    starts = envs.vector.reset_agents(plan.world, keys)
+    if plan.opposition.reads_arrays(plan.bound):
+        return starts
+    return starts.replace(observation=None)
+
+
+def _init(plan: _Plan, key: jax.Array) -> SegmentState:
+    """`Rollout.init`."""
+    starts = along_data(_draw(plan, key, plan.num_envs))
+    shape = (plan.num_envs, plan.world.env.num_agents)
+    actors = plan.opposition.actors(plan.bound, plan.world, None)
+    return SegmentState(
+        observation=starts.observation,
+        env=starts.state,
+        memory=tuple(actor.init(*shape) for actor in actors),
+        start=jnp.ones(plan.num_envs, bool),
+        notes=no_turns(*shape),
+    )
+
+
+def _collect(plan: _Plan, params: Any, state: SegmentState, key: jax.Array) -> tuple:
+    """`Rollout.collect`."""
+    world, bound, env = plan.world, plan.bound, plan.world.env
+    pool_key, scan_key = jax.random.split(key)
+    pooled, ahead = None, plan.fresh_tasks
+    if ahead:
+        pooled = envs.vector.pool(_draw(plan, pool_key, ahead), plan.num_envs)
+
+    def restart(key):
+        if pooled is None:
+            return _draw(plan, key, plan.num_envs)
+        offset = jax.random.randint(key, (), 0, ahead)
+        return envs.vector.window(pooled, offset, plan.num_envs)
+
+    actors = plan.opposition.actors(bound, world, params)
+    seats = plan.opposition.seating(world, None, plan.num_envs)
+    critic = actors[0].value is not None
+
+    def keep(notes, turn):
+        following, now = count_turn(notes, turn)
+        after = None
+        if critic and bound.reads_arrays:
+            after = (turn.after.observation, None, turn.after.memory[0])
+        elif critic:
+            # Transcripts of every step would be too much to keep.
+            after = _truncated_value(world, actors[0], turn)
+        return following, (keep_turn(None, turn)[1], now, after)
+
+    trajectory = unroll(
+        world,
+        actors,
+        seats,
+        Start(state.env, state.observation, state.memory, begins=state.start),
+        scan_key,
+        length=plan.length,
+        restart=restart,
+        keep=keep,
+        notes=state.notes,
+    )
+    turns, notes, after = trajectory.turns
+    bootstrap, final = None, trajectory.final
+    if critic:
+        truncated = turns.outcome.truncated
+        if bound.reads_arrays:
+            after = _last_values(world, actors[0], after, truncated)
+        bootstrap = _bootstrap(world, actors[0], final, after, truncated)
+    streams = streams_of(env, turns, group=None, bootstrap=bootstrap, fields=bound.fields(turns))
+    rows = bound.rows(world, trajectory._replace(turns=turns), seats.learns)
+    metrics = metrics_of(env, restarted_episodes(turns, notes), streams, plan.opposition.name)
+    metrics |= bound.metrics(turns, streams)
+    following = SegmentState(
+        final.observation, final.state, final.memory, final.begins, trajectory.notes
+    )
+    return following, streams, rows, metrics
+
+
+def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -> jax.Array:
+    """f32[T, B, A]: values of the last states of truncated episodes.
 
     after: what was there after each step, [T, B, ...]: observation, states, memory. The critic sees
     last states in one batch after the segment, and only if any episode was truncated in it (under
@@ -186,19 +209,41 @@ def _bootstrap(
     turns, batch = truncated.shape
     shape = (turns, batch, world.env.num_agents)
 
-    def value(observation, state, memory, count):
-        view = _everyone(world, state, observation, count)
-        return actor.value(actor.params, memory, view)
-
     def evaluate(_):
-        flat = jax.tree.map(lambda x: x.reshape(turns * batch, *x.shape[2:]), after)
-        found = value(*flat, turns * batch).reshape(shape)
+        observation, state, memory = jax.tree.map(
+            lambda x: x.reshape(turns * batch, *x.shape[2:]), after
+        )
+        view = _everyone(world, state, observation, turns * batch)
+        found = actor.value(actor.params, memory, view).reshape(shape)
         return jnp.where(truncated[..., None], found, 0.0)
 
-    values = jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
-    following = value(final.observation, final.state, final.memory[0], batch)
+    return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
+
+
+def _truncated_value(world: World, actor: Any, turn: Turn) -> jax.Array:
+    """f32[B, A]: the value after a step of the episodes that it truncated."""
+    truncated, after = turn.outcome.truncated, turn.after
+    shape = (truncated.shape[0], world.env.num_agents)
+
+    def evaluate(_):
+        view = _everyone(world, after.state, after.observation, shape[0])
+        found = actor.value(actor.params, after.memory[0], view)
+        return jnp.where(truncated[:, None], found, 0.0)
+
+    return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
+
+
+def _bootstrap(
+    world: World, actor: Any, final: Start, last: jax.Array, truncated: jax.Array
+) -> jax.Array:
+    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
+
+    last: of truncated episodes, [T, B, A].
+    """
+    view = _everyone(world, final.state, final.observation, truncated.shape[1])
+    following = actor.value(actor.params, final.memory[0], view)
     # An episode that is cut by the segment goes on; one that ended there has its own value.
-    return values.at[-1].set(jnp.where(truncated[-1, :, None], values[-1], following))
+    return last.at[-1].set(jnp.where(truncated[-1, :, None], last[-1], following))
 
 
 def _everyone(world: World, state: Any, observation: Any, count: int) -> View:

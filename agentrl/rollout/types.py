@@ -94,6 +94,9 @@ class Rollout(NamedTuple):
       environment's expert; or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where
       evaluation cannot use the actor alone; else None.
+    states: (params, state, key, **given) -> the environments' states [T + 1, B, ...] of the
+      episodes that `collect` gives for these arguments: before each turn, and after the last one;
+      None where they are not known.
     roles: how many there are in the streams. tasks: names of the tasks that they are of.
     slots: where episodes meet members of a pool, which episode meets which; else None.
     on_host: collect and play are Python that runs programs, not programs themselves. close: ends
@@ -111,6 +114,7 @@ class Rollout(NamedTuple):
     num_rows: int
     demonstrate: Callable[..., tuple[Streams, Rows]] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
+    states: Callable[..., chex.ArrayTree] | None = None
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Any = None

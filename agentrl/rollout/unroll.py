@@ -2,37 +2,34 @@
 
 Each step: views of the states, decisions of the actors, `envs.vector.step_agents`, and, where
 episodes restart, a new task for each that has ended. The key of step t is fold_in(key, t); of that,
-fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks.
+fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks,
+3 for what the other actors do before the first one's next turn.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 
 import envs.vector
-from agentrl.actors.types import Actor, Decision, View, beside, select
+from agentrl.actors.types import Actor, select
+from agentrl.rollout.steps import (
+    Loop,
+    Restart,
+    decide,
+    ended,
+    merge,
+    of_shown,
+    others_act,
+    step,
+    view_of_step,
+)
 from agentrl.rollout.types import Seating, Start, Trajectory, Turn
-from envs.vector import Outcome, World
+from envs.vector import World
 
-_ACT, _STEP, _RESTART = 0, 1, 2
-
-Restart = Callable[[jax.Array], envs.vector.Starts]
-
-
-class _Loop(NamedTuple):
-    """What stays the same in all steps; see `unroll`."""
-
-    world: World
-    actors: Sequence[Actor]
-    seating: Seating
-    limit: jax.Array | int | None
-    restart: Restart | None
-    everyone: bool
-    freezes: bool
-    skips: bool
+_ACT, _STEP, _RESTART, _OTHERS = 0, 1, 2, 3
 
 
 def keep_turn(notes: Any, turn: Turn) -> tuple[Any, Turn]:
@@ -52,6 +49,7 @@ def unroll(
     limit: jax.Array | int | None = None,
     restart: Restart | None = None,
     early_exit: bool = False,
+    own_turns: bool = False,
     keep: Callable[[Any, Turn], tuple[Any, Any]] = keep_turn,
     notes: Any = None,
 ) -> Trajectory:
@@ -67,6 +65,9 @@ def unroll(
       early_exit: the loop ends when no episode runs, instead of always after `length` steps; steps
         that were not taken are zeros. Of several actors those with nothing to do are skipped then.
         Under `vmap` it runs as long as the longest.
+      own_turns: of a game in turns the steps are the turns of the first actor. The others act in
+        between, as soon as it is their turn, and what that brings is of the first actor's step.
+        So all episodes wait for the first actor together, which is called half as often.
       keep, notes: (notes, Turn) -> (notes, what is kept of the turn), from `notes` before the first
         step. For `prefix` a turn is kept with `before`.
 
@@ -78,7 +79,7 @@ def unroll(
         running=jnp.ones(shape[0], bool) if start.running is None else start.running,
         begins=jnp.ones(shape[0], bool) if start.begins is None else start.begins,
     )
-    loop = _Loop(
+    loop = Loop(
         world=world,
         actors=actors,
         seating=seating,
@@ -88,7 +89,11 @@ def unroll(
         # Environments absorb: only episodes that were cut have to be kept from going on.
         freezes=start.running is not None or not (early_exit or limit is None),
         skips=early_exit and len(actors) > 1,
+        own_turns=own_turns and len(actors) > 1,
     )
+    if loop.own_turns:
+        # Before the first actor's first turn nothing is brought to it, but episodes may end.
+        first, _ = others_act(loop, first, jax.random.fold_in(key, length))
 
     def advance(t, carry):
         now, notes = carry
@@ -96,14 +101,24 @@ def unroll(
         notes, kept = keep(notes, turn)
         return (following, notes), kept
 
-    if not early_exit:
-        steps = jnp.arange(length, dtype=jnp.int32)
-        (final, notes), turns = jax.lax.scan(lambda c, t: advance(t, c), (first, notes), steps)
-        return Trajectory(turns, first, final, notes)
+    drive = _while_running if early_exit else _for_length
+    (final, notes), turns = drive(advance, (first, notes), length, loop.limit)
+    return Trajectory(turns, first, final, notes)
+
+
+def _for_length(advance: Callable, first: Any, length: int, limit: Any) -> tuple[Any, Any]:
+    """(carry, what each of `length` steps gave)."""
+    del limit
+    steps = jnp.arange(length, dtype=jnp.int32)
+    return jax.lax.scan(lambda carry, t: advance(t, carry), first, steps)
+
+
+def _while_running(advance: Callable, first: Any, length: int, limit: Any) -> tuple[Any, Any]:
+    """The same, ending when no episode runs; zeros for steps that were not taken."""
 
     def going(carry):
         t, (now, _), _ = carry
-        return (t < loop.limit) & jnp.any(now.running)
+        return (t < limit) & jnp.any(now.running)
 
     def body(carry):
         t, now, turns = carry
@@ -111,38 +126,53 @@ def unroll(
         put = jax.lax.dynamic_update_index_in_dim
         return t + 1, following, jax.tree.map(lambda all_, one: put(all_, one, t, 0), turns, turn)
 
-    shapes = jax.eval_shape(lambda c: advance(jnp.int32(0), c)[1], (first, notes))
+    shapes = jax.eval_shape(lambda carry: advance(jnp.int32(0), carry)[1], first)
     turns = jax.tree.map(lambda s: jnp.zeros((length, *s.shape), s.dtype), shapes)
-    carry = (jnp.int32(0), (first, notes), turns)
-    _, (final, notes), turns = jax.lax.while_loop(going, body, carry)
-    return Trajectory(turns, first, final, notes)
+    _, final, turns = jax.lax.while_loop(going, body, (jnp.int32(0), first, turns))
+    return final, turns
 
 
 def _initial(actors: Sequence[Actor], shape: tuple[int, ...]) -> tuple[chex.ArrayTree, ...]:
     return tuple(actor.init(*shape) for actor in actors)
 
 
-def _advance(loop: _Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Start, Turn]:
+def _restarted(
+    loop: Loop, memory: tuple[chex.ArrayTree, ...], begins: jax.Array
+) -> tuple[chex.ArrayTree, ...]:
+    """The actors' memory, of episodes that begin as before their first turn."""
+    out = []
+    for actor, before in zip(loop.actors, memory, strict=True):
+        if actor.restart is not None:
+            out.append(actor.restart(before, begins))
+        else:
+            out.append(select(begins, actor.init(*loop.seating.actor.shape), before))
+    return tuple(out)
+
+
+def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Start, Turn]:
     """One step of all episodes: (what follows it, what happened in it)."""
     world, restarts = loop.world, loop.restart is not None
-    keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART)]
+    keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART, _OTHERS)]
     memory, runs = now.memory, now.running
     if restarts:
-        memory = select(now.begins, _initial(loop.actors, loop.seating.actor.shape), memory)
+        memory = _restarted(loop, memory, now.begins)
         runs = jnp.ones(runs.shape, bool)
-    view = View(
-        *envs.vector.views(world, now.state, now.observation, everyone=loop.everyone), now.state
-    )
+    view = view_of_step(loop, now)
     view = view._replace(acting=runs[:, None] & view.acting)
-    decision, action, memory = _decide(loop, memory, view, keys[_ACT])
+    decision, action, memory = decide(loop, memory, view, keys[_ACT])
     acting, cut = view.acting, jnp.zeros(runs.shape, bool)
     if decision.full is not None:
         cut = jnp.any(decision.full & acting, axis=1)
         runs, acting = runs & ~cut, acting & ~cut[:, None]
     commands = loop.actors[0].commands
-    observation, state, outcome = _step(world, keys[_STEP], now, action, runs, commands)
+    observation, state, outcome = step(world, keys[_STEP], now, action, runs, commands)
     if loop.freezes or decision.full is not None:
         state, observation = select(runs, (state, observation), (now.state, now.observation))
+    if loop.own_turns:
+        following = Start(state, observation, memory, runs & ~ended(outcome), now.begins)
+        following, more = others_act(loop, following, keys[_OTHERS])
+        state, observation, memory, *_ = following
+        outcome = merge(outcome, more)
     truncated = outcome.truncated | cut
     if not restarts:
         truncated |= runs & ~outcome.terminated & (t == loop.limit - 1)
@@ -153,7 +183,7 @@ def _advance(loop: _Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Sta
         begins=now.begins if restarts else None,
         agent=view.agent,
         acting=acting,
-        learns=acting & _of_shown(loop, loop.seating.learns, view.agent),
+        learns=acting & of_shown(loop, loop.seating.learns, view.agent),
         decision=decision,
         action=action,
         outcome=outcome,
@@ -167,123 +197,6 @@ def _advance(loop: _Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Sta
         starts = starts.replace(observation=None)
     observation, state = envs.vector.restart(done, observation, state, starts)
     return Start(state, observation, memory, now.running, done), turn
-
-
-def _of_shown(loop: _Loop, values: jax.Array, agent: jax.Array) -> jax.Array:
-    """Values of all agents [B, A] for those that are shown something, [B, S]."""
-    if agent.shape == values.shape:
-        return values
-    return jnp.take_along_axis(values, agent, axis=1)
-
-
-def _decide(
-    loop: _Loop, memory: tuple[chex.ArrayTree, ...], view: View, key: jax.Array
-) -> tuple[Decision, jax.Array, tuple[chex.ArrayTree, ...]]:
-    """(decision of the first actor, actions of all [B, S, ...], memories)."""
-    actors = loop.actors
-    if len(actors) == 1:
-        decision, after = actors[0].act(actors[0].params, memory[0], view, key)
-        return decision, decision.action, (after,)
-    owner = _of_shown(loop, loop.seating.actor, view.agent)
-    decisions, following = [], []
-    for k, (actor, before) in enumerate(zip(actors, memory, strict=True)):
-        own = view._replace(acting=view.acting & (owner == k))
-        chance = key if k == 0 else jax.random.fold_in(key, k)
-
-        def act(before, k=k, actor=actor, own=own, chance=chance):
-            decision, after = actor.act(actor.params, before, own, chance)
-            # Of the others only actions are used.
-            return decision if k == 0 else Decision(decision.action), after
-
-        if loop.skips:
-            # An actor that follows the turns of others is asked as long as it has a seat.
-            needed = jnp.any(loop.seating.actor == k) if actor.follows else jnp.any(own.acting)
-            decision, after = _if(needed, act, before)
-        else:
-            decision, after = act(before)
-        decisions.append(decision)
-        following.append(after)
-    action = decisions[0].action
-    for k, decision in enumerate(decisions[1:], 1):
-        action = jnp.where(beside(owner == k, action), decision.action, action)
-    return decisions[0], action, tuple(following)
-
-
-def _if(needed: jax.Array, act: Callable, memory: chex.ArrayTree) -> Any:
-    """act(memory) where needed; else a decision of zeros, and the memory as it was."""
-
-    def rest(memory):
-        shapes, _ = jax.eval_shape(act, memory)
-        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes), memory
-
-    return jax.lax.cond(needed, act, rest, memory)
-
-
-def _step(
-    world: World, key: jax.Array, now: Start, action: jax.Array, runs: jax.Array, n: int | None
-) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
-    """Steps the episodes that run. n: commands per turn, None for one action.
-
-    Returns (observation, state, Outcome); where an episode does not run, nothing happens in the
-    outcome, and the state is not to be read unless it is one that absorbs.
-    """
-    if n is not None:
-        return _step_commands(world, key, now, action, runs, n)
-    observation, state, outcome = envs.vector.step_agents(
-        world, key, now.state, _of_agents(world, action)
-    )
-    return None if now.observation is None else observation, state, _where_runs(runs, outcome)
-
-
-def _of_agents(world: World, action: jax.Array) -> jax.Array:
-    """Actions [B, S, ...] as [B, A, ...]; that of the agent whose turn it is given to all."""
-    return jnp.broadcast_to(action, (action.shape[0], world.env.num_agents, *action.shape[2:]))
-
-
-def _where_runs(runs: jax.Array, outcome: Outcome) -> Outcome:
-    each = runs[:, None]
-    return Outcome(
-        reward=jnp.where(each, outcome.reward, 0.0),
-        terminated=runs & outcome.terminated,
-        truncated=runs & outcome.truncated,
-        valid=outcome.valid | ~each,
-        success=each & outcome.success,
-        offender=jnp.where(runs, outcome.offender, -1),
-        seconds=None if outcome.seconds is None else jnp.where(runs, outcome.seconds, 0.0),
-        info=outcome.info,
-    )
-
-
-def _step_commands(world, key, now, action, runs, n):
-    """Steps with up to n commands [B, S, n] one after the other; the first alone may be missing
-    only together with all others, and -1 is left out."""
-    observation, state, going, total = now.observation, now.state, runs, None
-    for i in range(n):
-        command = action[:, :, i]
-        takes = going & jnp.all(command >= 0, axis=1)
-        seen, after, outcome = envs.vector.step_agents(
-            world, jax.random.fold_in(key, i), state, _of_agents(world, command)
-        )
-        outcome = _where_runs(takes, outcome)
-        state = select(takes, after, state)
-        observation = None if observation is None else select(takes, seen, observation)
-        total = outcome if total is None else merge(total, outcome)
-        going = going & ~(outcome.terminated | outcome.truncated)
-    return observation, state, total
-
-
-def merge(first: Outcome, then: Outcome) -> Outcome:
-    """The outcome of two steps that count as one turn."""
-    return Outcome(
-        reward=first.reward + then.reward,
-        terminated=first.terminated | then.terminated,
-        truncated=first.truncated | then.truncated,
-        valid=first.valid & then.valid,
-        success=first.success | then.success,
-        offender=jnp.maximum(first.offender, then.offender),
-        seconds=None if first.seconds is None else first.seconds + then.seconds,
-        info=then.info,
-    )
 
 
 def fresh(world: World, keys: jax.Array) -> Start:

@@ -10,9 +10,10 @@ import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import SCRIPTED, scripted, translated
+from agentrl.actors.text import text_actor
 from agentrl.actors.types import Actor
 from agentrl.config.build import Experiment
-from agentrl.rollout.players import language_player
+from agentrl.config.tasks import context_of
 from agentrl.run import restored
 from envs.vector import World
 
@@ -115,10 +116,8 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
             f"launchers.play --run={name}"
         )
     # Text is a view: it reads the wording that it was trained on.
-    tokens = run.config.rollout.max_new_tokens
-    return language_player(
-        policy, params, trained, env_params, greedy=greedy, max_new_tokens=tokens
-    )
+    context = context_of(run.config)
+    return text_actor(policy, params, World(trained, env_params), context, greedy=greedy)
 
 
 def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:

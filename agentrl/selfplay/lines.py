@@ -41,7 +41,7 @@ def check(name: str, player: Actor, env: Any) -> None:
     """ValueError unless all lines of play against a player called `name` can be walked."""
     what = "walking through all lines of play"
     minimax.check_exhaustible(env, what)
-    if player.draws or player.follows:
+    if player.draws or player.remembers:
         raise ValueError(
             f"{what} against {name}: its moves are drawn, or depend on what went before; expected "
             "a player without chance and memory, for example a greedy policy over single states"
@@ -62,7 +62,8 @@ def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
     @jax.jit
     def ask(state):
         view = view_of(World(env, env_params), state)
-        decision, _ = player.act(player.params, None, view, jax.random.key(0))
+        memory = player.init(view.agent.shape[0], env.num_agents)
+        decision, _ = player.act(player.params, memory, view, jax.random.key(0))
         return decision.action[:, 0]
 
     layer = minimax.start(env, env_params)

@@ -6,8 +6,9 @@ explains how to write one of your own.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from envs.agents import Agents
 from envs.hosted.pool import HostError as HostError
 from envs.hosted.pool import Pool as Pool
 from envs.hosted.pool import probe
@@ -31,20 +32,34 @@ _VIEW = View(
 
 
 @dataclasses.dataclass(frozen=True)
-class Hosted:
+class Hosted(Agents):
     """An environment that `pool` starts, with its properties.
 
     name: its source, see `envs.hosted.worker`. options: its options. python: the interpreter; ""
     for the current one. start_timeout_s: time limit of its start, in seconds.
-    num_agents: number of players. has_success: whether it reports success.
+    num_agents: number of players. has_success: whether it reports success. simultaneous: all agents
+    act at once. observation_shape, num_actions, continuous: of environments of numbers; () and 0 of
+    those in words.
     """
 
     name: str
     options: Mapping[str, Any]
     python: str
     start_timeout_s: float
-    num_agents: int
-    has_success: bool
+    num_agents: int = 1
+    has_success: bool = False
+    simultaneous: bool = False
+    observation_shape: tuple[int, ...] = ()
+    num_actions: int = 0
+    continuous: bool = False
+
+    # Observations are numbers, not codes.
+    num_codes: ClassVar[None] = None
+
+    @property
+    def in_turns(self) -> bool:
+        """The agents act one at a time."""
+        return self.num_agents > 1 and not self.simultaneous
 
     @property
     def view(self) -> View:
@@ -83,5 +98,9 @@ def make(
         start_timeout_s=start_timeout_s,
         num_agents=about["seats"],
         has_success=about["has_success"],
+        simultaneous=about.get("simultaneous", False),
+        observation_shape=tuple(about.get("observation_shape", ())),
+        num_actions=about.get("num_actions", 0),
+        continuous=about.get("continuous", False),
     )
     return env, None

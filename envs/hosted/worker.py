@@ -9,7 +9,8 @@ The environment is given by its source (`make`):
   gymnasium:FrozenLake-v1    Gymnasium's environments of text or small numbers. Options: `actions`,
                              the words for actions 0, 1, ... (default: the numbers); others are
                              those of `gymnasium.make`, such as render_mode="ansi", whose text
-                             the agent then reads.
+                             the agent then reads. With arrays=True observations are numbers and
+                             actions Discrete or Box, for policies over arrays.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
 
@@ -40,6 +41,14 @@ info). The observation is the text for the next agent to act. In a game info["se
 of that agent, after `reset` too (default 0), and reward has one number per seat. Optional in the
 info of a step: "valid", the action was legal (default True); "success", one value or one per seat
 (default False); "offender", the seat whose illegal action ended the game (default -1).
+
+With `simultaneous = True` all agents act at once: the observation is a list with one per seat, an
+action a list with one per seat (None for agents that do not act), and info["acting"] lists who acts
+next (default: all).
+
+Arrays instead of text: `observation_shape`, a tuple, declares them. Observations are then numbers
+of that shape (nested lists or arrays), actions numbers 0 to `num_actions` - 1, or with
+`continuous = True` lists of `num_actions` numbers in [-1, 1].
 
 The same object is reset many times, with a seed that determines the episode: `random` and, if it
 was imported, `numpy.random` are seeded with it too. An action is any text, including the empty one.
@@ -138,6 +147,61 @@ class TextArena:
         return "", reward, True, False, info
 
 
+def gymnasium_environment(name, arrays=False, **options):
+    """An environment of Gymnasium in words, or with arrays."""
+    return (GymnasiumArrays if arrays else Gymnasium)(name, **options)
+
+
+class GymnasiumArrays:
+    """An environment of Gymnasium with observations of numbers; Discrete ones are one-hot."""
+
+    def __init__(self, name, **options):
+        gymnasium = _package("gymnasium", f"gymnasium:{name}")
+        spaces = gymnasium.spaces
+        self._env = gymnasium.make(name, **options)
+        seen, space = self._env.observation_space, self._env.action_space
+        if isinstance(seen, spaces.Discrete):
+            self._first, self.observation_shape = int(seen.start), (int(seen.n),)
+        elif getattr(seen, "shape", None) is not None:
+            self._first, self.observation_shape = None, tuple(seen.shape)
+        else:
+            raise ValueError(f"gymnasium:{name} has observations {seen}: expected Box or Discrete")
+        self.continuous = isinstance(space, spaces.Box)
+        if self.continuous and len(space.shape) == 1:
+            self.num_actions, self._space = int(space.shape[0]), space
+        elif isinstance(space, spaces.Discrete):
+            self.num_actions, self._space = int(space.n), space
+        else:
+            raise ValueError(f"gymnasium:{name} has actions {space}: expected Discrete or Box")
+
+    def _seen(self, observation):
+        if self._first is None:
+            return observation
+        return [float(i == int(observation) - self._first) for i in range(*self.observation_shape)]
+
+    def reset(self, *, seed):
+        """Starts a new episode."""
+        observation, _ = self._env.reset(seed=seed)
+        return self._seen(observation), {}
+
+    def step(self, action):
+        """Takes an action: a number, or components in [-1, 1] of the space's interval."""
+        if self.continuous:
+            low, high = self._space.low, self._space.high
+            share = (sys.modules["numpy"].clip(action, -1.0, 1.0) + 1) / 2
+            action = (low + share * (high - low)).astype(self._space.dtype)
+        else:
+            action = int(self._space.start) + action
+        observation, reward, terminated, truncated, about = self._env.step(action)
+        success = bool(about.get("success", about.get("is_success", False)))
+        info = {"success": success}
+        return self._seen(observation), float(reward), bool(terminated), bool(truncated), info
+
+    def close(self):
+        """Closes the environment."""
+        self._env.close()
+
+
 class Gymnasium:
     """An environment of Gymnasium with actions and observations as text."""
 
@@ -185,7 +249,7 @@ class Gymnasium:
         self._env.close()
 
 
-ADAPTERS = {"textarena": TextArena, "gymnasium": Gymnasium}
+ADAPTERS = {"textarena": TextArena, "gymnasium": gymnasium_environment}
 
 
 def _package(package, source):
@@ -237,33 +301,65 @@ class Server:
     def answer(self, request):
         """The answer to one request, checked here so that errors appear early."""
         if request["op"] == "make":
-            self.env = make(request["source"], request["options"])
-            self.seats = int(getattr(self.env, "seats", 1))
-            has_success = bool(getattr(self.env, "has_success", False))
-            return {"seats": self.seats, "has_success": has_success}
+            return self._make(request)
         if request["op"] == "reset":
             random.seed(request["seed"])
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed(request["seed"])
             observation, info = self.env.reset(seed=request["seed"])
-            return {"observation": self._text(observation), "seat": self._seat(info)}
+            return self._shown(observation, info, False)
         observation, reward, terminated, truncated, info = self.env.step(request["action"])
-        ended = bool(terminated) or bool(truncated)
+        valid = info.get("valid", True)
         return {
-            "observation": self._text(observation),
-            "seat": 0 if ended else self._seat(info),
+            **self._shown(observation, info, bool(terminated) or bool(truncated)),
             "reward": self._each("reward", reward, float),
             "terminated": bool(terminated),
             "truncated": bool(truncated),
-            "valid": bool(info.get("valid", True)),
+            "valid": self._each("valid", valid, bool) if self.simultaneous else bool(valid),
             "success": self._each("success", info.get("success", False), bool),
             "offender": int(info.get("offender", -1)),
         }
 
-    def _text(self, observation):
-        if not isinstance(observation, str):
-            raise TypeError(f"observation {observation!r:.200}: expected text")
-        return observation
+    def _make(self, request):
+        self.env = make(request["source"], request["options"])
+        self.seats = int(getattr(self.env, "seats", 1))
+        self.simultaneous = bool(getattr(self.env, "simultaneous", False))
+        shape = getattr(self.env, "observation_shape", None)
+        self.shape = None if shape is None else tuple(int(n) for n in shape)
+        about = {"seats": self.seats, "has_success": bool(getattr(self.env, "has_success", False))}
+        if self.simultaneous:
+            about["simultaneous"] = True
+        if self.shape is not None:
+            about["observation_shape"] = list(self.shape)
+            about["num_actions"] = int(self.env.num_actions)
+            about["continuous"] = bool(getattr(self.env, "continuous", False))
+        return about
+
+    def _shown(self, observation, info, ended):
+        """What the agents that act next are shown."""
+        if not self.simultaneous:
+            seat = 0 if ended else self._seat(info)
+            return {"observation": self._observation(observation), "seat": seat}
+        if not isinstance(observation, (list, tuple)) or len(observation) != self.seats:
+            raise ValueError(
+                f"observation {observation!r:.200}: expected {self.seats}, one per seat"
+            )
+        acting = [bool(x) for x in info.get("acting", [True] * self.seats)]
+        if len(acting) != self.seats or not (ended or any(acting)):
+            raise ValueError(
+                f"info['acting']={acting}: expected {self.seats} flags, one of them True"
+            )
+        return {"observation": [self._observation(x) for x in observation], "acting": acting}
+
+    def _observation(self, observation):
+        if self.shape is None:
+            if not isinstance(observation, str):
+                raise TypeError(f"observation {observation!r:.200}: expected text")
+            return observation
+        listed = observation.tolist() if hasattr(observation, "tolist") else observation
+        if _shape(listed) != self.shape:
+            raise ValueError(f"observation {observation!r:.200}: expected numbers [{self.shape}]")
+        return listed
 
     def _seat(self, info):
         seat = int(info.get("seat", 0))
@@ -282,6 +378,16 @@ class Server:
         if not all(math.isfinite(x) for x in given):
             raise ValueError(f"{name} {given!r}: expected finite numbers")
         return given
+
+
+def _shape(values):
+    """The shape of nested lists of finite numbers; None where they have none."""
+    if not isinstance(values, (list, tuple)):
+        return () if math.isfinite(values) else None
+    shapes = {_shape(value) for value in values}
+    if len(shapes) > 1 or None in shapes:
+        return None
+    return (len(values), *(shapes.pop() if shapes else ()))
 
 
 def _listen(source, requests):

@@ -3,6 +3,8 @@
 from envs.text.grammar import GRAMMARS as GRAMMARS
 from envs.text.grammar import Grammar as Grammar
 from envs.text.grammar import Parsed as Parsed
+from envs.text.grammar import between as between
+from envs.text.grammar import contains as contains
 from envs.text.grammar import lower as lower
 from envs.text.grammar import make_grammar as make_grammar
 from envs.text.grammar import parse as parse

@@ -193,6 +193,24 @@ def thinks(text: jax.Array, length: jax.Array) -> jax.Array:
     return jnp.any(inside & ~_is_space(text))
 
 
+def contains(text: jax.Array, length: jax.Array, tag: str) -> jax.Array:
+    """bool[]: the tag stands somewhere in bytes u8[A], which are in lower case."""
+    return jnp.any(_matches(text, length, tag.encode()))
+
+
+def between(text: jax.Array, length: jax.Array, name: str) -> jax.Array:
+    """bool[A]: the byte is in <name>...</name>, tags included, the first of each kind.
+
+    Without the closing tag everything from the opening tag on is.
+    """
+    size = text.shape[0]
+    closing = f"</{name}>".encode()
+    start = _first(_matches(text, length, f"<{name}>".encode()))
+    end = _first(_matches(text, length, closing), start)
+    index = jnp.arange(size, dtype=jnp.int32)
+    return (index >= start) & (index < end + len(closing))
+
+
 def _split(
     text: jax.Array, start: jax.Array, end: jax.Array, parts: int
 ) -> tuple[jax.Array, jax.Array]:

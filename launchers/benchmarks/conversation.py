@@ -44,7 +44,8 @@ def config_of(groups: int, members: int, sizes: dict[str, int], devices: int = 1
     config.mesh.data = devices
     config.env = env_section("FrozenLake-v1")
     config.policy = section(policies.transformer, **sizes)
-    config.rollout = section(rollout.conversation, num_groups=groups, group_size=members)
+    config.rollout = section(rollout.episodes, num_groups=groups, group_size=members)
+    config.context = section(rollout.contexts.whole)
     config.advantage = section(advantages.gigpo)
     # Microbatches whose activations fit the caches.
     config.learner.microbatch = min(4 * devices, groups * members)

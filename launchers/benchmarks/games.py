@@ -33,7 +33,6 @@ import envs.vector
 from agentrl import selfplay
 from agentrl.selfplay.games import sequence_form
 from envs.hanabi import FULL
-from envs.mover import of_one_agent, places
 from launchers.benchmarks import game_peers, text
 from launchers.benchmarks.environments import LENGTH, ready
 from launchers.benchmarks.peers import MissingError
@@ -99,10 +98,6 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
     """A game under uniformly random legal moves; through: the current player's text in this
     wording."""
     fresh = envs.vector.tasks_ahead(env, batch)
-    stepped = env if through is None else of_one_agent(env)
-
-    def there(state):
-        return places(stepped, state, params)
 
     def draw(key, count):
         starts = envs.vector.draw(env, params, jax.random.split(key, count))
@@ -111,9 +106,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
 
     def init(key):
         starts = draw(key, batch)
-        read = (
-            starts.observation if through is None else jax.vmap(through.read)(there(starts.state))
-        )
+        read = starts.observation if through is None else jax.vmap(through.read)(starts.state)
         return read, starts.state
 
     def prepare(key):
@@ -127,9 +120,9 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
         if through is None:
             action = jnp.broadcast_to(action.reshape(batch, -1), (batch, env.num_agents))
         else:
-            action = jax.vmap(through.relay)(there(before), action)
+            action = jax.vmap(through.relay)(before, action)
         observation, state, reward, terminated, truncated, _ = envs.vector.step(
-            stepped, params, step_key, before, action
+            env, params, step_key, before, action
         )
         done = terminated | truncated
         if fresh:
@@ -139,7 +132,7 @@ def simulator(env: Any, params: Any, batch: int, through: text.Words | None = No
             starts = draw(start_key, batch)
         if through is not None:
             # Read before the reply, from the carried state, as in training.
-            read, observation = jax.vmap(through.read)(there(before)), None
+            read, observation = jax.vmap(through.read)(before), None
         observation, state = envs.vector.restart(done, observation, state, starts)
         return observation if through is None else read, state, reward, done
 
@@ -160,7 +153,7 @@ def _words(said: Said, batch: int, length: int, with_peers: bool, skipped: list[
     found = []
     for wording, codec in said.ways:
         env, params = envs.make(said.name, wording=wording, **said.options)
-        through = text.words(of_one_agent(env), params, codec)
+        through = text.words(env, params, codec)
         label = f"{said.name}, {wording}, {codec}s"
         found.append((label, ready(simulator(env, params, batch, through), batch, length)))
         devices = jax.device_count()

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 import envs
 from agentrl.policies import codec as codecs
-from envs.mover import places
 from envs.text import make_grammar, parse
 from launchers.benchmarks import environments, peers
 from launchers.benchmarks.environments import LENGTH, drawing, ready
@@ -45,7 +45,7 @@ PEER = "textworld coin collector"
 
 
 class Words(NamedTuple):
-    """Text interface of an environment for one state.
+    """Text interface of an environment, for the agent that acts.
 
     read: (state) -> tokens i32[T] of its description. relay: (state, action) -> the action obtained
     by writing and parsing the command of an action.
@@ -56,28 +56,28 @@ class Words(NamedTuple):
 
 
 def words(env: Any, params: Any, codec_name: str) -> Words:
-    """The interface of an environment of one agent, or of a single-agent view of a game."""
+    """The interface of an environment of one agent, or of a game in turns."""
     view, grammar = env.view, make_grammar("bare")
     codec = codecs.CODECS[codec_name](view)
     size = codec.observation_tokens(view)
 
-    def before(key):
-        states = jax.tree.map(lambda x: x[None], env.initial(key, params))
-        return jax.tree.map(lambda x: x[0], places(env, states, params))
+    def agent_of(state):
+        return env.views(state, None, params).agent[0]
 
-    state = jax.eval_shape(before, jax.random.key(0))
-    width = jax.eval_shape(env.commands, state, params).shape[-1]
+    state = jax.eval_shape(env.initial, jax.random.key(0), params)
+    width = jax.eval_shape(env.commands_as, state, jnp.int32(0), params).shape[-1]
     reply_size = codecs.reply_tokens(codec, grammar, view, width)
 
     def read(state):
-        text = jax.tree.map(lambda x: x[0], env.describe(state, params))
-        return codecs.render(codec, text, size).tokens
+        return codecs.render(codec, env.describe_as(state, agent_of(state), params), size).tokens
 
     def say_and_understand(state, action):
-        fragments = env.commands(state, params)[action]
+        agent = agent_of(state)
+        fragments = env.commands_as(state, agent, params)[action]
         said = codecs.replies(codec, grammar, fragments, reply_size)
         text, count = codecs.to_bytes(codec, said.tokens, said.length)
-        return parse(grammar, view, view.slots(state, params), text, count).actions[0]
+        slots = env.slots_as(state, agent, params)
+        return parse(grammar, view, slots, text, count).actions[0]
 
     return Words(read, say_and_understand)
 

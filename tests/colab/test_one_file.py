@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from agentrl.config.build import build
-from configs import cartpole_ppo
+from configs import cartpole_ppo, coin_talk
 
 COLAB = pathlib.Path(__file__).parents[2] / "colab"
 
@@ -31,6 +31,20 @@ def test_ppo_is_the_librarys():
     experiment = build(config)
     ((_, train),) = experiment.phases
     ours, _ = jax.jit(lambda s: jax.lax.scan(one_file.update, s, length=2))(one_file.init(3))
+    theirs, _ = jax.jit(train)(jax.jit(experiment.init)(3))
+    close(ours.params, theirs.params)
+    np.testing.assert_array_equal(jax.random.key_data(ours.key), jax.random.key_data(theirs.key))
+
+
+def test_gigpo_in_words_is_the_librarys():
+    one_file = program("gigpo_in_words_in_one_file")
+    config = coin_talk.get_config("gigpo")
+    config.mesh.data, config.log_every, config.updates = 1, 1, 4
+    config.evaluation.every = config.warm_start.updates = 0
+    config.learner.update(microbatch=None, lengths=1)
+    experiment = build(config)
+    ((_, train),) = experiment.phases
+    ours, _ = jax.jit(lambda s: one_file.update(s, None))(one_file.init(3))
     theirs, _ = jax.jit(train)(jax.jit(experiment.init)(3))
     close(ours.params, theirs.params)
     np.testing.assert_array_equal(jax.random.key_data(ours.key), jax.random.key_data(theirs.key))

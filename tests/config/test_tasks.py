@@ -19,19 +19,18 @@ from configs import spiral
 
 def several_config(**changes):
     """A game and an environment of one agent."""
-    config = tiny.talk_config(warm_start__updates=0, learner__kl_coefficient=0.0)
+    config = tiny.talk_config(warm_start__updates=0, objective__kl__weight=0.0)
     config.updates, config.log_every = 2, 1
     config.env = env_sections(
         env_section("KuhnPoker-v1", max_steps_in_episode=3),
         env_section("FrozenLake-v1", size=3, max_steps_in_episode=4),
     )
     config.lexicon = ("Nim-v1",)
-    config.rollout = section(
-        rollout.conversation, num_groups=4, group_size=2, context="window", history=0
-    )
+    config.rollout = section(rollout.episodes, num_groups=4, group_size=2)
+    config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.rae_by_turn)
     config.evaluation.update(every=2, episodes=6)
-    return tiny._changed(config, changes)
+    return tiny.changed(config, changes)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def run(tmp_path_factory):
 def test_baselines_metrics_and_evaluations_are_of_each_task(run):
     workdir, found = run
     # Two seats of a game, one role of the other.
-    baseline = np.asarray(found.state.baseline)
+    baseline = np.asarray(found.state.carry["baseline"])
     assert baseline.shape == (1, 2, 2) and baseline[0, 1, 1] == 0
     record = lines.read(workdir / "metrics.jsonl")[-1]
     for task, role in (("KuhnPoker-v1", 0), ("KuhnPoker-v1", 1), ("FrozenLake-v1", 0)):
@@ -76,7 +75,7 @@ def test_a_policy_plays_elsewhere_if_it_knows_the_words(run):
 
 def test_demonstrations_are_of_all_tasks():
     experiment = build(several_config())
-    rows = jax.eval_shape(
+    _, rows = jax.eval_shape(
         experiment.rollout.demonstrate, jax.random.split(jax.random.key(0), 5), jax.random.key(1)
     )
     # Two matches of three turns, three episodes of four.

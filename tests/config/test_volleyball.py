@@ -21,8 +21,7 @@ def batch():
     config.env.max_steps_in_episode = 8
     experiment = build(config)
     state = experiment.init(0)
-    collect = jax.jit(experiment.batch)
-    return collect(state.params, state.rollout, jax.random.key(1), pool=state.pool)
+    return jax.jit(experiment.batches)(state)["rollout"][:3]
 
 
 def test_a_batch_holds_the_decisions_of_the_policys_teams(batch):

@@ -5,11 +5,11 @@ import functools
 import jax
 import numpy as np
 import pytest
-from agentrl.training import contestants
 
 import envs
 from agentrl.actors import scripted
 from agentrl.evaluation import terminal
+from agentrl.run import contestants
 
 
 @functools.cache

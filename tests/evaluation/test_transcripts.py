@@ -17,10 +17,9 @@ from agentrl.evaluation.credit_view import choose_group
 def batch(context):
     env, params = envs.make("FrozenLake-v1", size=3, slippery=True, max_steps_in_episode=3)
     policy = policies.transformer(env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=16)
-    history = None if context == "whole" else 1
-    made = rollout.conversation(
-        policy, env, params, num_groups=2, group_size=3, context=context, history=history
-    )
+    contexts = rollout.contexts
+    reading = contexts.whole() if context == "whole" else contexts.window(history=1)
+    made = rollout.episodes(policy, env, params, reading, num_groups=2, group_size=3)
     weights = policy.init(jax.random.key(0))
     _, streams, rows, _ = jax.jit(made.collect)(weights, made.init(None), jax.random.key(1))
     return policy, streams, rows

@@ -9,11 +9,12 @@ import tiny
 
 import envs
 from agentrl import advantages, losses, policies, rollout
+from agentrl.actors.scripted import expert_actor, random_actor
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 from agentrl.evaluation import play
-from agentrl.rollout import players
 from configs import pendulum_ppo
+from envs.vector import World
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_evaluation_takes_the_mean(trained):
     np.testing.assert_array_equal(best.episode_return, again.episode_return)
     assert (best.episode_return != drawn.episode_return).any()
     env, env_params = task.env, task.env_params
-    for player in (players.random_player(env), players.expert_player(env, env_params)):
+    for player in (random_actor(env), expert_actor(World(env, env_params))):
         out = jax.jit(lambda p=player: play.play(p, env, env_params, keys, jax.random.key(0)))()
         assert np.isfinite(out.episode_return).all()
     assert out.success.mean() > 0.5  # the expert's

@@ -150,6 +150,51 @@ def test_an_estimator_of_a_users_own_carries_a_number():
     assert float(ours.carried["baseline"]) == 0.5
 
 
+def rows_of(turns):
+    """Two rows per stream, the second one of the other stream first; each turn has two positions."""
+    count = len(turns)
+    stream = np.repeat(np.arange(count), 2)[::-1]
+    turn = np.tile(np.repeat(np.arange(3), 2), (2 * count, 1))
+    own = np.arange(2 * count)[:, None] % 2 == turn % 2
+    return Rows(
+        tokens=jnp.zeros((2 * count, 6), jnp.int32),
+        loss_mask=jnp.asarray(own & (turn < np.asarray(turns)[stream][:, None])),
+        stream=jnp.asarray(stream),
+        turn=jnp.asarray(turn),
+        behaviour_logp=jnp.zeros((2 * count, 6)),
+        role=jnp.asarray(stream % 2),
+    )
+
+
+def per_position(reward, mask, stream, turn, loss_mask):
+    """An estimator per position: the reward of the turn, less the mean over all positions."""
+    each = jnp.where(loss_mask, reward[stream[:, None], jnp.maximum(turn, 0)], 0.0)
+    return jnp.where(loss_mask, each - jnp.sum(each) / jnp.sum(loss_mask), 0.0)
+
+
+def test_an_estimator_per_position_reads_rows_and_the_others_do_not():
+    turns = [3, 2, 1, 3]
+    mask = np.arange(3) < np.asarray(turns)[:, None]
+    s = Streams(
+        reward=jnp.where(mask, jnp.arange(12.0).reshape(4, 3), 0.0),
+        mask=jnp.asarray(mask),
+        group=jnp.zeros(4, jnp.int32),
+        truncated=jnp.zeros((4, 3), bool).at[3, 2].set(True),
+    )
+    rows = rows_of(turns)
+    not_truncated = [Bound(advantages.not_truncated, {})]
+    recipe = Recipe([], Bound(per_position, {}), None, not_truncated, [], [])
+    ours = make_credit(recipe, has_critic=False)(s, rows, {})
+    learnt = np.asarray(rows.loss_mask) & (np.asarray(rows.stream) != 3)[:, None]
+    each = np.asarray(s.reward)[np.asarray(rows.stream)[:, None], np.asarray(rows.turn)]
+    expected = np.where(learnt, each - each[learnt].mean(), 0)
+    np.testing.assert_allclose(ours.advantage, expected, atol=1e-6)
+    # Rows have roles and these streams have none: an estimator per turn takes none for its own.
+    recipe = Recipe([], Bound(advantages.grpo, {}), None, [], [], [])
+    ours = make_credit(recipe, has_critic=False)(s, rows, {})
+    np.testing.assert_array_equal(ours.advantage, advantages.grpo(s.reward, s.mask, s.group))
+
+
 def test_anchor_sizes_by_hand():
     # One group: anchors a a b | a c -> sizes 3 3 1 3 1: three turns in a group of 3, two alone.
     mask = jnp.array([[True, True, True], [True, True, False]])

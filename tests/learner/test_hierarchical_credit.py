@@ -189,9 +189,8 @@ def test_learns_in_words():
         policy__critic="shared",
         objective__value__weight=0.5,
         policy__constrained=True,
-        rollout=section(
-            rollout.conversation, num_groups=4, group_size=2, context="window", history=0
-        ),
+        rollout=section(rollout.episodes, num_groups=4, group_size=2),
+        context=section(rollout.contexts.window, history=0),
         advantage=section(advantages.hae_by_turn),
         learner__normalize_advantage="role",
         reward={"invalid_action_penalty": {"coefficient": 0.02}},

@@ -9,31 +9,26 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.evaluation import play
 from agentrl.policies import codec as codecs
 from agentrl.policies import decoder
 from agentrl.policies.codec import decode
-from agentrl.rollout.contexts import OBSERVED
-from agentrl.streams import turn_starts
+from agentrl.rollout import contexts
+from agentrl.streams import OBSERVATION, turn_starts
 from envs.hosted import HostError
 
 TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
 GROUPS, MEMBERS, TURNS = 4, 2, 4
-SIZES = {
-    "num_groups": GROUPS,
-    "group_size": MEMBERS,
-    "max_turns": TURNS,
-    "max_new_tokens": 4,
-    "observation_tokens": 8,
-    "workers": 3,
-}
+SIZES = {"num_groups": GROUPS, "group_size": MEMBERS, "max_turns": TURNS}
+HOST = {"observation_tokens": 8, "workers": 3}
 
 
-def bound(name, *, policy=(), sizes=(), **options):
+def bound(name, *, policy=(), sizes=(), host=(), context=contexts.window, read=(), **options):
     env, params = envs.make(f"{TOYS}:{name}", **options)
     small = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
     made = policies.transformer(env.view, **({"codec": "byte", **small} | dict(policy)))
-    return env, made, rollout.host(made, env, params, **(SIZES | dict(sizes)))
+    reading = context(**({"max_new_tokens": 4} | dict(read)))
+    where = rollout.processes(**(HOST | dict(host)))
+    return env, made, rollout.episodes(made, env, params, reading, where, **(SIZES | dict(sizes)))
 
 
 @functools.cache
@@ -83,7 +78,7 @@ def test_streams_are_what_the_environment_says_of_what_was_replied():
         lengths.add(turns)
         # The environment draws the number of turns and then what it says, of its seed alone; the
         # seed is not in the streams, but what is said first tells it well enough.
-        seen = [said(policy, rows, i, t, OBSERVED) for t in range(turns)]
+        seen = [said(policy, rows, i, t, OBSERVATION) for t in range(turns)]
         assert [text.split()[0] for text in seen] == [str(k) for k in range(turns, 0, -1)]
         for t in range(turns):
             reply = decode(policy.codec, rows.tokens[own_tokens(rows, i, t)])
@@ -96,7 +91,7 @@ def test_streams_are_what_the_environment_says_of_what_was_replied():
         assert streams.terminated[i].sum() == 1 and streams.terminated[i, turns - 1]
         assert not streams.truncated[i].any()
         # Group members share the environment's seed.
-        assert seen[0] == said(policy, rows, i - i % MEMBERS, 0, OBSERVED)
+        assert seen[0] == said(policy, rows, i - i % MEMBERS, 0, OBSERVATION)
     assert len(lengths) > 1
 
 
@@ -108,7 +103,9 @@ def test_the_learner_scores_what_was_sampled():
     for options in (
         {},
         {"policy": {"top_k": 5, "temperature": 0.7}},
-        {"sizes": {"context": "whole", "history": None}},
+        {"context": contexts.whole},
+        {"context": contexts.window, "read": {"history": 1}},
+        {"context": contexts.sliding, "read": {"history": 1}},
     ):
         policy, streams, rows, metrics = collected("Sum", **options)
         scored = jax.jit(policy.score)(weights(), rows)
@@ -135,7 +132,7 @@ def test_every_seat_is_a_stream():
     count = GROUPS * MEMBERS
     assert streams.mask.shape == (2 * count, 8)
     np.testing.assert_array_equal(streams.role, np.tile([0, 1], count))
-    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), 4) * 2 + streams.role)
+    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), 2 * MEMBERS))
     by_match = streams.mask.reshape(count, 2, -1)
     assert by_match.sum(axis=1).max() == 1
     np.testing.assert_array_equal(by_match[:, 0, ::2].sum(1), by_match[:, 0].sum(1))
@@ -156,9 +153,7 @@ def test_a_limit_of_turns_truncates():
 
 
 def test_an_episode_whose_context_is_full_is_truncated():
-    _, streams, *_ = collected(
-        "Sum", sizes={"context": "whole", "history": None, "context_tokens": 16}, turns=9
-    )
+    _, streams, *_ = collected("Sum", context=contexts.whole, read={"context_tokens": 16}, turns=9)
     cut = streams.truncated.any(axis=1)
     assert cut.any() and not streams.terminated[cut].any()
     # 4 + 4 tokens a turn: two turns fit, a third would not.
@@ -176,8 +171,8 @@ def untroubled():
 @pytest.mark.parametrize("how", ["raise", "die", "hang", "garble", "nan"])
 def test_a_failure_costs_its_episode_and_nothing_else(how):
     _, whole, whole_rows, whole_metrics = untroubled()
-    sizes = {"retries": 0, "timeout_s": 1.0 if how == "hang" else 60.0}
-    _, streams, rows, metrics = collected("Trouble", how=how, sizes=sizes, **TROUBLE)
+    host = {"retries": 0, "timeout_s": 1.0 if how == "hang" else 60.0}
+    _, streams, rows, metrics = collected("Trouble", how=how, host=host, **TROUBLE)
     lost = ~streams.mask.any(axis=1)
     assert 0 < lost.sum() < len(lost) and metrics["failed_episodes"][0] == lost.sum()
     assert whole_metrics["failed_episodes"][0] == 0 and whole.mask.any(axis=1).all()
@@ -192,7 +187,7 @@ def test_a_failure_costs_its_episode_and_nothing_else(how):
 
 def test_an_episode_that_fails_once_is_played_again(tmp_path):
     options = {"how": "die", "once": str(tmp_path / "once"), **TROUBLE}
-    _, streams, rows, metrics = collected("Trouble", sizes={"retries": 1}, **options)
+    _, streams, rows, metrics = collected("Trouble", host={"retries": 1}, **options)
     assert (tmp_path / "once").exists()
     assert metrics.pop("retried_episodes")[0] == 1
     whole = untroubled()[1:]
@@ -209,7 +204,8 @@ def test_the_critic_reads_what_the_learner_reads():
     policy, streams, rows, _ = collected(
         "Sum",
         policy={"critic": "shared"},
-        sizes={"max_turns": 2, "context": "whole", "history": None},
+        sizes={"max_turns": 2},
+        context=contexts.whole,
         turns=6,
     )
     scored = jax.jit(policy.score)(weights("shared"), rows)
@@ -223,7 +219,7 @@ def test_the_critic_reads_what_the_learner_reads():
     assert 0 < cut.sum() < len(cut) and not streams.bootstrap[~cut].any()
     i = int(np.flatnonzero(cut)[0])
     row = rows.tokens[i][rows.span[i] >= 0]
-    left = int(said(policy, rows, i, 0, OBSERVED).split()[0]) - 2
+    left = int(said(policy, rows, i, 0, OBSERVATION).split()[0]) - 2
     after = [codecs.render_text(policy.codec, f"{left} {digit}", 8) for digit in range(10)]
     longer = np.stack([np.concatenate([row, text.tokens[: text.length]]) for text in after])
     hidden = decoder.hidden(weights("shared"), policy.config, longer)[:, -1]
@@ -233,7 +229,7 @@ def test_the_critic_reads_what_the_learner_reads():
 
 def test_evaluation_plays_the_tasks_that_it_is_given():
     env, policy, made = bound("Sum")
-    keys = play.task_keys(0, 5)
+    keys = jax.random.split(jax.random.key(0), 5)
     try:
         streams, _ = made.play(weights(), keys, jax.random.key(0), True)
         again, _ = made.play(weights(), keys, jax.random.key(9), True)
@@ -241,8 +237,7 @@ def test_evaluation_plays_the_tasks_that_it_is_given():
         made.close()
     # Greedy, and the environment's chance is of its seed.
     assert_same(streams, again)
-    outcomes = play.of_streams(streams, made.roles)
-    assert outcomes.episode_return.shape == (5,) and (np.asarray(outcomes.length) > 0).all()
+    assert streams.mask.shape[0] == 5 and np.asarray(streams.mask).any(axis=1).all()
 
 
 def test_the_action_is_what_the_grammar_says():
@@ -268,18 +263,13 @@ def test_long_observations_keep_their_end():
         ({"policy": {"codec": "word"}}, "whose text may be anything: use 'byte'"),
         ({"policy": {"constrained": True}}, "legal commands are not known"),
         ({"policy": {"grammar": "answer"}}, "set policy.max_actions=1"),
-        ({"sizes": {"workers": 0}}, "workers=0: expected at least 1"),
-        ({"sizes": {"timeout_s": 0.0}}, "timeout_s=0.0: expected more than 0"),
-        ({"sizes": {"observation_tokens": 1}}, "observation_tokens=1: expected at least 2"),
-        ({"sizes": {"context_tokens": 9}}, "one turn takes 12"),
+        ({"host": {"workers": 0}}, "workers=0: expected at least 1"),
+        ({"host": {"timeout_s": 0.0}}, "timeout_s=0.0: expected more than 0"),
+        ({"host": {"observation_tokens": 1}}, "observation_tokens=1: expected at least 2"),
+        ({"read": {"context_tokens": 9}}, "one turn takes 12"),
         ({"sizes": {"num_groups": 0}}, "num_groups=0"),
     ],
 )
 def test_what_does_not_fit_is_an_error(changes, message):
     with pytest.raises(ValueError, match=message):
         bound("Sum", **changes)
-
-
-def test_games_are_read_turn_by_turn():
-    with pytest.raises(ValueError, match="use context='window' and history=0"):
-        bound("Race", sizes={"context": "whole", "history": None})

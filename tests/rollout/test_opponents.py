@@ -46,9 +46,7 @@ def bound(words, opponent="pool"):
         policy = policies.transformer(
             env.view, width=8, layers=1, heads=1, kv_heads=1, hidden=8, constrained=True
         )
-        return policy, rollout.conversation(
-            policy, env, params, context="window", history=0, **sizes
-        )
+        return policy, rollout.episodes(policy, env, params, rollout.contexts.window(), **sizes)
     policy = policies.mlp(
         env.observation_shape, env.num_codes, env.num_actions, hidden=(4,), critic="none"
     )
@@ -130,10 +128,8 @@ def test_members_are_what_is_trained_on_weights_that_are_there_once():
     )
 
     def play(policy, weights, members):
-        made = rollout.conversation(
-            policy, env, params, num_groups=4, opponent="pool", members=2, context="window",
-            history=0, group_size=1,
-        )  # fmt: skip
+        sizes = {"num_groups": 4, "group_size": 1, "opponent": "pool", "members": 2}
+        made = rollout.episodes(policy, env, params, rollout.contexts.window(), **sizes)
         return jax.jit(made.collect)(
             weights, made.init(None), jax.random.key(1), opponents=members
         )[1:]
@@ -197,9 +193,7 @@ def test_what_does_not_fit_is_said(options, message):
     env, params = envs.make("KuhnPoker-v1")
     policy, _ = bound(True)
     with pytest.raises(ValueError, match=message):
-        rollout.conversation(
-            policy, env, params, num_groups=8, context="window", history=0, **options
-        )
+        rollout.episodes(policy, env, params, rollout.contexts.window(), num_groups=8, **options)
 
 
 def test_a_reply_is_one_move():
@@ -207,12 +201,12 @@ def test_a_reply_is_one_move():
     policy = policies.transformer(
         env.view, width=8, layers=1, heads=1, kv_heads=1, hidden=8, grammar="answer", max_actions=2
     )
-    with pytest.raises(ValueError, match="max_actions=2 .* reply is one seat's one move"):
-        rollout.conversation(policy, env, params, context="window", history=0)
+    with pytest.raises(ValueError, match="max_actions=2 .* reply is one agent's one move"):
+        rollout.episodes(policy, env, params, rollout.contexts.window())
 
 
 def test_one_agent_has_no_opponents():
     env, params = envs.make("FrozenLake-v1")
     policy = policies.transformer(env.view, width=8, layers=1, heads=1, kv_heads=1, hidden=8)
     with pytest.raises(ValueError, match="which has one agent: leave them out"):
-        rollout.conversation(policy, env, params, opponent="random")
+        rollout.episodes(policy, env, params, rollout.contexts.whole(), opponent="random")

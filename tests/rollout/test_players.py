@@ -9,9 +9,9 @@ import pytest
 
 import envs
 from agentrl import policies
-from agentrl.actors import array_actor, scripted
+from agentrl.actors import array_actor, contexts, scripted
 from agentrl.actors.scripted import random_actor
-from agentrl.rollout.players import language_player
+from agentrl.actors.text import text_actor
 from agentrl.rollout.results import play_results
 from agentrl.selfplay.lines import walk
 from envs.vector import World
@@ -24,7 +24,7 @@ def speaker(env, params, *, constrained, greedy=False):
         env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=32, constrained=constrained
     )
     weights = policy.init(jax.random.key(1))
-    return language_player(policy, weights, env, params, greedy=greedy)
+    return text_actor(policy, weights, World(env, params), contexts.window(), greedy=greedy)
 
 
 def met(players, env, params, own=0, seed=0):
@@ -105,7 +105,7 @@ def test_what_is_no_player_of_a_game_is_said():
     policy = policies.transformer(
         env.view, grammar="answer", width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
-    with pytest.raises(ValueError, match="a reply is one seat's one move; set it to 1"):
-        language_player(policy, None, env, params, greedy=False)
+    with pytest.raises(ValueError, match="a reply is one agent's one move; set it to 1"):
+        text_actor(policy, None, World(env, params), contexts.window())
     with pytest.raises(ValueError, match="player 'expert': .*no expert"):
         scripted("expert", *envs.make("CartPole-v1"))

@@ -30,16 +30,15 @@ def bound(opponent="self"):
         constrained=True,
     )
     parts = {
-        name: rollout.conversation(
+        name: rollout.episodes(
             policy.on(env.view),
             env,
             params,
+            rollout.contexts.window(history=0),
             num_groups=4,
             group_size=2,
             opponent=opponent,
             members=2 if opponent == "pool" else None,
-            context="window",
-            history=0,
         )
         for name, (env, params) in made.items()
     }

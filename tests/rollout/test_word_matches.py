@@ -9,9 +9,9 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
+from agentrl.actors.text import check_roles
 from agentrl.evaluation import play
-from agentrl.rollout.talk import check_roles
-from envs.mover import Mover, of_one_agent
+from agentrl.rollout import contexts
 from envs.text import join
 
 GROUPS, MEMBERS = 4, 2
@@ -24,9 +24,8 @@ def bound(name="TicTacToe-v1", constrained=True):
     policy = policies.transformer(
         env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=32, constrained=constrained
     )
-    made = rollout.conversation(
-        policy, env, params, num_groups=GROUPS, group_size=MEMBERS, context="window", history=0
-    )
+    sizes = {"num_groups": GROUPS, "group_size": MEMBERS}
+    made = rollout.episodes(policy, env, params, contexts.window(history=0), **sizes)
     return env, params, policy, made, policy.init(jax.random.key(1))
 
 
@@ -72,9 +71,8 @@ def test_each_seat_is_played_and_learnt_by_its_own_adapter():
     env, params, plain, *_ = bound()
     size = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
     policy = policies.transformer(env.view, **size, constrained=True, lora_rank=2, lora_roles=2)
-    made = rollout.conversation(
-        policy, env, params, num_groups=4, group_size=1, context="window", history=0
-    )
+    alone = contexts.window(history=0)
+    made = rollout.episodes(policy, env, params, alone, num_groups=4, group_size=1)
     weights = policy.init(jax.random.key(1))
     assert policy.frozen and jax.tree.structure(plain.init(jax.random.key(1))) == (
         jax.tree.structure({name: x for name, x in weights.items() if name != "lora"})
@@ -106,28 +104,26 @@ def test_replies_that_are_no_commands_are_forgiven_once_and_then_lose():
 
 def test_whoever_moves_reads_its_own_view():
     env, params = envs.make("KuhnPoker-v1")
-    mover = of_one_agent(env)
-    assert isinstance(mover, Mover)
-    state = mover.initial(jax.random.key(0), params)
+    state = env.initial(jax.random.key(0), params)
     state = state.replace(cards=jnp.array([[0, 2]]))
+    assert env.num_acting == 1
 
-    def place(state):
-        there = mover.places(state, params)
-        assert there.agent.shape == (1,) and mover.movers == 1
-        return jax.tree.map(lambda x: x[0], there)
+    def agent_of(state):
+        (agent,) = env.views(state, env.observe(state, params), params).agent
+        return agent
 
     def said(state):
-        text = mover.describe(place(state), params)
-        return join(env.view.lexicon, np.asarray(text.fragments[0]))
+        text = env.describe_as(state, agent_of(state), params)
+        return join(env.view.lexicon, np.asarray(text.fragments))
 
     def commands(state):
-        written = np.asarray(mover.commands(place(state), params))
+        written = np.asarray(env.commands_as(state, agent_of(state), params))
         return [join(env.view.lexicon, row) for row in written]
 
     assert said(state) == "J" and commands(state) == ["check", "bet"]
-    _, state, reward, *_ = mover.step_env(jax.random.key(0), state, jnp.int32(1), params)
+    _, state, reward, *_ = env.step_env(jax.random.key(0), state, jnp.int32(1), params)
     assert said(state) == "K bet" and commands(state) == ["fold", "call"]
-    _, _, reward, *_ = mover.step_env(jax.random.key(0), state, jnp.int32(1), params)
+    _, _, reward, *_ = env.step_env(jax.random.key(0), state, jnp.int32(1), params)
     np.testing.assert_array_equal(reward, [-2, 2])
 
 
@@ -144,12 +140,6 @@ def test_evaluation_plays_one_seat_of_each_match():
     )
 
 
-def test_games_are_read_turn_by_turn():
-    env, params, policy, *_ = bound()
-    with pytest.raises(ValueError, match="use context='window' and history=0"):
-        rollout.conversation(policy, env, params)
-
-
 def test_a_cut_match_is_worth_what_the_critic_says_of_what_each_seat_reads():
     """What stands where a match of two turns is cut is the value at the third turn of the same
     match: against others the policy's own seat moves there, which is either."""
@@ -159,14 +149,13 @@ def test_a_cut_match_is_worth_what_the_critic_says_of_what_each_seat_reads():
     weights = jax.tree.map(lambda x: 3 * x, policy.init(jax.random.key(1)))
     found = []
     for turns in (2, 3):
-        made = rollout.conversation(
+        made = rollout.episodes(
             policy,
             env,
             params,
+            contexts.window(history=0),
             num_groups=GROUPS,
             group_size=MEMBERS,
-            context="window",
-            history=0,
             opponent="expert",
             max_turns=turns,
         )

@@ -7,26 +7,29 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax.sharding import AxisType
 
 import envs
 import envs.vector
 from agentrl import policies, rollout
+from agentrl.actors.text import text_actor
 from agentrl.evaluation import play
 from agentrl.policies import codec as codecs
 from agentrl.policies.placement import AXES
-from agentrl.rollout.contexts import OBSERVED
-from agentrl.rollout.players import language_player
-from agentrl.rollout.talk import Talk
-from agentrl.rollout.turns import streams_of
-from agentrl.streams import to_last_turn
+from agentrl.rollout import contexts
+from agentrl.rollout.bound import bind
+from agentrl.rollout.episodes import packed
+from agentrl.rollout.seating import seat_all
+from agentrl.rollout.types import Start
+from agentrl.rollout.unroll import unroll
+from agentrl.streams import OBSERVATION, to_last_turn
 from envs.foraging import Foraging
 from envs.text import join
+from envs.vector import World
 
 GROUPS, MEMBERS, TURNS, SEATS = 8, 1, 6, 2
 SMALL = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
-ALONE = {"context": "window", "history": 0}
+ALONE = contexts.window(history=0)
 LOAD = 5
 
 
@@ -64,7 +67,8 @@ def programs():
 def bound():
     env, params = resting()
     policy = policies.transformer(env.view, **SMALL, critic="shared")
-    made = rollout.conversation(policy, env, params, num_groups=GROUPS, group_size=MEMBERS, **ALONE)
+    sizes = {"num_groups": GROUPS, "group_size": MEMBERS}
+    made = rollout.episodes(policy, env, params, ALONE, **sizes)
     # Larger weights, so that distributions are far from uniform.
     weights = jax.tree.map(lambda x: 3 * x, policy.init(jax.random.key(1)))
     return env, params, policy, made, weights
@@ -130,7 +134,7 @@ def test_streams_and_rows_are_those_of_matches():
     count = GROUPS * MEMBERS
     np.testing.assert_array_equal(streams.role, np.tile([0, 1], count))
     np.testing.assert_array_equal(streams.episode, np.repeat(np.arange(count), SEATS))
-    np.testing.assert_array_equal(streams.group, np.arange(GROUPS * SEATS))
+    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), SEATS))
     assert rows.tokens.shape[0] == made.num_rows == count * SEATS * TURNS
     ended = streams.terminated | streams.truncated
     np.testing.assert_array_equal(ended.sum(axis=1), 1)
@@ -172,15 +176,24 @@ def test_permuted_seats_give_permuted_streams():
     table = weights["embed_tokens"]["weight"]
     one, two = (3 + codecs.vocabulary(env.view).index(f"; p{i}") for i in (1, 2))
     weights = weights | {"embed_tokens": {"weight": table.at[two].set(table[one])}}
-    options = {"keep_first": False, "context_tokens": None, "anchor": "state"}
-    talk = Talk(policy, env, params, max_turns=None, max_new_tokens=None, **ALONE, **options)
+    world = World(env, params)
+    words = bind(policy, env, params, ALONE, TURNS, mask_illegal=False, anchor="state")
     start = envs.vector.draw(env, params, jax.random.split(jax.random.key(4), GROUPS)).state
     swapped = start.replace(cells=start.cells[:, ::-1], levels=start.levels[:, ::-1])
 
     @jax.jit
     def played(state):
-        _, turns, bootstrap = talk.run(weights, state, jax.random.key(0), greedy=True)
-        return streams_of(turns, None, bootstrap)
+        actor, seats = words.actor(world, weights, greedy=True), seat_all(env, GROUPS)
+        trajectory = unroll(
+            world,
+            [actor],
+            seats,
+            Start(state, None),
+            jax.random.key(0),
+            length=TURNS,
+            early_exit=True,
+        )
+        return packed(words, world, trajectory, seats, weights, None)[0]
 
     ours, theirs = (jax.tree.map(np.asarray, played(s)) for s in (start, swapped))
     other = np.arange(GROUPS * SEATS) ^ 1
@@ -196,9 +209,8 @@ def test_others_move_in_the_same_step():
     env, params = envs.make("Foraging-v1", size=5, players=3, max_steps_in_episode=20)
     params = params.replace(max_player_level=1, max_food_level=1)
     policy = policies.transformer(env.view, **SMALL, constrained=True)
-    made = rollout.conversation(
-        policy, env, params, num_groups=6, group_size=1, opponent="expert", **ALONE
-    )
+    sizes = {"num_groups": 6, "group_size": 1, "opponent": "expert"}
+    made = rollout.episodes(policy, env, params, ALONE, **sizes)
     weights, key = policy.init(jax.random.key(1)), jax.random.key(2)
     _, streams, rows, metrics = jax.jit(made.collect)(weights, made.init(None), key)
     own = np.arange(18) % 3 == np.repeat(np.arange(6), 3) % 3
@@ -216,7 +228,7 @@ def test_members_of_a_pool_have_the_other_seats():
     env, params = envs.make("Foraging-v1", size=5, foods=1, max_steps_in_episode=4)
     policy = policies.transformer(env.view, **SMALL, constrained=True)
     sizes = {"num_groups": GROUPS, "group_size": 1, "opponent": "pool", "members": 2}
-    made = rollout.conversation(policy, env, params, **sizes, **ALONE)
+    made = rollout.episodes(policy, env, params, ALONE, **sizes)
     start = policy.init(jax.random.key(0))
 
     def always(word):
@@ -237,7 +249,7 @@ def test_members_of_a_pool_have_the_other_seats():
     assert streams.mask[own].all() and streams.mask.sum() == GROUPS * 4
     places = {}
     for row in np.flatnonzero(rows.loss_mask.any(axis=1)):
-        read = codecs.decode(policy.codec, rows.tokens[row][rows.span[row] == OBSERVED])
+        read = codecs.decode(policy.codec, rows.tokens[row][rows.span[row] == OBSERVATION])
         other = re.search(r"; p\d (\d),(\d) ", read)
         places.setdefault(int(rows.stream[row]), []).append([int(x) for x in other.groups()])
     assert sorted(places) == sorted(own)
@@ -254,7 +266,7 @@ def test_evaluation_is_a_player_of_all_seats():
     keys, chance = play.task_keys(0, 6), jax.random.key(1)
     streams, _ = jax.jit(made.play, static_argnums=3)(weights, keys, chance, True)
     ours = play.of_streams(streams, made.roles)
-    player = language_player(policy, weights, env, params, greedy=True)
+    player = text_actor(policy, weights, World(env, params), ALONE, greedy=True)
     met = jax.jit(lambda keys: play.play(player, env, params, keys, chance))(keys)
     for mine, theirs in zip(ours, met, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-6)
@@ -283,9 +295,3 @@ def test_experts_show_every_seats_action():
             _, state, _, terminated, _ = step(state, best)
             ended = bool(terminated) or int(state.time) == TURNS
     assert shown == len(said)
-
-
-def test_games_are_read_turn_by_turn():
-    env, params, policy, *_ = bound()
-    with pytest.raises(ValueError, match="use context='window' and history=0"):
-        rollout.conversation(policy, env, params)

@@ -20,8 +20,8 @@ def config_of(**options):
     config.env = env_section("PlannedHousehold-v1", objects=3, receptacles=4)
     small = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
     config.policy = section(policies.transformer, constrained=True, **small, **options)
-    sizes = {"num_groups": 2, "group_size": 2, "context": "window", "history": 0}
-    config.rollout = section(rollout.conversation, **sizes, max_turns=3)
+    config.rollout = section(rollout.episodes, num_groups=2, group_size=2, max_turns=3)
+    config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.rae_by_turn)
     config.updates = config.log_every = 1
     config.evaluation.episodes = 2
@@ -64,8 +64,9 @@ def test_planner_and_executor_learn_adapters_of_their_own(base, tmp_path):
     before = restored.load(base).state.params
     state = restored.load(workdir).state
     after = state.params
-    assert list(state.reference) == ["lora"]
-    assert not any(x.any() for x in jax.tree.leaves(state.reference["lora"]) if x.shape[-1] != 2)
+    reference = state.carry["reference"]
+    assert list(reference) == ["lora"]
+    assert not any(x.any() for x in jax.tree.leaves(reference["lora"]) if x.shape[-1] != 2)
     jax.tree.map(np.testing.assert_array_equal, {k: after[k] for k in before}, before)
     b = np.asarray(after["lora"]["0"]["self_attn"]["q_proj"]["b"])
     assert b.shape == (1, 2, 2, 16) and (np.abs(b).max(axis=(0, 2, 3)) > 0).all()

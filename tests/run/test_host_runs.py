@@ -34,7 +34,8 @@ def test_resumed_equals_uninterrupted(tmp_path):
 
     With a sampler that lags behind the learner, and is saved with it.
     """
-    changes = {"num_seeds": 2, "staleness": 1, "learner__importance_cap": 2.0}
+    changes = {"num_seeds": 2, "staleness": 1, "objective__policy__scale": "importance"}
+    changes |= {"components__importance": {"cap": 2.0}}
     changes |= {"evaluation__every": 2, "evaluation__episodes": 4}
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert loop.run(tiny.host_config(**changes), whole, command="test")
@@ -48,7 +49,7 @@ def test_resumed_equals_uninterrupted(tmp_path):
     assert records[0]["env_steps"] > 0 and records[0]["grad_norm"] > 0
     assert records[-1]["kl/rollout_train"] > 1e-6 and 0 < records[-1]["importance_ess"] < 1
     # The next batch is sampled by what the learner was one update ago.
-    (sampler,) = theirs.state.sampler
+    (sampler,) = theirs.state.carry["sampler"]
     moved = [float(np.abs(a - b).max()) for a, b in zip(
         jax.tree.leaves(sampler), jax.tree.leaves(theirs.state.params), strict=True
     )]  # fmt: skip
@@ -65,7 +66,7 @@ def test_one_device_equals_eight():
             with mesh.use(device_mesh):
                 programs = compile_programs(experiment, config, device_mesh)
                 state = programs.init(jnp.arange(1, dtype=jnp.int32))
-                state, totals = programs.train(state)
+                state, totals = programs.train["rl"](state)
         finally:
             experiment.rollout.close()
         totals = {k: v for k, v in jax.device_get(totals).items() if not k.startswith("time/")}
@@ -74,7 +75,7 @@ def test_one_device_equals_eight():
 
 
 def test_a_run_goes_on_without_the_episodes_that_fail(tmp_path):
-    config = tiny.host_config(updates=2, rollout__retries=0, learner__minibatches=1)
+    config = tiny.host_config(updates=2, host__retries=0, learner__minibatches=1)
     config.env = tiny.env_section(f"{tiny.TOYS}:Trouble", how="die", modulus=3)
     config.advantage = tiny.section(tiny.advantages.grpo)
     assert loop.run(config, tmp_path / "run", command="test")
@@ -87,12 +88,17 @@ def test_a_run_goes_on_without_the_episodes_that_fail(tmp_path):
 
 def test_wrong_combinations_are_errors():
     for changes, message in (
-        ({"env": tiny.env_section("Coin-v1")}, "rollout 'host' is for environments in Python"),
-        ({"policy": tiny.section(tiny.policies.mlp)}, "are for language policies"),
+        ({"env": tiny.env_section("Coin-v1")}, "config.host.* is for environments in Python"),
+        ({"policy": tiny.section(tiny.policies.mlp)}, "language policies .* need one of whole"),
+        ({"context": {"name": "none"}}, "language policies .* need one of whole"),
         ({"staleness": 5}, "less than config.max_rejected_updates=5"),
-        ({"learner__importance_cap": 0.0}, "importance_cap=0.0: expected more than 0"),
-        ({"learner__importance_level": "row"}, "importance_level='row'"),
-        ({"warm_start__updates": 2}, "has no expert's episodes"),
+        ({"components__importance": {"cap": 0.0}}, "importance.cap=0.0: expected more than 0"),
+        (
+            {"components__importance": {"cap": 2.0, "level": "row"}},
+            "importance.level='row': expected one of token, sequence",
+        ),
+        ({"components__importance": {}}, "config.components.importance.cap is missing"),
+        ({"warm_start__updates": 2}, "this rollout has no episodes of an expert; set"),
     ):
         with pytest.raises(ValueError, match=message):
             build(tiny.host_config(**changes))
@@ -104,7 +110,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny
 from agentrl.run import loop
-config = tiny.host_config(updates=400, rollout__retries=0, learner__minibatches=1)
+config = tiny.host_config(updates=400, host__retries=0, learner__minibatches=1)
 config.env = tiny.env_section(tiny.TOYS + ":Trouble", how="nothing", marks=sys.argv[3])
 config.advantage = tiny.section(tiny.advantages.grpo)
 print("done" if loop.run(config, pathlib.Path(sys.argv[1]), command="test") else "stopped")

@@ -17,6 +17,7 @@ import pytest
 import tiny
 
 from agentrl.config.build import build
+from agentrl.learner.components import guard
 from agentrl.run import checkpoint, loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
 
@@ -130,23 +131,26 @@ def test_one_device_equals_eight(name, tmp_path):
         experiment = build(config)
         device_mesh = mesh.make_mesh(config, experiment)
         with mesh.use(device_mesh):
-            counted = experiment._replace(train=chex.assert_max_traces(experiment.train, n=1))
-            programs = compile_programs(counted, config, device_mesh)
+            counted = tuple(
+                (phase, chex.assert_max_traces(train, n=1)) for phase, train in experiment.phases
+            )
+            programs = compile_programs(experiment._replace(phases=counted), config, device_mesh)
+            train = programs.train["rl"]
             state = programs.init(jnp.arange(1, dtype=jnp.int32))
             collected = []
             for _ in range(3):
-                state, totals = programs.train(state)
+                state, totals = train(state)
                 collected.append(jax.device_get(totals))
             states[devices] = (jax.device_get(state.params), collected)
             if devices == 1:
-                assert programs.train._cache_size() == 1
+                assert train._cache_size() == 1
                 shapes = programs.shapes
                 continue
             if name == "segments":
                 assert len(state.rollout.episode_return.sharding.device_set) == 8
             if name == "talk":
                 moments = state.opt_state[1][0].mu
-                for tree in (state.params, state.reference, moments):
+                for tree in (state.params, state.carry["reference"], moments):
                     kernel = tree["layers"]["0"]["mlp"]["up_proj"]["kernel"]
                     assert kernel.shape == (1, 16, 32)
                     assert {s.data.shape for s in kernel.addressable_shards} == {(1, 8, 16)}
@@ -164,8 +168,8 @@ def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
     config.max_rejected_updates = 2
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    after, _ = jax.jit(experiment.train)(state)
-    if int(after.guard.in_a_row):
+    after, _ = jax.jit(tiny.train_of(experiment))(state)
+    if int(guard.rejected_in_a_row(after.carry)):
         chex.assert_trees_all_equal(after.params, state.params)
         chex.assert_trees_all_equal(after.opt_state, state.opt_state)
     with pytest.raises(loop.NonFiniteError, match="updates in a row were not finite") as error:
@@ -182,8 +186,8 @@ def test_non_finite_warm_start_stops_and_names_its_learning_rate(tmp_path):
     config.max_rejected_updates = 2
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    after, totals = jax.jit(experiment.warm)(state)
-    assert int(after.guard.total) == int(totals["rejected_updates"][0]) > 0
+    after, totals = jax.jit(tiny.train_of(experiment, "warm_start"))(state)
+    assert int(after.carry["guard"].total) == int(totals["rejected_updates"][0]) > 0
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((after.params, totals)))
     with pytest.raises(loop.NonFiniteError, match="lower config.warm_start.learning_rate"):
         loop.run(config, tmp_path / "run", command="test")
@@ -203,7 +207,7 @@ def test_a_run_starts_from_the_parameters_of_another(tmp_path):
     ):
         np.testing.assert_array_equal(a[1:], b)
     # The reference is what it began with, not what was drawn.
-    chex.assert_trees_all_equal(after.state.reference, after.state.params)
+    chex.assert_trees_all_equal(after.state.carry["reference"], after.state.params)
     for wrong, message in (
         ({"seed": 1, "num_seeds": 2}, "has seeds 0 to 1, this config 1 to 2"),
         ({"policy__width": 8}, "holds another policy"),

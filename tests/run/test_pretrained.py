@@ -16,8 +16,8 @@ from agentrl.config.build import build
 from agentrl.policies import codec as codecs
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder import DecoderConfig
-from agentrl.rollout.contexts import OBSERVED, REPLIED
 from agentrl.run import loop, mesh, restored
+from agentrl.streams import ACTION, OBSERVATION
 from configs import pretrained as config_file
 from configs import qwen_household_gigpo, small_qwen
 
@@ -46,15 +46,16 @@ def directory(tmp_path_factory):
 LAKE = {"size": 3, "slippery": True, "max_steps_in_episode": 4}
 
 
-def config_of(directory, env, **rollout_options):
+def config_of(directory, env, context="whole", **context_options):
     config = base_config()
     config.mesh.data = 1
     config.env = env
     config.policy = section(
         policies.pretrained, directory=str(directory), grammar="bare", dtype="float32"
     )
-    options = {"num_groups": 2, "group_size": 2, "max_turns": 3, "max_new_tokens": 8}
-    config.rollout = section(rollout.conversation, **options, **rollout_options)
+    config.rollout = section(rollout.episodes, num_groups=2, group_size=2, max_turns=3)
+    make = getattr(rollout.contexts, context)
+    config.context = section(make, **{"max_new_tokens": 8, **context_options})
     config.advantage = section(advantages.gigpo)
     config.evaluation.episodes = 2
     return config
@@ -89,9 +90,11 @@ def test_rows_are_what_was_read_and_written(directory, context):
         tokens, span, turn = (x.tolist() for x in (tokens, span, turn))
         assert tokens[: len(opening)] == opening and set(span[: len(opening)]) == {-1}
         # The first observation has no beginning of its own; each other one has, and all end alike.
-        ends = [i for i in range(len(span)) if span[i] == OBSERVED and span[i + 1] == REPLIED]
+        ends = [i for i in range(len(span)) if span[i] == OBSERVATION and span[i + 1] == ACTION]
         assert ends and all(tokens[i + 1 - len(after) : i + 1] == after for i in ends)
-        starts = [i for i in range(1, len(span)) if span[i] == OBSERVED and span[i - 1] == REPLIED]
+        starts = [
+            i for i in range(1, len(span)) if span[i] == OBSERVATION and span[i - 1] == ACTION
+        ]
         assert all(tokens[i : i + len(before)] == before for i in starts)
         first = tokens[len(opening) : len(opening) + 12]
         assert first[: len(before)] != before
@@ -154,11 +157,11 @@ def test_adapters_are_all_that_is_trained_and_all_that_has_a_state(directory, tm
     experiment = build(config)
     state = jax.jit(experiment.init)(jnp.int32(0))
     weights = experiment.policy.load()
-    state = experiment.begin(state.replace(params=state.params | weights))
+    state = experiment.restart(state.replace(params=state.params | weights))
     adapters = sum(x.size for x in jax.tree.leaves(state.params["lora"]))
     # Two moments of Adam, and its counter.
     assert sum(x.size for x in jax.tree.leaves(state.opt_state)) == 2 * adapters + 1
-    for program in (experiment.warm, experiment.train):
+    for _, program in experiment.phases:
         after, metrics = jax.jit(program)(state)
         assert metrics["grad_norm"][0] > 0 and metrics["rejected_updates"][0] == 0
         for name in weights:

@@ -61,7 +61,8 @@ def talk_config(**changes):
     config.policy = section(
         policies.transformer, width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
-    config.rollout = section(rollout.conversation, num_groups=8, group_size=4)
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=4)
+    config.context = section(rollout.contexts.whole)
     config.warm_start.update(updates=4)
     config.expert.update(episodes=8)
     config.learner.minibatches = 2
@@ -78,15 +79,9 @@ def host_config(**changes):
     config.policy = section(
         policies.transformer, codec="byte", width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
-    config.rollout = section(
-        rollout.host,
-        num_groups=8,
-        group_size=2,
-        max_turns=6,
-        max_new_tokens=3,
-        observation_tokens=6,
-        workers=3,
-    )
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=2, max_turns=6)
+    config.context = section(rollout.contexts.window, history=0, max_new_tokens=3)
+    config.host.update(observation_tokens=6, workers=3)
     config.advantage = section(advantages.rae_by_turn)
     config.learner.minibatches = 2
     return changed(config, changes)

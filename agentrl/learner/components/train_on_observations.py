@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.scores import log_probs
-from agentrl.rollout.contexts import OBSERVED
+from agentrl.streams import OBSERVATION
 
 
 def train_on_observations(setup: Setup) -> Component:
@@ -22,7 +22,7 @@ def train_on_observations(setup: Setup) -> Component:
 
     def amend(value, params, streams, rows, key):
         # The first position has no prefix, hence no predictive distribution.
-        read = (rows.span == OBSERVED) & (jnp.arange(rows.tokens.shape[1]) > 0)
+        read = (rows.span == OBSERVATION) & (jnp.arange(rows.tokens.shape[1]) > 0)
         read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
         logp = log_probs(setup.policy, params, rows, setup.microbatch)
         before = jnp.where(read, logp, rows.behaviour_logp)

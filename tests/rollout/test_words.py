@@ -1,4 +1,4 @@
-"""Conversations: the learner sees what the sampler did, in every context, and nothing else."""
+"""Episodes in words: the learner sees what the sampler did, in every context, and nothing else."""
 
 import functools
 
@@ -9,10 +9,16 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
+from agentrl.actors import speaker as module
+from agentrl.actors.text import TextActor
 from agentrl.policies import codec as codecs
-from agentrl.rollout import talk as module
+from agentrl.rollout import contexts
+from agentrl.rollout.seating import seat_all
+from agentrl.rollout.types import Start
+from agentrl.rollout.unroll import unroll
 from agentrl.streams import at_positions, turn_starts
 from envs.text import join
+from envs.vector import World
 
 TURNS = 4
 SMALL = {"width": 16, "layers": 2, "heads": 2, "kv_heads": 1, "hidden": 32}
@@ -23,11 +29,12 @@ def lake(slippery=True):
     return envs.make("FrozenLake-v1", size=3, slippery=slippery, max_steps_in_episode=TURNS)
 
 
-def make(policy=(), **options):
+def make(policy=(), context="whole", read=(), **options):
     env, params = lake()
     policy = policies.transformer(env.view, **SMALL, **dict(policy))
     options = {"num_groups": 3, "group_size": 4, **options}
-    return policy, rollout.conversation(policy, env, params, **options)
+    reading = getattr(contexts, context)(**dict(read))
+    return policy, rollout.episodes(policy, env, params, reading, **options)
 
 
 @functools.cache
@@ -42,19 +49,20 @@ def collected(policy=(), options=()):
     return policy, weights, streams, rows, metrics
 
 
+def reads(context, **options):
+    return (("context", context), ("read", tuple(options.items())))
+
+
 CASES = {
     "whole": ((("critic", "shared"),), ()),
-    "window": ((("critic", "shared"),), (("context", "window"), ("history", 1))),
-    "sliding": ((), (("context", "sliding"), ("history", 1))),
-    "first": ((), (("context", "window"), ("history", 1), ("keep_first", True))),
+    "window": ((("critic", "shared"),), reads("window", history=1)),
+    "sliding": ((), reads("sliding", history=1)),
+    "first": ((), reads("window", history=1, keep_first=True)),
     "bytes": ((("codec", "byte"), ("temperature", 0.7)), ()),
     "constrained": ((("constrained", True),), ()),
     "constrained bytes": ((("constrained", True), ("codec", "byte")), ()),
-    "top_p": (
-        (("top_p", 0.8), ("top_k", 9), ("min_p", 0.01)),
-        (("context", "window"), ("history", 2)),
-    ),
-    "lists": ((("grammar", "answer"), ("think", "none")), (("max_new_tokens", 9),)),
+    "top_p": ((("top_p", 0.8), ("top_k", 9), ("min_p", 0.01)), reads("window", history=2)),
+    "lists": ((("grammar", "answer"), ("think", "none")), reads("whole", max_new_tokens=9)),
 }
 
 
@@ -109,8 +117,8 @@ def test_a_window_of_everything_is_the_whole_conversation():
     """Other rows and another cache, the same contexts: the same episodes, values and bootstraps."""
     critic = (("critic", "shared"),)
     _, _, whole, _, _ = collected(critic, ())
-    _, _, window, _, _ = collected(critic, (("context", "window"), ("history", TURNS)))
-    _, _, sliding, _, _ = collected(critic, (("context", "sliding"), ("history", TURNS)))
+    _, _, window, _, _ = collected(critic, reads("window", history=TURNS))
+    _, _, sliding, _, _ = collected(critic, reads("sliding", history=TURNS))
     for other in (window, sliding):
         for name in ("reward", "mask", "anchor", "valid", "cost", "truncated", "terminated"):
             np.testing.assert_array_equal(getattr(whole, name), getattr(other, name), err_msg=name)
@@ -152,18 +160,20 @@ def test_constrained_replies_are_legal_commands():
 def test_demonstrations_are_the_experts_conversations():
     env, params = lake(slippery=False)
     policy = policies.transformer(env.view, **SMALL)
-    made = rollout.conversation(policy, env, params, num_groups=2, group_size=2)
+    made = rollout.episodes(policy, env, params, contexts.whole(), num_groups=2, group_size=2)
     keys = jax.random.split(jax.random.key(5), 6)
-    rows = jax.jit(made.demonstrate)(keys, jax.random.key(6))
+    streams, rows = jax.jit(made.demonstrate)(keys, jax.random.key(6))
     names = list(env.action_names)
     for i, key in enumerate(keys):
-        state, written, said = env.initial(key, params), "", 0
+        state, written, said, total = env.initial(key, params), "", 0, 0.0
         while not env.is_terminated(state, params) and state.time < TURNS:
             text = env.describe(state, params)
             action = env.expert(state, params)
             written += join(env.view.lexicon, text.fragments[0]) + names[int(action)]
             said += 2  # the command and the end token
-            _, state, _, _, _ = env.step_env(jax.random.key(0), state, action, params)
+            _, state, reward, _, _ = env.step_env(jax.random.key(0), state, action, params)
+            total += float(reward)
+        assert float(streams.reward[i].sum()) == total > 0
         assert codecs.decode(policy.codec, np.asarray(rows.tokens[i])) == written
         assert int(rows.loss_mask[i].sum()) == said
         ends = np.asarray(rows.tokens[i])[np.asarray(rows.loss_mask[i])]
@@ -173,9 +183,9 @@ def test_demonstrations_are_the_experts_conversations():
 def test_demonstrations_with_noise_stray_and_say_what_the_expert_would_do():
     env, params = lake(slippery=False)
     policy = policies.transformer(env.view, **SMALL)
-    made = rollout.conversation(policy, env, params, num_groups=2, group_size=2)
+    made = rollout.episodes(policy, env, params, contexts.whole(), num_groups=2, group_size=2)
     keys = jax.random.split(jax.random.key(5), 6)
-    rows = jax.jit(functools.partial(made.demonstrate, noise=0.6))(keys, jax.random.key(6))
+    _, rows = jax.jit(functools.partial(made.demonstrate, noise=0.6))(keys, jax.random.key(6))
     names, strayed = list(env.action_names), 0
     for i, key in enumerate(keys):
         state = env.initial(key, params)
@@ -210,7 +220,7 @@ def test_finished_episodes_cost_no_generation(monkeypatch):
     monkeypatch.setattr(module, "generate", counting)
     env, params = envs.make("FrozenLake-v1", size=3, slippery=False, max_steps_in_episode=50)
     policy = policies.transformer(env.view, **SMALL, constrained=True)
-    made = rollout.conversation(policy, env, params, num_groups=2, group_size=1)
+    made = rollout.episodes(policy, env, params, contexts.whole(), num_groups=2, group_size=1)
     weights = policy.init(jax.random.key(0))
     _, streams, _, _ = jax.jit(made.collect)(weights, made.init(None), jax.random.key(0))
     jax.effects_barrier()
@@ -229,7 +239,7 @@ def test_horizons_grow_with_collections():
 
 
 def test_a_full_context_truncates():
-    policy, made = make((), context_tokens=2 * 15)
+    policy, made = make((), read=(("context_tokens", 2 * 15),))
     weights = policy.init(jax.random.key(0))
     _, streams, rows, _ = jax.jit(made.collect)(weights, made.init(None), jax.random.key(3))
     # An observation takes 11 fragments and a control token, a reply at most 2: two turns fit.
@@ -241,15 +251,15 @@ def test_a_full_context_truncates():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": "all"}, "expected one of whole, window, sliding"),
         ({"max_turns": 9}, "raise env.max_steps_in_episode"),
-        ({"context_tokens": 5}, "one turn takes"),
+        ({"read": (("context_tokens", 5),)}, "one turn takes"),
         ({"horizons": (9,)}, "expected 1 to max_turns"),
         ({"anchor": "name"}, "expected one of observation, state"),
         ({"num_groups": 0}, "expected at least 1"),
-        ({"history": 1}, "keeps everything"),
-        ({"keep_first": True}, "keeps everything"),
-        ({"context": "window"}, "number of turns to keep"),
+        ({"context": "window", "read": (("history", -1),)}, "number of turns to keep"),
+        ({"context": "summary", "read": (("limit", 9),)}, "no token for 'Summarize"),
+        ({"context": "fold"}, "use config.policy.grammar"),
+        ({"read": (("inject_every", 2),)}, "and a text to inject"),
         ({"horizon_every": 5}, "or neither"),
         ({"horizons": (2,)}, "set both"),
     ],
@@ -259,27 +269,44 @@ def test_errors_say_what_was_expected(options, message):
         make((), **options)
 
 
+def test_a_language_policy_needs_a_context_and_no_other_policy_has_one():
+    env, params = lake()
+    policy = policies.transformer(env.view, **SMALL)
+    with pytest.raises(ValueError, match="needs a context"):
+        rollout.episodes(policy, env, params)
+    arrays = policies.mlp(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
+    with pytest.raises(ValueError, match="this policy reads arrays"):
+        rollout.episodes(arrays, env, params, contexts.whole())
+
+
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "TicTacToe-v1"])
 def test_a_reply_that_is_cut_is_done_and_is_not_valid(name):
     """The expert's commands without their end token: the same episode, in games too."""
     env, params = lake(False) if name == "FrozenLake-v1" else envs.make(name)
     policy = policies.transformer(env.view, **SMALL)
     starts = jax.vmap(lambda key: env.initial(key, params))(jax.random.split(jax.random.key(0), 6))
-    options = {"max_turns": None, "context": "window", "history": 0, "keep_first": False}
-    options |= {"context_tokens": None, "anchor": "observation"}
-    played = []
+    world, played = World(env, params), []
+    turns = int(params.max_steps_in_episode)
     for tokens in (None, 1):
-        talk = module.Talk(policy, env, params, max_new_tokens=tokens, **options)
-        _, turns, _ = jax.jit(lambda s, t=talk: t.run(None, s, jax.random.key(1), expert=True))(
-            starts
-        )
-        played.append(jax.tree.map(np.asarray, turns))
+        context = contexts.window(max_new_tokens=tokens)
+        expert = TextActor(policy, world, context, turns=turns).expert()
+
+        def run(states, expert=expert):
+            start = Start(states, None)
+            seats = seat_all(env, 6)
+            return unroll(world, [expert], seats, start, jax.random.key(1), length=turns).turns
+
+        played.append(jax.tree.map(np.asarray, jax.jit(run)(starts)))
     whole, cut = played
     running = whole.running
     np.testing.assert_array_equal(cut.running, running)
-    assert whole.valid[running].all() and whole.known[running].all()
-    assert cut.known[running].all() and not cut.ended[running].any()
-    assert not cut.well_formed.any() and not cut.valid.any()
-    assert (cut.offender[running] == -1).all()
-    for field in ("reward", "terminated", "truncated", "success", "anchor"):
-        np.testing.assert_array_equal(getattr(cut, field)[running], getattr(whole, field)[running])
+    record, short = whole.decision.record, cut.decision.record
+    done = (record.replied & record.format_ok & record.known)[..., 0]
+    assert done[running].all() and whole.outcome.valid[running].all()
+    assert short.known[running].all() and not short.ended[running].any()
+    assert not short.format_ok.any()
+    assert (cut.outcome.offender[running] == -1).all()
+    for field in ("reward", "terminated", "truncated", "success"):
+        mine, theirs = getattr(cut.outcome, field), getattr(whole.outcome, field)
+        np.testing.assert_array_equal(mine[running], theirs[running])
+    np.testing.assert_array_equal(cut.decision.anchor[running], whole.decision.anchor[running])

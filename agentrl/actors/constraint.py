@@ -1,7 +1,5 @@
 """Constrained decoding: only tokens that continue a command which is legal now."""
 
-from typing import Any
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -9,25 +7,33 @@ import jax.numpy as jnp
 from agentrl.policies import codec as codecs
 from agentrl.policies.generation import Constraint
 from agentrl.policies.language import LanguagePolicy
+from envs.vector import World
 
 
 def command_constraint(
-    policy: LanguagePolicy, env: Any, env_params: Any, state: chex.ArrayTree, size: int
+    policy: LanguagePolicy, world: World, state: chex.ArrayTree, agent: jax.Array, size: int
 ) -> Constraint:
-    """The constraint of B episodes in these states; replies have at most `size` tokens.
+    """The constraint of the agents i32[B, S] of states [B, ...]; a row per agent, B * S in all.
 
-    Its state is the legal commands that begin as the reply does: the tokens of all replies
-    i32[B, n, size] with bool[B, n], and the position i32[B] that comes next. The tokens that may
+    Replies have at most `size` tokens. The state of the constraint is the legal commands that begin
+    as the reply does: the tokens of all replies i32[B * S, n, size] with bool[B * S, n], and the
+    position i32[B * S] that comes next. The tokens that may
     come next are those of the remaining commands at that position, so no command has to be
     told apart from another before it is written out, with any tokenizer. Commands longer than
     `size` cannot be drawn.
     """
 
-    def one(state):
-        said = codecs.replies(policy.codec, policy.grammar, env.commands(state, env_params), size)
-        return said.tokens, env.legal_actions(state, env_params)[0] & ~said.cut
+    env = world.env
 
-    tokens, alive = jax.vmap(one)(state)
+    def one(state, agent, params):
+        commands = env.commands_as(state, agent, params)
+        said = codecs.replies(policy.codec, policy.grammar, commands, size)
+        return said.tokens, env.legal_as(state, agent, params) & ~said.cut
+
+    each = jax.vmap(one, in_axes=(None, 0, None))
+    tokens, alive = jax.tree.map(
+        lambda x: x.reshape(-1, *x.shape[2:]), world.vmap(each)(state, agent)
+    )
     batch, count = alive.shape
     row = jnp.arange(batch)[:, None]
 

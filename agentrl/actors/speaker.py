@@ -1,0 +1,416 @@
+"""A language policy that reads and replies in a context, whatever the source of the text.
+
+Letters: B episodes, A agents; n lanes (episode b's agent a is lane b * A + a) of all B * A are
+computed at once. O tokens of an observation, G of a reply, L of a row, V in the vocabulary.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.actors.contexts import Context
+from agentrl.actors.transcript import OBSERVED, REPLIED, SPAN_OF_KIND, Composed, Layout, Transcript
+from agentrl.actors.types import View
+from agentrl.policies import decoder
+from agentrl.policies.generation import Generated, generate
+from agentrl.policies.language import LanguagePolicy
+from agentrl.policies.placement import along_data
+from agentrl.streams import ACTION, MESSAGE, SUBGOAL, SUMMARY, THOUGHT
+from envs.text import between, contains
+
+# Folded into the key of a turn for the summary that is written in it.
+_SUMMARY = 1002
+_TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
+
+
+@struct.dataclass
+class Memory:
+    """What the lanes of B episodes and A agents remember, leaves [B, A, ...].
+
+    turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
+    cache: of a context whose KV cache lives across turns, else None.
+    """
+
+    turn: jax.Array
+    branch: jax.Array
+    transcript: Transcript
+    cache: decoder.Cache | None
+
+
+class Written(NamedTuple):
+    """A prompt and what was written after it; leaves [B, S, ...].
+
+    prompt: i32[.., L - G]; None where the row is the episode. age: i16, own turns since the turn
+    that a position belongs to, -1 for none; span: i8, see `agentrl.streams.SPANS`. length: i32,
+    tokens of the prompt. tokens: i32[.., G], of which `count` were written; logp, entropy: f32[..,
+    G]; kept: bool[.., G, V] or None, tokens that could be sampled; spans: i8[.., G].
+    """
+
+    prompt: jax.Array | None
+    age: jax.Array | None
+    span: jax.Array | None
+    length: jax.Array | None
+    tokens: jax.Array
+    count: jax.Array
+    logp: jax.Array
+    entropy: jax.Array
+    kept: jax.Array | None
+    spans: jax.Array
+
+
+class Observed(NamedTuple):
+    """Observations of n lanes as tokens: i32[n, O], i32[n], bool[n], and their anchor u32[n, 2]."""
+
+    tokens: jax.Array
+    length: jax.Array
+    cut: jax.Array
+    anchor: jax.Array
+
+
+class Replied(NamedTuple):
+    """What n lanes did in a turn: the prompt's last hidden state gives `value`; fits: bool[n], the
+    prompt had room."""
+
+    active: jax.Array
+    fits: jax.Array
+    turn: jax.Array
+    value: jax.Array
+    said: Generated
+    prompt: Composed | None
+    summary: tuple[Composed, Generated] | None
+
+
+class Speaker:
+    """A policy bound to a context: reading, replying and remembering, for any source of text.
+
+    The text of an environment in the graph is added by `TextActor`, that of an environment in
+    Python by `agentrl.rollout.unroll_host`.
+    """
+
+    def __init__(
+        self,
+        policy: LanguagePolicy,
+        context: Context,
+        *,
+        agents: int,
+        turns: int,
+        observation_tokens: int,
+        reply_tokens: int,
+        segments: bool = False,
+    ):
+        """turns: T, own turns of an agent in an episode. segments: collections hold parts of
+        several episodes, so that rows are turns and no cache lives."""
+        self.policy, self.context, self.agents = policy, context, agents
+        self.layout = Layout(
+            context,
+            policy.codec,
+            turns=turns,
+            observation_tokens=observation_tokens,
+            reply_tokens=reply_tokens,
+        )
+        # The row is the episode, and the KV cache lives across turns.
+        self.one_row = context.one_row and not segments
+        longest, given = self.layout.longest(), context.context_tokens
+        self.row_tokens = longest if given is None else min(given, longest)
+        if self.row_tokens < self.layout.least():
+            raise ValueError(
+                f"context context_tokens={given}: one turn takes {self.layout.least()} "
+                f"({observation_tokens} to read, {reply_tokens} to write)"
+            )
+        if context.limit is not None and context.limit + reply_tokens < self.layout.least():
+            raise ValueError(
+                f"context limit={context.limit}: a prompt with a summary takes up to "
+                f"{self.layout.least() - reply_tokens} tokens"
+            )
+        if context.branch and policy.grammar.name == "bare":
+            raise ValueError(
+                "context 'fold' with grammar 'bare', in which the whole reply is the command: use "
+                "config.policy.grammar='action' or 'answer'"
+            )
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the longest prompt."""
+        return self.row_tokens - self.layout.reply_tokens
+
+    def init(self, params: chex.ArrayTree | None, batch: int) -> Memory:
+        """Memory before the first turn. params: None where nothing is generated."""
+        lanes = batch * self.agents
+        cache = None
+        if self.one_row and params is not None:
+            room = self.layout.observation_tokens if self.policy.has_critic else 0
+            cache = decoder.empty_cache(self.policy.config, lanes, self.row_tokens + room)
+            cache = self._with_opening(params, cache)
+        zeros = jnp.zeros(lanes, jnp.int32)
+        memory = Memory(zeros, zeros - 1, self.layout.empty(lanes), cache)
+        return along_data(self._by_agent(memory))
+
+    def restart(self, memory: Memory, done: jax.Array) -> Memory:
+        """Memory in which the episodes `done` bool[B] begin anew."""
+        flat = self._by_lane(memory)
+        done, cache = jnp.repeat(done, self.agents), flat.cache
+        if cache is not None:
+            opening = len(self.layout.opening)
+            cache = cache.replace(length=jnp.where(done, opening, cache.length))
+        return self._by_agent(
+            Memory(
+                turn=jnp.where(done, 0, flat.turn),
+                branch=jnp.where(done, -1, flat.branch),
+                transcript=self.layout.restarted(flat.transcript, done),
+                cache=cache,
+            )
+        )
+
+    def all_lanes(self, view: View) -> View:
+        """The view of all agents where the KV cache of each lives across turns."""
+        shown = view.agent.shape[1]
+        if not self.one_row or shown == self.agents:
+            return view
+        everyone = jnp.arange(self.agents, dtype=jnp.int32)
+        agent = jnp.broadcast_to(everyone, (view.agent.shape[0], self.agents))
+        return view._replace(agent=agent, acting=view.acting & (view.agent == agent))
+
+    def lanes(self, view: View) -> jax.Array:
+        """The lanes of a view, i32[B * S]."""
+        first = jnp.arange(view.agent.shape[0], dtype=jnp.int32)[:, None] * self.agents
+        return (first + view.agent).reshape(-1)
+
+    def own(self, view: View, computed: View, tree: chex.ArrayTree) -> chex.ArrayTree:
+        """Values of the lanes of `all_lanes`, [n, ...], as those of the view, [B, S, ...]."""
+        batch, count = computed.agent.shape
+
+        def one(x):
+            x = x.reshape(batch, count, *x.shape[1:])
+            if count == view.agent.shape[1]:
+                return x
+            index = view.agent.reshape(*view.agent.shape, *[1] * (x.ndim - 2))
+            return jnp.take_along_axis(x, index, axis=1)
+
+        return jax.tree.map(one, tree)
+
+    def _by_lane(self, tree):
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+
+    def _by_agent(self, tree):
+        return jax.tree.map(lambda x: x.reshape(-1, self.agents, *x.shape[1:]), tree)
+
+    def _with_opening(self, params, cache):
+        """A cache in which all lanes have read the rows' opening: one row per agent reads it."""
+        opening, lanes = self.layout.opening, cache.length.shape[0]
+        if not opening:
+            return cache
+        first = jax.tree.map(lambda x: x[: self.agents], cache)
+        tokens = jnp.broadcast_to(jnp.asarray(opening, jnp.int32), (self.agents, len(opening)))
+        count = jnp.full(self.agents, len(opening), jnp.int32)
+        role = jnp.arange(self.agents, dtype=jnp.int32)
+        _, first = decoder.extend(params, self.policy.config, first, tokens, count, role)
+        copies = lanes // self.agents
+        return jax.tree.map(lambda x: jnp.tile(x, (copies, *[1] * (x.ndim - 1))), first)
+
+    def reply(
+        self,
+        params: chex.ArrayTree,
+        memory: Memory,
+        lane: jax.Array,
+        active: jax.Array,
+        observed: Observed,
+        key: jax.Array,
+        *,
+        greedy: bool = False,
+        constraint: Any = None,
+        expert: Generated | None = None,
+    ) -> tuple[Replied, Memory]:
+        """The active lanes read their observations and reply.
+
+        lane: i32[n], of [B * A]. key: one for all, or one per lane [n]: a lane's reply then depends
+        on no other. expert: replies that are given instead of being sampled.
+        """
+        layout, shape = self.layout, memory.turn.shape
+        memory = self._by_lane(memory)
+        role, turn = lane % self.agents, memory.turn[lane]
+        transcript = layout.written(
+            memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
+        )
+        memory = memory.replace(transcript=transcript)
+        sampling = self._sampling(greedy)
+        summary = None
+        if self.context.limit is not None:
+            memory, summary = self._summarize(
+                params, memory, lane, turn, active, key, sampling, expert is not None
+            )
+        value, prompt = jnp.zeros(active.shape), None
+        if expert is None:
+            last, cache, fits, prompt = self._read(
+                params, memory, lane, turn, observed, active, self.prompt_tokens
+            )
+            active = active & self._whole_episode(fits | ~active, shape)
+            if self.policy.has_critic:
+                value = decoder.values(params, self.policy.config, last)[..., 0]
+            said = self._generate(
+                params, cache, last, key, active, role, sampling, layout.reply_tokens, constraint
+            )
+            memory = memory.replace(cache=said.cache if self.one_row else None)
+        else:
+            said, fits = expert, jnp.ones(active.shape, bool)
+            if not self.one_row:
+                prompt = layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
+                fits = ~prompt.cut
+            active = active & self._whole_episode(fits | ~active, shape)
+        count = jnp.where(active, said.length, 0)
+        transcript = layout.written(memory.transcript, lane, turn, REPLIED, said.tokens, count)
+        memory = memory.replace(
+            transcript=transcript, turn=memory.turn.at[lane].add(active.astype(jnp.int32))
+        )
+        said = said.replace(cache=None, hidden=None)
+        out = Replied(active, fits, turn, value, said, prompt, summary)
+        return out, self._by_agent(memory)
+
+    def _whole_episode(self, fits, shape):
+        """Whether all lanes of an episode have room: bool[n] of bool[n]."""
+        each = jnp.all(fits.reshape(shape[0], -1), axis=1)
+        return jnp.repeat(each, fits.shape[0] // shape[0])
+
+    def _sampling(self, greedy):
+        sampling = self.policy.sampling
+        return dataclasses.replace(sampling, greedy=True) if greedy else sampling
+
+    def _generate(self, params, cache, last, key, active, role, sampling, size, constraint):
+        return generate(
+            params,
+            self.policy.config,
+            cache,
+            last,
+            key,
+            sampling=sampling,
+            max_new_tokens=size,
+            end_token=self.policy.codec.end,
+            active=active,
+            constraint=constraint,
+            keep=self.policy.cuts,
+            role=role,
+        )
+
+    def _read(self, params, memory, lane, turn, observed, reading, size):
+        """(last hidden state [n, D], cache, whether the prompt fits, prompt or None)."""
+        config, layout = self.policy.config, self.layout
+        if self.one_row:
+            tokens, length, prompt = observed.tokens, observed.length, None
+            if layout.replaced:
+                # The opening is read already; it replaces the first observation's own beginning.
+                drop = jnp.where(turn == 0, layout.replaced, 0)
+                index = jnp.arange(tokens.shape[1]) + drop[:, None]
+                tokens = jnp.take_along_axis(tokens, index, axis=1, mode="clip")
+                length = length - drop
+            cache = memory.cache
+            fits = reading & (cache.length + length <= size)
+        else:
+            prompt = layout.prompt(memory.transcript, lane, turn, size)
+            tokens, length = prompt.tokens, prompt.length
+            fits = reading & ~prompt.cut
+            room = size + max(layout.reply_tokens, self.context.summary_tokens)
+            cache = decoder.empty_cache(config, lane.shape[0], room)
+        count = jnp.where(fits, length, 0)
+        role = lane % self.agents
+        hidden, cache = decoder.extend(params, config, cache, tokens, count, role)
+        last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
+        return last[:, 0], cache, fits, prompt
+
+    def _summarize(self, params, memory, lane, turn, active, key, sampling, skip):
+        """Writes a summary in the lanes whose prompt is longer than the limit."""
+        layout, size = self.layout, self.context.summary_tokens
+        room = self.row_tokens - size
+        prompt = layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
+        asked = layout.prompt(memory.transcript, lane, turn, room, request=True)
+        too_long = prompt.cut | (prompt.length > self.context.limit)
+        needs = active & too_long & layout.holds_replies(memory.transcript, lane, turn) & ~asked.cut
+        needs = needs & (not skip)
+        fold = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
+
+        def write():
+            cache = decoder.empty_cache(self.policy.config, lane.shape[0], room + size)
+            count, role = jnp.where(needs, asked.length, 0), lane % self.agents
+            hidden, cache = decoder.extend(
+                params, self.policy.config, cache, asked.tokens, count, role
+            )
+            last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
+            said = self._generate(
+                params, cache, last[:, 0], fold(key, _SUMMARY), needs, role, sampling, size, None
+            )
+            return said.replace(cache=None, hidden=None)
+
+        shapes = jax.eval_shape(write)
+        nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        if nothing.kept is not None:
+            nothing = nothing.replace(kept=jnp.ones_like(nothing.kept))
+        said = nothing if skip else jax.lax.cond(jnp.any(needs), write, lambda: nothing)
+        transcript = layout.summarized(memory.transcript, lane, turn, said.tokens, said.length)
+        return memory.replace(transcript=transcript), (asked, said)
+
+    def fold(self, memory: Memory, lane: jax.Array, replied: Replied, text, length) -> Memory:
+        """Opens and closes branches by the tags in the replies' bytes u8[n, W], i32[n]."""
+        opens, closes = (
+            jax.vmap(functools.partial(contains, tag=tag))(text, length) & replied.active
+            for tag in self.context.branch
+        )
+        memory = self._by_lane(memory)
+        branch = memory.branch[lane]
+        closes = closes & (branch >= 0)
+        transcript = self.layout.folded(memory.transcript, lane, branch, replied.turn, closes)
+        after = jnp.where(opens & (branch < 0), replied.turn, jnp.where(closes, -1, branch))
+        memory = memory.replace(transcript=transcript, branch=memory.branch.at[lane].set(after))
+        return self._by_agent(memory)
+
+    def value(
+        self, params: chex.ArrayTree, memory: Memory, lane: jax.Array, observed: Observed
+    ) -> jax.Array:
+        """The critic's value f32[n] of what lanes would read next; nothing is remembered."""
+        memory = self._by_lane(memory)
+        turn = memory.turn[lane]
+        transcript = self.layout.written(
+            memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
+        )
+        memory = memory.replace(transcript=transcript)
+        # The prompt may be longer than those that are replied to.
+        size = self.row_tokens + self.layout.observation_tokens
+        everyone = jnp.ones(lane.shape, bool)
+        last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
+        return decoder.values(params, self.policy.config, last)[..., 0]
+
+    def written(self, prompt: Composed | None, said: Generated, turn: jax.Array, spans) -> Written:
+        """The record of a prompt and what was written after it, [n, ...]."""
+        shown = (None, None, None, None)
+        if prompt is not None:
+            inside = prompt.turn >= 0
+            age = jnp.where(inside, turn[:, None] - prompt.turn, -1).astype(jnp.int16)
+            kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(prompt.kind, 0)]
+            span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
+            shown = (prompt.tokens, age, span, prompt.length)
+        return Written(*shown, said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
+
+    def written_summary(self, replied: Replied) -> Written | None:
+        """The record of the summaries of a turn; None in contexts without."""
+        if replied.summary is None:
+            return None
+        asked, said = replied.summary
+        spans = jnp.full(said.tokens.shape, SUMMARY, jnp.int8)
+        return self.written(asked, said, replied.turn, spans)
+
+    def spans(self, text: jax.Array, length: jax.Array, tokens: jax.Array) -> jax.Array:
+        """What each token of a reply belongs to, i8[G], by the tags around its first byte.
+
+        text: u8[W], the reply's bytes in lower case.
+        """
+        codec = self.policy.codec
+        sizes = jnp.asarray(codec.token_lengths)[tokens]
+        first = jnp.minimum(jnp.cumsum(sizes) - sizes, text.shape[0] - 1)
+        out = jnp.full(tokens.shape, ACTION, jnp.int8)
+        if self.policy.grammar.name == "bare":
+            return out
+        for name, span in _TAGS:
+            out = jnp.where(between(text, length, name)[first], jnp.int8(span), out)
+        return out

@@ -1,0 +1,291 @@
+"""A language policy as an actor of an environment with a text view: renders, replies, parses.
+
+Letters: B episodes, A agents, S agents shown in a step; n = B * S lanes are computed in a step (B *
+A where the KV cache lives across turns). G tokens of a reply.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs
+from agentrl.actors.constraint import command_constraint
+from agentrl.actors.contexts import Context
+from agentrl.actors.injection import injection, spliced
+from agentrl.actors.speaker import Memory, Observed, Speaker, Written
+from agentrl.actors.types import Actor, Decision, View
+from agentrl.policies import codec as codecs
+from agentrl.policies.generation import Generated
+from agentrl.policies.language import LanguagePolicy
+from envs.text import lower, parse
+from envs.vector import World
+
+# Folded into the key of a turn for an expert's noise.
+_NOISE = 1001
+
+
+class TextRecord(NamedTuple):
+    """What the rows and metrics of a turn need, leaves [B, S, ...].
+
+    replied: bool. turn: i32, the agent's own turn. reply, summary: what was written; summary is
+    None in contexts without. ended: bool, the reply has its end token. cut: bool, the observation
+    did not fit. format_ok: bool, the reply keeps the grammar and has ended. known: bool, it names
+    commands. thinks: bool, its thought is not empty; None without thoughts.
+    """
+
+    replied: jax.Array
+    turn: jax.Array
+    reply: Written
+    summary: Written | None
+    ended: jax.Array
+    cut: jax.Array
+    format_ok: jax.Array
+    known: jax.Array
+    thinks: jax.Array | None
+
+
+def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
+
+
+class TextActor:
+    """A `Speaker` in an environment with a text view: renders, replies, parses."""
+
+    def __init__(
+        self,
+        policy: LanguagePolicy,
+        world: World,
+        context: Context,
+        *,
+        turns: int,
+        anchor: str = "observation",
+        segments: bool = False,
+    ):
+        """turns: T, turns of an episode. anchor: what `TextRecord.anchor` is a fingerprint of."""
+        env = world.env
+        check_roles(policy, env, env.num_agents)
+        if env.num_agents > 1 and policy.grammar.max_actions > 1:
+            raise ValueError(
+                f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "
+                "reply is one agent's one move; set it to 1, or use another grammar"
+            )
+        self.policy, self.world, self.context, self.anchor = policy, world, context, anchor
+        fragments = jax.eval_shape(self._commands, jax.random.key(0)).shape[-1]
+        self._expert_tokens = functools.partial(
+            codecs.reply_tokens, policy.codec, policy.grammar, env.view, fragments
+        )
+        given = context.max_new_tokens
+        self._injected = injection(policy.codec, context, env)
+        self.speaker = Speaker(
+            policy,
+            context,
+            agents=env.num_agents,
+            turns=turns,
+            observation_tokens=policy.codec.observation_tokens(env.view) + self._injected.size,
+            reply_tokens=self._expert_tokens() if given is None else given,
+            segments=segments,
+        )
+
+    def _commands(self, key):
+        env, params = self.world.env, self.world.params
+        if self.world.batched:
+            params = jax.tree.map(lambda x: x[0], params)
+        return env.commands_as(env.initial(key, params), jnp.int32(0), params)
+
+    def actor(self, params: chex.ArrayTree, *, greedy: bool = False) -> Actor:
+        """The policy with these parameters. greedy: the most likely token each time."""
+        n = self.policy.grammar.max_actions
+        return Actor(
+            init=lambda batch, agents: self.speaker.init(params, batch),
+            act=functools.partial(self.act, greedy=greedy),
+            params=params,
+            remembers=self.context.remembers,
+            draws=not greedy,
+            reads_arrays=False,
+            commands=n if n > 1 else None,
+            value=self.value if self.policy.has_critic else None,
+            restart=self.speaker.restart,
+        )
+
+    def expert(self, *, thoughts: bool = False, noise: float = 0.0) -> Actor:
+        """The environment's expert, writing as the policy should.
+
+        thoughts: the command stands in the thought, too. noise: chance that the turn ends otherwise
+        than the reply says, by a random legal action.
+        """
+        n = self.policy.grammar.max_actions
+        act = functools.partial(self.demonstrate, thoughts=thoughts, noise=noise)
+        init = lambda batch, agents: self.speaker.init(None, batch)  # noqa: E731
+        commands = n if n > 1 else None
+        return Actor(init=init, act=act, reads_arrays=False, commands=commands)
+
+    def act(
+        self, params: chex.ArrayTree, memory: Memory, view: View, key: jax.Array, *, greedy: bool
+    ) -> tuple[Decision, Memory]:
+        """What the acting agents of a view reply: see `agentrl.actors.types`."""
+        shown = self.speaker.all_lanes(view)
+        observed = self._observe(shown, memory)
+        constraint = None
+        if self.policy.constrained:
+            constraint = command_constraint(
+                self.policy, self.world, shown.state, shown.agent, self.speaker.layout.reply_tokens
+            )
+        lane = self.speaker.lanes(shown)
+        replied, memory = self.speaker.reply(
+            params,
+            memory,
+            lane,
+            shown.acting.reshape(-1),
+            observed,
+            key,
+            greedy=greedy,
+            constraint=constraint,
+        )
+        return self._decided(view, shown, lane, observed, replied, memory, None)
+
+    def demonstrate(
+        self,
+        params: None,
+        memory: Memory,
+        view: View,
+        key: jax.Array,
+        *,
+        thoughts: bool,
+        noise: float,
+    ) -> tuple[Decision, Memory]:
+        """As `act`, by the environment's expert."""
+        shown = self.speaker.all_lanes(view)
+        observed, lane = self._observe(shown, memory), self.speaker.lanes(shown)
+        said = self._expert_reply(shown, thoughts=thoughts)
+        replied, memory = self.speaker.reply(
+            None, memory, lane, shown.acting.reshape(-1), observed, key, expert=said
+        )
+        noise_key = jax.random.fold_in(key, _NOISE)
+        stray = (noise_key, noise) if noise else None
+        return self._decided(view, shown, lane, observed, replied, memory, stray)
+
+    def value(self, params: chex.ArrayTree, memory: Memory, view: View) -> jax.Array:
+        """The critic's value of what the agents of a view would read, f32[B, S]."""
+        shown = self.speaker.all_lanes(view)
+        observed = self._observe(shown, memory)
+        value = self.speaker.value(params, memory, self.speaker.lanes(shown), observed)
+        return self.speaker.own(view, shown, value)
+
+    def _each(self, function, state, agent, *more):
+        """function(state, agent, params, *more) of each agent i32[B, S], [B * S, ...]."""
+
+        def of_state(state, agent, more, params):
+            return jax.vmap(lambda agent, more: function(state, agent, params, *more))(agent, more)
+
+        out = self.world.vmap(of_state)(state, agent, more)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
+
+    def _observe(self, view: View, memory: Memory) -> Observed:
+        env, codec, injected = self.world.env, self.policy.codec, self._injected
+        size = self.speaker.layout.observation_tokens
+        by_agent = jnp.take_along_axis(memory.turn, view.agent, axis=1)
+
+        def one(state, agent, params, turn):
+            text = env.describe_as(state, agent, params)
+            seen = codecs.render(codec, text, size - injected.size)
+            if injected.size:
+                tokens, count = injected.tokens(state, agent, params, turn)
+                seen = spliced(seen, tokens, count, len(codec.before), size)
+            if self.anchor == "state":
+                anchor = env.fingerprint_as(state, agent, params, of="state")
+            else:
+                anchor = envs.fingerprint(text.fragments)
+            return Observed(*seen, anchor)
+
+        return self._each(one, view.state, view.agent, by_agent)
+
+    def _expert_reply(self, view: View, *, thoughts: bool) -> Generated:
+        """The expert's commands as replies of G tokens. ValueError: thoughts may not fit."""
+        env, room = self.world.env, self.speaker.layout.reply_tokens
+        longest = self._expert_tokens(thoughts=thoughts)
+        if thoughts and longest > room:
+            raise ValueError(
+                f"context max_new_tokens={room}: the expert's replies with thoughts take up to "
+                f"{longest} in {env.name}"
+            )
+
+        def one(state, agent, params):
+            command = env.commands_as(state, agent, params)[env.expert_as(state, agent, params)]
+            size = max(longest, room)
+            return codecs.replies(
+                self.policy.codec, self.policy.grammar, command, size, thoughts=thoughts
+            )
+
+        said = self._each(one, view.state, view.agent)
+        tokens = said.tokens[:, :room]
+        nothing = jnp.zeros(tokens.shape)
+        length = jnp.minimum(said.length, room)
+        return Generated(tokens, nothing, nothing, length, said.length <= room, None, None, None)
+
+    def _decided(self, view, shown, lane, observed, replied, memory, stray):
+        """(Decision, memory) of what the lanes replied."""
+        speaker, said, codec = self.speaker, replied.said, self.policy.codec
+
+        def understand(state, agent, params, tokens, length):
+            text, size = codecs.to_bytes(codec, tokens, length)
+            slots = self.world.env.slots_as(state, agent, params)
+            parsed = parse(self.policy.grammar, self.world.env.view, slots, text, size)
+            lowered = lower(text)
+            return parsed, lowered, size, speaker.spans(lowered, size, tokens)
+
+        shape = shown.agent.shape
+        tokens, length = (x.reshape(*shape, *x.shape[1:]) for x in (said.tokens, said.length))
+        parsed, text, size, spans = self._each(understand, shown.state, shown.agent, tokens, length)
+        if self.context.branch:
+            memory = speaker.fold(memory, lane, replied, text, size)
+        think = self.policy.grammar.think != "none"
+        record = TextRecord(
+            replied=replied.active,
+            turn=replied.turn,
+            reply=speaker.written(replied.prompt, said, replied.turn, spans),
+            summary=speaker.written_summary(replied),
+            ended=said.ended,
+            cut=observed.cut,
+            format_ok=replied.active & parsed.valid_format & said.ended,
+            known=replied.active & parsed.known,
+            thinks=parsed.thinks if think else None,
+        )
+        actions = parsed.actions
+        if stray is not None:
+            actions = self._strayed(shown, actions, *stray)
+        actions = actions[:, 0] if self.policy.grammar.max_actions == 1 else actions
+        logp = jnp.sum(said.logp, axis=1)
+        full = shown.acting.reshape(-1) & ~replied.active
+        anchor = jnp.where(replied.active[:, None], observed.anchor, 0)
+        decision = Decision(actions, logp, replied.value, record, anchor, full)
+        return self.speaker.own(view, shown, decision), memory
+
+    def _strayed(self, view, actions, key, noise):
+        """Commands i32[n, M], with this chance a random legal action alone instead."""
+        legal = self._each(self.world.env.legal_as, view.state, view.agent)
+        choose_key, chance_key = jax.random.split(key)
+        other = jax.random.categorical(choose_key, jnp.where(legal, 0.0, -jnp.inf))
+        other = jnp.full_like(actions, -1).at[:, 0].set(other.astype(actions.dtype))
+        strays = jax.random.bernoulli(chance_key, noise, (actions.shape[0], 1))
+        return jnp.where(strays, other, actions)
+
+
+def text_actor(
+    policy: LanguagePolicy,
+    params: chex.ArrayTree,
+    world: World,
+    context: Context,
+    *,
+    greedy: bool = False,
+) -> Actor:
+    """A trained language policy as an actor, in episodes of at most the environment's limit."""
+    turns = int(jnp.max(world.params.max_steps_in_episode))
+    return TextActor(policy, world, context, turns=turns).actor(params, greedy=greedy)

@@ -1,0 +1,76 @@
+"""A language policy bound to an environment in the graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from agentrl.actors.contexts import Context
+from agentrl.actors.scripted import check_expert
+from agentrl.actors.text import TextActor
+from agentrl.policies.language import LanguagePolicy
+from agentrl.rollout.bound_type import Bound
+from agentrl.rollout.text_rows import num_text_rows, text_fields, text_metrics, text_rows
+from envs.vector import World
+
+
+def bind_text(
+    policy: LanguagePolicy,
+    env: Any,
+    env_params: Any,
+    context: Context | None,
+    turns: int,
+    *,
+    anchor: str | None = None,
+    segments: bool = False,
+) -> Bound:
+    """A language policy, for episodes of at most `turns` turns. segments: of segments.
+
+    Raises:
+      ValueError: a policy, a context and an environment that do not fit.
+    """
+    if context is None:
+        raise ValueError(
+            "a language policy needs a context: set config.context, for example "
+            "section(contexts.window, history=0)"
+        )
+
+    def bound(world: World) -> TextActor:
+        return TextActor(
+            policy, world, context, turns=turns, anchor=anchor or "observation", segments=segments
+        )
+
+    # Errors before anything compiles.
+    speaker = bound(World(env, env_params)).speaker
+
+    def actor(world, params, greedy=False):
+        return bound(world).actor(params, greedy=greedy)
+
+    def demonstrator(world, noise, thoughts):
+        check_expert(world.env, world.params)
+        return bound(world).expert(noise=noise, thoughts=thoughts)
+
+    def rows(world, trajectory, learns):
+        return text_rows(speaker, trajectory.turns, trajectory.final.memory[0])
+
+    provides = {"cost", "well_formed"} | ({"value", "bootstrap"} if policy.has_critic else set())
+    return Bound(
+        actor=actor,
+        demonstrator=demonstrator,
+        rows=rows,
+        num_rows=lambda batch, turns: num_text_rows(speaker, env.num_acting, batch, turns),
+        fields=text_fields,
+        metrics=lambda turns, streams: text_metrics(turns),
+        reads_arrays=False,
+        early_exit=True,
+        own_turns=env.in_turns,
+        # One member after the other: each stops writing when its own replies have ended.
+        over_members=_one_by_one,
+        provides=frozenset(provides),
+        properties=frozenset({"tokens_as_cost"}),
+        frozen=policy.frozen,
+    )
+
+
+def _one_by_one(function: Callable) -> Callable:
+    return lambda *args: jax.lax.map(lambda one: function(*one), args)

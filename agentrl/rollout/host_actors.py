@@ -1,0 +1,236 @@
+"""Policies as actors of environments in Python: compiled programs of one fixed shape.
+
+W rows, one per process. The shape is always the same, so nothing compiles twice, and what a row
+decides depends on its episode, its turn and what it was shown, but not on its place among the rows
+nor on which others wait: matrix products of another shape round otherwise, and decisions would
+depend on timing.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.actors.array import array_actor
+from agentrl.actors.contexts import Context
+from agentrl.actors.speaker import Memory, Observed, Speaker
+from agentrl.actors.text import TextRecord, check_roles
+from agentrl.actors.types import Decision, View, select
+from agentrl.policies import codec as codecs
+from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
+from envs.hosted import Hosted
+from envs.text import lower, span, thinks
+
+
+class Shown(NamedTuple):
+    """What W processes wait with, [W, S, ...].
+
+    agent, acting: as in `View`; rows that do not wait have no acting agent. observation: arrays, or
+    `Observed` in words. begins: bool[W], a new episode begins. episode, turn: i32[W], whose key is
+    used.
+    """
+
+    agent: Any
+    acting: Any
+    observation: Any
+    begins: Any
+    episode: Any
+    turn: Any
+
+
+class Said(NamedTuple):
+    """Replies as bytes u8[W, S, n], of which [start, end) is the action."""
+
+    text: jax.Array
+    start: jax.Array
+    end: jax.Array
+
+
+class HostActor(NamedTuple):
+    """A policy for W rows.
+
+    init: (params, W) -> memory. act: (params, memory, Shown, key, greedy) -> (Decision, Said or
+    None, memory); the memory given is consumed. value: (params, memory, Shown) -> f32[W, S], the
+    critic's value, or None without a critic. speaker: of a policy in words, else None.
+    """
+
+    init: Callable[..., chex.ArrayTree]
+    act: Callable[..., tuple[Decision, Said | None, chex.ArrayTree]]
+    value: Callable[..., jax.Array] | None
+    speaker: Speaker | None = None
+
+
+def _keys(key: jax.Array, shown: Shown) -> jax.Array:
+    """A key per row, [W]: that of its episode and turn."""
+
+    def one(episode, turn):
+        return jax.random.fold_in(jax.random.fold_in(key, episode), turn)
+
+    return jax.vmap(one)(shown.episode, shown.turn)
+
+
+def host_array_actor(policy: Policy, agents: int) -> HostActor:
+    """A policy over arrays."""
+    actors = {greedy: array_actor(policy, greedy=greedy) for greedy in (False, True)}
+
+    def rows(function):
+        """Every row by itself, as a batch of one episode."""
+
+        def alone(params, memory, view, *key):
+            one = jax.tree.map(lambda x: x[None], (memory, view))
+            return jax.tree.map(lambda x: x[0], function(params, *one, *key))
+
+        return alone
+
+    def view_of(shown: Shown) -> View:
+        return View(shown.agent, shown.acting, shown.observation, None, None)
+
+    def act(params, memory, shown, key, greedy):
+        before = memory
+        if memory is not None:
+            start = actors[greedy].init(shown.begins.shape[0], agents)
+            before = select(shown.begins, start, memory)
+        each = jax.vmap(rows(actors[greedy].act), in_axes=(None, 0, 0, 0))
+        decision, after = each(params, before, view_of(shown), _keys(key, shown))
+        if memory is not None:
+            # Rows that wait for no decision have seen nothing new.
+            waits = jnp.any(shown.acting, axis=1)
+            after = select(waits, after, memory)
+        return decision, None, after
+
+    def value(params, memory, shown):
+        each = jax.vmap(rows(actors[False].value), in_axes=(None, 0, 0))
+        return each(params, memory, view_of(shown))
+
+    return HostActor(
+        init=lambda params, rows: actors[False].init(rows, agents),
+        act=jax.jit(act, static_argnames="greedy", donate_argnames="memory"),
+        value=jax.jit(value) if policy.has_critic else None,
+    )
+
+
+def host_text_actor(
+    policy: LanguagePolicy,
+    env: Hosted,
+    context: Context,
+    *,
+    turns: int,
+    observation_tokens: int,
+    segments: bool,
+) -> HostActor:
+    """A language policy. ValueError where policy, context and environment do not fit."""
+    _check_text(policy, env, context)
+    least = len(policy.codec.before) + len(policy.codec.after) + 1
+    if observation_tokens < least:
+        raise ValueError(f"host observation_tokens={observation_tokens}: expected at least {least}")
+    speaker = Speaker(
+        policy,
+        context,
+        agents=env.num_agents,
+        turns=turns,
+        observation_tokens=observation_tokens,
+        reply_tokens=16 if context.max_new_tokens is None else context.max_new_tokens,
+        segments=segments,
+    )
+
+    def lanes(shown: Shown) -> tuple[View, View, Observed]:
+        """(view, view of all lanes that are computed, their observations)."""
+        view = View(shown.agent, shown.acting, None, None, None)
+        computed = speaker.all_lanes(view)
+        copies = computed.agent.shape[1] // view.agent.shape[1]
+        observed = jax.tree.map(lambda x: jnp.repeat(x, copies, axis=1), shown.observation)
+        return view, computed, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), observed)
+
+    def act(params, memory: Memory, shown, key, greedy):
+        memory = speaker.restart(memory, shown.begins)
+        view, computed, observed = lanes(shown)
+        lane = speaker.lanes(computed)
+        keys = _keys(key, shown)
+        if env.num_agents > 1:
+            each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))
+            keys = each(keys, computed.agent).reshape(-1)
+        replied, memory = speaker.reply(
+            params, memory, lane, computed.acting.reshape(-1), observed, keys, greedy=greedy
+        )
+        decision, said, memory = _understood(speaker, lane, observed, replied, memory)
+        full = computed.acting.reshape(-1) & ~replied.active
+        decision = decision._replace(full=full)
+        decision, said = speaker.own(view, computed, (decision, said))
+        return decision, said, memory
+
+    def value(params, memory, shown):
+        view, computed, observed = lanes(shown)
+        out = speaker.value(params, memory, speaker.lanes(computed), observed)
+        return speaker.own(view, computed, out)
+
+    return HostActor(
+        init=jax.jit(speaker.init, static_argnums=1),
+        act=jax.jit(act, static_argnames="greedy", donate_argnames="memory"),
+        value=jax.jit(value) if policy.has_critic else None,
+        speaker=speaker,
+    )
+
+
+def _understood(speaker, lane, observed, replied, memory):
+    """(Decision, Said, memory) of n lanes: the environment decides what a reply commands."""
+    policy, said = speaker.policy, replied.said
+    to_bytes = functools.partial(codecs.to_bytes, policy.codec)
+    text, length = jax.vmap(to_bytes)(said.tokens, said.length)
+    lowered = lower(text)
+    start, end, format_ok = jax.vmap(functools.partial(span, policy.grammar))(lowered, length)
+    spans = jax.vmap(speaker.spans)(lowered, length, said.tokens)
+    if speaker.context.branch:
+        memory = speaker.fold(memory, lane, replied, lowered, length)
+    record = TextRecord(
+        replied=replied.active,
+        turn=replied.turn,
+        reply=speaker.written(replied.prompt, said, replied.turn, spans),
+        summary=speaker.written_summary(replied),
+        ended=said.ended,
+        cut=observed.cut,
+        format_ok=replied.active & format_ok & said.ended,
+        known=replied.active,
+        thinks=None if policy.grammar.think == "none" else jax.vmap(thinks)(lowered, length),
+    )
+    decision = Decision(
+        action=jnp.zeros(lane.shape, jnp.int32),
+        logp=jnp.sum(said.logp, axis=1),
+        value=replied.value,
+        record=record,
+        anchor=observed.anchor,
+    )
+    return decision, Said(text, start, end), memory
+
+
+def _check_text(policy: LanguagePolicy, env: Hosted, context: Context | None) -> None:
+    if context is None:
+        raise ValueError(
+            "a language policy needs a context: set config.context, for example "
+            "section(contexts.window, history=0)"
+        )
+    if env.observation_shape:
+        raise ValueError(
+            f"{env.name} has observations of numbers, which have no words: use a policy over arrays"
+        )
+    check_roles(policy, env, env.num_agents)
+    if policy.codec.encode is None:
+        raise ValueError(
+            f"policy codec={policy.codec.name!r} with {env.name}, whose text may be anything: use "
+            "'byte'"
+        )
+    if policy.constrained:
+        raise ValueError(
+            f"policy constrained=True with {env.name}, whose legal commands are not known: set "
+            "False"
+        )
+    if policy.grammar.max_actions > 1:
+        raise ValueError(
+            f"policy grammar={policy.grammar.name!r} with {env.name}: it takes one action per "
+            "turn; set policy.max_actions=1"
+        )
+    if context.inject and not isinstance(context.inject, str):
+        raise ValueError(f"context inject is a function with {env.name}: expected a text")

@@ -1,0 +1,201 @@
+"""Rows and metrics of trajectories in words.
+
+Letters: T turns, B episodes, A agents, S agents shown in a turn, N = B * A streams, G tokens of a
+reply, R rows of L positions.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.actors.text import Memory, Speaker, TextRecord, Written
+from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
+from agentrl.rollout.types import Turn
+from agentrl.streams import Rows
+
+# Entropy is shown for these turns, where they exist: it often falls turn by turn.
+_SHOWN_TURNS = (1, 2, 4, 8, 16)
+
+
+def text_rows(speaker: Speaker, turns: Turn, memory: Memory) -> Rows:
+    """Rows that train every token that was written once.
+
+    One row per episode and agent, [N, L], where the context is the whole episode; else one per turn
+    and shown agent, [T * B * S, L], and as many again for summaries in contexts that have them.
+    memory: after the last turn.
+    """
+    record: TextRecord = turns.decision.record
+    trained = record.replied & turns.learns
+    clock = _Clock(trained, turns.agent, speaker.agents)
+    if speaker.one_row:
+        return _episode_rows(speaker, record, clock, memory)
+    rows = _turn_rows(record.reply, trained, turns.agent, clock, speaker.row_tokens)
+    if record.summary is not None:
+        summaries = _turn_rows(record.summary, trained, turns.agent, clock, speaker.row_tokens)
+        rows = jax.tree.map(lambda *x: jnp.concatenate(x), rows, summaries)
+    return rows
+
+
+def num_text_rows(speaker: Speaker, shown: int, batch: int, turns: int) -> int:
+    """R of `text_rows`; shown: S."""
+    if speaker.one_row:
+        return batch * speaker.agents
+    return batch * shown * turns * (1 if speaker.context.limit is None else 2)
+
+
+def text_fields(turns: Turn) -> dict[str, jax.Array]:
+    """Fields of `Streams` that replies fill, [T, B, S] each."""
+    record: TextRecord = turns.decision.record
+    cost = record.reply.count
+    if record.summary is not None:
+        cost = cost + record.summary.count
+    return {
+        "valid": record.format_ok & record.known,
+        "well_formed": record.format_ok,
+        "cost": cost.astype(jnp.float32),
+    }
+
+
+class _Clock:
+    """The turns of a trajectory in which each stream acted.
+
+    taken: i32[N], how many. rank: i32[T, N], how many before each. step: (stream, number) -> the
+    turn, -1 where there is none.
+    """
+
+    def __init__(self, acted: jax.Array, agent: jax.Array, agents: int):
+        length, batch, shown = acted.shape
+        own = acted[..., None] & (agent[..., None] == jnp.arange(agents))
+        own = jnp.any(own, axis=2).reshape(length, batch * agents)
+        self.rank = jnp.cumsum(own, axis=0, dtype=jnp.int32) - own
+        self.taken = jnp.sum(own, axis=0, dtype=jnp.int32)
+        self.stream = jnp.arange(batch, dtype=jnp.int32)[:, None] * agents + agent
+        step = jnp.broadcast_to(jnp.arange(length, dtype=jnp.int32)[:, None], own.shape)
+        at = jnp.where(own, self.rank, length)
+        stream = jnp.broadcast_to(jnp.arange(batch * agents), own.shape)
+        empty = jnp.full((batch * agents, length), -1, jnp.int32)
+        self._steps = empty.at[stream, at].set(step, mode="drop")
+
+    def step(self, stream: jax.Array, number: jax.Array) -> jax.Array:
+        """Turns i32[..., L] of numbers [..., L] of streams [...]."""
+        there = (number >= 0) & (number < self._steps.shape[1])
+        found = self._steps[stream[..., None], jnp.where(there, number, 0)]
+        return jnp.where(there, found, -1)
+
+
+def _turn_rows(
+    written: Written, trained: jax.Array, agent: jax.Array, clock: _Clock, size: int
+) -> Rows:
+    """One row per turn and shown agent: the recorded prompt, and what was written after it."""
+    length = trained.shape[0]
+    rank = jnp.take_along_axis(clock.rank[:, None], clock.stream.reshape(length, 1, -1), axis=2)
+    turn = clock.step(clock.stream, rank.reshape(trained.shape)[..., None] - written.age)
+    turn = jnp.where(written.age >= 0, turn, -1)
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), (written, trained, turn, agent))
+    written, trained, turn, agent = flat
+    there = trained & (written.count > 0)
+    extra = size - written.prompt.shape[1]
+
+    def wide(x, fill):
+        x = jnp.pad(x, ((0, 0), (0, extra)), constant_values=fill)
+        return jnp.where(there[:, None], x, jnp.asarray(fill, x.dtype))
+
+    position = jnp.arange(size, dtype=jnp.int32)
+    offset = position - written.length[:, None]
+    mask = there[:, None] & (offset >= 0) & (offset < written.count[:, None])
+    offset = jnp.where(mask, offset, 0)
+
+    def of_reply(x):
+        index = offset.reshape(*offset.shape, *[1] * (x.ndim - 2))
+        return jnp.take_along_axis(x, index, axis=1)
+
+    own = jnp.arange(length, dtype=jnp.int32)
+    own = jnp.repeat(own, mask.shape[0] // length)[:, None]
+    span = jnp.where(mask, of_reply(written.spans), wide(written.span, -1))
+    return Rows(
+        tokens=jnp.where(mask, of_reply(written.tokens), wide(written.prompt, 0)),
+        loss_mask=mask,
+        stream=clock.stream.reshape(-1),
+        turn=jnp.where(mask, own, wide(turn, -1)),
+        behaviour_logp=jnp.where(mask, of_reply(written.logp), 0.0),
+        span=span.astype(jnp.int32),
+        # Nothing is cut where nothing was sampled, so that logits stay finite.
+        legal=None if written.kept is None else of_reply(written.kept) | ~mask[..., None],
+        role=agent,
+    )
+
+
+def _episode_rows(speaker: Speaker, record: TextRecord, clock: _Clock, memory: Memory) -> Rows:
+    """One row per stream: the whole episode."""
+    memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory)
+    first = memory.turn - clock.taken
+    taken = jnp.where(clock.taken > 0, memory.turn, 0)
+    composed = speaker.layout.rows(memory.transcript, taken, speaker.row_tokens)
+    stream = jnp.arange(taken.shape[0], dtype=jnp.int32)
+    number = jnp.where(composed.turn >= 0, composed.turn - first[:, None], -1)
+    turn = clock.step(stream, number)
+    mask = (composed.kind == REPLIED) & (turn >= 0)
+    step, offset = jnp.where(mask, turn, 0), jnp.where(mask, composed.offset, 0)
+    length, batch, shown = record.replied.shape
+    episode = stream // speaker.agents
+    place = stream % speaker.agents if shown == speaker.agents else jnp.zeros_like(stream)
+    lane = (episode * shown + place)[:, None]
+
+    def of_reply(x):
+        # The first two axes in one index less: a gather by three.
+        return x.reshape(length, batch * shown, *x.shape[3:])[step, lane, offset]
+
+    reply = record.reply
+    kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(composed.kind, 0)]
+    span = jnp.where(composed.kind >= 0, kinds, -1)
+    return Rows(
+        tokens=composed.tokens,
+        loss_mask=mask,
+        stream=stream,
+        turn=turn,
+        behaviour_logp=jnp.where(mask, of_reply(reply.logp), 0.0),
+        span=jnp.where(mask, of_reply(reply.spans), span).astype(jnp.int32),
+        legal=None if reply.kept is None else of_reply(reply.kept) | ~mask[..., None],
+        role=stream % speaker.agents,
+    )
+
+
+def text_metrics(turns: Turn) -> dict[str, jax.Array]:
+    """Totals and weights over turns and tokens, so that means of several collections combine.
+
+    response_length: tokens per reply; response_cut_rate: replies without an end token;
+    invalid_format_rate: replies that do not keep the grammar; unknown_command_rate: replies that
+    name anything other than commands; empty_thought_rate: replies with an empty thought or none;
+    observation_cut_rate: observations that did not fit (should be 0); tokens: written per
+    collection, summaries included; summary_rate: summaries per turn; behaviour_entropy: nats per
+    token when it was sampled, entropy/turn_k: that of the k-th turn.
+    """
+    record: TextRecord = turns.decision.record
+    reply, mask = record.reply, record.replied & turns.learns
+    replies = jnp.sum(mask, dtype=jnp.float32)
+
+    def per_turn(x):
+        return jnp.stack([jnp.sum(jnp.where(mask, x, 0), dtype=jnp.float32), replies])
+
+    sampled = mask[..., None] & (jnp.arange(reply.entropy.shape[-1]) < reply.count[..., None])
+    entropy = jnp.sum(jnp.where(sampled, reply.entropy, 0), axis=(1, 2, 3))
+    tokens = jnp.sum(sampled, axis=(1, 2, 3), dtype=jnp.float32)
+    written = jnp.sum(tokens)
+    out = {
+        "invalid_format_rate": per_turn(~record.format_ok),
+        "unknown_command_rate": per_turn(~record.known),
+        "response_length": per_turn(reply.count),
+        "response_cut_rate": per_turn(~record.ended),
+        "observation_cut_rate": per_turn(record.cut),
+        "behaviour_entropy": jnp.stack([jnp.sum(entropy), written]),
+    }
+    if record.summary is not None:
+        count = record.summary.count
+        written = written + jnp.sum(jnp.where(mask, count, 0), dtype=jnp.float32)
+        out["summary_rate"] = per_turn(count > 0)
+    if record.thinks is not None:
+        out["empty_thought_rate"] = per_turn(~record.thinks)
+    for turn in _SHOWN_TURNS:
+        if turn <= mask.shape[0]:
+            out[f"entropy/turn_{turn}"] = jnp.stack([entropy[turn - 1], tokens[turn - 1]])
+    out["tokens"] = jnp.stack([written, jnp.float32(1)])
+    return out

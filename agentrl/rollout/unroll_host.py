@@ -1,0 +1,400 @@
+"""The loop in which actors act in environments in Python: the only one outside the graph.
+
+Each process plays one episode; whenever some of them wait for a decision, the policy makes one for
+each of these together. The result does not depend on timing: a decision is drawn by the key of its
+episode and turn in a program of one fixed shape (`agentrl.rollout.host_actors`), and everything is
+recorded at the episode's place. So the same key gives the same trajectory as far as the
+environment, given its seed, does the same.
+"""
+
+import collections
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import numpy as np
+
+from agentrl.actors.speaker import Observed
+from agentrl.actors.types import Decision
+from agentrl.policies import codec as codecs
+from agentrl.rollout.host_actors import HostActor, Said, Shown
+from agentrl.rollout.types import Start, Trajectory, Turn
+from envs.hosted import Hosted, HostError, Pool
+from envs.vector import Outcome
+
+# Seconds to wait for more processes that want a decision, once there is one.
+_LINGER = 0.002
+# Episodes that one process may lose in a row before a collection of segments stops.
+_LOST_IN_A_ROW = 10
+
+
+class HostCounts(NamedTuple):
+    """Episodes left out, episodes played again, and seconds spent in the policy and waiting."""
+
+    failed: int
+    retried: int
+    policy_seconds: float
+    environment_seconds: float
+
+
+class Collected(NamedTuple):
+    """bootstrap: the critic's value where an episode was cut, f32[B, A]; of segments f32[T, B, A],
+    after each turn where it is needed. continues: segments go on from the collection before."""
+
+    trajectory: Trajectory
+    bootstrap: np.ndarray
+    counts: HostCounts
+    continues: bool
+
+
+class HostLoop:
+    """Processes with an environment each, the policy's memory of them, and what they wait with.
+
+    With `restart` an episode that ends is followed by another one in the same process, and
+    collections go on where the one before has stopped.
+    """
+
+    def __init__(
+        self,
+        env: Hosted,
+        actor: HostActor,
+        pool: Pool,
+        *,
+        workers: int,
+        length: int,
+        retries: int,
+        restart: bool,
+        max_turns: int | None = None,
+    ):
+        """max_turns: turns after which an episode of segments is truncated."""
+        self.env, self.actor, self.pool = env, actor, pool
+        self.workers, self.length, self.retries, self.restart = workers, length, retries, restart
+        self.max_turns = max_turns
+        self.agents, self.shown = env.num_agents, env.num_acting
+        rows = (workers, self.shown)
+        self.agent = np.zeros(rows, np.int32)
+        if self.shown == self.agents:
+            self.agent[:] = np.arange(self.agents)
+        self.acting = np.zeros(rows, bool)
+        self.begins = np.ones(workers, bool)
+        self.observation = self._no_observations(rows)
+        # Of segments: the process waits with an observation from the collection before.
+        self.waits = np.zeros(workers, bool)
+        self.turns = np.zeros(workers, np.int32)
+        self.memory: Any = None
+        self.started = False
+
+    def _no_observations(self, rows):
+        if self.actor.speaker is None:
+            return np.zeros((*rows, *self.env.observation_shape), np.float32)
+        size = self.actor.speaker.layout.observation_tokens
+        return Observed(
+            np.zeros((*rows, size), np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, bool),
+            np.zeros((*rows, 2), np.uint32),
+        )
+
+    def collect(
+        self, params: chex.ArrayTree, seeds: Sequence[int], key: jax.Array, *, greedy: bool = False
+    ) -> Collected:
+        """Plays one episode per seed to its end, or with `restart` a segment per process, whose
+        seeds of episodes follow from its own.
+
+        Raises:
+          HostError: every episode was lost, or the environment does not start any more.
+        """
+        continues, self.started = self.started and self.restart, True
+        if not continues:
+            self.memory = self.actor.init(params, self.workers)
+        self.before = None
+        if self.actor.speaker is None and self.memory is not None:
+            one_each = self.memory if self.restart else self.actor.init(params, len(seeds))
+            self.before = jax.device_get(one_each)
+        self.params, self.key, self.greedy = params, key, greedy
+        self.seeds = [int(seed) for seed in seeds]
+        self._allocate(len(self.seeds))
+        self._run()
+        if (self.lost > self.retries).all() and not self.restart:
+            raise HostError(f"all {len(self.seeds)} episodes were lost; the last: {self.failure}")
+        retried = int(np.sum((self.lost > 0) & (self.lost <= self.retries)))
+        failed = int(np.sum(self.lost > self.retries))
+        counts = HostCounts(failed, retried, *self.seconds)
+        if self.restart:
+            counts = counts._replace(failed=int(self.lost.sum()), retried=0)
+        return Collected(self._trajectory(), self.bootstrap, counts, continues)
+
+    def _allocate(self, batch: int) -> None:
+        """Arrays of a collection, [T, B, ...]."""
+        decision = jax.eval_shape(
+            lambda p, m, s, k: self.actor.act(p, m, s, k, self.greedy)[0],
+            self.params,
+            self.memory,
+            self._shown(()),
+            self.key,
+        )
+
+        def zeros(leaf):
+            return np.zeros((self.length, batch, *leaf.shape[1:]), leaf.dtype)
+
+        self.decision: Decision = jax.tree.map(zeros, decision)
+        steps, each = (self.length, batch), (self.length, batch, self.agents)
+        self.running, self.begun = np.zeros(steps, bool), np.zeros(steps, bool)
+        self.agent_of = np.zeros((*steps, self.shown), np.int32)
+        if self.shown == self.agents:
+            self.agent_of[:] = np.arange(self.agents)
+        self.acted = np.zeros((*steps, self.shown), bool)
+        self.outcome = Outcome(
+            reward=np.zeros(each, np.float32),
+            terminated=np.zeros(steps, bool),
+            truncated=np.zeros(steps, bool),
+            valid=np.ones(each, bool),
+            success=np.zeros(each, bool),
+            offender=np.full(steps, -1, np.int32),
+            seconds=None,
+        )
+        of_ends = each if self.restart else (batch, self.agents)
+        self.bootstrap = np.zeros(of_ends, np.float32)
+        speaker, self.final = self.actor.speaker, None
+        if speaker is not None and speaker.one_row:
+            one = jax.tree.map(lambda x: np.asarray(x[:1]), self.memory.replace(cache=None))
+            self.final = jax.tree.map(lambda x: np.repeat(x, batch, axis=0), one)
+        self.at = np.zeros(batch, np.int32)
+        self.first = np.zeros(batch, np.int32)
+        self.lost = np.zeros(batch, np.int32)
+        self.lost_in_a_row = np.zeros(batch, np.int32)
+        self.failure, self.seconds = "", [0.0, 0.0]
+        self.playing: dict[int, int] = {}
+        self.waiting: set[int] = set()
+
+    def _run(self) -> None:
+        to_play = collections.deque(range(len(self.seeds)))
+        if self.restart:
+            for worker in range(self.workers):
+                self.playing[worker] = worker
+            self.waiting = set(np.flatnonzero(self.waits).tolist())
+            to_play.clear()
+        resets = set(self.playing) - self.waiting
+        while to_play or self.playing:
+            for worker in self.pool.idle():
+                if to_play and worker not in self.playing:
+                    self.playing[worker] = to_play.popleft()
+                    resets.add(worker)
+                if worker in resets:
+                    resets.remove(worker)
+                    self.pool.ask(worker, {"op": "reset", "seed": self._seed(worker)})
+            answers = self._answers(resets)
+            for worker, reply, failure in answers:
+                episode = self.playing[worker]
+                if reply is None:
+                    again = self._discard(episode, failure)
+                    if self.restart:
+                        resets.add(worker)
+                        continue
+                    del self.playing[worker]
+                    if again:
+                        to_play.append(episode)
+                elif self._record_step(worker, episode, reply):
+                    self.waiting.add(worker)
+                elif self.restart and self.at[episode] < self.length:
+                    resets.add(worker)
+                else:
+                    self._finish(worker, episode)
+            if self.waiting and not answers:
+                self._decide()
+
+    def _seed(self, worker: int) -> int:
+        """The seed of the episode that begins, 31 bits."""
+        episode = self.playing[worker]
+        if not self.restart:
+            return self.seeds[episode]
+        parts = [self.seeds[episode], int(self.at[episode]), int(self.lost[episode])]
+        return int(np.random.SeedSequence(parts).generate_state(1)[0] >> 1)
+
+    def _answers(self, resets: set[int]) -> list[Any]:
+        """Answers of the environments; waits only as long as no process waits for a decision."""
+        busy = len(self.playing) > len(self.waiting) or resets
+        if self.waiting and not busy:
+            return []
+        before = time.perf_counter()
+        answers = self.pool.wait(_LINGER if self.waiting else None)
+        self.seconds[1] += time.perf_counter() - before
+        return answers
+
+    def _record_step(self, worker: int, episode: int, answer: dict[str, Any]) -> bool:
+        """Records an answer; whether the process waits for a decision now."""
+        ended = False
+        if "reward" in answer:
+            at = self.at[episode]
+            self._record_outcome(at, episode, answer)
+            self.turns[worker] += 1
+            if self.turns[worker] == self.max_turns and not answer["terminated"]:
+                self.outcome.truncated[at, episode] = True
+            ended = bool(self.outcome.terminated[at, episode] | self.outcome.truncated[at, episode])
+            self.at[episode] += 1
+            self.lost_in_a_row[episode] = 0
+        else:
+            self.begins[worker], self.first[episode] = True, self.at[episode]
+            self.turns[worker] = 0
+        self._observe(worker, answer)
+        full = self.at[episode] == self.length
+        if full and not ended and not self.restart:
+            self.outcome.truncated[-1, episode] = True
+        cut = ended and self.outcome.truncated[self.at[episode] - 1, episode]
+        if (full and not ended) or cut:
+            self._bootstrap(worker, episode)
+        if self.restart:
+            self.waits[worker] = not ended
+        return not ended and not full
+
+    def _record_outcome(self, at: int, episode: int, answer: dict[str, Any]) -> None:
+        outcome, here = self.outcome, (at, episode)
+        outcome.reward[here] = answer["reward"]
+        outcome.success[here] = answer["success"]
+        outcome.terminated[here] = answer["terminated"]
+        outcome.truncated[here] = answer["truncated"] and not answer["terminated"]
+        outcome.offender[here] = answer["offender"]
+        valid = np.broadcast_to(answer["valid"], self.shown)
+        agents = self.agent_of[here]
+        outcome.valid[(*here, agents)] = valid | ~self.acted[here]
+        if self.actor.speaker is not None:
+            # The environment knows which replies are commands.
+            self.decision.record.known[here] &= valid
+
+    def _observe(self, worker: int, answer: dict[str, Any]) -> None:
+        """What the process waits with."""
+        seen = answer["observation"] if self.env.simultaneous else [answer["observation"]]
+        self.acting[worker] = answer.get("acting", True)
+        if not self.env.simultaneous:
+            self.agent[worker] = answer["seat"]
+        if self.actor.speaker is None:
+            self.observation[worker] = np.asarray(seen, np.float32)
+            return
+        layout, codec = self.actor.speaker.layout, self.actor.speaker.policy.codec
+        for place, text in enumerate(seen):
+            tokens = codecs.render_text(codec, text, layout.observation_tokens)
+            digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
+            anchor = np.frombuffer(digest, "<u4")
+            for array, value in zip(self.observation, (*tokens, anchor), strict=True):
+                array[worker, place] = value
+
+    def _shown(self, workers) -> Shown:
+        """What these processes wait with; nobody acts in the other rows."""
+        rows = range(self.workers)
+        waits = np.array([row in workers for row in rows])
+        playing = getattr(self, "playing", {})
+        episode = np.array([playing.get(row, 0) for row in rows], np.int32)
+        turn = self.at[episode] if playing else episode
+        return Shown(
+            self.agent,
+            self.acting & waits[:, None],
+            self.observation,
+            self.begins & waits,
+            episode,
+            turn,
+        )
+
+    def _decide(self) -> None:
+        """Decides for all processes that wait, and passes the actions on."""
+        before = time.perf_counter()
+        decision, said, self.memory = self.actor.act(
+            self.params,
+            memory=self.memory,
+            shown=self._shown(self.waiting),
+            key=self.key,
+            greedy=self.greedy,
+        )
+        decision, said = jax.device_get((decision, said))
+        self.seconds[0] += time.perf_counter() - before
+        for worker in sorted(self.waiting):
+            episode = self.playing[worker]
+            at, began = self.at[episode], self.begins[worker]
+            self.begins[worker] = False
+            if decision.full is not None and decision.full[worker].any():
+                self._stop_full(worker, episode, at)
+                continue
+            self.running[at, episode], self.begun[at, episode] = True, began
+            self.agent_of[at, episode] = self.agent[worker]
+            self.acted[at, episode] = self.acting[worker]
+            for array, value in zip(
+                jax.tree.leaves(self.decision), jax.tree.leaves(decision), strict=True
+            ):
+                array[at, episode] = value[worker]
+            self.pool.ask(worker, {"op": "step", "action": self._action(worker, decision, said)})
+        self.waiting.clear()
+
+    def _stop_full(self, worker: int, episode: int, at: int) -> None:
+        """The context is full: the turn does not take place, and the one before is the last."""
+        self.outcome.truncated[at - 1, episode] = True
+        self._bootstrap(worker, episode)
+        self._finish(worker, episode)
+
+    def _action(self, worker: int, decision: Decision, said: Said | None) -> Any:
+        """The action of the agent that acts, or one per agent where all act at once."""
+        out: list[Any] = [None] * self.shown
+        for place in np.flatnonzero(self.acting[worker]):
+            if said is None:
+                out[place] = decision.action[worker, place].tolist()
+            else:
+                start, end = said.start[worker, place], said.end[worker, place]
+                data = said.text[worker, place, start:end].tobytes()
+                out[place] = data.decode("utf-8", errors="replace").strip()
+        return out if self.env.simultaneous else out[0]
+
+    def _bootstrap(self, worker: int, episode: int) -> None:
+        """The critic's value of what the agents of a process are shown, where it can be told.
+
+        In games in turns only the next agent is shown anything: a match that is cut is worth 0.
+        """
+        if self.actor.value is None or self.env.in_turns:
+            return
+        value = self.actor.value(self.params, self.memory, self._shown({worker}))
+        here = (self.at[episode] - 1, episode) if self.restart else episode
+        self.bootstrap[here] = np.asarray(value)[worker]
+
+    def _finish(self, worker: int, episode: int) -> None:
+        """The episode, or the segment, is done."""
+        del self.playing[worker]
+        if self.final is not None:
+            memory = self.memory.replace(cache=None)
+            for array, row in zip(
+                jax.tree.leaves(self.final), jax.tree.leaves(memory), strict=True
+            ):
+                array[episode] = np.asarray(row[worker])
+
+    def _discard(self, episode: int, failure: str) -> bool:
+        """Forgets an episode that was lost; whether to play it again."""
+        at, first = self.at[episode], self.first[episode]
+        self.failure = f"seed {self.seeds[episode]}, turn {at + 1}: {failure}"
+        gone = slice(first, self.length)
+        arrays = [self.running, self.begun, self.acted, *jax.tree.leaves(self.decision)]
+        for array in (*arrays, *jax.tree.leaves(self.outcome)):
+            array[gone, episode] = 0
+        self.outcome.valid[gone, episode] = True
+        self.outcome.offender[gone, episode] = -1
+        self.lost[episode] += 1
+        self.lost_in_a_row[episode] += 1
+        if self.restart:
+            if self.lost_in_a_row[episode] > _LOST_IN_A_ROW:
+                raise HostError(f"{_LOST_IN_A_ROW} episodes in a row were lost; {self.failure}")
+            self.at[episode] = first
+            return True
+        self.at[episode] = 0
+        return self.lost[episode] <= self.retries
+
+    def _trajectory(self) -> Trajectory:
+        turns = Turn(
+            running=self.running,
+            begins=self.begun if self.restart else None,
+            agent=self.agent_of,
+            acting=self.acted,
+            learns=self.acted & self.running[..., None],
+            decision=self.decision,
+            action=None,
+            outcome=self.outcome,
+        )
+        final = Start(None, None, (self.final,))
+        return Trajectory(turns, Start(None, None, (self.before,)), final)

@@ -1,0 +1,75 @@
+"""Sections: functions by dotted path, with the options of their signatures."""
+
+import pytest
+
+from agentrl import advantages, losses, rollout
+from agentrl.config import base_config, section, term
+from agentrl.config.bind import HOMES, bind, functions_of, lookup, path_of
+from agentrl.learner import bound
+
+
+def test_sections_hold_every_option_with_its_default():
+    assert section(advantages.gigpo, gamma=0.9).to_dict() == {
+        "name": "agentrl.advantages.gigpo",
+        "gamma": 0.9,
+        "step_weight": 1.0,
+        "normalize": "std",
+        "statistics": "stream",
+        "singleton": "zero",
+        "epsilon": 1e-6,
+    }
+
+
+def test_terms_hold_the_options_of_the_loss_and_their_own():
+    assert term(losses.kl, estimator="k3", weight=0.1, source="expert").to_dict() == {
+        "name": "agentrl.losses.kl",
+        "estimator": "k3",
+        "weight": 0.1,
+        "final_weight": None,
+        "source": "expert",
+        "during": "rl",
+        "scale": None,
+    }
+
+
+def test_arrays_are_not_options():
+    assert "penalty" not in bound.options_of(advantages.gigpo)
+    assert "truncated" not in bound.options_of(advantages.gae)
+    assert bound.inputs_of(advantages.gigpo) == ("reward", "mask", "group", "anchor")
+    assert bound.inputs_of(losses.value_loss) == ("value", "target")
+    assert "penalty" in bound.optional_inputs(advantages.gigpo)
+
+
+def test_none_can_become_a_number_on_the_command_line():
+    made = section(rollout.episodes)
+    assert made.max_turns is None
+    made.max_turns = 5
+    assert bind("rollout", rollout.episodes, made)["max_turns"] == 5
+    kl = base_config().objective.kl
+    assert kl.final_weight is None and kl.scale is None
+    kl.final_weight, kl.scale = 0.1, "importance"
+    assert (kl.final_weight, kl.scale) == (0.1, "importance")
+
+
+@pytest.mark.parametrize("home", sorted(HOMES))
+def test_a_function_is_found_by_its_path_and_by_its_short_name(home):
+    for name in functions_of(HOMES[home]):
+        function = lookup(home, name)
+        assert lookup(f"{home}.any", path_of(function)) is function
+
+
+def test_a_function_inside_another_has_no_path():
+    def inner(reward, mask):
+        return reward * mask
+
+    with pytest.raises(ValueError, match="inner cannot be imported by that name: define it"):
+        section(inner)
+
+
+def test_an_error_inside_a_users_module_is_shown_as_it_is(tmp_path, monkeypatch):
+    (tmp_path / "broken_module.py").write_text("import a_package_that_is_not_installed\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_installed"):
+        lookup("advantage", "broken_module.estimator")
+    with pytest.raises(ValueError, match="config.advantage.name='no_module.gigpo' does not exist"):
+        lookup("advantage", "no_module.gigpo")

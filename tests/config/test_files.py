@@ -1,0 +1,62 @@
+"""The configs of the repository: each file, with each of its methods, builds."""
+
+import importlib
+import importlib.util
+import inspect
+import pathlib
+
+import pytest
+
+import configs
+from agentrl.config.build import build
+
+# What starts from a directory of weights is built in tests/run/test_pretrained.py, tabular games
+# are solved in tests/launchers/test_solve.py, stages are built in tests/run/test_stages.py.
+ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "psro", "jpsro"}
+ELSEWHERE |= {"volleyball_stages"}
+MODULES = {
+    path.stem: importlib.import_module(f"configs.{path.stem}")
+    for path in sorted(pathlib.Path(configs.__file__).parent.glob("*.py"))
+    if path.stem != "__init__"
+}
+FILES = {
+    name: module
+    for name, module in MODULES.items()
+    if hasattr(module, "get_config") and name not in ELSEWHERE
+}
+
+
+def arguments_of(module):
+    """What `get_config` can be called with, if the file says; None for its default."""
+    (parameter,) = inspect.signature(module.get_config).parameters or (None,)
+    if parameter == "method":
+        language = getattr(module, "language", MODULES["methods"])
+        return tuple(getattr(module, "METHODS", language.METHODS))
+    named = {"game": "GAMES", "experiment": "EXPERIMENTS"}.get(parameter)
+    return getattr(module, named, (None,)) if named else (None,)
+
+
+CASES = [(name, argument) for name, module in FILES.items() for argument in arguments_of(module)]
+
+
+def test_every_file_is_built_somewhere():
+    assert MODULES.keys() - FILES.keys() - ELSEWHERE == {"language", "methods"}
+    assert MODULES.keys() >= ELSEWHERE
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES)
+def test_builds(name, argument):
+    module = FILES[name]
+    config = module.get_config() if argument is None else module.get_config(argument)
+    # Optional packages may be missing; that such a config says so is all there is to see.
+    package = config.env.name.partition(":")[0]
+    if ":" in config.env.name and importlib.util.find_spec(package) is None:
+        with pytest.raises(ValueError, match=f"pip install {package}"):
+            build(config)
+    else:
+        build(config)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_has_a_card_with_its_command(name):
+    assert "python -m launchers.train" in FILES[name].__doc__

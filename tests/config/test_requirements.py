@@ -1,0 +1,173 @@
+"""Configs: what is wrong is said before anything compiles, with the nearest valid name."""
+
+import pytest
+import tiny
+
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
+from agentrl.config.build import build
+
+WRONG = {
+    "unknown key": (
+        lambda c: c.advantage.__setitem__("gama", 0.9),
+        r"config.advantage.gama is not an option of 'gigpo' \(did you mean 'gamma'\?\)",
+    ),
+    "unknown top key": (
+        lambda c: c.__setitem__("updatez", 3),
+        r"config.updatez is not used by anything \(did you mean 'updates'\?\)",
+    ),
+    "key of another estimator": (
+        lambda c: c.advantage.__setitem__("lam", 0.9),
+        "config.advantage.lam is not an option of 'gigpo'",
+    ),
+    "unknown estimator": (
+        lambda c: c.advantage.__setitem__("name", "gigp"),
+        r"config.advantage.name='gigp' does not exist \(did you mean 'gigpo'\?\)",
+    ),
+    "unknown environment": (
+        lambda c: c.env.__setitem__("name", "FrozenLak-v1"),
+        r"environment 'FrozenLak-v1' does not exist \(did you mean 'FrozenLake-v1'\?\)",
+    ),
+    "unknown environment option": (
+        lambda c: c.env.__setitem__("sise", 3),
+        r"environment 'FrozenLake-v1' has no option 'sise' \(did you mean 'size'\?\)",
+    ),
+    "critic that nothing trains": (
+        lambda c: c.policy.__setitem__("critic", "shared"),
+        "config.policy.critic='shared', but advantage 'gigpo' does not use a critic",
+    ),
+    "estimator without its critic": (
+        lambda c: setattr(c, "advantage", section(advantages.gae, gamma=0.9, lam=0.9)),
+        "config.advantage.name='gae' needs 'value'.*config.policy.critic",
+    ),
+    "groups from segments": (
+        lambda c: setattr(c, "rollout", section(rollout.segments)),
+        "needs 'group'.*config.rollout.name='episodes'",
+    ),
+    "critic that no term trains": (
+        lambda c: (
+            c.policy.__setitem__("critic", "shared"),
+            setattr(c, "advantage", section(advantages.gae, gamma=0.9, lam=0.9)),
+        ),
+        "config.policy.critic='shared' is not trained: set config.objective.value.weight",
+    ),
+    "value loss without a critic": (
+        lambda c: c.objective.value.__setitem__("weight", 0.5),
+        r"config.objective.value \(value_loss\) reads 'target', .*config.policy.critic",
+    ),
+    "value clip without a critic": (
+        lambda c: setattr(c.objective, "value", term(losses.clipped_value_loss, clip=0.2)),
+        r"config.objective.value \(clipped_value_loss\) reads 'old_value', .*config.policy.critic",
+    ),
+    "entropy that goes to nothing by a factor": (
+        lambda c: c.objective.entropy.update(weight=0.1, final_weight=0.0),
+        "config.objective.entropy.final_weight=0.0 with weight=0.1.*above 0",
+    ),
+    "unknown loss": (
+        lambda c: c.objective.policy.__setitem__("name", "agentrl.losses.clipped_surogate"),
+        r"config.objective.policy.name='agentrl.losses.clipped_surogate' does not exist "
+        r"\(did you mean 'clipped_surrogate'\?\)",
+    ),
+    "unknown key of a term": (
+        lambda c: c.objective.policy.__setitem__("weigth", 2.0),
+        r"config.objective.policy.weigth is not an option of 'clipped_surrogate' "
+        r"\(did you mean 'weight'\?\)",
+    ),
+    "unknown part of the run": (
+        lambda c: c.objective.policy.__setitem__("during", "warmup"),
+        "config.objective.policy.during='warmup'.*expected one of rl, warm_start, both",
+    ),
+    "unknown source": (
+        lambda c: c.objective.policy.__setitem__("source", "buffer"),
+        "config.objective.policy.source='buffer': expected 'rollout', 'expert' or a component",
+    ),
+    "nothing to learn from": (
+        lambda c: c.objective.policy.__setitem__("weight", 0.0),
+        r"config.objective has no term for the updates 0 to 8 \(during='rl'\)",
+    ),
+    "a term that reads what nothing fills": (
+        lambda c: setattr(c.objective, "listening", term(losses.listening_loss)),
+        r"config.objective.listening \(listening_loss\) reads 'answer_logits', which nothing fills "
+        "here; it needs a policy that can be asked",
+    ),
+    "an annotation that is missing": (
+        lambda c: setattr(c.objective, "bc", term(losses.corrected_behaviour_cloning)),
+        r"config.objective.bc .* reads 'correct', which nothing fills here; it needs an "
+        "annotation .*or a component",
+    ),
+    "filter that acts at no time": (
+        lambda c: c.filters.__setitem__("dynamic_sampling", {"when": "later"}),
+        "config.filters.dynamic_sampling.when='later': expected 'before' or 'after'",
+    ),
+    "unknown filter": (
+        lambda c: c.filters.__setitem__("dynamic_samplng", {}),
+        r"config.filters.dynamic_samplng.name='dynamic_samplng' does not exist "
+        r"\(did you mean 'dynamic_sampling'\?\)",
+    ),
+    "roles of one agent": (
+        lambda c: setattr(c, "advantage", section(advantages.matpo)),
+        "config.advantage.name='matpo' needs 'parent', .*such as PlannedHousehold-v1",
+    ),
+    "unknown component": (
+        lambda c: c.components.__setitem__("importanc", {"cap": 2.0}),
+        "config.components.importanc.name='agentrl.learner.components.importanc.* does not exist",
+    ),
+    "component of a name that is taken": (
+        lambda c: c.components.__setitem__("guard", {"name": "x.y"}),
+        "config.components.guard: the run has a component of that name already",
+    ),
+    "options of a component that nothing asks for": (
+        lambda c: c.reference.__setitem__("every", 3),
+        "config.reference.every=3 is not used by anything: add a term that reads the reference",
+    ),
+    "a rollout of episodes in segments": (
+        lambda c: (
+            setattr(c, "rollout", section(rollout.segments)),
+            setattr(c, "advantage", section(advantages.reinforce_pp)),
+        ),
+        "config.advantage.name='reinforce_pp' assumes 'whole_episodes'.*collect whole episodes",
+    ),
+    "minibatches that do not divide": (
+        lambda c: c.learner.__setitem__("minibatches", 7),
+        "config.learner.minibatches=7 does not divide",
+    ),
+    "logging that does not divide": (
+        lambda c: c.__setitem__("log_every", 3),
+        "config.updates=8 is not a multiple of config.log_every=3",
+    ),
+    "aggregation": (
+        lambda c: c.learner.__setitem__("aggregation", "tokenmean"),
+        r"config.learner.aggregation='tokenmean' \(did you mean 'token_mean'\?\)",
+    ),
+    "cnn on features": (
+        lambda c: (
+            setattr(c, "policy", section(policies.cnn, critic="none")),
+            setattr(c, "env", env_section("Coin-v1")),
+        ),
+        "policy 'cnn' needs a grid observation",
+    ),
+    "horizon beyond the limit": (
+        lambda c: c.rollout.__setitem__("max_turns", 99),
+        "rollout max_turns=99: expected 1 to the environment's own limit 6",
+    ),
+    "unknown reward term": (
+        lambda c: c.reward.__setitem__("invalid_penalty", {"coefficient": 0.1}),
+        r"config.reward.invalid_penalty.name='invalid_penalty' does not exist",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_config_is_an_error_that_names_the_remedy(name):
+    change, message = WRONG[name]
+    config = tiny.groups_config()
+    config = config.copy_and_resolve_references()
+    config.unlock()
+    change(config)
+    with pytest.raises(ValueError, match=message):
+        build(config)
+
+
+def test_base_config_names_an_environment_or_says_so():
+    with pytest.raises(ValueError, match="environment '' does not exist"):
+        build(base_config())

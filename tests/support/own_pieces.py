@@ -1,0 +1,105 @@
+"""A user's own pieces of an algorithm, as they stand in a module outside the package."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.declarations import assumes, averaged, measured
+from agentrl.learner.component import Component, Setup
+
+
+@assumes("whole_episodes")
+def centred(
+    reward: jax.Array, mask: jax.Array, surprise: jax.Array, *, scale: float = 1.0
+) -> jax.Array:
+    """An estimator: the return less the batch's mean, plus an annotation of each turn."""
+    total = jnp.sum(jnp.where(mask, reward, 0.0), axis=1, keepdims=True)
+    return jnp.where(mask, scale * (total - jnp.mean(total)) + surprise, 0.0)
+
+
+def bonus(reward: jax.Array, mask: jax.Array, surprise: jax.Array, *, amount: float) -> jax.Array:
+    """A reward term."""
+    return jnp.where(mask, reward + amount * surprise, 0.0)
+
+
+def even_streams(mask: jax.Array) -> jax.Array:
+    """A filter."""
+    return jnp.any(mask, axis=1) & (jnp.arange(mask.shape[0]) % 2 == 0)
+
+
+def halved(advantage: jax.Array) -> jax.Array:
+    """A reweighting."""
+    return advantage / 2
+
+
+def surprise(policy, params, streams, rows, key, *, offset: float = 0.0):
+    """An annotation [N, T]: the negative log-probability of each turn's actions, and an offset."""
+    logp = jnp.where(rows.loss_mask, policy.score(params, rows).logp, 0.0)
+    turn = jnp.maximum(rows.turn, 0)
+    zeros = jnp.zeros(streams.mask.shape)
+    return {"surprise": offset - zeros.at[rows.stream[:, None], turn].add(logp)}
+
+
+def row_numbers(policy, params, streams, rows, key):
+    """An annotation [R, L]: a number per row."""
+    number = jnp.arange(rows.tokens.shape[0], dtype=jnp.float32)
+    return {"row_number": jnp.broadcast_to(number[:, None], rows.tokens.shape)}
+
+
+def distance(logp: jax.Array, mask: jax.Array | None = None, *, at: float = 0.0) -> jax.Array:
+    """A diagnostic of a term, with the term's signature."""
+    return jnp.where(mask, jnp.abs(logp - at), 0.0)
+
+
+@measured(distance=distance)
+def squared(logp: jax.Array, mask: jax.Array | None = None, *, at: float = 0.0) -> jax.Array:
+    """A term of one value per position."""
+    return jnp.where(mask, jnp.square(logp - at), 0.0)
+
+
+@averaged(unit="row")
+def row_likelihood(logp: jax.Array, mask: jax.Array) -> jax.Array:
+    """A term of one value per row."""
+    return -jnp.tanh(jnp.sum(jnp.where(mask, logp, 0.0), axis=1))
+
+
+@averaged(unit="pair")
+def preference(logp: jax.Array, reference_logp: jax.Array, mask: jax.Array, *, beta: float = 0.5):
+    """A term of one value per pair of rows, chosen first: DPO."""
+    margin = jnp.sum(jnp.where(mask, logp - reference_logp, 0.0), axis=1).reshape(-1, 2)
+    return -jax.nn.log_sigmoid(beta * (margin[:, 0] - margin[:, 1]))
+
+
+def pull(logp: jax.Array, strength: jax.Array, mask: jax.Array) -> jax.Array:
+    """A term that reads a carried number."""
+    return jnp.where(mask, strength * jnp.square(logp), 0.0)
+
+
+def thermostat(setup: Setup, *, start: float, step: float = 0.5) -> Component:
+    """A component: a carried number that grows by a step with each update."""
+    if step < 0:
+        raise ValueError(f"config.components.thermostat.step={step}: expected 0 or more")
+
+    def after(value, outcome):
+        return value + step, {"strength": jnp.stack([value, jnp.ones(())])}
+
+    return Component(
+        init=lambda _: jnp.float32(start),
+        exposes=lambda value: {"strength": value},
+        after=after,
+        supplies=("strength",),
+    )
+
+
+def pairs(setup: Setup) -> Component:
+    """A component that is a source: the rows of the rollout, each next to the following one."""
+
+    def source(value, params, sources, key):
+        streams, rows = sources["rollout"]
+        return streams, rows
+
+    return Component(init=lambda _: (), source=source, unit=2)
+
+
+def not_a_component(setup: Setup) -> int:
+    """A mistake."""
+    return 3
