@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# END fills what is behind the text. DOTTED: the two letters "i" of Turkish, which expressions that
-# ignore case take for an "i", but which are none in a name.
-END, DOTTED, OTHER = 0, 1, 127
+# END fills what is behind the text. TURKISH_I and LONG_S: letters that equal an "i" and an "s" for
+# expressions that ignore case, but not wherever they stand in a name (`literal`).
+END, TURKISH_I, LONG_S, OTHER = 0, 1, 2, 127
 DIGITS, SPACES = b"0123456789", b" \n"
-LETTERS = b"abcdefghijklmnopqrstuvwxyz\x01"
+LETTERS = b"abcdefghijklmnopqrstuvwxyz\x01\x02"
 INSIDE = bytes(sorted(set(range(1, 128)) - set(b"[]")))
 
 
@@ -67,8 +67,7 @@ def _table() -> np.ndarray:
         elif 0x20 < point < 0x7F:
             table[point] = ord(character.lower())
     # Outside ASCII four letters equal one of its letters where case is ignored.
-    table[[0x17F, 0x212A]] = ord("s"), ord("k")
-    table[[0x130, 0x131]] = DOTTED
+    table[[0x130, 0x131, 0x17F, 0x212A]] = TURKISH_I, TURKISH_I, LONG_S, ord("k")
     return table
 
 
@@ -135,15 +134,23 @@ def run_ends(codes: jax.Array, of: bytes) -> jax.Array:
     return jax.lax.associative_scan(jnp.minimum, outside, reverse=True)
 
 
-def literal(codes: jax.Array, word: bytes) -> jax.Array:
-    """bool[S]: this word, in lower case, starts here."""
+def literal(codes: jax.Array, word: bytes, *, name: bool = False) -> jax.Array:
+    """bool[S]: this word, in lower case, starts here.
+
+    name: in the sense of equal title cases, in which no Turkish i is an i, and a long s is one at
+    the start only.
+    """
     size = codes.shape[0]
     padded = jnp.pad(codes, (0, len(word)))
     found = jnp.ones(size, bool)
     for offset, byte in enumerate(word):
         code = padded[offset : offset + size]
         same = code == byte
-        found = found & (same | (code == DOTTED) if byte == ord("i") else same)
+        if byte == ord("i") and not name:
+            same = same | (code == TURKISH_I)
+        if byte == ord("s") and not (name and offset):
+            same = same | (code == LONG_S)
+        found = found & same
     return found
 
 
