@@ -99,6 +99,17 @@ hardly learnt from, whatever it costs, for the gradient of its probability is in
 - p); and where the same seat loses each time, its baseline leaves nothing else. Held to legal
 commands, as above, none of it can happen.
 
+With "faithful_" before the name of one of TextArena's games a policy over bytes reads its texts and
+may reply in any form that its parser reads: "I take [ 4 ]", where other grammars want a command and
+nothing else.
+
+    python -m launchers.train --config=configs/spiral.py:faithful_TicTacToe-v1 \\
+        --workdir=runs/spiral_faithful
+
+After 20 updates on the expert's episodes 26 % of the replies of the next four updates name a
+square, and 4 % with --config.policy.grammar=bare (one seed, --config.warm_start.updates=20
+--config.updates=24 --config.rollout.num_groups=32 --config.learner.microbatch=16).
+
 Frozen opponents instead of itself: --config.rollout.opponent=pool --config.pool.capacity=16
 """
 
@@ -122,6 +133,12 @@ THREE = {
     },
     "SimpleNegotiation-v1": {"rules": "spiral", "max_steps_in_episode": 10},
 }
+# Replies in TextArena's forms. Kuhn's poker has one wording, whose commands are among them.
+FAITHFUL = {
+    "TicTacToe-v1": THREE["TicTacToe-v1"],
+    "KuhnPoker-v1": THREE["KuhnPoker-v1"] | {"wording": "compact"},
+    "SimpleNegotiation-v1": {"rules": "textarena", "max_steps_in_episode": 11},
+}
 HELD_OUT = ("Nim-v1", "LiarsDice-v1", "PigDice-v1")
 ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward": 0.5}
 
@@ -129,6 +146,8 @@ ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward
 def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     if game.startswith("thoughts_"):
         return thoughts(game.removeprefix("thoughts_"))
+    if game.startswith("faithful_"):
+        return faithful(game.removeprefix("faithful_"))
     config = base_config()
     config.updates = 400
     config.log_every = 20
@@ -172,4 +191,14 @@ def thoughts(game: str) -> ml_collections.ConfigDict:
     config.log_every = 20
     config.optimizer.learning_rate = 3e-4
     config.evaluation.every = 0
+    return config
+
+
+def faithful(game: str) -> ml_collections.ConfigDict:
+    config = get_config(game)
+    config.env = env_section(game, **ILLEGAL, **{"wording": "faithful"} | FAITHFUL.get(game, {}))
+    config.policy.update(codec="byte", grammar="faithful")
+    # Offers are long.
+    config.rollout.max_new_tokens = 48 if game == "SimpleNegotiation-v1" else 16
+    config.warm_start.update(updates=100, episodes=16, learning_rate=3e-3, noise=0.3)
     return config

@@ -56,6 +56,11 @@ def number(give: jax.Array, ask: jax.Array, accept: jax.Array) -> jax.Array:
     return jnp.where(fits, code, jnp.where(both, both_code, -1)).astype(jnp.int32)
 
 
+def only_accepting(size: int) -> int:
+    """Number of the offer of nothing that accepts."""
+    return MOST * (_DIGITS**size // (_DIGITS - 1)) + _DIGITS**size
+
+
 def offer(number: jax.Array, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(give, ask, accept) of a number; an offer of nothing for those that stand for none."""
     per_half = _DIGITS**size

@@ -93,8 +93,8 @@ def _check_reader(grammar: Grammar, view: View) -> None:
     if grammar.faithful and view.read is None:
         raise ValueError(
             "grammar 'faithful': this environment's wording does not say how its source reads "
-            "replies (those of TextArena's games do; SimpleNegotiation-v1 needs "
-            "wording='faithful'); use grammar 'bare', 'action' or 'answer'"
+            "replies (those of TextArena's games do; SimpleNegotiation-v1 needs rules='textarena' "
+            "and wording='faithful'); use grammar 'bare', 'action' or 'answer'"
         )
 
 

@@ -24,6 +24,9 @@ END, TURKISH_I, LONG_S, OTHER = 0, 1, 2, 127
 DIGITS, SPACES = b"0123456789", b" \n"
 LETTERS = b"abcdefghijklmnopqrstuvwxyz\x01\x02"
 INSIDE = bytes(sorted(set(range(1, 128)) - set(b"[]")))
+# Numbers of more digits than this are MANY: no game here has any use for them.
+_DIGITS_READ = 3
+MANY = 10**_DIGITS_READ
 
 
 class Run(NamedTuple):
@@ -129,9 +132,12 @@ def member(codes: jax.Array, of: bytes) -> jax.Array:
 
 def run_ends(codes: jax.Array, of: bytes) -> jax.Array:
     """i32[S]: the first place from here on that is not one of these."""
-    index = jnp.arange(codes.shape[0], dtype=jnp.int32)
-    outside = jnp.where(member(codes, of), codes.shape[0], index)
-    return jax.lax.associative_scan(jnp.minimum, outside, reverse=True)
+    size = codes.shape[0]
+    ends = jnp.where(member(codes, of), size, jnp.arange(size, dtype=jnp.int32))
+    # The least of all from here on, by shifts: it compiles in half the time of a scan.
+    for step in (2**p for p in range((size - 1).bit_length())):
+        ends = jnp.minimum(ends, jnp.pad(ends[step:], (0, step), constant_values=size))
+    return ends
 
 
 def literal(codes: jax.Array, word: bytes, *, name: bool = False) -> jax.Array:
@@ -183,15 +189,15 @@ def first(found: jax.Array) -> jax.Array:
     return jnp.where(jnp.any(found), jnp.argmax(found), found.shape[0] - 1).astype(jnp.int32)
 
 
-def value(codes: jax.Array, at: jax.Array, digits: int = 9) -> jax.Array:
-    """The numbers that start at places i32[...]; 10^digits for all that have more digits."""
+def value(codes: jax.Array, at: jax.Array) -> jax.Array:
+    """The numbers that start at places i32[...]; MANY for all that are larger."""
     start, end = run_ends(codes, b"0")[at], run_ends(codes, DIGITS)[at]
     total = jnp.zeros(at.shape, jnp.int32)
-    for place in range(digits):
+    for place in range(_DIGITS_READ):
         here = jnp.minimum(start + place, codes.shape[0] - 1)
         digit = codes[here].astype(jnp.int32) - ord("0")
         total = jnp.where(start + place < end, 10 * total + digit, total)
-    return jnp.where(end - start > digits, 10**digits, total)
+    return jnp.where(end - start > _DIGITS_READ, MANY, total)
 
 
 def numbers_at(codes: jax.Array, found: Match, at: jax.Array) -> jax.Array:

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from envs.rules import offers
 from envs.rules import simple_negotiation as rules
 from envs.simple_negotiation import ACCEPT, DENY, MOST, PASS, SimpleNegotiation
 from envs.text import Lexicon, Query, View, reading, template
@@ -136,7 +137,7 @@ def compact(env: SimpleNegotiation) -> View:
 def _goods(env: SimpleNegotiation, codes: jnp.ndarray) -> tuple[jnp.ndarray, ...]:
     """A number and a word behind it, wherever they stand: (bool[S], kinds, amounts, i32[S] each).
 
-    kinds: the resource, -1 for any other word. amounts: 1000 for all larger ones.
+    kinds: the resource, -1 for any other word.
     """
     place = jnp.arange(codes.shape[0], dtype=jnp.int32)
     digit, letter = (reading.member(codes, of) for of in (reading.DIGITS, reading.LETTERS))
@@ -152,7 +153,7 @@ def _goods(env: SimpleNegotiation, codes: jnp.ndarray) -> tuple[jnp.ndarray, ...
             same = reading.literal(codes, name.encode(), name=True)
             same &= word_ends - place == len(name)
             kind = jnp.where(same, env.resources.index(means), kind)
-    return found, kind[word], reading.value(codes, place, 3)
+    return found, kind[word], reading.value(codes, place)
 
 
 def _read(env: SimpleNegotiation):
@@ -164,6 +165,7 @@ def _read(env: SimpleNegotiation):
     opening = b"[offer"
     form = (opening, reading.Run(reading.INSIDE, 1), b"]")
     kinds = np.arange(len(env.resources))[:, None]
+    unread = env.num_actions + offers.only_accepting(len(env.resources))
 
     def read(codes, slots):
         place = jnp.arange(codes.shape[0])
@@ -184,8 +186,7 @@ def _read(env: SimpleNegotiation):
         deny = jnp.any(reading.literal(codes, b"[deny]"))
         # An offer that cannot be read or has no number is an error, and accepting comes first.
         number = jnp.where(readable, env.encode(give, ask, accept), -1)
-        unread = jnp.where(accept, env.encode(0 * give, 0 * ask, accept), -1)
-        number = jnp.where(number < 0, unread, number)
+        number = jnp.where((number < 0) & accept, unread, number)
         answer = jnp.where(accept, ACCEPT, jnp.where(deny, DENY, PASS))
         return jnp.where(jnp.any(offer.found), number, answer)
 
