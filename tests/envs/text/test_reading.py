@@ -31,7 +31,7 @@ SIZE = 112
 KEY = jax.random.key(0)
 FAITHFUL = make_grammar("faithful")
 OPTIONS = {"LiarsDice-v1": {"dice": 3}}
-# Recorded environment, its number of replies, and whether somebody has bet (Kuhn poker).
+# Our environment, the recorded one, and the number of its replies.
 RECORDED = [
     ("TicTacToe-v1", "TicTacToe-v0", 159),
     ("ConnectFour-v1", "ConnectFour-v0", 384),
