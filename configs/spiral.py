@@ -99,6 +99,7 @@ def faithful(game: str) -> ml_collections.ConfigDict:
     config.env = env_section(game, **ILLEGAL, **{"wording": "faithful"} | FAITHFUL.get(game, {}))
     config.policy.update(codec="byte", grammar="faithful")
     # Offers are long.
-    config.rollout.max_new_tokens = 48 if game == "SimpleNegotiation-v1" else 16
-    config.warm_start.update(updates=100, episodes=16, learning_rate=3e-3, noise=0.3)
+    config.context.max_new_tokens = 48 if game == "SimpleNegotiation-v1" else 16
+    config.warm_start.update(updates=100, learning_rate=3e-3)
+    config.expert.update(episodes=16, noise=0.3)
     return config
