@@ -17,7 +17,8 @@ from agentrl import advantages, rollout
 from agentrl.config import base_config, env_section, env_sections, section
 from configs import language
 
-# Its games by its rules, with room for the longest without illegal moves; some that are held out.
+# SPIRAL's games with its rules and limits for the longest game without illegal moves; held-out
+# games.
 THREE = {
     "TicTacToe-v1": {"max_steps_in_episode": 9},
     "KuhnPoker-v1": {
@@ -54,10 +55,11 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config.learner.update(minibatches=2, microbatch=64, aggregation="constant")
     config.objective.entropy.weight = 0.003
     if game == "three":
-        # Of 350 words hardly any reply is a command by chance: unconstrained, all but one in a
-        # thousand were still illegal after 40 updates, and where all lose alike nothing is learnt.
+        # Of 350 words hardly any reply is a command by chance: unconstrained, all but one
+        # in a thousand were still illegal after 40 updates, and if all lose alike there is
+        # no signal.
         config.policy.constrained = True
-        # An offer is longer than the others' rows.
+        # An offer is longer than the rows of the other games.
         config.learner.lengths = 3
     config.optimizer.learning_rate = 1e-3
     config.evaluation.every = 100
@@ -73,7 +75,7 @@ def thoughts(game: str) -> ml_collections.ConfigDict:
     config.warm_start.update(updates=60, learning_rate=3e-3)
     config.expert.update(episodes=32, thoughts=True)
     if game == "TicTacToe-v1":
-        # Its expert's play against itself is one line; on other boards nothing would be known.
+        # The expert's play against itself is a single line; noise adds other boards.
         config.warm_start.update(updates=200)
         config.expert.update(noise=0.3)
     config.updates = config.warm_start.updates + 300

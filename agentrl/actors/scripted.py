@@ -33,7 +33,7 @@ def random_actor(env: Any) -> Actor:
 
 
 def expert_actions(world: World, view: View) -> jax.Array:
-    """What the environment's expert does for each agent that acts now, [B, S, ...]."""
+    """Actions of the environment's expert for each agent that acts now, [B, S, ...]."""
 
     def one(state, agent, params):
         return jax.vmap(world.env.expert_as, in_axes=(None, 0, None))(state, agent, params)
@@ -46,8 +46,8 @@ def expert_actor(
 ) -> Actor:
     """The environment's scripted expert. NotImplementedError, when it acts, where there is none.
 
-    noise: chance that a turn is played otherwise, by a random action. records: decisions hold what
-    the rows of an array policy need, with the expert's action also where another was played.
+    noise: probability that a random action is played instead. records: decisions include the record
+    of an array policy, with the expert's action even if another one was played.
     """
 
     def act(params, memory, view, key):
@@ -69,7 +69,7 @@ def expert_actor(
 
 
 def _searching(choose_one: Callable[..., jax.Array]) -> Actor:
-    """Of games in turns, by choose_one: (state, wanted bool[], key) -> action i32[]."""
+    """An actor of turn-based games from choose_one: (state, wanted bool[], key) -> action i32[]."""
 
     def act(params, memory, view, key):
         wanted = jnp.any(view.acting, axis=1)
@@ -84,8 +84,8 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
     """An actor that needs no training, by name.
 
     "random": any legal action. "expert": the environment's. "minimax": exhaustive, any of the best
-    moves; "minimax:4": the same, looking four moves ahead (`agentrl.actors.minimax`).
-    "mcts:100": Monte Carlo tree search of 100 simulations per move (`agentrl.actors.search`).
+    moves; "minimax:4": the same to a depth of four moves (`agentrl.actors.minimax`). "mcts:100":
+    Monte Carlo tree search of 100 simulations per move (`agentrl.actors.search`).
 
     Raises:
       ValueError: no such actor, or not of this environment.
@@ -151,7 +151,7 @@ def view_of(
     *,
     follows: bool = False,
 ) -> View:
-    """What an actor is shown of states [B, ...] outside a loop, everywhere that somebody acts.
+    """The view of states [B, ...] outside a loop, for all agents that act.
 
     observation: [B, A, ...]; by default the environment's.
     """

@@ -43,5 +43,6 @@ from agentrl.advantages.role_conditioned import rae as rae
 from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
 from agentrl.advantages.sequential import marft as marft
 from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
+from agentrl.advantages.surprisal import stare as stare
 from agentrl.advantages.temporal import gae as gae
 from agentrl.advantages.temporal import spoken_gae as spoken_gae

@@ -80,19 +80,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.context = ml_collections.ConfigDict({"name": "none"})
     config.host = section(processes, named=False)
     config.sampler = section(starts.independent)
-    config.annotations = ml_collections.ConfigDict()
-    config.reward = ml_collections.ConfigDict()
-    config.filters = ml_collections.ConfigDict()
-    config.advantage = section(advantages.gigpo)
-    config.reweighting = ml_collections.ConfigDict()
-    config.objective = ml_collections.ConfigDict()
-    config.objective.policy = term(losses.clipped_surrogate)
-    config.objective.value = term(losses.value_loss, weight=0.0)
-    config.objective.entropy = term(losses.negative_entropy, weight=0.0)
-    config.objective.kl = term(losses.kl, weight=0.0, estimator="k3")
-    config.objective.imitation = term(
-        losses.behaviour_cloning, source="expert", during="warm_start"
-    )
+    _credit_and_objective(config)
     config.learner = section(learner, named=False)
     config.optimizer = section(optimizer, named=False)
     config.optimizers = ml_collections.ConfigDict()
@@ -110,6 +98,22 @@ def base_config() -> ml_collections.ConfigDict:
     )
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     return config
+
+
+def _credit_and_objective(config: ml_collections.ConfigDict) -> None:
+    config.annotations = ml_collections.ConfigDict()
+    config.reward = ml_collections.ConfigDict()
+    config.filters = ml_collections.ConfigDict()
+    config.advantage = section(advantages.gigpo)
+    config.reweighting = ml_collections.ConfigDict()
+    config.objective = ml_collections.ConfigDict()
+    config.objective.policy = term(losses.clipped_surrogate)
+    config.objective.value = term(losses.value_loss, weight=0.0)
+    config.objective.entropy = term(losses.negative_entropy, weight=0.0)
+    config.objective.kl = term(losses.kl, weight=0.0, estimator="k3")
+    config.objective.imitation = term(
+        losses.behaviour_cloning, source="expert", during="warm_start"
+    )
 
 
 def check(config: ml_collections.ConfigDict) -> None:

@@ -184,7 +184,7 @@ def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Map
             first=span[0],
             end=span[1],
             learner=learner_of(config, setup, here, steps, rate, supervised=supervised),
-            sources=_in_order({term.source for term in here.values()}),
+            sources=_in_order({term.source for term in here.values()}, components),
             credited=frozenset(
                 term.source for term in here.values() if term.reads & {"advantage", "target"}
             ),
@@ -195,9 +195,10 @@ def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Map
     return phases
 
 
-def _in_order(sources: set[str]) -> tuple[str, ...]:
-    """The sources, "rollout" first."""
-    return tuple(sorted(sources, key=lambda name: (name != "rollout", name)))
+def _in_order(sources: set[str], components: Mapping[str, Component]) -> tuple[str, ...]:
+    """The sources and those that they are made from, "rollout" first."""
+    read = {name for key in sources if key in components for name in components[key].made_from}
+    return tuple(sorted(sources | read, key=lambda name: (name != "rollout", name)))
 
 
 def _carry(components: Mapping[str, Component], start: Start) -> dict[str, Any]:

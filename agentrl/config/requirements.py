@@ -22,6 +22,8 @@ from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
 
 ROW_FIELDS = frozenset(Rows.__dataclass_fields__)
+# Fields that all rows have.
+EVERY_ROW = frozenset({"tokens", "loss_mask", "stream", "turn", "behaviour_logp"})
 # Filled by the learner itself, or by nothing that a config could change.
 GIVEN = frozenset({"mask", "progress", "old_logp", "turn_start", "loss_mask"})
 
@@ -73,7 +75,7 @@ def check_names(
     rollout, policy = setup.rollout, setup.policy
     supplied = {name for component in components.values() for name in component.supplies}
     noted = set(config.annotations)
-    streams = set(rollout.provides) | supplied | noted
+    streams = set(rollout.provides) | supplied | noted | EVERY_ROW
     if reads_positions(recipe.estimator):
         streams |= ROW_FIELDS
     for section, function in _credit(config, recipe):
@@ -160,7 +162,7 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
         )
     for name, component in components.items():
         if name in config.components and component.supplies:
-            used = setup.reads | {term.scale for term in terms.values()}
+            used = setup.reads | {term.scale for term in terms.values()} | set(setup.rollout.needs)
             if not set(component.supplies) & used:
                 raise ValueError(
                     f"config.components.{name} is not used by anything: it fills "

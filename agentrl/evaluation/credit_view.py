@@ -17,9 +17,10 @@ from agentrl.streams import Rows, Streams
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """One turn: what was seen and done, and what credit it gets by label of the estimator.
+    """One turn: observation, action, and its credit by label of the estimator.
 
-    anchor: letters of the anchor group, "" if the turn is alone in it; anchor_size: its turns.
+    anchor: letters of the anchor group, "" if the turn is alone in it; anchor_size: number of its
+    turns.
     """
 
     board: str
@@ -34,7 +35,7 @@ class Turn:
 
 @dataclasses.dataclass(frozen=True)
 class Episode:
-    """One member of the group: its turns, its end ("success" and so on) and the last picture."""
+    """One member of the group: its turns, its end ("success" and so on) and the last drawing."""
 
     turns: tuple[Turn, ...]
     end: str
@@ -44,7 +45,7 @@ class Episode:
 
 @dataclasses.dataclass(frozen=True)
 class CreditView:
-    """What the view shows. limit: the largest |advantage|, at which colours are full."""
+    """Content of the view. limit: the largest |advantage|, at which colours are full."""
 
     environment: str
     update: int
@@ -55,9 +56,9 @@ class CreditView:
 
 
 def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]:
-    """The group whose returns differ most, the first among equals, and their standard deviation.
+    """The group whose returns differ most (the first of equals), and their standard deviation.
 
-    task: of this one, where a batch has several.
+    task: restricts the choice to this task, in a batch of several.
     """
     returns = returns_of(streams)
     group = np.asarray(streams.group)
@@ -67,9 +68,9 @@ def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]
 
 
 def choose_episodes(streams: Streams, group: int, count: int = 4) -> list[int]:
-    """Streams of the group: the best (return, then brevity) and the worst, half and half.
+    """Streams of the group: the best (by return, then by length) and the worst, half each.
 
-    Of streams that met the same things in the same order, and were paid the same, only one.
+    Streams with the same sequence of observations and rewards are shown only once.
     """
     returns, mask = returns_of(streams), np.asarray(streams.mask)
     members = np.flatnonzero(np.asarray(streams.group) == group).tolist()
@@ -144,7 +145,7 @@ def replay(
 
 
 def per_turn(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> np.ndarray:
-    """What rows hold for each turn, [N, T], for policies over arrays (one position a turn)."""
+    """Values of rows per turn, [N, T], for policies over arrays (one position per turn)."""
     turn = np.asarray(rows.turn)
     stream = np.broadcast_to(np.asarray(rows.stream)[:, None], turn.shape)
     out = np.zeros(shape, np.asarray(values).dtype)
@@ -165,8 +166,8 @@ def view(
 ) -> CreditView:
     """The view of a batch that `agentrl.rollout.episodes` collected from `key`.
 
-    credit: f32[N, T] by label, what each estimator gives to the batch's turns. Shows the group
-    whose returns differ most.
+    credit: f32[N, T] by label, the advantages of each estimator for the batch's turns. Shows the
+    group whose returns differ most.
     """
     group, _ = choose_group(streams)
     shown = choose_episodes(streams, group, episodes)

@@ -10,16 +10,16 @@ from agentrl import advantages
 from agentrl.learner.bound import Bound, optional_inputs
 from agentrl.streams import Rows, Streams
 
-# What a reward term returns is told from what it reads: one that reads the reward gives another
-# reward, one that does not gives a penalty, f32[N, T], on each turn's own score.
+# A reward term's result depends on its inputs: a term that reads the reward returns another reward,
+# any other returns a penalty, f32[N, T], on each turn's own score.
 
 
 class Credit(NamedTuple):
     """Credit of N streams of T turns, in R rows of L positions.
 
-    advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 where nothing is learnt.
+    advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 outside of trained turns.
     keep: bool[N], streams that the update learns from.
-    target: the critic's target, as the advantage; None without a critic.
+    target: the critic's target, of the estimator's own advantage; None without a critic.
     carried: {name: new value} of the carried number that the estimator updates.
     """
 
@@ -30,12 +30,13 @@ class Credit(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The functions that credit is made of.
+    """The functions that compute credit.
 
     reward: terms, in the order in which they apply. estimator. carried: the name of the carried
     number that the estimator returns a new value of; None for one that returns advantages alone.
     before: filters whose rejected streams take no part in the statistics; after: filters whose
-    rejected streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage.
+    rejected streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage, per
+    turn or per position; the critic's target is of the advantage before it.
     """
 
     reward: Sequence[Bound]
@@ -77,8 +78,8 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
     """(streams, rows, {name: annotation or carried number}) -> Credit.
 
     The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
-    them in the reward. Filters read the environment's own rewards. Fields of rows are read by
-    estimators per position alone, and by what follows them.
+    them in the reward. Filters read the environment's own rewards. Only estimators per position,
+    and reweightings after them, read fields of rows.
     """
     estimator = recipe.estimator
     by_position = reads_positions(estimator)
@@ -102,12 +103,12 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
             advantage, carried[recipe.carried] = advantage
         for chosen in recipe.after:
             keep = keep & chosen(arrays)
-        for change in recipe.reweighting:
-            advantage = change({**arrays, "advantage": advantage})
         target = None
         if has_critic:
             mask = arrays["loss_mask"] if by_position else streams.mask
             target = jnp.where(mask, advantage + arrays["value"], 0.0)
+        for change in recipe.reweighting:
+            advantage = change({**arrays, "advantage": advantage})
         return Credit(advantage, keep, target, carried)
 
     return credit

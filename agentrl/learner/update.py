@@ -21,7 +21,7 @@ NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
 class Batch(NamedTuple):
-    """What an update learns from, of one source.
+    """Training data of an update from one source.
 
     credit: None where no term reads advantages. notes: annotations by name, [N, T] or [R, L].
     unit: neighbouring rows that stay together.
@@ -47,12 +47,12 @@ def learner(
 
     Args:
       epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
-        before each pass. With microbatches every minibatch gets as many rows that are learnt from;
-        without, rows are dealt at random, and a position's weight in a mean depends on how many
-        its minibatch has, as in PPO's own code.
-      microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients
-        are summed, and rows without anything to learn from skipped. None: the whole minibatch.
-        On a CPU a pass is fastest while what it computes fits the caches.
+        before each pass. With microbatches every minibatch gets the same number of trained rows;
+        without, rows are assigned at random, and the weight of a position in a mean depends on the
+        number in its minibatch, as in PPO's own code.
+      microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients are
+        summed, and rows without anything to learn from skipped. None: the whole minibatch. On a CPU
+        a pass is fastest if its activations fit the caches.
       lengths: rows go through in order of their length, each pass cut to the shortest of this many
         evenly spaced sizes; each size is compiled. 1: all at full length.
       aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
@@ -64,7 +64,7 @@ def learner(
 
 
 class _Step(NamedTuple):
-    """What every gradient step of an update has in common."""
+    """Constants of every gradient step of an update."""
 
     policy: Any
     terms: Mapping[str, Mapping[str, Term]]
@@ -88,9 +88,9 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer are returned as they came. A step without
-    anything to learn from changes neither (metric empty_steps): an optimizer's momentum would move
-    them.
+    and parameters were; if not, parameters and optimizer state are returned unchanged. A step
+    without anything to learn from changes neither (metric empty_steps): an optimizer's momentum
+    would move them.
 
     options: all of `learner`'s.
     """
@@ -103,6 +103,7 @@ def make_update(
         examples = {
             source: example_of(batch, by_source[source], options["normalize_advantage"], roles)
             for source, batch in batches.items()
+            if source in by_source
         }
         units = {source: batch.unit for source, batch in batches.items()}
         params, frozen = split(params, policy.frozen)
@@ -141,7 +142,7 @@ def make_update(
         for batch in batches.values():
             if batch.credit is not None:
                 metrics |= advantage_metrics(batch)
-        # A rejected update says nothing but that it was rejected.
+        # A rejected update reports only that it was rejected.
         metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
         return join(params, frozen), opt_state, metrics, finite
 
@@ -250,7 +251,7 @@ def _normalized(batch: Batch, how: str, roles: int) -> jax.Array:
 
 
 def advantage_metrics(batch: Batch) -> dict[str, jax.Array]:
-    """adv/mean, adv/std and, with a critic, explained_variance, over what is learnt from."""
+    """adv/mean, adv/std and, with a critic, explained_variance, over trained turns."""
     credit, streams = batch.credit, batch.streams
     trained = streams.mask & credit.keep[:, None]
     if credit.advantage.shape != trained.shape:

@@ -31,6 +31,7 @@ from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
 from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
 from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
 from agentrl.losses.gspo import gspo as gspo
+from agentrl.losses.guidance import shaped_imitation as shaped_imitation
 from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
 from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
 from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
@@ -42,6 +43,9 @@ from agentrl.losses.policy import clipped as clipped
 from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
 from agentrl.losses.policy import negative_entropy as negative_entropy
 from agentrl.losses.policy import reinforce as reinforce
+from agentrl.losses.preference import dpo as dpo
+from agentrl.losses.preference import kto as kto
+from agentrl.losses.smoothing import epo as epo
 from agentrl.losses.value import clipped_value_loss as clipped_value_loss
 from agentrl.losses.value import explained_variance as explained_variance
 from agentrl.losses.value import value_loss as value_loss

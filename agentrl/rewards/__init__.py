@@ -6,6 +6,7 @@ subtracts from the turn's own score. `speaking_reward` is about one discussion, 
 streams. Read `shaping.py` first.
 """
 
+from agentrl.rewards.novelty import novelty_bonus as novelty_bonus
 from agentrl.rewards.returns import discounted_return as discounted_return
 from agentrl.rewards.shaping import at_end as at_end
 from agentrl.rewards.shaping import format_penalty as format_penalty

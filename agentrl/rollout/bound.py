@@ -1,4 +1,4 @@
-"""A policy bound to an environment: how it acts, and what it learns from."""
+"""A policy bound to an environment: its actor, and how its rows are made."""
 
 from typing import Any
 

@@ -40,9 +40,8 @@ def processes(
     An episode is lost if its environment raises, ends its process, sends nonsense or takes longer
     than `timeout_s` for an answer. It is then played again from its start, up to `retries` times,
     in a new process; after that it is left out: its streams have no turn, and metric
-    `failed_episodes` counts it. (Episodes that fail are missing for a reason: what leads an
-    environment to fail is never punished.) In segments a lost episode's turns are masked, and
-    another task follows.
+    `failed_episodes` counts it. (This biases the data: behaviour that makes an environment fail is
+    never penalised.) In segments a lost episode's turns are masked, and another task follows.
 
     Args:
       workers: processes, and rows of the compiled programs.
@@ -63,7 +62,7 @@ def processes(
 
 
 class _Bound(NamedTuple):
-    """A policy bound to an environment in Python: its programs, and what is learnt from.
+    """A policy bound to an environment in Python: its programs, and how its rows are made.
 
     rows: (Trajectory) -> Rows; num_rows: (episodes, turns) -> R.
     """
@@ -247,8 +246,7 @@ def host_segments(
 ) -> Rollout:
     """`agentrl.rollout.segments` of an environment in Python: one process per environment.
 
-    What the environments are in the middle of is in their processes: a run that is resumed begins
-    new episodes.
+    The state of running episodes exists in the processes only: a resumed run starts new episodes.
     """
     host = processes(workers=num_envs) if host is None else host
     if host.workers != num_envs:

@@ -1,4 +1,4 @@
-"""Segments of fixed length with automatic restarts: what PPO learns from."""
+"""Segments of fixed length with automatic restarts, for PPO."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from envs.vector import World
 
 @struct.dataclass
 class SegmentState:
-    """Environments in mid-episode, [B, ...], and what their episodes have gathered so far."""
+    """Environments in mid-episode, [B, ...], and running totals of their episodes."""
 
     observation: chex.ArrayTree
     env: chex.ArrayTree
@@ -52,7 +52,7 @@ def segments(
     """Rollout of `length` steps of `num_envs` environments that restart when an episode ends.
 
     Args:
-      opponent: of several agents, who has the other seats, as in `episodes`, but for "pool".
+      opponent: the player of the other seats, as in `episodes`, except "pool".
       fresh_tasks: tasks drawn ahead for each segment; an episode that ends restarts from a random
         one of them, so that costly task generation is paid fresh_tasks times per segment instead of
         at every step of every environment. 0 draws a task at every step, as gymnax does. Default:
@@ -60,8 +60,8 @@ def segments(
       mask_illegal: a policy over arrays chooses among legal actions only.
 
     Streams: N = num_envs * A, T = length; one stream holds parts of several episodes, separated by
-    `terminated` and `truncated`, so estimators that compare whole episodes do not apply. Of several
-    agents, what one receives in a segment before its first turn there is lost.
+    `terminated` and `truncated`, so estimators that compare whole episodes do not apply. With
+    several agents, rewards before an agent's first turn in a segment are dropped.
     """
     for name, given in (("num_envs", num_envs), ("length", length)):
         if given < 1:
@@ -202,9 +202,9 @@ def _collect(plan: _Plan, params: Any, state: SegmentState, key: jax.Array) -> t
 def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -> jax.Array:
     """f32[T, B, A]: values of the last states of truncated episodes.
 
-    after: what was there after each step, [T, B, ...]: observation, states, memory. The critic sees
-    last states in one batch after the segment, and only if any episode was truncated in it (under
-    vmap over seeds, `cond` runs both branches).
+    after: observation, states and memory after each step, [T, B, ...]. The critic evaluates last
+    states in one batch after the segment, and only if any episode was truncated in it (under vmap
+    over seeds, `cond` runs both branches).
     """
     turns, batch = truncated.shape
     shape = (turns, batch, world.env.num_agents)
@@ -247,7 +247,7 @@ def _bootstrap(
 
 
 def _everyone(world: World, state: Any, observation: Any, count: int) -> View:
-    """A view of all agents, for their values only: without states, without legal actions."""
+    """A view of all agents, for their values only: without states and legal actions."""
     if state is not None:
         return view_of(world, state, observation, follows=True)
     agent = jnp.arange(world.env.num_agents, dtype=jnp.int32)

@@ -194,7 +194,7 @@ def thinks(text: jax.Array, length: jax.Array) -> jax.Array:
 
 
 def contains(text: jax.Array, length: jax.Array, tag: str) -> jax.Array:
-    """bool[]: the tag stands somewhere in bytes u8[A], which are in lower case."""
+    """Whether the tag occurs in bytes u8[A], which are in lower case, bool[]."""
     return jnp.any(_matches(text, length, tag.encode()))
 
 

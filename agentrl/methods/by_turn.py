@@ -1,0 +1,71 @@
+"""What methods share: values of positions by turn, streams as single rows, entropies of batches."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.policies.placement import along_data
+from agentrl.streams import Rows, Streams
+
+
+def to_turns(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> jax.Array:
+    """Values [R, L, ...] of the trained positions, summed by stream and turn: [N, T, ...]."""
+    there = rows.loss_mask & (rows.turn >= 0)
+    stream = jnp.broadcast_to(rows.stream[:, None], there.shape)
+    stream = jnp.where(there, stream, shape[0])  # dropped
+    out = jnp.zeros((*shape, *values.shape[2:]), values.dtype)
+    return out.at[stream, jnp.maximum(rows.turn, 0)].add(values, mode="drop")
+
+
+def ended(streams: Streams) -> jax.Array:
+    """Whether an episode ended at a turn, bool[N, T]."""
+    return (streams.terminated | streams.truncated) & streams.mask
+
+
+def stream_rows(rows: Rows, streams: Streams) -> Rows:
+    """One row per stream, row n that of stream n.
+
+    Rows of one turn each (policies over arrays without memory) become rows [N, T] whose position t
+    is turn t; rows of whole streams are put in order.
+
+    Raises:
+      ValueError: a stream has several rows of many positions each.
+    """
+    shape = streams.mask.shape
+    count, length = rows.tokens.shape
+    if count == shape[0]:
+        order = jnp.argsort(rows.stream)
+        return jax.tree.map(lambda x: x[order], rows)
+    if length != 1:
+        raise ValueError(
+            f"stream_rows: {count} rows of {length} positions are of {shape[0]} streams; expected "
+            "one row per stream (context 'whole'), or one row per turn of one position"
+        )
+    there = rows.loss_mask[:, 0]
+    stream = jnp.where(there, rows.stream, shape[0])  # dropped
+    turn = jnp.maximum(rows.turn[:, 0], 0)
+
+    def put(x):
+        # Nothing is cut where there was no turn, so that logits stay finite.
+        empty = jnp.ones if x.dtype == bool and x.ndim > 2 else jnp.zeros
+        return empty((*shape, *x.shape[2:]), x.dtype).at[stream, turn].set(x[:, 0], mode="drop")
+
+    whole = jax.tree.map(put, rows.replace(stream=None, memory=None, role=None))
+    there = whole.loss_mask
+    return whole.replace(
+        stream=jnp.arange(shape[0], dtype=jnp.int32),
+        turn=jnp.where(there, jnp.arange(shape[1]), -1),
+        role=None if rows.role is None else streams.role,
+    )
+
+
+def entropies(policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None) -> jax.Array:
+    """Entropy at each position, f32[R, L], without gradients, `microbatch` rows at a time."""
+    count = rows.tokens.shape[0]
+    if microbatch is None or count % microbatch:
+        return policy.score(params, rows).entropy
+    parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
+    out = jax.lax.map(lambda part: policy.score(params, part).entropy, along_data(parts, 1))
+    return out.reshape(rows.tokens.shape)

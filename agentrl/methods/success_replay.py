@@ -1,0 +1,221 @@
+"""Replay of own successes: a group that failed wholly gets an earlier success on the same task."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.checks import check_range
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.scores import log_probs
+from agentrl.streams import Rows, Streams
+
+# Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
+PLACE = ("group", "episode", "role", "task", "parent", "call_turn")
+
+
+@struct.dataclass
+class Buffer:
+    """Successes of C tasks, up to K of each: leaves [C, K, ...].
+
+    task: u32[C, 2], fingerprint of what the first turn of the task is acted from. count: i32[C],
+    successes stored since the task came in; the place of the next is count % K. since: i32[C],
+    number of the write that the task came in with, 0 for an empty place. writes: i32[].
+    streams: one stream per success, without `PLACE`. rows: its rows, [C, K, rows per stream, ...].
+    """
+
+    task: jax.Array
+    count: jax.Array
+    since: jax.Array
+    writes: jax.Array
+    streams: Streams
+    rows: Rows
+
+
+def rows_by_stream(rows: Rows, streams: int) -> Rows:
+    """The rows of each stream, leaves [N, R / N, ...], in their order."""
+    order = jnp.argsort(rows.stream, stable=True).reshape(streams, -1)
+    return jax.tree.map(lambda x: x[order], rows)
+
+
+def put_stream(rows: Rows, place: jax.Array, own: Rows, when: jax.Array) -> Rows:
+    """The rows with those of stream `place` i32[] replaced by `own` [R / N, ...], if `when`."""
+    where = jnp.argsort(rows.stream != place, stable=True)[: own.tokens.shape[0]]
+    own = own.replace(stream=jnp.full(where.shape, place, rows.stream.dtype))
+    if rows.role is not None:
+        own = own.replace(role=rows.role[where])
+
+    def put(all_, one):
+        return all_.at[where].set(jnp.where(when, one, all_[where]))
+
+    return jax.tree.map(put, rows, own)
+
+
+def bare(streams: Streams) -> Streams:
+    """The streams without the fields that say where they stand in their batch."""
+    return streams.replace(**dict.fromkeys(PLACE))
+
+
+def found(buffer: Buffer, task: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(place i32[] of a task's successes, whether it is there bool[])."""
+    same = jnp.all(buffer.task == task, axis=-1) & (buffer.since > 0)
+    return jnp.argmax(same).astype(jnp.int32), jnp.any(same)
+
+
+def stored(buffer: Buffer, task: jax.Array, streams: Streams, rows: Rows, success: jax.Array):
+    """The buffer with one more success, if it is one and not among the task's stored ones.
+
+    A task that is new takes the place of the one that came in first.
+    """
+    at, known = found(buffer, task)
+    at = jnp.where(known, at, jnp.argmin(buffer.since))
+    size = buffer.rows.tokens.shape[1]
+    count = jnp.where(known, buffer.count[at], 0)
+    filled = jnp.arange(size) < jnp.minimum(count, size)
+    same = jnp.all(buffer.rows.tokens[at] == rows.tokens, axis=(1, 2))
+    same &= jnp.all(buffer.rows.loss_mask[at] == rows.loss_mask, axis=(1, 2))
+    writes = success & ~(known & jnp.any(filled & same))
+    slot = count % size
+
+    def put(all_, one):
+        return all_.at[at, slot].set(jnp.where(writes, one, all_[at, slot]))
+
+    def of_task(all_, one):
+        return all_.at[at].set(jnp.where(writes, one, all_[at]))
+
+    number = buffer.writes + writes
+    return Buffer(
+        task=of_task(buffer.task, task),
+        count=of_task(buffer.count, count + 1),
+        since=of_task(buffer.since, jnp.where(known, buffer.since[at], number)),
+        writes=number,
+        streams=jax.tree.map(put, buffer.streams, streams),
+        rows=jax.tree.map(put, buffer.rows, rows),
+    )
+
+
+def success_replay(
+    setup: Setup,
+    *,
+    tasks: int = 256,
+    per_task: int = 8,
+    highest_mean: float = 0.2,
+    highest_std: float = 0.05,
+    success: float = 0.1,
+    old_logp: Literal["recomputed", "sampled"] = "recomputed",
+) -> Component:
+    """Swaps a stored success into each group that failed: its first stream is replaced.
+
+    A group failed if its returns have a mean below `highest_mean` and a deviation below
+    `highest_std`; the success is drawn evenly among those stored of its task. A task is known by
+    the anchor of its first turn, so tasks that look alike at the start are one, and it has to come
+    again for anything to happen. Then the update's own successes are stored, the oldest going
+    first; one that is stored already is not stored again.
+
+    Metrics: replayed_groups, share of the groups with a replayed episode; stored_successes.
+
+    Args:
+      tasks: places for tasks. per_task: successes per task.
+      success: an episode with a higher return is one.
+      old_logp: "recomputed": the ratio of a replayed row is to the policy before this update, 1 at
+        its first step, which is no off-policy correction (as released). "sampled": to the policy
+        that sampled the episode.
+
+    Raises:
+      ValueError: a rollout without groups or anchors, or several roles.
+
+    References:
+      ARPO for GUI agents, code dvlab-research/ARPO 7489ae3 (read). Its task filter is not here:
+      filter `dynamic_sampling` leaves out groups without a signal.
+    """
+    rollout = setup.rollout
+    for name, value in (("tasks", tasks), ("per_task", per_task)):
+        check_range(f"config.components.success_replay.{name}", value, 1)
+    if not {"group", "anchor"} <= rollout.provides or rollout.roles > 1:
+        raise ValueError(
+            "component 'success_replay' needs groups of whole episodes of one agent, and anchors: "
+            "use rollout 'episodes' and an environment of one agent"
+        )
+    groups = rollout.units[0]
+    size = rollout.num_streams // groups
+
+    def returns_of(streams):
+        total = jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
+        return total.reshape(groups, size)
+
+    def init(start):
+        shapes = jax.eval_shape(_collected, rollout, setup.policy, start.key)
+        streams, rows = shapes
+
+        def zeros(x, lead):
+            return jnp.zeros((tasks, per_task, *lead, *x.shape[1:]), x.dtype)
+
+        per_stream = rollout.num_rows // rollout.num_streams
+        return Buffer(
+            task=jnp.zeros((tasks, 2), jnp.uint32),
+            count=jnp.zeros(tasks, jnp.int32),
+            since=jnp.zeros(tasks, jnp.int32),
+            writes=jnp.zeros((), jnp.int32),
+            streams=jax.tree.map(lambda x: zeros(x, ()), bare(streams)),
+            rows=jax.tree.map(lambda x: zeros(x, (per_stream,)), rows),
+        )
+
+    def amend(buffer, params, streams, rows, key):
+        returns = returns_of(streams)
+        failed = (jnp.mean(returns, axis=1) < highest_mean) & (
+            jnp.std(returns, axis=1, ddof=min(1, size - 1)) < highest_std
+        )
+        first = jnp.arange(groups) * size
+
+        def swap(batch, group):
+            streams, rows = batch
+            number, key = group
+            place = number * size
+            at, known = found(buffer, streams.anchor[place, 0])
+            there = jnp.minimum(buffer.count[at], per_task)
+            slot = jax.random.randint(key, (), 0, jnp.maximum(there, 1))
+            swaps = failed[number] & known
+            own = jax.tree.map(lambda x: x[at, slot], (buffer.streams, buffer.rows))
+            new = jax.tree.map(
+                lambda all_, one: all_.at[place].set(jnp.where(swaps, one, all_[place])),
+                bare(streams),
+                own[0],
+            )
+            streams = new.replace(**{name: getattr(streams, name) for name in PLACE})
+            return (streams, put_stream(rows, place, own[1], swaps)), swaps
+
+        keys = jax.random.split(key, groups)
+        (streams, rows), swapped = jax.lax.scan(
+            swap, (streams, rows), (jnp.arange(groups, dtype=jnp.int32), keys)
+        )
+        if old_logp == "recomputed":
+            replayed = jnp.zeros(streams.mask.shape[0], bool).at[first].set(swapped)
+            logp = log_probs(setup.policy, params, rows, setup.microbatch)
+            now = jnp.where(rows.loss_mask, logp, 0.0)
+            new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
+            rows = rows.replace(behaviour_logp=new)
+        return streams, rows
+
+    def after(buffer, outcome):
+        streams = outcome.streams
+        own = rows_by_stream(outcome.rows, rollout.num_streams)
+        good = (returns_of(streams) > success).reshape(-1)
+
+        def add(buffer, one):
+            streams, rows, good = one
+            return stored(buffer, streams.anchor[0], bare(streams), rows, good), None
+
+        new, _ = jax.lax.scan(add, buffer, (streams, own, good))
+        one = jnp.ones(())
+        kept = jnp.sum(jnp.minimum(new.count, per_task) * (new.since > 0)) * 1.0
+        return new, {"stored_successes": jnp.stack([kept, one])}
+
+    return Component(init=init, amend=amend, after=after)
+
+
+def _collected(rollout, policy, key):
+    """Shapes of what the rollout collects."""
+    params, state = policy.init(key), rollout.init(key)
+    _, streams, rows, _ = rollout.collect(params, state, key)
+    return streams, rows

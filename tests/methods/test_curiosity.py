@@ -1,0 +1,84 @@
+"""Curiosity: what is new, that it wears off, and that no bonus is no change."""
+
+import jax
+import numpy as np
+import pytest
+from experiments import distance, lake, train, train_and_resume
+from tiny import talk_config
+
+from agentrl import rewards
+from agentrl.config import section
+from agentrl.config.build import build
+from agentrl.methods.by_turn import ended, to_turns
+from agentrl.methods.curiosity import curiosity, deviation, prediction_error
+
+
+def config_of(coefficient=1.0, **options):
+    config = lake()
+    config.components.curiosity = section(curiosity, hidden=16, features=8, **options)
+    config.reward.novelty = section(rewards.novelty_bonus, coefficient=coefficient)
+    return config
+
+
+def test_known_observations_are_no_longer_new_and_resume(tmp_path):
+    config = config_of(steps=20, learning_rate=1e-2)
+    experiment, states, metrics = train_and_resume(config, tmp_path)
+    assert metrics[-1]["prediction_error"] < 0.5 * metrics[0]["prediction_error"]
+    assert metrics[-1]["novelty"] < metrics[0]["novelty"]
+    # The policy's own gradients do not reach the networks of the component.
+    same = states[0].carry["curiosity"].target
+    assert distance(same, states[-1].carry["curiosity"].target) == 0
+
+
+def test_a_turn_is_as_new_as_what_it_leads_to():
+    experiment = build(config_of())
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    mask, novelty = np.asarray(batch.streams.mask), np.asarray(batch.notes["novelty"])
+    assert novelty.shape == mask.shape and (novelty[~mask] == 0).all()
+    last = np.asarray(ended(batch.streams)) | ~np.pad(mask[:, 1:], ((0, 0), (0, 1)))
+    assert (novelty[last] == 0).all() and (novelty[mask & ~last] > 0).all()
+    # Equal observations are equally new: those that were reached are those acted from next.
+    seen = to_turns(batch.rows.observation, batch.rows, mask.shape)
+    pairs = {}
+    for n, t in zip(*np.nonzero(mask & ~last), strict=True):
+        pairs.setdefault(np.asarray(seen[n, t + 1]).tobytes(), set()).add(float(novelty[n, t]))
+    assert all(max(v) - min(v) < 1e-6 for v in pairs.values()) and len(pairs) > 1
+
+
+def test_without_a_bonus_training_is_as_without_it():
+    _, plain, _ = train(lake())
+    _, none, _ = train(config_of(coefficient=0.0))
+    assert distance(plain[-1].params, none[-1].params) < 1e-6
+    _, much, _ = train(config_of(coefficient=1.0))
+    assert distance(plain[-1].params, much[-1].params) > 1e-4
+
+
+@pytest.mark.parametrize("episodic", ["first", "elliptical"])
+def test_episodic_factors(episodic):
+    experiment = build(config_of(episodic=episodic, known_scale=0.1))
+    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
+    novelty = np.asarray(batch.notes["novelty"])
+    assert np.isfinite(novelty).all() and (novelty > 0).any()
+    if episodic == "first":
+        plain = build(config_of(known_scale=0.1))
+        other = jax.jit(plain.batches)(jax.jit(plain.init)(0))["rollout"].notes["novelty"]
+        assert ((novelty == 0) | np.isclose(novelty, other, rtol=1e-5)).all()
+
+
+def test_numbers():
+    zero = np.zeros((1, 3), np.float32)
+    np.testing.assert_allclose(prediction_error(zero + [[3, 4, 0]], zero), [5], rtol=1e-6)
+    slope = jax.grad(lambda x: prediction_error(x, zero).sum())(zero)
+    np.testing.assert_array_equal(slope, zero)
+    # Bonuses 1, 2, 3, 6: mean 3, variance 3.5.
+    np.testing.assert_allclose(deviation(np.float32([4, 12, 50])), np.sqrt(3.5), rtol=1e-6)
+    assert deviation(np.zeros(3, np.float32)) == 1
+
+
+def test_text_is_refused():
+    config = talk_config(warm_start__updates=0)
+    config.components.curiosity = section(curiosity)
+    config.reward.novelty = section(rewards.novelty_bonus)
+    with pytest.raises(ValueError, match="'curiosity' embeds arrays"):
+        build(config)

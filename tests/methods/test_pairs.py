@@ -1,0 +1,92 @@
+"""Preference pairs: what is compared and trained, and that chosen episodes become likelier."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from experiments import lake, train_and_resume
+from tiny import talk_config
+
+from agentrl import losses, policies
+from agentrl.config import section, term
+from agentrl.config.build import build
+from agentrl.methods.by_turn import stream_rows
+from agentrl.methods.pairs import chosen_and_rejected, pairs
+
+
+def config_of(config=None, **options):
+    """DPO alone: the rollout is collected for its pairs, and no other term is of it."""
+    config = lake() if config is None else config
+    config.components.pairs = section(pairs, **options)
+    config.objective.policy.weight = 0.0
+    config.objective.dpo = term(losses.dpo, source="pairs")
+    return config
+
+
+def test_best_and_worst_of_each_group():
+    returns = jnp.array([0.0, 1.0, 1.0, 0.5, 0.5, 9.0, 2.0])
+    group = jnp.array([0, 0, 0, 1, 1, 1, 2])
+    present = jnp.array([True] * 5 + [False, True])
+    chosen = set()
+    for seed in range(20):
+        best, worst, margin = chosen_and_rejected(returns, group, present, 4, jax.random.key(seed))
+        assert worst[0] == 0 and best[2] == worst[2] == 6
+        assert set(best[1:2].tolist()) | set(worst[1:2].tolist()) <= {3, 4}
+        np.testing.assert_array_equal(margin, [1, 0, 0, 0])
+        chosen.add(int(best[0]))
+    # Equals are drawn at random.
+    assert chosen == {1, 2}
+
+
+def test_rows_of_pairs_are_whole_streams_of_one_group():
+    experiment = build(config_of())
+    batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
+    streams, rows = batches["rollout"].streams, batches["pairs"].rows
+    assert batches["pairs"].unit == 2 and rows.tokens.shape == (8, 6)
+    group = np.asarray(streams.group)[rows.stream]
+    np.testing.assert_array_equal(group, np.repeat(np.arange(4), 2))
+    returns = np.asarray(streams.reward).sum(axis=1)[rows.stream].reshape(4, 2)
+    differ = returns[:, 0] > returns[:, 1]
+    np.testing.assert_array_equal(np.asarray(rows.loss_mask).any(axis=1), np.repeat(differ, 2))
+    # Position t is turn t of the stream, with what was seen and done there.
+    whole = stream_rows(batches["rollout"].rows, streams)
+    np.testing.assert_array_equal(whole.loss_mask, streams.mask)
+    logp = experiment.policy.score(experiment.init(0).params, whole).logp
+    np.testing.assert_allclose(
+        np.where(streams.mask, logp, 0), np.where(streams.mask, whole.behaviour_logp, 0), atol=1e-5
+    )
+
+
+def test_preferred_episodes_become_likelier_and_resume(tmp_path):
+    config = config_of()
+    config.optimizer.learning_rate = 0.003
+    experiment, states, metrics = train_and_resume(config, tmp_path)
+    np.testing.assert_allclose(metrics[0]["loss/dpo"], np.log(2), rtol=1e-5)
+    rows = jax.jit(experiment.batches)(states[0])["pairs"].rows
+    before, after = (experiment.policy.score(s.params, rows).logp for s in states[:2])
+    both = np.asarray(rows.loss_mask).any(axis=1).reshape(-1, 2).all(axis=1)
+    assert both.any()
+    loss = losses.dpo(after, before, rows.loss_mask)[both]
+    assert loss.mean() < np.log(2)
+
+
+def test_conversations_give_pairs_of_whole_rows():
+    experiment = build(config_of(talk_config(warm_start__updates=0, policy__constrained=True)))
+    batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
+    rows, streams = batches["pairs"].rows, batches["rollout"].streams
+    assert rows.tokens.shape[0] == 16
+    np.testing.assert_array_equal(
+        np.asarray(streams.group)[rows.stream], np.repeat(np.arange(8), 2)
+    )
+
+
+def test_rollouts_that_have_no_pairs_are_refused():
+    config = config_of(talk_config(warm_start__updates=0))
+    config.rollout.update(context="window", history=1)
+    with pytest.raises(ValueError, match="use a context with one row per stream"):
+        build(config)
+    config = config_of()
+    config.policy = section(policies.mlp, hidden=(8,), critic="none")
+    config.components.pairs.margin = -1.0
+    with pytest.raises(ValueError, match="pairs.margin=-1"):
+        build(config)
