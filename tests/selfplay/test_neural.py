@@ -89,7 +89,5 @@ def test_a_reference_that_moves_needs_a_pull():
     config = base_config()
     config.env = env_section("FrozenLake-v1")
     config.reference.every = 10
-    with pytest.raises(
-        ValueError, match="config.reference.every=10 is not used by anything"
-    ):
+    with pytest.raises(ValueError, match="config.reference.every=10 is not used by anything"):
         build(config)
