@@ -32,6 +32,8 @@ class Agents:
     """The methods for one agent; `envs.game` has those for several."""
 
     num_agents: ClassVar[int] = 1
+    # The environment runs in Python, in processes of its own (`envs.hosted`).
+    in_python: ClassVar[bool] = False
     # The agents act one at a time (`mover`, `legal`).
     in_turns: ClassVar[bool] = False
     # Cooperative: rewards are the same for all agents, or their sum is the objective.

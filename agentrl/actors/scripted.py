@@ -7,7 +7,6 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.actors import minimax, search
 from agentrl.actors.array import ArrayRecord
 from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from envs.vector import World
@@ -98,8 +97,12 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
         check_expert(env, env_params)
         return expert_actor(World(env, env_params))
     if kind == "minimax" and (not colon or number):
+        from agentrl.actors import minimax
+
         return _searching(minimax.make_minimax(env, env_params, depth=number))
     if kind == "mcts" and number:
+        from agentrl.actors import search
+
         return _searching(search.make_search(env, env_params, simulations=number))
     raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")
 

@@ -145,7 +145,7 @@ def success_replay(
         return total.reshape(groups, size)
 
     def init(start):
-        shapes = jax.eval_shape(_collected, rollout, setup.policy, start.key)
+        shapes = jax.eval_shape(lambda key: _collected(rollout, setup.policy, key), start.key)
         streams, rows = shapes
 
         def zeros(x, lead):

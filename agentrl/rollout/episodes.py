@@ -12,7 +12,6 @@ from agentrl.actors.scripted import random_actor, view_of
 from agentrl.policies.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
-from agentrl.rollout.hosted import host_episodes
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import by_stream, streams_of
@@ -21,7 +20,6 @@ from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import Rows, Streams
-from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -72,7 +70,9 @@ def episodes(
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
-    if isinstance(env, Hosted):
+    if env.in_python:
+        from agentrl.rollout.hosted import host_episodes  # imports the decoder
+
         sizes = {"num_groups": num_groups, "group_size": group_size, "max_turns": max_turns}
         return host_episodes(policy, env, context, host, **sizes)
     turns = turn_limit(env_params, max_turns)

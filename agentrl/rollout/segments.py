@@ -13,14 +13,12 @@ from agentrl.actors.types import View
 from agentrl.policies.placement import along_data
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import demonstration
-from agentrl.rollout.hosted import host_segments
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import streams_of
 from agentrl.rollout.starts import Sampler, independent
 from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
-from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -66,7 +64,9 @@ def segments(
     for name, given in (("num_envs", num_envs), ("length", length)):
         if given < 1:
             raise ValueError(f"rollout {name}={given}: expected at least 1")
-    if isinstance(env, Hosted):
+    if env.in_python:
+        from agentrl.rollout.hosted import host_segments  # imports the decoder
+
         return host_segments(policy, env, context, host, num_envs=num_envs, length=length)
     if opponent == "pool":
         raise ValueError(

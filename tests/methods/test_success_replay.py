@@ -1,0 +1,123 @@
+"""Replay of own successes: when a group gets one, what is replaced, and what is stored."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from experiments import distance, lake, train, train_and_resume
+from tiny import segments_config
+
+from agentrl import advantages
+from agentrl.config import section
+from agentrl.config.build import build
+from agentrl.learner.component import Outcome
+from agentrl.methods.by_turn import stream_rows
+from agentrl.methods.success_replay import success_replay
+
+
+def config_of(**options):
+    """Lakes of four cells: a dozen tasks, which come again."""
+    config = lake(size=2, max_steps_in_episode=4)
+    options = {"tasks": 16, "per_task": 2} | options
+    config.components.success_replay = section(success_replay, **options)
+    return config
+
+
+def outcome_of(streams, rows):
+    nothing = dict.fromkeys(("before", "params", "trained", "credit", "inputs", "notes"))
+    return Outcome(**nothing, streams=streams, rows=rows, finite=jnp.ones((), bool))
+
+
+def collected(config):
+    """(experiment, component, state, streams, rows) of a first batch without replay."""
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    return experiment, experiment.components["success_replay"], state, batch.streams, batch.rows
+
+
+def test_a_failed_group_gets_a_stored_success_of_its_task():
+    experiment, component, state, streams, rows = collected(config_of(old_logp="sampled"))
+    empty = state.carry["success_replay"]
+    buffer, _ = jax.jit(component.after)(empty, outcome_of(streams, rows))
+    reward = np.asarray(streams.reward)
+    solved = reward.sum(axis=1).reshape(4, 4) > 0.1
+    assert solved.any() and buffer.writes > 0
+    # The same tasks, all failed; the first stream of each group did nothing but fail.
+    failed = streams.replace(reward=jnp.zeros_like(streams.reward))
+    amended = jax.jit(component.amend)(buffer, state.params, failed, rows, jax.random.key(0))
+    new, new_rows = amended
+    got = np.asarray(new.reward).sum(axis=1).reshape(4, 4)
+    np.testing.assert_array_equal(got[:, 0] > 0, solved.any(axis=1))
+    assert (got[:, 1:] == 0).all()
+    np.testing.assert_array_equal(new.group, streams.group)
+    np.testing.assert_array_equal(new.anchor[:, 0], streams.anchor[:, 0])
+    # What came is one of the group's own successes, rows and all; the others stay.
+    before, after = stream_rows(rows, streams), stream_rows(new_rows, new)
+    for group in range(4):
+        place = 4 * group
+        if solved[group].any():
+            same = [
+                np.array_equal(after.tokens[place], before.tokens[place + i])
+                and np.array_equal(after.behaviour_logp[place], before.behaviour_logp[place + i])
+                for i in np.flatnonzero(solved[group])
+            ]
+            assert any(same)
+        for i in range(1, 4):
+            np.testing.assert_array_equal(after.tokens[place + i], before.tokens[place + i])
+    # Credit of the worked example: R (1, 0, 0, 0).
+    advantage = advantages.grpo(new.reward, new.mask, new.group)
+    group = int(np.flatnonzero(solved.any(axis=1))[0])
+    np.testing.assert_allclose(
+        advantage[4 * group : 4 * group + 4, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5
+    )
+    # A group that did not fail stays as it is.
+    kept, _ = jax.jit(component.amend)(buffer, state.params, streams, rows, jax.random.key(0))
+    np.testing.assert_array_equal(
+        np.asarray(kept.reward).reshape(4, 4, -1)[solved.any(axis=1)],
+        reward.reshape(4, 4, -1)[solved.any(axis=1)],
+    )
+
+
+def test_recomputed_probabilities_are_those_of_the_policy_before_the_update():
+    experiment, component, state, streams, rows = collected(config_of())
+    buffer, _ = component.after(state.carry["success_replay"], outcome_of(streams, rows))
+    params = jax.tree.map(lambda x: x + 0.1, state.params)
+    failed = streams.replace(reward=jnp.zeros_like(streams.reward))
+    new, amended = jax.jit(component.amend)(buffer, params, failed, rows, jax.random.key(0))
+    replayed = np.asarray(new.reward).sum(axis=1) > 0
+    assert replayed.any() and not replayed.all()
+    logp = np.where(amended.loss_mask, experiment.policy.score(params, amended).logp, 0)
+    own = replayed[np.asarray(amended.stream)]
+    np.testing.assert_allclose(amended.behaviour_logp[own], logp[own], atol=1e-6)
+    np.testing.assert_array_equal(amended.behaviour_logp[~own], rows.behaviour_logp[~own])
+
+
+def test_the_same_success_is_stored_once_and_the_oldest_goes():
+    _, component, state, streams, rows = collected(config_of(per_task=8))
+    after = jax.jit(component.after)
+    once, _ = after(state.carry["success_replay"], outcome_of(streams, rows))
+    twice, _ = after(once, outcome_of(streams, rows))
+    np.testing.assert_array_equal(once.count, twice.count)
+    assert once.writes == twice.writes == once.count.sum()
+    _, small, state, *_ = collected(config_of(tasks=1, per_task=1))
+    one, metrics = small.after(state.carry["success_replay"], outcome_of(streams, rows))
+    assert metrics["stored_successes"][0] == 1
+    # The last task with a success is there.
+    solved = np.flatnonzero(np.asarray(streams.reward).sum(axis=1) > 0.1)
+    np.testing.assert_array_equal(one.task[0], streams.anchor[solved[-1], 0])
+
+
+def test_nothing_stored_changes_nothing_and_a_run_resumes(tmp_path):
+    _, plain, _ = train(lake(size=2, max_steps_in_episode=4), 2)
+    _, never, _ = train(config_of(success=9.0), 2)
+    assert distance(plain[-1].params, never[-1].params) < 1e-6
+    _, states, metrics = train_and_resume(config_of(), tmp_path)
+    assert metrics[-1]["stored_successes"] > metrics[0]["stored_successes"] > 0
+
+
+def test_rollouts_without_groups_are_refused():
+    config = segments_config()
+    config.components.success_replay = section(success_replay)
+    with pytest.raises(ValueError, match="'success_replay' needs groups of whole episodes"):
+        build(config)
