@@ -2,7 +2,7 @@
 
 from agentrl.actors import contexts as contexts
 from agentrl.rollout.episodes import episodes as episodes
-from agentrl.rollout.hosted import processes as processes
+from agentrl.rollout.processes import processes as processes
 from agentrl.rollout.segments import segments as segments
 from agentrl.rollout.several import several as several
 from agentrl.rollout.types import Rollout as Rollout
