@@ -55,20 +55,20 @@ def test_beliefs_are_those_of_rows_written_by_hand(context):
     answer = jax.vmap(lambda s: env.reference_answer(s, experiment.env_params))
     names = [env.action_names[i] for i in answer(streams.first_state)]
     beliefs = np.zeros(mask.shape)
-    shown = np.asarray(rows.tokens)
+    shown, codec = np.asarray(rows.tokens), policy.codec
+    texts = [
+        bytes(data[:count])
+        for data, count in zip(codec.token_bytes, codec.token_lengths, strict=True)
+    ]
     for n, t in zip(*np.nonzero(mask), strict=True):
         own = np.asarray(rows.loss_mask & (rows.turn == t) & (rows.stream == n)[:, None])
         ((row, place),) = np.argwhere(own)[:1]
         name = names[n].split()[1].encode()
-        word = [i for i, text in enumerate(policy.codec.texts) if text.strip() == name][0]
         tokens = np.zeros((1, shown.shape[1]), np.int32)
         tokens[0, :place] = shown[row, :place]
-        verb = [i for i, text in enumerate(policy.codec.texts) if text.strip() == b"answer"][0]
-        tokens[0, place : place + 2] = verb, word
-        one = rows.replace(
-            tokens=jnp.asarray(tokens), legal=None,
-            **{k: getattr(rows, k)[row : row + 1] for k in ("loss_mask", "turn", "role", "stream")},
-        )  # fmt: skip
+        tokens[0, place : place + 2] = texts.index(b"answer "), texts.index(name)
+        alone = {k: getattr(rows, k)[row : row + 1] for k in ("loss_mask", "turn", "role")}
+        one = rows.replace(tokens=jnp.asarray(tokens), legal=None, **alone)
         beliefs[n, t] = policy.score(state.params, one).logp[0, place + 1]
     np.testing.assert_allclose(notes["answer_belief"], beliefs, atol=1e-4)
     gain = np.asarray(notes["information_gain"])
