@@ -15,7 +15,7 @@ from agentrl.config import base_config, env_section, section
 from configs import methods
 
 # (learning rate, entropy coefficient) of each method: the best of the same six for all, by the mean
-# success over the run, 3 seeds that the results do not use:
+# success over the run, on 3 seeds that are not among those of the results:
 #   p=configs/coin.py; python -m launchers.sweep --workdir=runs/coin_sweep \
 #       --configs=$p:gigpo,$p:grpo,$p:rloo,$p:ppo --grid="num_seeds=3;\
 #       optimizer.learning_rate=3e-3,6e-3;objective.entropy.weight=0.01,0.03,0.06"
@@ -35,7 +35,8 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
     methods.use(config, "coin.py", method)
     config.learner.epochs = 2
     config.learner.minibatches = 4
-    # Whitened for every method, so that one entropy bonus means the same to all of them.
+    # Whitened for every method, so that the entropy coefficient has the same meaning for all of
+    # them.
     config.learner.normalize_advantage = "batch"
     config.optimizer.learning_rate, config.objective.entropy.weight = TUNED[method]
     return config

@@ -22,7 +22,7 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         env_section("Coin-v1"),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.whole),
-        # The expert knows the map and never turns back: more of it teaches nothing more.
+        # The expert knows the map and never turns back: more demonstrations do not help.
         warm_updates=80,
         updates=200,
     )

@@ -2,7 +2,7 @@ r"""Dr. MAS: advantages by each agent's own mean and deviation, or by those of a
 
 Feng et al. (2026), Dr. MAS, https://arxiv.org/abs/2602.08847. "kuhn": groups of eight hands with
 the same cards. "foraging": groups of eight fields that begin alike, with rewards per player. The
-other cells: --config.advantage.rows=all (one mean and deviation for all agents),
+other cells: --config.advantage.statistics=all_turns (one mean and deviation for all agents),
 --config.advantage.normalize=mean (no division).
 
     python -m launchers.train --config=configs/dr_mas.py:kuhn --workdir=runs/dr_mas \
@@ -33,7 +33,7 @@ def get_config(game: str = "kuhn") -> ml_collections.ConfigDict:
     config = base_config()
     config.num_seeds = 5
     config.updates = 400
-    # Every update's norm, to see spikes.
+    # Logs the norm of every update, to show spikes.
     config.log_every = 1
     config.env = env_section(name, **options)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")

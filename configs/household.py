@@ -21,7 +21,7 @@ def get_config(method: str = "gigpo") -> ml_collections.ConfigDict:
         "household.py",
         method,
         env_section("Household-v1", expert_sees_all=False),
-        # The compact wording marks what has been visited: no turn needs the ones before it.
+        # The compact wording marks visited places, so a turn needs no earlier ones.
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=400,

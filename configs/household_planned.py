@@ -34,10 +34,10 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
         warm_updates=400,
         updates=120,
     )
-    # The critic is part of the policy that the methods start from.
+    # The critic is part of the policy from which the methods start.
     config.policy = language.policy(critic="shared")
     config.objective.value.weight = 0.5
     config.advantage = key_door.advantage(method if learns else "hae")
-    # Rows are single turns. The two levels are whitened by themselves, as in HiPER's recipe.
+    # Rows are single turns. The two levels are whitened separately, as in HiPER's recipe.
     config.learner.update(microbatch=64, lengths=1, normalize_advantage="role")
     return config

@@ -1,8 +1,8 @@
 r"""A chain of locked rooms by a planner and an executor: HiPER's hierarchical credit, or flat GAE.
 
 HiPER (2026), https://arxiv.org/abs/2602.16165. "flat": one GAE per role along its own turns.
-"hae": the executor's segment ends with the subgoal, bootstrapped with the planner's value. Five
-rooms:
+"hae": the executor's segment ends with the subgoal, bootstrapped with the planner's value. "roles",
+"roles_frozen": one network per role, both trained, or the planner frozen. Five rooms:
 
     python -m launchers.train --config=configs/key_door.py:hae --workdir=runs/key_door_hae \
         --config.env.rooms=5 --config.env.max_steps_in_episode=120
@@ -40,13 +40,14 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = advantage(method)
     config.objective.value.weight = 0.5
-    # Not whitened, as HiPER's are: before the first successes that blows up what the critics make
-    # of nothing, and policies settle on walking about until the limit cuts them.
+    # Not whitened, as HiPER's are: before the first successes whitening amplifies the critics'
+    # noise, and policies settle on walking until the limit.
     config.learner.update(epochs=2, minibatches=4)
     config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
     if method.startswith("roles"):
-        # A network per role, each with its own actions and optimizer; "frozen": the planner stays.
+        # One network per role, with its own actions and optimizer; "frozen": the planner is
+        # not trained.
         network = section(policies.mlp, hidden=(64, 64), critic="separate")
         train = ("executor",) if method == "roles_frozen" else ("planner", "executor")
         config.policy = roles_section(train, planner=network, executor=network)

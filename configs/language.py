@@ -40,18 +40,18 @@ def config_of(
     config.env = env
     config.policy = policy(critic="shared" if method == "ppo" else "none")
     config.rollout, config.context = rollout, context
-    # GiGPO without the division by the standard deviation, as in its code's configuration file:
-    # with it the policies lost what they had been taught (README, in words).
+    # GiGPO without division by the standard deviation, as in its code's configuration file:
+    # with it the policies lost what SFT had taught (configs/README.md).
     normalize = "mean" if method == "gigpo" else "std"
     methods.use(config, file, method if learns else "grpo", normalize)
     config.reward.invalid_action_penalty = {"coefficient": 0.02}
     config.warm_start.update(updates=warm_updates, learning_rate=3e-3)
     config.expert.update(episodes=32)
     config.learner.minibatches = 4
-    # As much at a time as fits a CPU's caches, and short episodes at half the length.
+    # Microbatches that fit a CPU's caches; short episodes are padded to half the length only.
     config.learner.update(microbatch=16, lengths=2)
     config.learner.normalize_advantage = "batch"
     config.optimizer.learning_rate = 3e-4
-    # After the warm start, and at the end.
+    # After SFT, and at the end.
     config.evaluation.every = warm_updates
     return config

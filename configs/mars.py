@@ -1,7 +1,7 @@
 r"""MARS: credit by turns or by episodes, with baselines per role or one for all.
 
 Yuan et al. (2025), MARS (later MARSHAL), https://arxiv.org/abs/2510.15414. The other cells:
---config.advantage.group=task (one mean for both seats), --config.reward.at_end.share=1.0 (all
+--config.advantage.within=task (one mean for both seats), --config.reward.at_end.share=1.0 (all
 reward at the last turn). "foraging_words": all players read and reply in the same turn.
 
     python -m launchers.train --config=configs/mars.py:foraging --workdir=runs/mars \
@@ -17,11 +17,11 @@ from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from configs import language
 
-# Illegal actions are masked, so that half of the default limits is enough.
+# Illegal actions are masked, so half of the default limits suffices.
 GAMES = {
     "hanabi": ("Hanabi-v1", {"max_steps_in_episode": 13}),
     "foraging": ("Foraging-v1", {"size": 6, "max_steps_in_episode": 25}),
-    # One food that takes both.
+    # One food that takes both players.
     "foraging_words": (
         "Foraging-v1",
         {"size": 5, "foods": 1, "force_coop": True, "max_steps_in_episode": 15},
@@ -63,6 +63,6 @@ def _in_words(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.updates = WARM + 100
     config.learner.update(epochs=1, microbatch=32)
     config.optimizer.learning_rate = 3e-4
-    # After the warm start, and at the end.
+    # After SFT, and at the end.
     config.evaluation.every = WARM
     return config

@@ -37,15 +37,17 @@ def get_config(experiment: str = "rates") -> ml_collections.ConfigDict:
     config.optimizer.learning_rate = 6e-3
     config.population.update(every=20, probability=0.5)
     if what == "rates":
-        # Four decades; configs/coin.py's own rate, found by a sweep, lies in the last but one.
+        # Four decades; the rate of configs/coin.py, found by a sweep, is in the last but
+        # one.
         config.env = env_section("Coin-v1", quest_length=5, distractors=2, max_steps_in_episode=20)
         config.population.tuned = {"optimizer": {"learning_rate": (1e-5, 1e-1)}}
     else:
-        # Every step costs, and a hole ends the episode: dear steps make it the best place to go.
+        # Every step has a cost, and a hole ends the episode: with a high cost the hole is
+        # the best goal.
         config.env = env_section("FrozenLake-v1", size=5, slippery=False, max_steps_in_episode=20)
         config.reward.step_penalty = {"amount": 0.1}
         config.population.tuned = {"reward": {"step_penalty": {"amount": (0.01, 1.0)}}}
     if alone:
-        # The same members, from the same numbers: nobody copies, nothing moves.
+        # The same members with the same initial numbers, without copying or perturbation.
         config.population.update(bottom=0.0, probability=0.0)
     return config

@@ -17,7 +17,7 @@ from agentrl.config import base_config, env_section, section, term
 from configs import household, language
 
 NAMES = ("starpo", "starpo_filter", "starpo_s")
-# Without a critic: GiGPO's advantage stays.
+# Without a critic: GiGPO remains the estimator.
 HOUSEHOLD = ("household", "household_filter", "household_clip", "household_s")
 METHODS = (*NAMES, *(f"{name}_trap" for name in (*NAMES, *HOUSEHOLD)))
 
@@ -50,7 +50,7 @@ def get_config(method: str = "starpo_s") -> ml_collections.ConfigDict:
     if critic:
         config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
         config.learner.normalize_advantage = "batch"
-        # The value head shares the decoder, and starts from nothing after the warm start.
+        # The value head shares the decoder, and is untrained at the end of SFT.
         config.objective.value.weight = 0.1
     else:
         config.advantage = section(advantages.grpo)

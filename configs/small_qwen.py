@@ -26,12 +26,13 @@ def get_config(method: str = "gigpo,") -> ml_collections.ConfigDict:
         )
     config = household.get_config(method)
     config.num_seeds = 2
-    # Texts of half the length that the default has.
+    # Texts of half the default length.
     config.env.update(receptacles=5, objects=4, max_steps_in_episode=12)
     config.policy = section(
         policies.pretrained, directory=directory, grammar="bare", dtype="float32"
     )
-    # The whole conversation is one row: the rules, 206 tokens, are read once and not in every turn.
+    # The whole conversation is one row: the rules, 206 tokens, are read once instead of every
+    # turn.
     config.rollout = section(rollout.episodes, num_groups=8, group_size=8)
     config.context = section(rollout.contexts.whole)
     config.learner.update(microbatch=4, lengths=4)

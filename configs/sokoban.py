@@ -15,7 +15,7 @@ from agentrl.config import base_config, env_section, section
 from configs import methods
 
 # Entropy coefficient of each method: the best of the same three for all, by the mean success over
-# the run, 2 seeds that the results do not use:
+# the run, on 2 seeds that are not among those of the results:
 #   p=configs/sokoban.py; python -m launchers.sweep --workdir=runs/sokoban_sweep \
 #       --configs=$p:gigpo,$p:grpo,$p:rloo,$p:ppo --grid="num_seeds=2;updates=200;\
 #       objective.entropy.weight=0.01,0.03,0.1"

@@ -8,7 +8,8 @@ baselines; --config.rollout.opponent=pool --config.pool.capacity=16 trains again
 
 One CPU core, two to five minutes for three seeds. Expected: smaller gradients with role baselines
 (thoughts_TicTacToe-v1: norms 0.060, 0.050, 0.024; without 0.112, 0.063, 0.027), no transfer to new
-games, drift into illegal moves unless the policy is constrained. Details: configs/README.md.
+games, drift into illegal moves unless the policy is constrained. "faithful_GAME": bytes, replies
+read as TextArena reads them. Details: configs/README.md.
 """
 
 import ml_collections
@@ -17,7 +18,8 @@ from agentrl import advantages, rollout
 from agentrl.config import base_config, env_section, env_sections, section
 from configs import language
 
-# Its games by its rules, with room for the longest without illegal moves; some that are held out.
+# SPIRAL's games with its rules and limits for the longest game without illegal moves; held-out
+# games.
 THREE = {
     "TicTacToe-v1": {"max_steps_in_episode": 9},
     "KuhnPoker-v1": {
@@ -29,6 +31,12 @@ THREE = {
     },
     "SimpleNegotiation-v1": {"rules": "spiral", "max_steps_in_episode": 10},
 }
+# Replies in TextArena's forms. Kuhn's poker has one wording, whose commands are among them.
+FAITHFUL = {
+    "TicTacToe-v1": THREE["TicTacToe-v1"],
+    "KuhnPoker-v1": THREE["KuhnPoker-v1"] | {"wording": "compact"},
+    "SimpleNegotiation-v1": {"rules": "textarena", "max_steps_in_episode": 11},
+}
 HELD_OUT = ("Nim-v1", "LiarsDice-v1", "PigDice-v1")
 ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward": 0.5}
 
@@ -36,6 +44,8 @@ ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward
 def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     if game.startswith("thoughts_"):
         return thoughts(game.removeprefix("thoughts_"))
+    if game.startswith("faithful_"):
+        return faithful(game.removeprefix("faithful_"))
     config = base_config()
     config.updates = 400
     config.log_every = 20
@@ -54,10 +64,11 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
     config.learner.update(minibatches=2, microbatch=64, aggregation="constant")
     config.objective.entropy.weight = 0.003
     if game == "three":
-        # Of 350 words hardly any reply is a command by chance: unconstrained, all but one in a
-        # thousand were still illegal after 40 updates, and where all lose alike nothing is learnt.
+        # Of 350 words hardly any reply is a command by chance: unconstrained, all but one
+        # in a thousand were still illegal after 40 updates, and if all lose alike there is
+        # no signal.
         config.policy.constrained = True
-        # An offer is longer than the others' rows.
+        # An offer is longer than the rows of the other games.
         config.learner.lengths = 3
     config.optimizer.learning_rate = 1e-3
     config.evaluation.every = 100
@@ -73,11 +84,22 @@ def thoughts(game: str) -> ml_collections.ConfigDict:
     config.warm_start.update(updates=60, learning_rate=3e-3)
     config.expert.update(episodes=32, thoughts=True)
     if game == "TicTacToe-v1":
-        # Its expert's play against itself is one line; on other boards nothing would be known.
+        # The expert's play against itself is a single line; noise adds other boards.
         config.warm_start.update(updates=200)
         config.expert.update(noise=0.3)
     config.updates = config.warm_start.updates + 300
     config.log_every = 20
     config.optimizer.learning_rate = 3e-4
     config.evaluation.every = 0
+    return config
+
+
+def faithful(game: str) -> ml_collections.ConfigDict:
+    config = get_config(game)
+    config.env = env_section(game, **ILLEGAL, **{"wording": "faithful"} | FAITHFUL.get(game, {}))
+    config.policy.update(codec="byte", grammar="faithful")
+    # Offers are long.
+    config.context.max_new_tokens = 48 if game == "SimpleNegotiation-v1" else 16
+    config.warm_start.update(updates=100, learning_rate=3e-3)
+    config.expert.update(episodes=16, noise=0.3)
     return config

@@ -15,7 +15,7 @@ import ml_collections
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 
-# Of each: the user, and its persona in training.
+# Of each method: the user, and its persona in training.
 METHODS = {
     "solo": ("solo", "none"),
     "dual": ("learned", "none"),

@@ -19,7 +19,7 @@ from agentrl.config import base_config, env_section, section
 # Bytes of the longest observation, and turns of the longest game with an illegal one before each.
 SIZES = {"TicTacToe-v0-train": (640, 18), "KuhnPoker-v0-train": (1152, 18)}
 REPLIES = {"TicTacToe-v0-train": 1, "KuhnPoker-v0-train": 8}
-# What the faithful wording of TicTacToe-v1 takes at most, and "[4]" with its end.
+# Bytes of the longest text in the faithful wording of TicTacToe-v1, and of "[4]" with EOS.
 BOARD, MOVE = 155, 4
 
 
@@ -57,7 +57,7 @@ def _sft(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.rollout = section(rollout.episodes, num_groups=8)
     config.context = section(rollout.contexts.window, history=0)
     config.updates, config.log_every = 200, 20
-    # The expert's play against itself is one line; with noise it is seen on other boards, too.
+    # The expert's play against itself is a single line; noise adds other boards.
     config.warm_start.update(updates=200, learning_rate=3e-3)
     config.expert.update(episodes=8, noise=0.3)
     return config

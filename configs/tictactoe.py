@@ -21,7 +21,7 @@ def get_config() -> ml_collections.ConfigDict:
     config = base_config()
     config.updates = 800
     config.log_every = 50
-    # No illegal moves: nine are the longest game.
+    # Without illegal moves the longest game has nine turns.
     config.env = env_section("TicTacToe-v1", max_steps_in_episode=9)
     config.policy = section(policies.mlp, hidden=(128, 128))
     config.rollout = section(rollout.episodes, num_groups=512, group_size=1, mask_illegal=True)

@@ -31,20 +31,20 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.log_every = 20
     config.checkpoint.update(every=20, keep=10)
     name, options = GAMES[game]
-    # Some decisions more than a rally of 15 s has between scripted planners.
+    # Some decisions more than scripted planners need for a rally of 15 s.
     config.env = env_section(name, **options, max_steps_in_episode=32)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.episodes, num_groups=256, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=0.995, lam=0.95)
     config.objective.value.weight = 0.5
-    # Rows are most of them empty, of matches that are over: they are left out by the microbatch.
+    # Most rows belong to finished matches; microbatches skip them.
     config.learner.update(epochs=2, minibatches=4, microbatch=1024)
     config.objective.entropy.weight = 0.02
     config.optimizer.update(learning_rate=1e-3, schedule="linear")
     if game == "3v3":
-        # A choice for each drone, as HCSP's: 13 outputs for 72 joint actions.
+        # One choice per drone, as in HCSP: 13 outputs for 72 joint actions.
         config.policy = section(policies.factored, choices=(6, 3, 4), hidden=(64, 64))
-        # The planner's equal first, so that what self-play adds is above it (see above).
+        # SFT until the policy equals the planner, so that self-play starts from there.
         config.warm_start.update(updates=300, learning_rate=2e-3)
         config.expert.update(episodes=64)
         config.rollout.update(opponent="pool", members=4)

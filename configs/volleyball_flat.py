@@ -30,7 +30,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.log_every = 20
     config.checkpoint.update(every=20, keep=10)
     name, options = GAMES[game]
-    # Matches of up to 4 s: two times over the net.
+    # Matches of up to 4 s: the ball crosses the net about twice.
     config.env = env_section(
         name,
         **options,
@@ -43,7 +43,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.episodes, num_groups=256, mask_illegal=False, group_size=1)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.objective.value.weight = 0.5
-    # Rows of matches that are over are left out by the microbatch.
+    # Microbatches skip the rows of finished matches.
     config.learner.update(epochs=2, minibatches=4, microbatch=3200, normalize_advantage="batch")
     config.optimizer.update(learning_rate=1e-3)
     return config

@@ -28,7 +28,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.updates = 160
     config.log_every = 10
     config.checkpoint.update(every=20, keep=10)
-    # Matches of up to 8 s, and the planners' turns.
+    # Matches of up to 8 s, plus the planners' turns.
     config.env = env_section(
         "PlannedVolleyball-v1", teams=game, residual=0.3, max_seconds=8.0, max_steps_in_episode=440
     )
@@ -36,7 +36,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
     config.policy = section(
         policies.hierarchy, **layout, train=("planner", "hit"), hidden=(32, 32), log_std=-2.0
     )
-    # Against the latest alone, attack and defence take turns within a run.
+    # Against the latest policy alone, attack and defence alternate within a run.
     config.rollout = section(
         rollout.episodes,
         num_groups=32,
@@ -46,7 +46,7 @@ def get_config(game: str = "plane") -> ml_collections.ConfigDict:
         group_size=1,
     )
     config.pool.capacity = 8
-    # `hae` knows of one executor to a planner.
+    # `hae` supports one executor per planner.
     config.advantage = section(advantages.hae_by_turn, gamma=0.998, lam=0.95)
     config.objective.value.weight = 0.5
     if game == "3v3":

@@ -55,6 +55,6 @@ def _scratch() -> dict[str, ml_collections.ConfigDict]:
     planner.policy.train = ("planner",)
     planner.init_from = "goto=stage:goto,hit=stage:hit"
     both.init_from = "stage:planner"
-    # At 1e-3 the hit loses what it knew: there is no script under it.
+    # At 1e-3 the hit unlearns: there is no script below it.
     both.optimizer.learning_rate = 2e-4
     return {**skills, "planner": planner, "both": both}

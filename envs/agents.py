@@ -1,9 +1,8 @@
-"""An environment as its agents meet it: one protocol for one agent, games in turns and games in
-which all act at once.
+"""Uniform access to the agents of an environment: one agent, turn-based and simultaneous games.
 
-gymnax's protocol leaves the axis of agents out where there is one agent. Loops over environments
-use the methods here, which always have it: A agents, A >= 1, of whom S can act in one step (the
-agent whose turn it is, S = 1; in simultaneous games S = A).
+gymnax's protocol omits the axis of agents if there is only one. Loops over environments use the
+methods here, which always have it: A agents, A >= 1, of which S can act in one step (the current
+player, S = 1; in simultaneous games S = A).
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -16,10 +15,10 @@ from envs.text.view import Text, command_fragments, packed
 
 
 class AgentViews(NamedTuple):
-    """What S agents are shown of one state.
+    """Observations and legality for S agents in one state.
 
-    agent: i32[S], which agents. acting: bool[S], the agent acts now; actions of the others are
-    ignored. observation: [S, ...]. legal: bool[S, num_actions]; everything for agents that do not
+    agent: i32[S], indices of the agents. acting: bool[S], the agent acts now; actions of the others
+    are ignored. observation: [S, ...]. legal: bool[S, num_actions]; all True for agents that do not
     act, so that a distribution over legal actions exists.
     """
 
@@ -33,55 +32,57 @@ class Agents:
     """The methods for one agent; `envs.game` has those for several."""
 
     num_agents: ClassVar[int] = 1
+    # The environment runs in Python, in processes of its own (`envs.hosted`).
+    in_python: ClassVar[bool] = False
     # The agents act one at a time (`mover`, `legal`).
     in_turns: ClassVar[bool] = False
-    # All play together: rewards are the same for all, or add up to what matters.
+    # Cooperative: rewards are the same for all agents, or their sum is the objective.
     cooperative: ClassVar[bool] = False
-    # Every agent sees all that the future depends on, so that to search from the state is fair.
+    # Perfect information: every agent sees the whole state, so search from the state is fair.
     perfect_information: ClassVar[bool] = False
-    # Every key gives the same start, and actions have one outcome.
+    # Deterministic: every key gives the same start, and every action has one outcome.
     deterministic: ClassVar[bool] = False
-    # Names of the sides that win and lose together, where seats are dealt to them by the task.
+    # Names of the sides that win and lose together, if the task assigns seats to sides.
     sides: ClassVar[tuple[str, ...]] = ()
-    # How many answers the question about beliefs has; 0: no question is asked.
+    # Number of possible answers to the belief question; 0: there is none.
     num_answers: ClassVar[int] = 0
 
     @property
     def num_acting(self) -> int:
-        """S, how many agents can act in one step."""
+        """S, the number of agents that can act in one step."""
         return 1 if self.in_turns else self.num_agents
 
     @property
     def callers(self) -> tuple[int, ...] | None:
-        """The agent that each agent acts for, -1 for none; None where all act for themselves."""
+        """The calling agent of each agent, -1 for none; None if there are no callers."""
         return None
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """The team of each agent, by number; by default each agent is a team."""
+        """Team number of each agent; by default each agent is its own team."""
         return tuple(range(self.num_agents))
 
     def form_of(self, other: Any) -> Any:
-        """How policies trained in another environment play here; None where it is another game."""
+        """Translation for policies trained in `other`; None if `other` is a different game."""
         return None
 
     @property
     def tabular_name(self) -> str | None:
-        """Name under which `agentrl.selfplay` has the game's sequence form; None: it has none."""
+        """Name of the game's sequence form in `agentrl.selfplay`; None if it has none."""
         return None
 
     def per_agent(self, tree: chex.ArrayTree) -> chex.ArrayTree:
-        """Observation, reward or flags as `step_env` returns them, with the axis of agents."""
+        """Observation, reward or flags of `step_env`, with the axis of agents."""
         return jax.tree.map(lambda x: x[None], tree)
 
     def joint(self, action: jax.Array) -> jax.Array:
-        """Actions [A, ...] as `step_env` takes them."""
+        """Actions [A, ...] in the form that `step_env` takes."""
         return action[0]
 
     def views(
         self, state: Any, observation: chex.ArrayTree, params: Any, *, everyone: bool = False
     ) -> AgentViews:
-        """What the agents that can act in a state are shown; with `everyone` what all are shown.
+        """Views of the agents that can act in a state; with `everyone`, of all agents.
 
         observation: [A, ...], of the state.
         """
@@ -100,7 +101,7 @@ class Agents:
         return self.view.slots(state, params)
 
     def commands_as(self, state: Any, agent: jax.Array, params: Any) -> jax.Array:
-        """How an agent writes each action, fragments i32[num_actions, C], 0 where there is none."""
+        """Text of each action for an agent, fragments i32[num_actions, C], 0 for none."""
         return command_fragments(self.view, self.slots_as(state, agent, params))
 
     def legal_as(self, state: Any, agent: jax.Array, params: Any) -> jax.Array:

@@ -102,13 +102,12 @@ class Game(Environment):
     """
 
     num_agents: ClassVar[int] = 2
-    # The agent that the others act for, where there is one: their streams are called by its.
+    # The agent that calls the others, if there is one: their streams have its stream as parent.
     planner: ClassVar[int | None] = None
 
     @property
     def callers(self) -> tuple[int, ...] | None:
-        """The calling agent of each agent, -1 for agents that are not called; None if there is no
-        planner."""
+        """The calling agent of each agent, -1 for none; None if there is no planner."""
         if self.planner is None:
             return None
         return tuple(-1 if a == self.planner else self.planner for a in range(self.num_agents))
@@ -179,15 +178,15 @@ class Game(Environment):
         return jax.vmap(self.describe_as, in_axes=(None, 0, None))(state, self._agents, params)
 
     def commands(self, state: GameState, params: GameParams) -> jax.Array:
-        """How each agent writes each action now, fragments i32[A, num_actions, C]."""
+        """Text of each action for each agent, fragments i32[A, num_actions, C]."""
         return jax.vmap(self.commands_as, in_axes=(None, 0, None))(state, self._agents, params)
 
     def per_agent(self, tree: chex.ArrayTree) -> chex.ArrayTree:
-        """What `step_env` returns has the axis of agents already."""
+        """The tree unchanged: results of `step_env` already have the axis of agents."""
         return tree
 
     def joint(self, action: jax.Array) -> jax.Array:
-        """`step_env` takes the actions of all agents."""
+        """The actions unchanged: `step_env` takes those of all agents."""
         return action
 
     def describe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> Text:
@@ -243,10 +242,10 @@ class TurnGame(Game):
     def views(
         self, state: GameState, observation: chex.ArrayTree, params: GameParams, *, everyone=False
     ) -> AgentViews:
-        """The view of the agent whose turn it is, S = 1, or of `everyone`.
+        """The view of the current player, S = 1, or with `everyone` of all agents.
 
-        Legality is computed for that agent only, and its observation is chosen by comparisons: on a
-        CPU, two gathers by agent take longer than all else in a step of poker.
+        Legality is computed for that agent only, and its observation is selected by comparisons: on
+        a CPU, two gathers by agent take longer than the rest of a step of poker.
         """
         if everyone:
             return super().views(state, observation, params)
@@ -262,7 +261,8 @@ class TurnGame(Game):
         return AgentViews(agent[None], acting[None], jax.tree.map(own, observation), legal[None])
 
     def legal_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
-        """Legal actions of an agent, bool[num_actions]; none unless it is its turn."""
+        """Legal actions of an agent, bool[num_actions]; none for agents other than the current
+        player."""
         return self.legal(state, params) & (agent == self.mover(state, params))
 
     def acting(self, state: GameState, params: GameParams) -> jax.Array:

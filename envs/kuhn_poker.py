@@ -81,7 +81,7 @@ class KuhnPoker(TurnGame):
 
     @property
     def tabular_name(self) -> str | None:
-        """Of single hands with a pot that grows, seat 0 first, paid in chips."""
+        """Defined for single hands with a pot that grows, seat 0 first, paid in chips."""
         rules = (self.rounds, self.opener, self.pot_grows, self.reward)
         return "KuhnPoker-v1" if rules == (1, 0, True, "chips") else None
 

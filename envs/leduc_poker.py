@@ -55,7 +55,7 @@ class LeducPoker(TurnGame):
 
     @property
     def tabular_name(self) -> str | None:
-        """Of games in which cards are dealt."""
+        """Defined if `deal` is "cards"."""
         return "LeducPoker-v1" if self.deal == "cards" else None
 
     @property

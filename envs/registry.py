@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from envs import hosted
 from envs.environment import Environment, EnvParams
 
 # Name -> (module, class); modules are imported when the environment is made.
@@ -84,6 +83,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
         module, attribute = _OURS[name]
         factory = getattr(importlib.import_module(module), attribute)
     elif ":" in name:
+        from envs import hosted  # starts processes, so only when one is asked for
+
         return hosted.make(name, **options)
     elif "." in name:
         factory = _imported(name)

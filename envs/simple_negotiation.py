@@ -9,15 +9,13 @@ import numpy as np
 from flax import struct
 
 from envs.game import GameParams, GameState, TurnGame, opening
+from envs.rules import offers
 from envs.rules import simple_negotiation as rules
+from envs.rules.offers import MOST
 from envs.rules.simple_negotiation import Act, Market
 
 ACCEPT, DENY, PASS = range(3)
 _FIRST = 3
-
-# Indices of actions beyond the table: one digit per resource, from -MOST (given) to MOST (asked).
-MOST = 31
-_DIGITS = 2 * MOST + 1
 
 
 @struct.dataclass
@@ -79,9 +77,8 @@ class SimpleNegotiation(TurnGame):
     passes. It assumes the mean for private values of the other.
 
     Source: TextArena 0.7.4, SimpleNegotiation-v0, and SPIRAL's SimpleNegotiation-v1 (read); their
-    recorded games are replayed. Deviations: no talk; a resource cannot be on both sides of an offer
-    (the rules allow it); SPIRAL's driver, which admits only six random replies per turn, is left
-    out.
+    recorded games are replayed. Deviations: no talk; offers have the bounds of `encode`, where the
+    sources have none; SPIRAL's driver, which admits only six random replies per turn, is left out.
     """
 
     rules: str = "textarena"
@@ -148,19 +145,17 @@ class SimpleNegotiation(TurnGame):
     def encode(self, give: jax.Array, ask: jax.Array, accept: jax.Array) -> jax.Array:
         """Index of an offer, i32[]: in the table if it contains the offer and nothing is accepted.
 
-        give, ask: i32[R]. -1 if the offer cannot be written: a resource on both sides, or more than
-        31 units.
+        give, ask: i32[R]. -1 if the offer cannot be written: more than 31 of a resource; with a
+        resource on both sides, more than 28 of one or more than four amounts. An offer of nothing
+        has an index: it is an offer that could not be read.
         """
-        base = _DIGITS ** np.arange(len(self.resources), dtype=np.int32)
-        code = jnp.sum((ask - give + MOST) * base, dtype=jnp.int32)
-        beyond = self.num_actions + code + jnp.where(accept, _DIGITS ** len(self.resources), 0)
-        fits = jnp.all((give >= 0) & (ask >= 0) & (give + ask <= MOST) & ((give == 0) | (ask == 0)))
+        number = offers.number(give, ask, accept)
+        beyond = jnp.where(number < 0, -1, self.num_actions + number)
         plain = (jnp.sum(give > 0) == 1) & (jnp.sum(ask > 0) == 1) & ~accept
         table = self.table
         same = (jnp.argmax(give) == table[:, 0]) & (jnp.argmax(ask) == table[:, 1])
         same = plain & same & (jnp.sum(give) == table[:, 2]) & (jnp.sum(ask) == table[:, 3])
-        number = jnp.where(jnp.any(same), _FIRST + jnp.argmax(same), beyond)
-        return jnp.where(fits, number, -1).astype(jnp.int32)
+        return jnp.where(jnp.any(same), _FIRST + jnp.argmax(same), beyond).astype(jnp.int32)
 
     def decode(self, action: jax.Array) -> Act:
         """Content of an action; undefined indices are offers that cannot be read."""
@@ -174,19 +169,13 @@ class SimpleNegotiation(TurnGame):
         given = jnp.where(kinds == given, self._quantity(index // count % count), 0)
         asked = jnp.where(kinds == asked, self._quantity(index % count), 0)
 
-        code = action - self.num_actions
-        per_half = _DIGITS**size
-        written = (code >= 0) & (code < 2 * per_half)
-        base = _DIGITS ** np.arange(size, dtype=np.int32)
-        net = code % per_half // base % _DIGITS - MOST
-        give = jnp.where(listed, given, jnp.where(written, -net, 0))
-        ask = jnp.where(listed, asked, jnp.where(written, net, 0))
+        give, ask, accept = offers.offer(action - self.num_actions, size)
         return Act(
-            accept=(action == ACCEPT) | (written & (code >= per_half)),
+            accept=(action == ACCEPT) | accept,
             deny=action == DENY,
             offers=(action < 0) | (action >= _FIRST),
-            give=jnp.maximum(give, 0),
-            ask=jnp.maximum(ask, 0),
+            give=jnp.where(listed, given, give),
+            ask=jnp.where(listed, asked, ask),
         )
 
     def _quantity(self, number: jax.Array) -> jax.Array:

@@ -57,7 +57,7 @@ def step(
 
 
 class World(NamedTuple):
-    """An environment and its parameters, as loops over B episodes use it.
+    """An environment and its parameters, for loops over B episodes.
 
     batched: params have a leading axis of B, one set of parameters per episode.
     """
@@ -77,10 +77,10 @@ class World(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one step brought to B episodes of A agents.
+    """Result of one step of B episodes of A agents.
 
     reward: f32[B, A]. terminated, truncated: bool[B], never both. valid: bool[B, A], the agent's
-    action was legal, or not read. success: bool[B, A]. offender: i32[B], the agent whose illegal
+    action was legal, or ignored. success: bool[B, A]. offender: i32[B], the agent whose illegal
     action ended the episode, -1 for none. seconds: f32[B] of simulated time, or None.
     info: the environment's own.
     """
@@ -127,7 +127,7 @@ def step_agents(
 def views(
     world: World, state: chex.ArrayTree, observation: chex.ArrayTree, *, everyone: bool
 ) -> AgentViews:
-    """What agents are shown of B states: `Environment.views`, [B, S, ...] each."""
+    """Views of the agents in B states: `Environment.views`, [B, S, ...] each."""
 
     def one(state, observation, params):
         return world.env.views(state, observation, params, everyone=everyone)

@@ -40,7 +40,7 @@ def main(argv: list[str]) -> None:
     if not (single and ways(run)):
         cli.fail(
             f"{_WORKDIR.value}: expected a policy whose rows are single turns (without memory; "
-            "in words context='window'), of a planner and an executor with a critic, such as "
+            "in words context 'window'), of a planner and an executor with a critic, such as "
             "configs/key_door.py's, or of configs/dr_mas.py"
         )
     found = measure(run, _TURNS.value, _BATCHES.value)

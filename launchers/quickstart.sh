@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs into .venv and runs a first experiment, evaluates it, writes a report.
-#   bash launchers/quickstart.sh        a transformer that reads and writes, in a household: taught by
-#                                       an expert's episodes, then GiGPO and GRPO from there
+#   bash launchers/quickstart.sh        a transformer in a household: SFT on an expert's episodes, then
+#                                       GiGPO and GRPO from the same parameters
 #   bash launchers/quickstart.sh coin   GiGPO beside GRPO on Coin-v1, policies over arrays
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -150,12 +150,15 @@ def _section(run):
             tasks=tasks,
         )
         return section, differs
+    rollout = experiment.rollout
+    if rollout.states is None or rollout.needs:
+        raise ValueError("the states of this rollout's episodes are not known.")
     view = credit_view.view(
         experiment.env,
         experiment.env_params,
         streams,
         rows,
-        keys_of(state)[1],
+        jax.jit(rollout.states)(state.params, state.rollout, keys_of(state)[1]),
         _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage},
         update=run.update,
     )

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Installs the package (not the checkout) into .venv-test and runs the tests against it.
+# Installs the package (not the checkout) into .venv-test and runs the tests against it:
+#   bash launchers/test.sh          the quick tier, minutes
+#   bash launchers/test.sh --all    everything, as CI does
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
@@ -8,8 +10,8 @@ if [ ! -x .venv-test/bin/python ]; then "$python" -m venv .venv-test; fi
 .venv-test/bin/python -m pip install --quiet --upgrade ".[dev]"
 .venv-test/bin/ruff check .
 .venv-test/bin/ruff format --check .
-# A file stays with one process: its tests share what they compiled. Files go out in their order,
-# not by their number of tests, which would keep the longest (notebooks) for the end.
+# The tests of a file run in one process, since they share compiled programs. Files are started in
+# their order, not by their number of tests, which would start the longest (notebooks) last.
 # From an empty directory, so that `import agentrl` finds the installed package.
 here="$PWD"
 scratch="$(mktemp -d)"

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import pathlib
 import shutil
 import tempfile
 
@@ -14,6 +15,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+import tiers  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 8)
 
@@ -29,6 +31,25 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE
 jax.config.update("jax_disable_most_optimizations", True)
+
+
+def pytest_addoption(parser):
+    """--all runs the full tier, too; so does naming files or tests."""
+    parser.addoption(
+        "--all", action="store_true", help="run the full tier, too (see tests/tiers.py)"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out the full tier unless it, or a file, is asked for."""
+    here = pathlib.Path(__file__).parent
+    asked = [pathlib.Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    if config.getoption("--all") or any(path != here for path in asked):
+        return
+    full = [item for item in items if tiers.is_full(item.path.relative_to(here), item.name)]
+    config.hook.pytest_deselected(items=full)
+    left_out = set(full)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,8 +5,6 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 import agentrl
 import envs
 import launchers
@@ -14,19 +12,23 @@ import launchers
 FLOORS = {
     "envs": 1,
     "agentrl.streams": 1,
-    "agentrl.declarations": 1,
     "agentrl.checks": 1,
+    "agentrl.declarations": 1,
+    "agentrl.devices": 1,
     "agentrl.policies": 2,
-    "agentrl.actors": 2,
     "agentrl.advantages": 2,
     "agentrl.rewards": 2,
     "agentrl.losses": 2,
+    "agentrl.actors": 2,
     "agentrl.rollout": 3,
     "agentrl.selfplay": 4,
     "agentrl.evaluation": 4,
-    "agentrl.training": 5,
-    "configs": 6,
-    "launchers": 6,
+    "agentrl.learner": 5,
+    "agentrl.methods": 5,
+    "agentrl.config": 6,
+    "agentrl.run": 7,
+    "configs": 8,
+    "launchers": 8,
 }
 PACKAGES = [pathlib.Path(p.__file__).parent for p in (agentrl, envs, launchers)]
 MODULES = {
@@ -51,15 +53,32 @@ def imported(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_go_down(module):
-    here = room(module)
-    for name in imported(MODULES[module]):
-        there = room(name)
-        if here and there:
-            assert there[0] <= here[0], f"{module} (floor {here[0]}) imports {name}"
-            if here[1] == "envs":
-                assert there[1] == "envs", f"{module} imports {name}: envs stands alone"
+def test_imports_go_down():
+    wrong = []
+    for module, path in MODULES.items():
+        here = room(module)
+        for name in imported(path):
+            there = room(name)
+            if here and there and there[0] > here[0]:
+                wrong.append(f"{module} (floor {here[0]}) imports {name} (floor {there[0]})")
+            if here and there and here[1] == "envs" != there[1]:
+                wrong.append(f"{module} imports {name}: envs stands alone")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_and_functions_are_short():
+    """A function of at most 80 lines, docstring included, and a file of at most 350."""
+    wrong = []
+    for module, path in MODULES.items():
+        if not module.startswith("agentrl"):
+            continue
+        text = path.read_text()
+        if len(text.splitlines()) > 350:
+            wrong.append(f"{module} has {len(text.splitlines())} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno + 1 > 80:
+                wrong.append(f"{module}.{node.name}: {node.end_lineno - node.lineno + 1} lines")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_importing_touches_no_device():

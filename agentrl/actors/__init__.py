@@ -1,7 +1,7 @@
 """Actors: everything that can have a seat in an environment, as pure functions.
 
-`Actor` (in `types`) is what crosses the border of this package. Policies over arrays, the
-environment's expert, random play and search each make one; `agentrl.rollout.unroll` lets them act.
+`Actor` (in `types`) is the interface of this package. Policies over arrays and over text, the
+environment's expert, random play and search each make one; `agentrl.rollout.unroll` runs them.
 """
 
 from agentrl.actors.array import array_actor as array_actor

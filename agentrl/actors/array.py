@@ -16,11 +16,11 @@ ANCHORS = ("observation", "state")
 
 
 class ArrayRecord(NamedTuple):
-    """What the rows of a turn of an array policy need, [B, S, ...] each.
+    """Record of a turn of an array policy, from which rows are made, [B, S, ...] each.
 
-    observation: what was seen. legal: bool[B, S, num_actions] to choose among, or None. action: the
-    action to be scored. asked, answer, belief: whether the agent was asked what it believes, the
-    true answer, and the probability that the policy gave to it; None where nothing is asked.
+    observation: the observation. legal: bool[B, S, num_actions], or None. action: the action to be
+    scored. asked, answer, belief: whether the agent was asked the belief question, the true answer,
+    and the probability that the policy gave to it; None if there is no question.
     """
 
     observation: chex.ArrayTree
@@ -45,10 +45,10 @@ def array_actor(
 ) -> Actor:
     """A policy over arrays.
 
-    greedy: its most likely action. mask_illegal: it chooses among legal actions only.
-    records: decisions hold what is learnt from: logp, value, anchor and `ArrayRecord`.
+    greedy: take its most likely action. mask_illegal: choose among legal actions only. records:
+    decisions include logp, value, anchor and `ArrayRecord`, for learning.
     anchor: "observation", or "state" of the `world`, or None: decisions have no anchor.
-    asks: the record says which agents the `world` asks what they believe; believes: and the
+    asks: the record includes which agents the `world` asks the belief question; believes: also the
       probability that the policy gives to the true answer.
     """
     remembers, masks = policy.memory(1) is not None, mask_illegal and policy.head.numbered

@@ -1,4 +1,4 @@
-"""Constrained decoding: only tokens that continue a command which is legal now."""
+"""Constrained decoding: only tokens that continue a currently legal command."""
 
 import chex
 import jax
@@ -13,14 +13,13 @@ from envs.vector import World
 def command_constraint(
     policy: LanguagePolicy, world: World, state: chex.ArrayTree, agent: jax.Array, size: int
 ) -> Constraint:
-    """The constraint of the agents i32[B, S] of states [B, ...]; a row per agent, B * S in all.
+    """The constraint for agents i32[B, S] of states [B, ...]; one row per agent, B * S in all.
 
-    Replies have at most `size` tokens. The state of the constraint is the legal commands that begin
-    as the reply does: the tokens of all replies i32[B * S, n, size] with bool[B * S, n], and the
-    position i32[B * S] that comes next. The tokens that may
-    come next are those of the remaining commands at that position, so no command has to be
-    told apart from another before it is written out, with any tokenizer. Commands longer than
-    `size` cannot be drawn.
+    Replies have at most `size` tokens. The state of the constraint is the set of legal commands
+    that start with the reply so far: the tokens of all replies i32[B * S, n, size] with bool[B * S,
+    n], and the next position i32[B * S]. The tokens of the remaining commands at that position are
+    allowed, so commands need no distinct prefixes, with any tokenizer. Commands longer than `size`
+    cannot be sampled.
     """
 
     env = world.env

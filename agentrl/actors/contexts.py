@@ -1,7 +1,7 @@
-"""Contexts: which tokens stand in front of each reply of a language policy.
+"""Contexts: the prompt of each reply of a language policy.
 
 An episode is, for each agent, a list of pieces: the observation and the reply of each of its own
-turns. A context says which pieces are shown before the reply of turn t:
+turns. A context determines which pieces are shown before the reply of turn t:
 
   whole     everything so far. An episode is one row, and the KV cache lives across turns.
   window    the last `history` turns and the new observation. One row per turn, as in the others.
@@ -35,8 +35,8 @@ class Context(NamedTuple):
     inject: text that is put into observations, or a function (state, agent, params) -> fragments
       i32[K] of the environment's lexicon (task-dependent, 0 for none); inject_every: into the
       first observation only (0), or into that of every k-th turn.
-    max_new_tokens: tokens of a reply; default: what the longest command takes.
-    context_tokens: tokens of a row; default: enough for everything. An episode whose next turn does
+    max_new_tokens: tokens of a reply; default: those of the longest command.
+    context_tokens: tokens of a row; default: enough for all pieces. An episode whose next turn does
       not fit is truncated.
     """
 
@@ -137,7 +137,7 @@ def summary(
     max_new_tokens: int | None = None,
     context_tokens: int | None = None,
 ) -> Context:
-    """Everything, summarized by the policy where a prompt would be longer than `limit` tokens.
+    """Everything, with a summary by the policy when a prompt would be longer than `limit` tokens.
 
     SUPO (https://arxiv.org/abs/2510.06727). The summary is an extra reply within the turn: it is
     sampled after `request`, has a row of its own and is trained with the advantage of its turn.
@@ -175,7 +175,7 @@ def fold(
 
     A reply with the tag branch[0] opens a branch, unless one is open. A later reply with branch[1]
     closes it: the turns in between and the observation before that reply are no longer shown; the
-    reply, which says what came of the branch, stays.
+    reply, which states the result of the branch, stays.
     """
     if len(branch) != 2 or not all(branch):
         raise ValueError(f"context branch={branch!r}: expected an opening and a returning tag")

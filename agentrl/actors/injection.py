@@ -1,4 +1,4 @@
-"""Text that is put into observations: a hint, a plan, a skill, a reminder."""
+"""Text that is inserted into observations: a hint, a plan, a skill, a reminder."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,15 +14,17 @@ from envs.text import pack
 
 
 class Injection(NamedTuple):
-    """Text that is put into observations. size: tokens at most. tokens: (state, agent, params, own
-    turn) -> (i32[size], i32[])."""
+    """Text that is inserted into observations.
+
+    size: largest number of tokens. tokens: (state, agent, params, own turn) -> (i32[size], i32[]).
+    """
 
     size: int
     tokens: Callable[..., tuple[jax.Array, jax.Array]] | None = None
 
 
 def injection(codec: Codec, context: Context, env: Any) -> Injection:
-    """What a context injects into observations of an environment."""
+    """The injection of a context into observations of an environment."""
     if not context.inject:
         return Injection(0)
     every = context.inject_every
@@ -53,7 +55,7 @@ def injection(codec: Codec, context: Context, env: Any) -> Injection:
 def spliced(
     seen: codecs.Tokens, tokens: jax.Array, count: jax.Array, at: int, size: int
 ) -> codecs.Tokens:
-    """Rendered tokens with `count` tokens put in at a place, i32[size]."""
+    """Rendered tokens with `count` tokens inserted at a position, i32[size]."""
     index = jnp.arange(size, dtype=jnp.int32)
     shifted = seen.tokens[jnp.clip(index - count, 0, seen.tokens.shape[0] - 1)]
     old = seen.tokens[jnp.clip(index, 0, seen.tokens.shape[0] - 1)]

@@ -1,10 +1,10 @@
-"""Exhaustive search of games in turns without chance: exact over all positions, or some moves deep.
+"""Exhaustive search of deterministic turn-based games, exact over all positions or to a depth.
 
-For two agents whose rewards are opposed, with u the return of who moves in s from there on,
+For two agents with opposed rewards, with u the return of the current player of s from there on,
 
     u(s) = max_a r(s, a) + u(s')  where the same agent moves in s',  max_a r(s, a) - u(s')  else,
 
-r the reward of who moves in s, and u = 0 where the game is over.
+r the reward of the current player of s, and u = 0 when the game is over.
 """
 
 import functools
@@ -19,7 +19,7 @@ import numpy as np
 from agentrl.actors.search import any_best, check_searchable
 from envs.game import TurnGame
 
-# Positions that are stepped together; those of an exact search; those a move some moves deep.
+# Positions stepped together; maximum for an exact search; maximum per move for a limited depth.
 _CHUNK = 1024
 _MOST = 100_000
 _MOST_AHEAD = 20_000
@@ -29,7 +29,7 @@ class Positions(NamedTuple):
     """P positions of a game, on the host.
 
     state: leaves [P, ...]. mark: u64[P], fingerprints that leave the time out. mover: i32[P].
-    legal: bool[P, num_actions], nothing where the game is over. running: bool[P].
+    legal: bool[P, num_actions], all False when the game is over. running: bool[P].
     cut: bool[P], a limit of steps ends the game. success: bool[P, A]. offender: i32[P].
     """
 
@@ -97,21 +97,21 @@ def _on_host(facts: Positions) -> Positions:
 
 
 def start(env: TurnGame, env_params: Any) -> Positions:
-    """The position that a game without chance starts from, P = 1."""
+    """The initial position of a deterministic game, P = 1."""
     return _on_host(_start(env, env_params))
 
 
 def follow(
     env: TurnGame, env_params: Any, positions: Positions, action: np.ndarray
 ) -> tuple[np.ndarray, Positions]:
-    """Rewards f32[P, A] of an action i32[P] in each position, and the positions that follow."""
+    """Rewards f32[P, A] of an action i32[P] in each position, and the next positions."""
     step = functools.partial(_step, env, env_params)
     reward, facts = in_chunks(step, _CHUNK, positions.state, action.astype(np.int32))
     return reward, _on_host(facts)
 
 
 def check_exhaustible(env: Any, what: str) -> None:
-    """ValueError unless the game has nothing hidden, no chance and two agents."""
+    """ValueError unless the game is deterministic, with perfect information and two agents."""
     check_searchable(env, what)
     if not env.deterministic:
         raise ValueError(f"{what} with {env.name}: expected a game without chance; use mcts")
@@ -120,10 +120,10 @@ def check_exhaustible(env: Any, what: str) -> None:
 
 
 class Solution(NamedTuple):
-    """All positions that legal play comes through, the one at the start first.
+    """All positions reachable by legal play, the initial one first.
 
-    value: f64[P], return of who moves there under best play. best: bool[P, num_actions], all moves
-    that achieve it; none where the game is over.
+    value: f64[P], return of the current player under optimal play. best: bool[P, num_actions], all
+    moves that achieve it; none when the game is over.
     """
 
     positions: Positions
@@ -134,7 +134,7 @@ class Solution(NamedTuple):
 def solve(env: TurnGame, env_params: Any) -> Solution:
     """Solves a game exactly, over all its positions.
 
-    Positions are told apart by the fingerprints of their states, the time left out.
+    Positions are identified by the fingerprints of their states, without the time.
 
     Raises:
       ValueError: a game that has chance, hidden information, other than two opposed agents, whose
@@ -197,13 +197,13 @@ def _check_edges(env: TurnGame, reward: np.ndarray, reached: Positions) -> None:
 
 
 def make_minimax(env: TurnGame, env_params: Any, *, depth: int | None) -> Callable[..., jax.Array]:
-    """(state, wanted bool[], key) -> action i32[]: any of the best moves of who is to move.
+    """(state, wanted bool[], key) -> action i32[]: a random one of the current player's best moves.
 
-    depth: moves to look ahead, behind which everything is worth 0; None for the whole game, solved
-    once on the host, whose moves are looked up.
+    depth: search depth in moves, beyond which values are 0; None for the whole game, which is
+    solved once on the host.
 
     Raises:
-      ValueError: as `solve`, or more than 20,000 positions a move.
+      ValueError: as `solve`, or more than 20,000 positions per move.
     """
     if depth is None:
         return _make_exact(env, env_params)
@@ -215,7 +215,8 @@ def make_minimax(env: TurnGame, env_params: Any, *, depth: int | None) -> Callab
         )
 
     def worths(state, depth):
-        """f32[num_actions], of running games; of illegal actions it is not read."""
+        """Values of actions f32[num_actions] in a running game; those of illegal actions are
+        ignored."""
 
         def worth(action):
             mover = env.mover(state, env_params)

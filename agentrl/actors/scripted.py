@@ -7,7 +7,6 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.actors import minimax, search
 from agentrl.actors.array import ArrayRecord
 from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from envs.vector import World
@@ -33,7 +32,7 @@ def random_actor(env: Any) -> Actor:
 
 
 def expert_actions(world: World, view: View) -> jax.Array:
-    """What the environment's expert does for each agent that acts now, [B, S, ...]."""
+    """Actions of the environment's expert for each agent that acts now, [B, S, ...]."""
 
     def one(state, agent, params):
         return jax.vmap(world.env.expert_as, in_axes=(None, 0, None))(state, agent, params)
@@ -46,8 +45,8 @@ def expert_actor(
 ) -> Actor:
     """The environment's scripted expert. NotImplementedError, when it acts, where there is none.
 
-    noise: chance that a turn is played otherwise, by a random action. records: decisions hold what
-    the rows of an array policy need, with the expert's action also where another was played.
+    noise: probability that a random action is played instead. records: decisions include the record
+    of an array policy, with the expert's action even if another one was played.
     """
 
     def act(params, memory, view, key):
@@ -69,7 +68,7 @@ def expert_actor(
 
 
 def _searching(choose_one: Callable[..., jax.Array]) -> Actor:
-    """Of games in turns, by choose_one: (state, wanted bool[], key) -> action i32[]."""
+    """An actor of turn-based games from choose_one: (state, wanted bool[], key) -> action i32[]."""
 
     def act(params, memory, view, key):
         wanted = jnp.any(view.acting, axis=1)
@@ -84,8 +83,8 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
     """An actor that needs no training, by name.
 
     "random": any legal action. "expert": the environment's. "minimax": exhaustive, any of the best
-    moves; "minimax:4": the same, looking four moves ahead (`agentrl.actors.minimax`).
-    "mcts:100": Monte Carlo tree search of 100 simulations per move (`agentrl.actors.search`).
+    moves; "minimax:4": the same to a depth of four moves (`agentrl.actors.minimax`). "mcts:100":
+    Monte Carlo tree search of 100 simulations per move (`agentrl.actors.search`).
 
     Raises:
       ValueError: no such actor, or not of this environment.
@@ -98,8 +97,12 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
         check_expert(env, env_params)
         return expert_actor(World(env, env_params))
     if kind == "minimax" and (not colon or number):
+        from agentrl.actors import minimax
+
         return _searching(minimax.make_minimax(env, env_params, depth=number))
     if kind == "mcts" and number:
+        from agentrl.actors import search
+
         return _searching(search.make_search(env, env_params, simulations=number))
     raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")
 
@@ -151,7 +154,7 @@ def view_of(
     *,
     follows: bool = False,
 ) -> View:
-    """What an actor is shown of states [B, ...] outside a loop, everywhere that somebody acts.
+    """The view of states [B, ...] outside a loop, for all agents that act.
 
     observation: [B, A, ...]; by default the environment's.
     """

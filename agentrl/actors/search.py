@@ -1,25 +1,26 @@
 """Monte Carlo tree search with random playouts, in the graph, for games in turns.
 
 Upper confidence bounds applied to trees (UCT): each simulation plays the game once from the present
-state to its end. As long as it is in the tree it takes the action with the largest
+state to its end. Within the tree it takes the action with the largest
 
     Q(s, a) + c sqrt(ln N(s) / N(s, a)),    actions not tried yet first,
 
-Q the mean return of the agent who moves in s, then one action that is new, which joins the tree,
-and from there legal actions at random. All counts on the way are raised, and the action tried most
-often is played.
+Q the mean return of the current player of s, then one new action, which is added to the tree, and
+from there random legal actions. All counts on the path are incremented, and the most visited action
+is played.
 
 Kocsis and Szepesvari (2006), Bandit based Monte-Carlo planning; two players as in Browne et al.
 (2012), A survey of Monte Carlo tree search methods (both reconstructed). Here each agent maximises
-its own return, so that games need not be zero-sum nor turns alternate. The tree is open-loop
-(Perez et al., 2015): a node is a sequence of actions and who moves after each, not a state. Every
-simulation plays its path anew, with chance of its own, so that a search never knows what dice will
-fall; without chance the two are the same.
+its own return, so that games need not be zero-sum nor turns alternate. The tree is open-loop (Perez
+et al., 2015): a node is a sequence of actions and of players after each, not a state. Every
+simulation replays its path with its own randomness, so a search never knows future dice; in
+deterministic games the two are the same.
 
 The library mctx was considered (0.0.71 ran on our jax; with the same playouts from 256 empty boards
-of Tic-tac-toe, 100 simulations each, it took four times as long on two CPU cores). It keeps a state
-a node, so that chance is either drawn once for all or modelled apart, expands by a policy's priors,
-and gives one reward to two strictly opposed players; with that replaced little of it is left.
+of Tic-tac-toe, 100 simulations each, it took four times as long on two CPU cores). It keeps one
+state per node, so chance is either drawn once or modelled separately, expands by a policy's priors,
+and gives one reward to two strictly opposed players; little of it would be left after replacing
+these.
 """
 
 import functools
@@ -37,8 +38,8 @@ from envs.game import TurnGame
 class _Tree(NamedTuple):
     """M nodes, node 0 the present state; -1 for none.
 
-    child: i32[M, num_actions, A], by action and who moves next. visits: i32[M, num_actions].
-    total: f32[M, num_actions], returns of who moves in the node. mover: i32[M]. size: i32[].
+    child: i32[M, num_actions, A], by action and next player. visits: i32[M, num_actions].
+    total: f32[M, num_actions], returns of the node's current player. mover: i32[M]. size: i32[].
     """
 
     child: jax.Array
@@ -49,10 +50,10 @@ class _Tree(NamedTuple):
 
 
 class _Playout(NamedTuple):
-    """A simulation on its way, without the tree: a loop of many lanes copies what it carries.
+    """The state of a simulation, without the tree: a loop of many lanes copies its carry.
 
-    node: i32[], where it is in the tree, -1 outside. depth: i32[], length of its path: nodes,
-    actions i32[D]. next: i32[], who moved after the last action of the path. returns: f32[A].
+    node: i32[], its node in the tree, -1 outside. depth: i32[], length of its path: nodes,
+    actions i32[D]. next: i32[], the player after the last action of the path. returns: f32[A].
     """
 
     key: jax.Array
@@ -66,7 +67,7 @@ class _Playout(NamedTuple):
 
 
 def check_searchable(env: Any, what: str) -> None:
-    """ValueError unless searching from an environment's states is possible, and no cheating."""
+    """ValueError unless search from an environment's states is possible, and fair."""
     if not env.in_turns:
         raise ValueError(f"{what} with {env.name}: expected a game in turns (envs.game.TurnGame)")
     if not env.perfect_information:
@@ -79,13 +80,13 @@ def check_searchable(env: Any, what: str) -> None:
 def make_search(
     env: TurnGame, env_params: Any, *, simulations: int, exploration: float = math.sqrt(2)
 ) -> Callable[..., jax.Array]:
-    """(state, wanted bool[], key) -> action i32[] of who is to move, for one state.
+    """(state, wanted bool[], key) -> action i32[] of the current player, for one state.
 
     Args:
-      simulations: playouts a move; the tree has as many nodes.
+      simulations: playouts per move; the tree has as many nodes.
       exploration: c, for returns between -1 and 1; between 1 and 2 it hardly matters (Tic-tac-toe).
 
-    Where it is not wanted, nothing is simulated. Among actions tried equally often any may come.
+    If not `wanted`, nothing is simulated. Ties are broken at random.
 
     Raises:
       ValueError: the game has hidden information, or its agents do not move in turns.
@@ -143,7 +144,7 @@ def make_search(
         zero = jnp.int32(0)
         at = _Playout(key, state, zero, zero, path, path, zero, jnp.zeros(env.num_agents))
         at = jax.lax.while_loop(going, functools.partial(move, tree), at)
-        # What the path ends with joins the tree, unless it is there: the game ended inside.
+        # The end of the path is added to the tree, unless the game ended inside of it.
         last = at.depth - 1
         edge = (at.nodes[last], at.actions[last], at.next)
         joins = wanted & (at.depth > 0) & (tree.child[edge] < 0) & (tree.size < simulations)
@@ -173,7 +174,8 @@ def make_search(
 
 
 def any_best(score: jax.Array, legal: jax.Array, key: jax.Array) -> jax.Array:
-    """Any of the legal actions of largest score, all alike: i32[]. score, legal: [num_actions]."""
+    """A uniformly random one of the legal actions with the largest score, i32[]. score, legal:
+    [num_actions]."""
     score = jnp.where(legal, score.astype(jnp.float32), -jnp.inf)
     best = legal & (score == jnp.max(score))
     draw = jax.random.uniform(key, best.shape)

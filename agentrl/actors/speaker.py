@@ -30,10 +30,10 @@ _TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
 
 @struct.dataclass
 class Memory:
-    """What the lanes of B episodes and A agents remember, leaves [B, A, ...].
+    """Memory of the lanes of B episodes and A agents, leaves [B, A, ...].
 
     turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
-    cache: of a context whose KV cache lives across turns, else None.
+    cache: the KV cache, if the context keeps it across turns, else None.
     """
 
     turn: jax.Array
@@ -43,7 +43,7 @@ class Memory:
 
 
 class Written(NamedTuple):
-    """A prompt and what was written after it; leaves [B, S, ...].
+    """A prompt and the tokens written after it; leaves [B, S, ...].
 
     prompt: i32[.., L - G]; None where the row is the episode. age: i16, own turns since the turn
     that a position belongs to, -1 for none; span: i8, see `agentrl.streams.SPANS`. length: i32,
@@ -73,8 +73,10 @@ class Observed(NamedTuple):
 
 
 class Replied(NamedTuple):
-    """What n lanes did in a turn: the prompt's last hidden state gives `value`; fits: bool[n], the
-    prompt had room."""
+    """The result of a turn in n lanes.
+
+    The prompt's last hidden state gives `value`; fits: bool[n], the prompt had room.
+    """
 
     active: jax.Array
     fits: jax.Array
@@ -368,7 +370,7 @@ class Speaker:
     def value(
         self, params: chex.ArrayTree, memory: Memory, lane: jax.Array, observed: Observed
     ) -> jax.Array:
-        """The critic's value f32[n] of what lanes would read next; nothing is remembered."""
+        """The critic's value f32[n] of the next prompt of lanes, without changing the memory."""
         memory = self._by_lane(memory)
         turn = memory.turn[lane]
         transcript = self.layout.written(
@@ -382,7 +384,7 @@ class Speaker:
         return decoder.values(params, self.policy.config, last)[..., 0]
 
     def written(self, prompt: Composed | None, said: Generated, turn: jax.Array, spans) -> Written:
-        """The record of a prompt and what was written after it, [n, ...]."""
+        """The record of a prompt and the tokens written after it, [n, ...]."""
         shown = (None, None, None, None)
         if prompt is not None:
             inside = prompt.turn >= 0
@@ -401,7 +403,7 @@ class Speaker:
         return self.written(asked, said, replied.turn, spans)
 
     def spans(self, text: jax.Array, length: jax.Array, tokens: jax.Array) -> jax.Array:
-        """What each token of a reply belongs to, i8[G], by the tags around its first byte.
+        """The span of each token of a reply, i8[G], by the tags around its first byte.
 
         text: u8[W], the reply's bytes in lower case.
         """

@@ -28,11 +28,11 @@ _NOISE = 1001
 
 
 class TextRecord(NamedTuple):
-    """What the rows and metrics of a turn need, leaves [B, S, ...].
+    """Record of a turn, from which rows and metrics are made, leaves [B, S, ...].
 
-    replied: bool. turn: i32, the agent's own turn. reply, summary: what was written; summary is
-    None in contexts without. ended: bool, the reply has its end token. cut: bool, the observation
-    did not fit. format_ok: bool, the reply keeps the grammar and has ended. known: bool, it names
+    replied: bool. turn: i32, the agent's own turn. reply, summary: the written tokens; summary is
+    None in contexts without. ended: bool, the reply ends with EOS. cut: bool, the observation did
+    not fit. format_ok: bool, the reply keeps the grammar and has ended. known: bool, it names
     commands. thinks: bool, its thought is not empty; None without thoughts.
     """
 
@@ -118,8 +118,8 @@ class TextActor:
     def expert(self, *, thoughts: bool = False, noise: float = 0.0) -> Actor:
         """The environment's expert, writing as the policy should.
 
-        thoughts: the command stands in the thought, too. noise: chance that the turn ends otherwise
-        than the reply says, by a random legal action.
+        thoughts: the thought repeats the command. noise: probability that a random legal action is
+        taken instead of the one in the reply.
         """
         n = self.policy.grammar.max_actions
         act = functools.partial(self.demonstrate, thoughts=thoughts, noise=noise)
@@ -130,7 +130,7 @@ class TextActor:
     def act(
         self, params: chex.ArrayTree, memory: Memory, view: View, key: jax.Array, *, greedy: bool
     ) -> tuple[Decision, Memory]:
-        """What the acting agents of a view reply: see `agentrl.actors.types`."""
+        """Replies of the acting agents of a view: see `agentrl.actors.types`."""
         shown = self.speaker.all_lanes(view)
         observed = self._observe(shown, memory)
         constraint = None
@@ -173,7 +173,7 @@ class TextActor:
         return self._decided(view, shown, lane, observed, replied, memory, stray)
 
     def value(self, params: chex.ArrayTree, memory: Memory, view: View) -> jax.Array:
-        """The critic's value of what the agents of a view would read, f32[B, S]."""
+        """The critic's value of the next prompts of the agents of a view, f32[B, S]."""
         shown = self.speaker.all_lanes(view)
         observed = self._observe(shown, memory)
         value = self.speaker.value(params, memory, self.speaker.lanes(shown), observed)
@@ -231,7 +231,7 @@ class TextActor:
         return Generated(tokens, nothing, nothing, length, said.length <= room, None, None, None)
 
     def _decided(self, view, shown, lane, observed, replied, memory, stray):
-        """(Decision, memory) of what the lanes replied."""
+        """(Decision, memory) from the lanes' replies."""
         speaker, said, codec = self.speaker, replied.said, self.policy.codec
 
         def understand(state, agent, params, tokens, length):

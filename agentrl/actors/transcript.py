@@ -15,7 +15,7 @@ from agentrl.streams import ACTION, OBSERVATION, SUMMARY
 
 # Kinds of pieces. REQUESTED is the request for a summary, SUMMARIZED the request and the summary.
 OBSERVED, REPLIED, OMITTED, SUMMARIZED, REQUESTED = range(5)
-# What `Rows.span` says of a piece that is read.
+# `Rows.span` of pieces that are read.
 SPAN_OF_KIND = np.array([OBSERVATION, ACTION, OBSERVATION, SUMMARY, OBSERVATION], np.int8)
 
 

@@ -1,8 +1,8 @@
-"""What an actor is shown, what it decides, and what an actor is.
+"""Types of acting: views, decisions, actors.
 
-Letters: B episodes, A agents of an environment, S of them that are shown something in one step: the
-agents that can act (one in single-agent environments and in games in turns, all in simultaneous
-games), or all, S = A, where an actor has to follow the turns of others.
+Letters: B episodes, A agents of an environment, S of them that have a view in one step: the agents
+that can act (one in single-agent environments and turn-based games, all in simultaneous games), or
+all, S = A, if an actor has to follow the turns of others.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ import jax.numpy as jnp
 
 
 class View(NamedTuple):
-    """What S agents per episode are shown in one step, leading axes [B, S].
+    """Views of S agents per episode in one step, leading axes [B, S].
 
-    agent: i32[B, S], which agent. acting: bool[B, S], it acts now, in a running episode, and this
-    actor has its seat; decisions for others are ignored. observation: [B, S, ...], or None where no
-    actor reads arrays. legal: bool[B, S, num_actions]; everything for agents that do not act.
+    agent: i32[B, S], index of the agent. acting: bool[B, S], it acts now, in a running episode, and
+    this actor has its seat; decisions for others are ignored. observation: [B, S, ...], or None if
+    no actor reads arrays. legal: bool[B, S, num_actions]; all True for agents that do not act.
     state: [B, ...], the environment's states, for text, experts and search.
     """
 
@@ -30,15 +30,15 @@ class View(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What an actor decides for S agents per episode, leading axes [B, S].
+    """Decisions of an actor for S agents per episode, leading axes [B, S].
 
-    action: i32[B, S]; f32[B, S, num_actions] where actions are continuous; i32[B, S, n] of an actor
-    that gives up to n commands per turn, -1 for none. An illegal action is passed to the
-    environment unchanged. logp, value: f32[B, S]; None of actors that nothing is learnt from.
-    anchor: u32[B, S, 2], fingerprint of what was acted from, or None.
+    action: i32[B, S]; f32[B, S, num_actions] if actions are continuous; i32[B, S, n] for an actor
+    with up to n commands per turn, -1 for none. An illegal action is passed to the
+    environment unchanged. logp, value: f32[B, S]; None for actors that are not learnt from.
+    anchor: u32[B, S, 2], fingerprint of the observation or state, or None.
     full: bool[B, S], the actor has no room for this turn: the episode is truncated before it. None
     where that cannot happen.
-    record: [B, S, ...], what the rows of this turn need besides.
+    record: [B, S, ...], further data for the rows of this turn.
     """
 
     action: jax.Array
@@ -55,12 +55,11 @@ class Actor(NamedTuple):
     init: (batch, agents) -> memory before an episode's first turn, leaves [B, A, ...]; None without
       memory.
     act: (params, memory, View, key) -> (Decision, memory).
-    params: what `act` is called with where the caller gives nothing else. Programs are compiled for
-      `act`, whatever the params.
-    remembers: what it does depends on its own earlier turns.
-    follows: it must be shown the turns of others too (S = A). draws: equal states may bring
-      different actions. reads_arrays: it looks at `View.observation`.
-    commands: n, where it gives up to n commands per turn; None: one action.
+    params: default parameters of `act`. Programs are compiled for `act` and any params.
+    remembers: its decisions depend on its own earlier turns.
+    follows: it needs views of the others' turns too (S = A). draws: it may choose different actions
+      in equal states. reads_arrays: it reads `View.observation`.
+    commands: n, if it gives up to n commands per turn; None: one action.
     value: (params, memory, View) -> f32[B, S], the critic's value of what is shown; None without a
       critic.
     restart: (memory, done bool[B]) -> memory in which these episodes begin anew; None: they get the

@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from agentrl import advantages, losses, policies
+from agentrl import advantages, losses, policies, rollout
 from agentrl.config.bind import check_keys, section, term
 from agentrl.learner.components.expert import expert
 from agentrl.learner.components.opponent_pool import opponent_pool
@@ -10,7 +10,7 @@ from agentrl.learner.components.population import population
 from agentrl.learner.components.reference import reference
 from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import learner
-from agentrl.rollout import ROLLOUTS, processes, starts
+from agentrl.rollout import starts
 
 
 def warm_start(*, updates: int = 0, learning_rate: float = 1e-3) -> None:
@@ -76,23 +76,11 @@ def base_config() -> ml_collections.ConfigDict:
     config.env = ml_collections.ConfigDict({"name": ""})
     config.lexicon = ()
     config.policy = section(policies.mlp, critic="none")
-    config.rollout = section(ROLLOUTS["episodes"])
+    config.rollout = section(rollout.episodes)
     config.context = ml_collections.ConfigDict({"name": "none"})
-    config.host = section(processes, named=False)
+    config.host = section(rollout.processes, named=False)
     config.sampler = section(starts.independent)
-    config.annotations = ml_collections.ConfigDict()
-    config.reward = ml_collections.ConfigDict()
-    config.filters = ml_collections.ConfigDict()
-    config.advantage = section(advantages.gigpo)
-    config.reweighting = ml_collections.ConfigDict()
-    config.objective = ml_collections.ConfigDict()
-    config.objective.policy = term(losses.clipped_surrogate)
-    config.objective.value = term(losses.value_loss, weight=0.0)
-    config.objective.entropy = term(losses.negative_entropy, weight=0.0)
-    config.objective.kl = term(losses.kl, weight=0.0, estimator="k3")
-    config.objective.imitation = term(
-        losses.behaviour_cloning, source="expert", during="warm_start"
-    )
+    _credit_and_objective(config)
     config.learner = section(learner, named=False)
     config.optimizer = section(optimizer, named=False)
     config.optimizers = ml_collections.ConfigDict()
@@ -110,6 +98,22 @@ def base_config() -> ml_collections.ConfigDict:
     )
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     return config
+
+
+def _credit_and_objective(config: ml_collections.ConfigDict) -> None:
+    config.annotations = ml_collections.ConfigDict()
+    config.reward = ml_collections.ConfigDict()
+    config.filters = ml_collections.ConfigDict()
+    config.advantage = section(advantages.gigpo)
+    config.reweighting = ml_collections.ConfigDict()
+    config.objective = ml_collections.ConfigDict()
+    config.objective.policy = term(losses.clipped_surrogate)
+    config.objective.value = term(losses.value_loss, weight=0.0)
+    config.objective.entropy = term(losses.negative_entropy, weight=0.0)
+    config.objective.kl = term(losses.kl, weight=0.0, estimator="k3")
+    config.objective.imitation = term(
+        losses.behaviour_cloning, source="expert", during="warm_start"
+    )
 
 
 def check(config: ml_collections.ConfigDict) -> None:

@@ -149,6 +149,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         batches=make_batches(policy, rollout, phases[-1][0]),
         across=_make_across(components),
     )
+    requirements.check_sources(config, experiment)
     requirements.check_population(config, experiment)
     return experiment
 

@@ -55,7 +55,13 @@ def objective_of(
                 f"config.{label}.final_weight={final} with weight={own['weight']}: it goes there "
                 "by equal factors, so both are above 0; or set None"
             )
-        terms[key] = Term(bound(label, values, values.get("name", key), TERM_KEYS), **own)
+        made = Term(bound(label, values, values.get("name", key), TERM_KEYS), **own)
+        if made.scale is not None and made.unit != "position":
+            raise ValueError(
+                f"config.{label}.scale={made.scale!r} multiplies values per position, and "
+                f"{made.loss.name} gives one value per {made.unit}: set None"
+            )
+        terms[key] = made
     return terms
 
 

@@ -99,6 +99,11 @@ def check_names(
                 f"config.objective.{name}.source={term.source!r}: expected 'rollout', 'expert' or "
                 f"a component that is a source ({', '.join(having) or 'there is none'})"
             )
+        if term.unit == "pair" and getattr(components.get(term.source), "unit", 1) != 2:
+            raise ValueError(
+                f"config.objective.{name} ({term.loss.name}) is of pairs of rows, and source "
+                f"{term.source!r} has none: name a component that is a source with unit=2"
+            )
         for read in sorted(term.reads - known):
             raise ValueError(
                 f"config.objective.{name} ({term.loss.name}) reads {read!r}, which nothing fills "
@@ -198,3 +203,19 @@ def check_population(config: ml_collections.ConfigDict, experiment: Any) -> None
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     ranges = shapes.carry["population"].options
     check_traced(experiment.init, train, ranges, config.population.fitness)
+
+
+def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:
+    """ValueError unless minibatches divide the rows of each source beside the rollout."""
+    phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
+    # How many rows a source has is known when it is traced; supervised updates are one step.
+    if minibatches == 1 or len(phase.sources) == 1 or experiment.rollout.on_host:
+        return
+    shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
+    for name, batch in jax.eval_shape(experiment.batches, shapes).items():
+        rows = batch.rows.tokens.shape[0]
+        if rows % minibatches:
+            raise ValueError(
+                f"config.learner.minibatches={minibatches} does not divide the {rows} rows of "
+                f"source {name!r}; change one of the two"
+            )

@@ -17,8 +17,6 @@ from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout, processes
 from agentrl.rollout.seating import check_side
-from envs.environment import Environment
-from envs.hosted import Hosted
 
 
 class Task(NamedTuple):
@@ -73,7 +71,7 @@ def context_of(config: ml_collections.ConfigDict) -> Any:
 def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
     """The options of environments in Python, None for others."""
     options = bind("host", processes, config.host)
-    if isinstance(env, Hosted):
+    if env.in_python:
         return processes(**options)
     default = section(processes, named=False)
     for key, value in options.items():
@@ -134,7 +132,7 @@ def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
             f"{config.policy.name!r}: language policies ({', '.join(LANGUAGE_POLICIES)}) need a "
             f"context, such as 'window', the others ({', '.join(POLICIES)}) 'none'"
         )
-    if speaks and isinstance(env, Environment) and env.continuous:
+    if speaks and not env.in_python and env.continuous:
         raise ValueError(
             f"{name} with these options has continuous actions, which have no words: use one of "
             f"{', '.join(POLICIES)}"

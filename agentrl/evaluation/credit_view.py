@@ -1,25 +1,23 @@
 """The credit view: one group's episodes turn by turn, with the advantage that each turn gets."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import chex
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-import envs.vector
 from agentrl import advantages
 from agentrl.streams import Rows, Streams
 
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-    """One turn: what was seen and done, and what credit it gets by label of the estimator.
+    """One turn: observation, action, and its credit by label of the estimator.
 
-    anchor: letters of the anchor group, "" if the turn is alone in it; anchor_size: its turns.
+    anchor: letters of the anchor group, "" if the turn is alone in it; anchor_size: number of its
+    turns.
     """
 
     board: str
@@ -34,7 +32,7 @@ class Turn:
 
 @dataclasses.dataclass(frozen=True)
 class Episode:
-    """One member of the group: its turns, its end ("success" and so on) and the last picture."""
+    """One member of the group: its turns, its end ("success" and so on) and the last drawing."""
 
     turns: tuple[Turn, ...]
     end: str
@@ -44,7 +42,7 @@ class Episode:
 
 @dataclasses.dataclass(frozen=True)
 class CreditView:
-    """What the view shows. limit: the largest |advantage|, at which colours are full."""
+    """Content of the view. limit: the largest |advantage|, at which colours are full."""
 
     environment: str
     update: int
@@ -55,9 +53,9 @@ class CreditView:
 
 
 def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]:
-    """The group whose returns differ most, the first among equals, and their standard deviation.
+    """The group whose returns differ most (the first of equals), and their standard deviation.
 
-    task: of this one, where a batch has several.
+    task: restricts the choice to this task, in a batch of several.
     """
     returns = returns_of(streams)
     group = np.asarray(streams.group)
@@ -67,9 +65,9 @@ def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]
 
 
 def choose_episodes(streams: Streams, group: int, count: int = 4) -> list[int]:
-    """Streams of the group: the best (return, then brevity) and the worst, half and half.
+    """Streams of the group: the best (by return, then by length) and the worst, half each.
 
-    Of streams that met the same things in the same order, and were paid the same, only one.
+    Streams with the same sequence of observations and rewards are shown only once.
     """
     returns, mask = returns_of(streams), np.asarray(streams.mask)
     members = np.flatnonzero(np.asarray(streams.group) == group).tolist()
@@ -84,67 +82,8 @@ def choose_episodes(streams: Streams, group: int, count: int = 4) -> list[int]:
     return different[:best] + different[best - count :]
 
 
-@functools.partial(jax.jit, static_argnames=("env", "num_groups"))
-def _play(
-    env: Any,
-    num_groups: int,
-    env_params: Any,
-    actions: jax.Array,
-    key: jax.Array,
-    members: jax.Array,
-) -> tuple[chex.ArrayTree, jax.Array]:
-    """States [T + 1, M, ...] and rewards [T, M] of the members; keys as `rollout.episodes` has."""
-    streams, turns = actions.shape
-    task_key, act_key = jax.random.split(key)
-    starts = envs.vector.draw(env, env_params, jax.random.split(task_key, num_groups))
-    first = jax.tree.map(lambda x: jnp.repeat(x, streams // num_groups, axis=0), starts.state)
-
-    def advance(state, inputs):
-        key, action = inputs
-        _, step_key = jax.random.split(key)
-        _, following, reward, *_ = envs.vector.step(env, env_params, step_key, state, action)
-        return following, (jax.tree.map(lambda x: x[members], state), reward[members])
-
-    last, (states, rewards) = jax.lax.scan(
-        advance, first, (jax.random.split(act_key, turns), actions.T)
-    )
-    last = jax.tree.map(lambda x: x[None, members], last)
-    return jax.tree.map(lambda *x: jnp.concatenate(x), states, last), rewards
-
-
-def replay(
-    env: Any,
-    env_params: Any,
-    streams: Streams,
-    actions: np.ndarray,
-    key: jax.Array,
-    members: Sequence[int],
-) -> chex.ArrayTree:
-    """States of some streams of a batch, collected by `agentrl.rollout.episodes` from `key`.
-
-    The rollout keeps observations, not states, so the episodes are played again: same tasks, same
-    actions (i32[N, T]), same keys of the environment's chance.
-
-    Returns the state before each turn and after the last, leaves [T + 1, len(members), ...].
-
-    Raises:
-      ValueError: the replay's rewards are not the batch's; the batch is of another rollout or key.
-    """
-    num_groups = int(np.asarray(streams.group).max()) + 1
-    chosen = np.asarray(members)
-    states, rewards = jax.device_get(_play(env, num_groups, env_params, actions, key, chosen))
-    mask = np.asarray(streams.mask)[chosen]
-    replayed = np.where(mask, rewards.T, 0)
-    # Another program may round a reward's float32 sum differently.
-    if not np.allclose(replayed, np.where(mask, np.asarray(streams.reward)[chosen], 0), atol=1e-5):
-        raise ValueError(
-            "the batch cannot be replayed: it was not collected by 'episodes' from key"
-        )
-    return states
-
-
 def per_turn(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> np.ndarray:
-    """What rows hold for each turn, [N, T], for policies over arrays (one position a turn)."""
+    """Values of rows per turn, [N, T], for policies over arrays (one position per turn)."""
     turn = np.asarray(rows.turn)
     stream = np.broadcast_to(np.asarray(rows.stream)[:, None], turn.shape)
     out = np.zeros(shape, np.asarray(values).dtype)
@@ -157,23 +96,25 @@ def view(
     env_params: Any,
     streams: Streams,
     rows: Rows,
-    key: jax.Array,
+    states: chex.ArrayTree,
     credit: Mapping[str, jax.Array],
     *,
     update: int = 0,
     episodes: int = 4,
 ) -> CreditView:
-    """The view of a batch that `agentrl.rollout.episodes` collected from `key`.
+    """The view of a batch of whole episodes.
 
-    credit: f32[N, T] by label, what each estimator gives to the batch's turns. Shows the group
-    whose returns differ most.
+    states: [T + 1, B, ...], the result of `Rollout.states` for the arguments that gave the batch.
+    credit: f32[N, T] by label, the advantages of each estimator for the batch's turns. Shows the
+    group whose returns differ most.
     """
     group, _ = choose_group(streams)
     shown = choose_episodes(streams, group, episodes)
     mask = np.asarray(streams.mask)
     actions = per_turn(rows.tokens, rows, mask.shape)
     probability = np.exp(per_turn(rows.behaviour_logp, rows, mask.shape))
-    states = replay(env, env_params, streams, actions, key, shown)
+    played = [int(i) for i in np.asarray(streams.episode)[shown]]
+    states = jax.tree.map(lambda x: np.asarray(x[:, np.asarray(played)]), states)
     owner = np.asarray(
         advantages.anchor_segments(streams.mask, streams.group, streams.anchor, role=streams.role)
     )

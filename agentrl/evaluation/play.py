@@ -1,4 +1,4 @@
-"""Playing whole episodes on a fixed set of tasks, with any actor."""
+"""Whole episodes on a fixed set of tasks, with any actor."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from envs.vector import World
 
 
 class Outcomes(NamedTuple):
-    """What E episodes came to: returns f32[E], turns acted i32[E], success bool[E]."""
+    """Results of E episodes: returns f32[E], turns acted i32[E], success bool[E]."""
 
     episode_return: jax.Array
     length: jax.Array
@@ -32,7 +32,7 @@ def task_keys(seed: int, episodes: int) -> jax.Array:
 
 
 def kinds(env: Any, env_params: Any, keys: jax.Array) -> jax.Array:
-    """Which of the environment's `kinds` of task each key draws, i32[E]; -1 for none."""
+    """Index into the environment's `kinds` of each key's task, i32[E]; -1 for none."""
 
     @jax.jit
     def of(keys):
@@ -43,7 +43,7 @@ def kinds(env: Any, env_params: Any, keys: jax.Array) -> jax.Array:
 
 
 def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
-    """Outcomes of whole episodes, a stream each; of matches those of seat i % A of match i."""
+    """Outcomes of whole episodes, one per stream; in matches, of seat i % A of match i."""
     match = jnp.arange(streams.mask.shape[0] // seats)
     streams = jax.tree.map(lambda x: x[match * seats + match % seats], streams)
     return Outcomes(
@@ -54,8 +54,10 @@ def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
 
 
 def opponent_of(env: Any) -> Actor | None:
-    """Random legal play, which an actor is measured against; None where all play together, and for
-    environments in Python, which have no random play."""
+    """Random legal play, the opponent in evaluation.
+
+    None for cooperative games, and for environments in Python, which have no random play.
+    """
     against = env.num_agents > 1 and not getattr(env, "cooperative", True)
     return random_actor(env) if against else None
 
@@ -69,11 +71,11 @@ def play(
     opponent: Actor | None = None,
     side: str | None = None,
 ) -> Outcomes:
-    """Plays one episode a task key, to its end or the environment's limit, without resets.
+    """Plays one episode per task key, to its end or the environment's limit, without resets.
 
-    keys: [E], what tasks to play; key: chance of actions and environment. Of several agents the
-    actor has seat i % A of episode i (of teams: all seats of team i % 2), and outcomes are those of
-    its first seat; the opponent has the other seats, or the actor itself if there is none.
+    keys: [E], the tasks; key: randomness of actions and environment. With several agents the actor
+    has seat i % A of episode i (with teams: all seats of team i % 2), and outcomes are those of its
+    first seat; the opponent has the other seats, or the actor itself if there is none.
     side: the actor has all seats of this one of the environment's `sides` instead; outcomes are
     those of the first of them.
     """

@@ -1,6 +1,7 @@
-"""An episode in the terminal: people and players, each in a seat of an environment or of a game.
+"""An episode in the terminal, with people and players in the seats of an environment.
 
-A person reads what a policy over words would read in that seat and writes what it could write.
+A person reads the observation of a policy over words in that seat, and writes what such a policy
+could write.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from agentrl.actors.types import Actor
 from envs.text import join, make_grammar, parse
 from envs.vector import World
 
-# Commands that are shown at every turn; ? shows the others.
+# Number of commands shown at every turn; ? shows the others.
 _SHOWN = 12
 
 
@@ -28,19 +29,19 @@ def play(
     ask: Callable[[str], str] = input,
     tell: Callable[[str], None] = print,
 ) -> np.ndarray:
-    """Plays one episode and returns what each seat got, f64[A].
+    """Plays one episode and returns the return of each seat, f64[A].
 
-    seats: who has each, and what to call them; None is a person, who is asked: ? for all that is
-      legal, EOFError to leave. What is not understood is an illegal action, as it is for a policy.
-      The same player may have several.
-    key: of the task and of all chance.
+    seats: player of each seat and its name; None is a person, who types commands: ? lists the legal
+    ones, EOFError leaves. Input that is not understood is an illegal action, as for a policy. The
+    same player may have several seats.
+    key: for the task and all randomness.
 
-    What a seat reads is told where a person has it, or for all where nobody is a person. Moves of
-    the others are told too, unless a person plays a game in which something is hidden: there it
-    reads of them what the game says.
+    Observations are printed for seats of people, or for all seats if there are none. Moves of the
+    others are printed too, unless a person plays a game with hidden information, in which the
+    observation contains what may be known of them.
 
     Raises:
-      ValueError: another number of seats, or actions that cannot be written.
+      ValueError: wrong number of seats, or actions that have no text.
     """
     count = env.num_agents
     if len(seats) != count:
@@ -50,7 +51,7 @@ def play(
             "name one for each"
         )
     if getattr(env, "continuous", False):
-        raise ValueError(f"{env.name} with these options has actions that nobody can write")
+        raise ValueError(f"{env.name} with these options has actions without text")
     game = env.num_agents > 1
     titles = [f"seat {i} ({name})" for i, (name, _) in enumerate(seats)]
     people = [player is None for _, player in seats]
@@ -72,7 +73,7 @@ def play(
         tell(f"\n{title}{side.read(state, observation, seat)}")
 
     def replied(seat, legal, commands):
-        """The action that a person chooses."""
+        """The action that a person types."""
         while (reply := ask("> ")).strip() == "?":
             tell(", ".join(commands[action] for action in legal))
         return side.understand(state, seat, reply)
@@ -96,7 +97,7 @@ def play(
                     return total
                 continue
             chosen = action[seat]
-            # Free text has an action's number and no entry among the commands.
+            # Free text has an action index but no entry among the commands.
             known = 0 <= chosen < len(commands)
             move = commands[chosen] if known else f"(action {chosen})"
             if game:
@@ -147,7 +148,7 @@ def _outcome(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> s
 
 
 class _Table:
-    """The actors of one episode, each with what it remembers."""
+    """The actors of one episode, each with its memory."""
 
     def __init__(self, env, params, seats):
         self.names = [name for name, _ in seats]
@@ -177,11 +178,11 @@ class _Table:
 
 
 class _Words:
-    """How to read a state, list its commands and understand a reply, by the text view."""
+    """Reading a state, listing its commands and parsing a reply, by the text view."""
 
     def __init__(self, env, params):
         view, grammar = env.view, make_grammar("bare")
-        # Long enough for free text; what is longer is no command.
+        # Long enough for free text; longer input is not a command.
         self.size = max(64, 2 * view.max_command_bytes)
         self.lexicon = view.lexicon
 
@@ -210,7 +211,7 @@ class _Words:
 
 
 class _Signs:
-    """The same of an environment without text: its picture, or else numbers; names of actions."""
+    """The same for an environment without text: its drawing, or else numbers; names of actions."""
 
     def __init__(self, env, params):
         self.env, self.params = env, params

@@ -1,9 +1,10 @@
 """Functions with the options of a config, called with arrays by name.
 
-What a function takes is read off its signature:
+The inputs of a function follow from its signature:
 
 * positional parameters are arrays that it needs, by name;
-* keyword-only parameters annotated with `jax.Array` are arrays that it takes where there are any;
+* keyword-only parameters annotated with `jax.Array` are optional arrays, given if something fills
+them;
 * all other keyword-only parameters are options, which a config sets.
 """
 
@@ -37,14 +38,14 @@ def options_of(function: Callable) -> dict[str, inspect.Parameter]:
 
 
 def optional_inputs(function: Callable) -> tuple[str, ...]:
-    """Names of the arrays that a function takes where there are any."""
+    """Names of a function's optional arrays."""
     return tuple(_keywords(function, arrays=True))
 
 
 def inputs_of(function: Callable) -> tuple[str, ...]:
     """Names of the arrays that a function needs: its positional parameters.
 
-    A parameter with a default of None is optional, wherever it stands.
+    A parameter with a default of None is optional, whatever its kind.
     """
     return tuple(
         name
@@ -85,7 +86,7 @@ class Bound(NamedTuple):
         return self.function.__name__
 
     def __call__(self, arrays: Mapping[str, Any]) -> Any:
-        """The function of those arrays that it names, of which there may be more."""
+        """Calls the function with its own inputs out of the given arrays."""
         function = self.function
         given = {name: arrays[name] for name in self.inputs}
         for name in (*optional_inputs(function), *(["mask"] if mask_of(function) else [])):

@@ -1,7 +1,7 @@
-"""Components: what a run carries from update to update, and where it takes part in one.
+"""Components: state carried from update to update, and the hooks that use it.
 
 A component is a value in `TrainState.carry` with pure functions around it. Saving, restoring,
-sharding, copying between members of a population follow from the value being a pytree; nothing
+sharding and copying between members of a population follow from the value being a pytree; no code
 outside a component reads its fields.
 """
 
@@ -17,7 +17,7 @@ from agentrl.streams import Rows, Streams
 
 
 class Setup(NamedTuple):
-    """The facts of a run that a component is made from.
+    """Properties of a run from which a component is made.
 
     envs: {name: (environment, params)}. policy: as it acts in the first of them. updates: (first,
     end) of the updates after the warm start. microbatch: rows per forward pass, or None for all at
@@ -36,8 +36,10 @@ class Setup(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a component starts from: the trained parameters, a key, the seed i32[] and the number of
-    updates done i32[]."""
+    """Inputs of a component's `init`.
+
+    The trained parameters, a key, the seed i32[] and the number of updates done i32[].
+    """
 
     params: chex.ArrayTree
     key: jax.Array
@@ -46,12 +48,13 @@ class Start(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """An update that was made, as components see it.
+    """A finished update, as input of components.
 
     before: the `TrainState` that it started from. params: all parameters after it. trained: those
     of them that are trained. rollout: the rollout's state after collecting. key: the key that
     components drew from. streams, rows, credit: of source "rollout"; None in an update that did
-    not collect. inputs: what components gave to `collect`, by name. notes: annotations of source
+    not collect. inputs: arrays that components gave to `collect`, by name. notes: annotations of
+    source
     "rollout". finite: whether the update was; if not, parameters and optimiser are as before.
     """
 
@@ -67,13 +70,13 @@ class Outcome(NamedTuple):
 
 
 class Component(NamedTuple):
-    """A carried value and the places where it takes part; those left None are not entered.
+    """A carried value and its hooks; those left None are skipped.
 
     init: (Start) -> value.
     restarts: whether `init` is called again after the warm start.
     options: (value) -> {path in the config: f32[]}, numbers in place of the config's.
     acting_params: (value, params) -> the parameters that collect. ahead: (value, params before an
-      update) -> what acting_params is given after it, for collecting while the learner works.
+      update) -> value for acting_params after it, for collecting while the learner works.
     inputs: (value, key) -> {name: arrays} for `collect`, which the rollout takes by name.
     amend: (value, params, streams, rows, key) -> (streams, rows), before anything reads them.
     source: (value, params, {source: (Streams, Rows)}, key) -> (Streams, Rows) of a source of the
@@ -82,14 +85,14 @@ class Component(NamedTuple):
     annotate: (value, params, streams, rows, key) -> {name: [N, T] or [R, L]}, of every source.
     in_loss: (value, params, rows) -> {name: [R, L]}, recomputed where the loss is, with gradients.
     exposes: (value) -> {name: array}, carried numbers that terms and estimators take by name.
-    after: (value, Outcome) -> (value, metrics). An update that was not finite leaves the value as
-      it was, unless `counts_rejected`.
+    after: (value, Outcome) -> (value, metrics). A non-finite update leaves the value unchanged,
+      unless `counts_rejected`.
     report: (value, params) -> metrics, once per program of `log_every` updates.
     across: (TrainState of M seeds, metrics) -> the same, once per program, for all seeds together.
     inherits: (own value, parent's) -> value of a member of a population that copies another; None:
       the parent's.
     supplies: names that it fills, in annotations, losses or inputs.
-    in_warm_start: whether it takes part in supervised updates, too.
+    in_warm_start: whether it is active in supervised updates, too.
     """
 
     init: Callable[[Start], Any]
@@ -115,7 +118,7 @@ class Component(NamedTuple):
 
 
 def own_key(key: jax.Array, name: str) -> jax.Array:
-    """The key of a component: one key serves all of them, in whatever order they stand."""
+    """The key of a component, derived from one key by name, independently of their order."""
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
 
 

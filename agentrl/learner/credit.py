@@ -10,14 +10,14 @@ from agentrl import advantages
 from agentrl.learner.bound import Bound, optional_inputs
 from agentrl.streams import Rows, Streams
 
-# What a reward term returns is told from what it reads: one that reads the reward gives another
-# reward, one that does not gives a penalty, f32[N, T], on each turn's own score.
+# A reward term's result depends on its inputs: a term that reads the reward returns another reward,
+# any other returns a penalty, f32[N, T], on each turn's own score.
 
 
 class Credit(NamedTuple):
     """Credit of N streams of T turns, in R rows of L positions.
 
-    advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 where nothing is learnt.
+    advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 outside of trained turns.
     keep: bool[N], streams that the update learns from.
     target: the critic's target, of the estimator's own advantage; None without a critic.
     carried: {name: new value} of the carried number that the estimator updates.
@@ -30,7 +30,7 @@ class Credit(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The functions that credit is made of.
+    """The functions that compute credit.
 
     reward: terms, in the order in which they apply. estimator. carried: the name of the carried
     number that the estimator returns a new value of; None for one that returns advantages alone.
@@ -78,8 +78,8 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
     """(streams, rows, {name: annotation or carried number}) -> Credit.
 
     The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
-    them in the reward. Filters read the environment's own rewards. Fields of rows are read by
-    estimators per position alone, and by what follows them.
+    them in the reward. Filters read the environment's own rewards. Only estimators per position,
+    and reweightings after them, read fields of rows.
     """
     estimator = recipe.estimator
     by_position = reads_positions(estimator)

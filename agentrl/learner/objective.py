@@ -2,8 +2,8 @@
 
     L = sum over terms of  weight * mean over positions of  scale * term(arrays by name)
 
-A term is a pure function, usually of `agentrl.losses`, whose parameters name what it reads. Names
-come from the rows (`tokens`, `turn`, `asked`, ...), from the credit (`advantage`, `target`,
+A term is a pure function, usually of `agentrl.losses`, whose parameters name its inputs. Names come
+from the rows (`tokens`, `turn`, `asked`, ...), from the credit (`advantage`, `target`,
 `old_value`), from annotations and components (`reference_logp`, ...), and from the forward pass at
 the parameters under training: `logp`, `entropy`, `value`, and the policy's further `outputs`.
 `old_logp` is the sampler's log-probability unless an annotation gives another. `mask` is the term's
@@ -34,8 +34,8 @@ class Term(NamedTuple):
 
     weight, final_weight: the weight goes from the first to the second over the updates of its
       phase, by equal factors; final_weight=None leaves it constant.
-    source: the rows that it is of. during: "rl", "warm_start" or "both", the updates in which it
-    counts. scale: the name of an array [R, L] that multiplies the term, or None.
+    source: the source of its rows. during: "rl", "warm_start" or "both", the updates in which it is
+    active. scale: the name of an array [R, L] that multiplies the term, or None.
     """
 
     loss: Bound
@@ -52,7 +52,7 @@ class Term(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """What it gives one value per: "position", "row" or "pair" (of neighbouring rows)."""
+        """Unit of its values: "position", "row" or "pair" (of neighbouring rows)."""
         return unit_of(self.loss.function)
 
     @property
@@ -69,7 +69,7 @@ class Term(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Rows with what the terms read of them: leading axis R everywhere.
+    """Rows with the inputs of the terms: leading axis R everywhere.
 
     arrays: by name, [R, L, ...] or [R, ...]. weights: {positions: f32[R, L]}, of each position in
     the aggregated loss of its minibatch. counts: {positions: f32[R]}, how many of them the
@@ -165,7 +165,7 @@ def make_loss(
             weight, whole = example.weights[where], example.counts[where][0]
             loss = _weighted_sum(values, weight, term.unit)
             total = total + weights[name] * loss
-            # This part's share of what is aggregated over the minibatch.
+            # This part's share of the aggregate over the minibatch.
             here_count = jnp.sum(weight > 0, dtype=jnp.float32)
             metrics[f"loss/{name}"] = jnp.stack([loss * whole, here_count])
             metrics |= _declared_metrics(term, here)

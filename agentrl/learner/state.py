@@ -1,4 +1,4 @@
-"""The training state: everything that a run needs to go on."""
+"""The training state: all data needed to resume a run."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """One update: collect, annotate, credit, update, carry. Read this file first.
 
-Everything here is put together from the config before anything compiles (`agentrl.config.build`).
-In the graph `log_every` of these steps are one program; where environments are in Python, `collect`
-runs on the host and the rest is a program.
+`agentrl.config.build` assembles everything here from the config before anything compiles. In the
+graph `log_every` of these steps are one program; where environments are in Python, `collect` runs
+on the host and the rest is a program.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,8 @@ Metrics = dict[str, jax.Array]
 
 
 class Collected(NamedTuple):
-    """What source "rollout" has brought. inputs: what components gave to it, by name."""
+    """Result of collecting for source "rollout". inputs: arrays that components gave to it, by
+    name."""
 
     state: chex.ArrayTree
     streams: Streams
@@ -33,12 +34,13 @@ class Collected(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """The updates from `first` to `end` of a run, in which the same terms of the objective count.
+    """The updates from `first` to `end` of a run, with the same active terms of the objective.
 
     learner: ({path: number in place of the config's}) -> (credit, update), see
-    `agentrl.learner.credit` and `agentrl.learner.update`. sources: of the terms. credited: those of
-    them with terms that read advantages. annotations: (policy, params, streams, rows, key) ->
-    {name: array}, by name, besides those of components. components: those that take part, by name.
+    `agentrl.learner.credit` and `agentrl.learner.update`. sources: those of the terms. credited:
+    sources with terms that read advantages. annotations: (policy, params, streams, rows, key) ->
+    {name: array}, by name, in addition to those of components. components: the active ones, by
+    name.
     """
 
     name: str
@@ -57,12 +59,12 @@ class Phase(NamedTuple):
 
 
 def keys_of(state: TrainState) -> jax.Array:
-    """The four keys of an update: of the next one, of collecting, of learning, of components."""
+    """The four keys of an update: for the next update, collecting, learning, and components."""
     return jax.random.split(state.key, 4)
 
 
 def make_collect(rollout: Any, components: Mapping[str, Component]) -> Callable[..., Collected]:
-    """(TrainState) -> Collected: the policy acts, or whichever parameters a component names."""
+    """(TrainState) -> Collected: acts with the policy's parameters, or those of a component."""
 
     def collect(state: TrainState) -> Collected:
         _, key, _, component_key = keys_of(state)
@@ -82,7 +84,7 @@ def make_collect(rollout: Any, components: Mapping[str, Component]) -> Callable[
 def make_learn(
     policy: Any, rollout: Any, phase: Phase
 ) -> Callable[[TrainState, Collected | None], tuple[TrainState, Metrics]]:
-    """(TrainState, Collected) -> (TrainState, metrics): one update from what was collected."""
+    """(TrainState, Collected) -> (TrainState, metrics): one update on the collected batch."""
     components = phase.components
 
     def learn(state: TrainState, collected: Collected | None) -> tuple[TrainState, Metrics]:
@@ -124,7 +126,7 @@ def make_learn(
 def batched(
     policy: Any, phase: Phase, state: TrainState, collected: Collected | None
 ) -> tuple[dict[str, Batch], Metrics]:
-    """({source: Batch}, metrics of what was collected): rows with their annotations and credit."""
+    """({source: Batch}, metrics of collecting): rows with their annotations and credit."""
     key = keys_of(state)[3]
     components = phase.components
     credit, _ = phase.learner(options_of(components, state.carry))
@@ -151,7 +153,7 @@ def options_of(components: Mapping[str, Component], carry: Mapping[str, Any]) ->
 def gathered(
     phase: Phase, state: TrainState, collected: Collected | None, key: jax.Array
 ) -> tuple[dict[str, tuple[Streams | None, Rows]], Metrics]:
-    """({source: (Streams, Rows)}, metrics of what was collected)."""
+    """({source: (Streams, Rows)}, metrics of collecting)."""
     sources: dict[str, tuple[Streams | None, Rows]] = {}
     metrics: Metrics = {}
     if collected is not None:
@@ -179,7 +181,7 @@ def annotated(
     rows: Rows,
     key: jax.Array,
 ) -> dict[str, jax.Array]:
-    """Annotations of a source by name, no gradients: what the model says before credit is given."""
+    """Annotations of a source by name, without gradients, computed before credit is given."""
     notes: dict[str, jax.Array] = {}
     for name, annotate in phase.annotations.items():
         notes |= annotate(policy, state.params, streams, rows, own_key(key, f"{name}.annotate"))
@@ -204,7 +206,7 @@ def recomputed(
 def carried(
     components: Mapping[str, Component], carry: Mapping[str, Any], outcome: Outcome
 ) -> tuple[dict[str, Any], Metrics]:
-    """The carry after an update, and what components report of it."""
+    """The carry after an update, and the components' metrics."""
     carry, metrics = dict(carry), {}
     for name, component in components.items():
         if component.after is None:
@@ -234,7 +236,7 @@ def _of_rollout(batch: Batch | None, collected: Collected | None) -> dict[str, A
 def make_train(
     policy: Any, rollout: Any, phase: Phase, log_every: int
 ) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """(TrainState) -> (TrainState, metrics): `log_every` updates, and what components report.
+    """(TrainState) -> (TrainState, metrics): `log_every` updates, with the components' metrics.
 
     To be compiled as a whole; for a rollout on the host it is a function in Python that runs
     programs.
@@ -269,11 +271,11 @@ def _on_host(
     """`log_every` updates, collecting in Python and learning in a program.
 
     Updates are dispatched asynchronously. Where the parameters that act are older than the newest
-    (component "sampler"), the next batch is collected while the learner works: what collecting
-    reads of the next state is then computed ahead, without waiting for the update.
+    (component "sampler"), the next batch is collected while the learner works: the inputs of
+    collecting are then computed ahead, without waiting for the update.
     """
     lagging = {n: c for n, c in components.items() if c.acting_params is not None}
-    # What is donated cannot be sampled with while the program runs.
+    # Donated buffers cannot be used for sampling while the program runs.
     program = jax.jit(learn, donate_argnums=() if lagging else 0)
 
     @jax.jit
@@ -298,7 +300,7 @@ def _on_host(
 def make_batches(
     policy: Any, rollout: Any, phase: Phase
 ) -> Callable[[TrainState], dict[str, Batch]]:
-    """(TrainState) -> {source: Batch}: what the next update learns from, without learning."""
+    """(TrainState) -> {source: Batch}: the batches of the next update, without learning."""
     collect = make_collect(rollout, phase.components)
 
     def batches(state: TrainState) -> dict[str, Batch]:

@@ -21,7 +21,7 @@ NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
 class Batch(NamedTuple):
-    """What an update learns from, of one source.
+    """Training data of an update from one source.
 
     credit: None where no term reads advantages. notes: annotations by name, [N, T] or [R, L].
     unit: neighbouring rows that stay together.
@@ -47,12 +47,12 @@ def learner(
 
     Args:
       epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
-        before each pass. With microbatches every minibatch gets as many rows that are learnt from;
-        without, rows are dealt at random, and a position's weight in a mean depends on how many
-        its minibatch has, as in PPO's own code.
-      microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients
-        are summed, and rows without anything to learn from skipped. None: the whole minibatch.
-        On a CPU a pass is fastest while what it computes fits the caches.
+        before each pass. With microbatches every minibatch gets the same number of trained rows;
+        without, rows are assigned at random, and the weight of a position in a mean depends on the
+        number in its minibatch, as in PPO's own code.
+      microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients are
+        summed, and rows without anything to learn from skipped. None: the whole minibatch. On a CPU
+        a pass is fastest if its activations fit the caches.
       lengths: rows go through in order of their length, each pass cut to the shortest of this many
         evenly spaced sizes; each size is compiled. 1: all at full length.
       aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
@@ -64,7 +64,7 @@ def learner(
 
 
 class _Step(NamedTuple):
-    """What every gradient step of an update has in common."""
+    """Constants of every gradient step of an update."""
 
     policy: Any
     terms: Mapping[str, Mapping[str, Term]]
@@ -88,8 +88,8 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer are returned as they came. A step without
-    any trained position changes neither (metric empty_steps): an optimizer's momentum would move
+    and parameters were; if not, both are returned unchanged. A step without
+    anything to learn from changes neither (metric empty_steps): an optimizer's momentum would move
     them.
 
     options: all of `learner`'s.
@@ -142,7 +142,7 @@ def make_update(
         for batch in batches.values():
             if batch.credit is not None:
                 metrics |= advantage_metrics(batch)
-        # A rejected update says nothing but that it was rejected.
+        # A rejected update reports only that it was rejected.
         metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
         return join(params, frozen), opt_state, metrics, finite
 
@@ -161,13 +161,7 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
     norm = optax.tree.norm(grads)
     updates, new_opt_state = transform.update(grads, opt_state, params)
-    some = (
-        sum(
-            jnp.sum(learnt_positions(example, tuple(step.terms[source].values())))
-            for source, example in examples.items()
-        )
-        > 0
-    )
+    some = sum(part[3] for part in parts) > 0
     new = _chosen(some, (optax.apply_updates(params, updates), new_opt_state), (params, opt_state))
     metrics = {name: value for part in parts for name, value in part[1].items()}
     one = jnp.ones(())
@@ -177,7 +171,8 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
 
 
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):
-    """(loss, metrics, gradients) of a source's part of a minibatch.
+    """(loss, metrics, gradients, number of values that the loss is made of) of a source's part of a
+    minibatch.
 
     The number of rows of other sources than "rollout" is not the config's choice: where a
     microbatch does not divide it, all of them go at once.
@@ -207,7 +202,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
     if source != "rollout":
         own = {f"loss/{name}" for name in terms}
         metrics = {k if k in own else f"{source}/{k}": v for k, v in metrics.items()}
-    return loss, metrics, grads
+    return loss, metrics, grads, sum(count[0] for count in example.counts.values())
 
 
 def example_of(
@@ -256,7 +251,7 @@ def _normalized(batch: Batch, how: str, roles: int) -> jax.Array:
 
 
 def advantage_metrics(batch: Batch) -> dict[str, jax.Array]:
-    """adv/mean, adv/std and, with a critic, explained_variance, over what is learnt from."""
+    """adv/mean, adv/std and, with a critic, explained_variance, over trained turns."""
     credit, streams = batch.credit, batch.streams
     trained = streams.mask & credit.keep[:, None]
     if credit.advantage.shape != trained.shape:

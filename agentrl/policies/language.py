@@ -167,7 +167,7 @@ def transformer(
         raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")
     if width % heads:
         raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
-    rules = make_grammar(grammar, think=think, max_actions=max_actions)
+    rules = make_grammar(grammar, think=think, max_actions=max_actions, view=view)
     check_speech(rules, critic, constrained)
     check_adapters(lora_rank, lora_alpha, lora_targets)
     bind = CODECS[codec]

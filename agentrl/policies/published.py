@@ -74,7 +74,7 @@ def pretrained(
             f"policy directory={directory!r}: expected the directory of a model, with config.json, "
             "tokenizer.json and .safetensors files"
         )
-    rules = make_grammar(grammar, think=think, max_actions=max_actions)
+    rules = make_grammar(grammar, think=think, max_actions=max_actions, view=view)
     check_speech(rules, critic, constrained)
     check_adapters(lora_rank, lora_alpha, lora_targets)
     config = huggingface.read_config(directory, dtype=dtype)

@@ -1,4 +1,4 @@
-"""What agents believe during a match, and what a message does to it."""
+"""Beliefs of agents during a match, and the effect of messages on them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ LISTENERS = ("none", "all", "others")
 
 
 def check_beliefs(policy: Policy, env: Any, listeners: str) -> None:
-    """ValueError unless the policy can answer what the environment asks, and all listen."""
+    """ValueError unless the policy can answer the environment's belief question, and all listen."""
     asks = env.num_answers if env.num_agents > 1 else 0
     if policy.num_answers != asks and policy.num_answers:
         remedy = f"use {asks}, or 0" if asks else "it has no question about beliefs: use 0"
@@ -36,10 +36,11 @@ def persuasion(
     saying nothing is a message too.
 
     Args:
-      asked: bool[T, B, A], the agent is asked what it believes. belief: f32[T, B, A], probability
-        that it gives to the true answer. acting: bool[T, B, A].
-      opposed: bool[B, A], agents that gain where the listeners are wrong.
-      among: whose beliefs count, "all" the listeners' or those of "others" than the speaker.
+      asked: bool[T, B, A], the agent is asked for its belief.
+      belief: f32[T, B, A], its probability of the true answer.
+      acting: bool[T, B, A].
+      opposed: bool[B, A], agents that gain if the listeners are wrong.
+      among: the beliefs that count, those of "all" listeners or of "others" than the speaker.
     """
     listener, asked = asked, jnp.any(asked, axis=2)
     again = jnp.pad(asked[1:], ((0, 1), (0, 0)))

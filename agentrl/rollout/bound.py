@@ -1,4 +1,4 @@
-"""A policy bound to an environment: how it acts, and what it learns from."""
+"""A policy bound to an environment: its actor, and how its rows are made."""
 
 from typing import Any
 
@@ -7,9 +7,7 @@ import jax
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
-from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.beliefs import check_beliefs
-from agentrl.rollout.bound_text import bind_text
 from agentrl.rollout.bound_type import Bound
 from agentrl.rollout.pack import array_rows
 
@@ -31,7 +29,9 @@ def bind(
     Raises:
       ValueError: a policy and an environment that do not fit.
     """
-    if isinstance(policy, LanguagePolicy):
+    if policy.reads_text:
+        from agentrl.rollout.bound_text import bind_text  # imports the decoder
+
         return bind_text(policy, env, env_params, context, turns, anchor=anchor, segments=segments)
     if context is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What rollouts need of a policy that is bound to an environment."""
+"""Interface between rollouts and a policy that is bound to an environment."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from envs.vector import World
 
 
 class Bound(NamedTuple):
-    """What rollouts need of a policy, whatever it reads and writes.
+    """A policy bound to an environment, over arrays or over text.
 
     actor: (World, params, greedy=False) -> Actor. demonstrator: (World, noise, thoughts) -> Actor,
       the environment's expert with the records of this policy.
@@ -21,9 +21,9 @@ class Bound(NamedTuple):
     fields: (Turn [T, B, S]) -> further fields of `Streams` by name, [T, B, S, ...]; "valid" is
       taken together with the environment's.
     metrics: (Turn, Streams) -> further metrics.
-    reads_arrays: it looks at observations. early_exit: the loop ends as soon as no episode runs;
-      else it has a fixed length. own_turns: see `unroll`. over_members: how members of a pool act,
-      all at once or one after the other.
+    reads_arrays: it reads observations. early_exit: the loop ends as soon as no episode runs; else
+      it has a fixed length. own_turns: see `unroll`. over_members: how members of a pool act, all
+      at once or one after the other.
     provides: fields of `Streams` that the policy fills besides those of all rollouts.
     properties: further `Rollout.properties`.
     frozen: entries of the parameters that are not trained.

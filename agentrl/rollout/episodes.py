@@ -1,4 +1,4 @@
-"""Whole episodes in groups that share a task: what GRPO, RLOO, GiGPO and self-play learn from."""
+"""Whole episodes in groups that share a task, for GRPO, RLOO, GiGPO and self-play."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ from agentrl.actors.scripted import random_actor, view_of
 from agentrl.policies.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
-from agentrl.rollout.hosted import host_episodes
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import by_stream, streams_of
@@ -21,7 +20,6 @@ from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tas
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import Rows, Streams
-from envs.hosted import Hosted
 from envs.vector import World
 
 
@@ -53,18 +51,18 @@ def episodes(
 
     Args:
       sampler: which tasks are played, see `agentrl.rollout.starts`.
-      opponent: of several agents, who has the other seats. "self": the policy has all of them and
-        learns from all. "random" (legal play), "expert" (the environment's) or another of
-        `agentrl.actors.scripted`, for example "mcts:100", or "pool" (frozen parameters of this
-        policy, which `collect` is given as `opponents`): the policy has seat i % A of episode i (of
-        teams: all seats of team i % 2), and learns from that.
-      members: how many members of the pool are met per collection, see `agentrl.rollout.seating`.
+      opponent: the player of the other seats, if there are several agents. "self": the policy has
+        all of them and learns from all. "random" (legal play), "expert" (the environment's) or
+        another of `agentrl.actors.scripted`, for example "mcts:100", or "pool" (frozen parameters
+        of this policy, which `collect` is given as `opponents`): the policy has seat i % A of
+        episode i (of teams: all seats of team i % 2), and learns from that.
+      members: number of pool members per collection, see `agentrl.rollout.seating`.
       side: the policy has all seats of this one of the environment's `sides` instead, or "none".
       max_turns: T; default: the environment's limit.
-      anchor: what GiGPO groups turns by: "observation" or "state".
+      anchor: basis of GiGPO's anchors: "observation" or "state".
       mask_illegal: a policy over arrays chooses among legal actions only.
-      listeners: whose beliefs count in `Streams.persuasion`: "all" of the policy's agents that are
-        asked, or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
+      listeners: the beliefs that count in `Streams.persuasion`: "all" of the policy's agents that
+        are asked, or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
@@ -72,7 +70,9 @@ def episodes(
     """
     check_anchor(anchor)
     check_groups(num_groups, group_size)
-    if isinstance(env, Hosted):
+    if env.in_python:
+        from agentrl.rollout.hosted import host_episodes  # imports the decoder
+
         sizes = {"num_groups": num_groups, "group_size": group_size, "max_turns": max_turns}
         return host_episodes(policy, env, context, host, **sizes)
     turns = turn_limit(env_params, max_turns)
@@ -243,9 +243,9 @@ def demonstration(
     noise: float,
     thoughts: bool,
 ) -> tuple[Streams, Rows]:
-    """Episodes of the environment's expert in all seats: what `Rollout.demonstrate` gives.
+    """Episodes of the environment's expert in all seats, for `Rollout.demonstrate`.
 
-    noise: chance that a turn is played otherwise than the expert's row says, by a random action.
+    noise: probability that a random action is played instead of the one in the expert's row.
     """
     expert = bound.demonstrator(world, noise, thoughts)
     start = fresh(world, along_data(task_keys))
@@ -267,10 +267,10 @@ def evaluation(
     turns: int,
     greedy: bool,
 ) -> tuple[Streams, Rows]:
-    """Episodes of tasks [B]: what `Rollout.play` gives.
+    """Episodes of tasks [B], for `Rollout.play`.
 
-    The policy has seat i % A of episode i, against random legal play, or all seats of agents that
-    play together.
+    The policy has seat i % A of episode i, against random legal play, or all seats of cooperative
+    games.
     """
     env, count = world.env, task_keys.shape[0]
     actors = [bound.actor(world, params, greedy)]

@@ -1,8 +1,8 @@
 """Policies as actors of environments in Python: compiled programs of one fixed shape.
 
-W rows, one per process. The shape is always the same, so nothing compiles twice, and what a row
-decides depends on its episode, its turn and what it was shown, but not on its place among the rows
-nor on which others wait: matrix products of another shape round otherwise, and decisions would
+W rows, one per process. The shape is fixed, so each program compiles once, and the decision of a
+row depends on its episode, its turn and its observation, but not on its place among the rows or on
+the other waiting rows: matrix products of another shape round differently, and decisions would
 depend on timing.
 """
 
@@ -27,7 +27,7 @@ from envs.text import lower, span, thinks
 
 
 class Shown(NamedTuple):
-    """What W processes wait with, [W, S, ...].
+    """Views of W waiting processes, [W, S, ...].
 
     agent, acting: as in `View`; rows that do not wait have no acting agent. observation: arrays, or
     `Observed` in words. begins: bool[W], a new episode begins. episode, turn: i32[W], whose key is
@@ -176,7 +176,7 @@ def host_text_actor(
 
 
 def _understood(speaker, lane, observed, replied, memory):
-    """(Decision, Said, memory) of n lanes: the environment decides what a reply commands."""
+    """(Decision, Said, memory) of n lanes: the environment parses the replies."""
     policy, said = speaker.policy, replied.said
     to_bytes = functools.partial(codecs.to_bytes, policy.codec)
     text, length = jax.vmap(to_bytes)(said.tokens, said.length)

@@ -7,63 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.host_actors import HostActor, host_array_actor, host_text_actor
 from agentrl.rollout.metrics import Running, metrics_of, restarted_episodes, whole_episodes
 from agentrl.rollout.pack import array_rows, of_agents, streams_of
+from agentrl.rollout.processes import Host, processes
 from agentrl.rollout.text_rows import num_text_rows, text_fields, text_metrics, text_rows
 from agentrl.rollout.types import Rollout, Trajectory
 from agentrl.rollout.unroll_host import Collected, HostLoop
 from envs.hosted import Hosted, Pool
 
 
-class Host(NamedTuple):
-    """How environments in Python are played; see `processes`."""
-
-    workers: int
-    timeout_s: float
-    retries: int
-    observation_tokens: int
-    max_turns: int
-
-
-def processes(
-    *,
-    workers: int = 4,
-    timeout_s: float = 60.0,
-    retries: int = 1,
-    observation_tokens: int = 1024,
-    max_turns: int = 16,
-) -> Host:
-    """Options of environments in Python.
-
-    An episode is lost if its environment raises, ends its process, sends nonsense or takes longer
-    than `timeout_s` for an answer. It is then played again from its start, up to `retries` times,
-    in a new process; after that it is left out: its streams have no turn, and metric
-    `failed_episodes` counts it. (Episodes that fail are missing for a reason: what leads an
-    environment to fail is never punished.) In segments a lost episode's turns are masked, and
-    another task follows.
-
-    Args:
-      workers: processes, and rows of the compiled programs.
-      timeout_s: seconds for an answer.
-      observation_tokens: tokens of an observation in words; a longer one loses its beginning.
-      max_turns: turns of an episode, of all agents together; longer ones are truncated.
-    """
-    for name, given, least in (
-        ("workers", workers, 1),
-        ("retries", retries, 0),
-        ("max_turns", max_turns, 1),
-    ):
-        if given < least:
-            raise ValueError(f"host {name}={given}: expected at least {least}")
-    if timeout_s <= 0:
-        raise ValueError(f"host timeout_s={timeout_s}: expected more than 0 seconds")
-    return Host(workers, timeout_s, retries, observation_tokens, max_turns)
-
-
 class _Bound(NamedTuple):
-    """A policy bound to an environment in Python: its programs, and what is learnt from.
+    """A policy bound to an environment in Python: its programs, and how its rows are made.
 
     rows: (Trajectory) -> Rows; num_rows: (episodes, turns) -> R.
     """
@@ -80,7 +35,7 @@ def _bind(
     policy: Any, env: Hosted, context: Any, host: Host, turns: int, *, segments: bool
 ) -> _Bound:
     critic = {"value", "bootstrap"} if policy.has_critic else set()
-    if isinstance(policy, LanguagePolicy):
+    if policy.reads_text:
         actor = host_text_actor(
             policy,
             env,
@@ -247,8 +202,7 @@ def host_segments(
 ) -> Rollout:
     """`agentrl.rollout.segments` of an environment in Python: one process per environment.
 
-    What the environments are in the middle of is in their processes: a run that is resumed begins
-    new episodes.
+    The state of running episodes exists in the processes only: a resumed run starts new episodes.
     """
     host = processes(workers=num_envs) if host is None else host
     if host.workers != num_envs:

@@ -63,7 +63,7 @@ def whole_episodes(turns: Turn, streams: Streams, side: jax.Array | None = None)
 
 
 class Running(NamedTuple):
-    """What episodes that restart have gathered so far: `notes` of `unroll`.
+    """Running totals of restarting episodes: `notes` of `unroll`.
 
     episode_return: f32[B, A]. acted: bool[B, A], the agent had a turn and is learnt from. steps:
     i32[B], turns of agents that are learnt from.
@@ -81,7 +81,7 @@ def no_turns(batch: int, agents: int) -> Running:
 
 
 def count_turn(notes: Running, turn: Turn) -> tuple[Running, Running]:
-    """(notes for the next step, those of this step with what it brought)."""
+    """(totals for the next step, totals of this step including its result)."""
     agents = notes.acted.shape[1]
     acted = notes.acted | of_agents(turn.agent, turn.learns, agents)
     steps = notes.steps + jnp.any(turn.learns, axis=1)

@@ -1,7 +1,7 @@
 """From a trajectory to Streams and Rows.
 
-Stream b * A + a is agent a of episode b: N = B * A. What an agent receives between one of its turns
-and the next belongs to the earlier one; what it receives before its first turn is lost.
+Stream b * A + a is agent a of episode b: N = B * A. A reward that an agent receives between one of
+its turns and the next belongs to the earlier one; rewards before its first turn are dropped.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ from agentrl.streams import Rows, Streams, to_last_turn
 
 
 def of_agents(agent: jax.Array, values: jax.Array, agents: int) -> jax.Array:
-    """Values [..., S, *rest] of the agents i32[..., S] that were shown something, [..., A, *rest].
+    """Values [..., S, *rest] of the agents i32[..., S] with a view as [..., A, *rest].
 
-    0 or False for agents that were shown nothing.
+    0 or False for agents without a view.
     """
     axis = agent.ndim - 1
     if agent.shape[axis] == agents:
@@ -39,7 +39,7 @@ def by_stream(values: jax.Array) -> jax.Array:
 
 
 def parents(env: Any, batch: int) -> jax.Array | None:
-    """The stream of the agent that each stream's agent acts for, i32[N], -1 for none; or None."""
+    """The stream of the agent that calls each stream's agent, i32[N], -1 for none; or None."""
     if env.callers is None:
         return None
     caller = np.array(env.callers, np.int32)
@@ -75,7 +75,7 @@ def streams_of(
         ended = jnp.repeat((outcome.terminated | outcome.truncated).T, agents, axis=0)
 
     def to_turns(x):
-        """What happened to all agents, [T, B] or [T, B, A], at the turn that it belongs to."""
+        """Values of all agents, [T, B] or [T, B, A], moved to the turn that they belong to."""
         x = x[..., None] if x.ndim == 2 else x
         x = by_stream(jnp.broadcast_to(x, (*x.shape[:2], agents)))
         return to_last_turn(x, mask, ended) if moves else x
@@ -91,7 +91,7 @@ def streams_of(
         )
 
     def of_stream(x):
-        """Values of those that were shown something, [T, B, S, ...], as [N, T, ...]."""
+        """Values of agents with a view, [T, B, S, ...], as [N, T, ...]."""
         return by_stream(of_agents(turns.agent, x, agents))
 
     own = {name: of_stream(x) for name, x in (fields or {}).items()}

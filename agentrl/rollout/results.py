@@ -15,12 +15,12 @@ from envs.vector import World
 
 
 class Results(NamedTuple):
-    """What B episodes of A agents came to.
+    """Results of B episodes of A agents.
 
     episode_return: f32[B, A]. moves: i32[B, A], turns acted. illegal: i32[B, A], of them illegal.
     success: bool[B, A], which agents won by the rules. offender: i32[B], whose illegal action ended
     the game, -1 for none. truncated: bool[B], a limit of steps ended it. course: u32[B, 2],
-    fingerprint of all states that were passed through: equal for games that went the same way.
+    fingerprint of the sequence of states: equal for games with the same course.
     """
 
     episode_return: jax.Array
@@ -37,8 +37,8 @@ def play_results(
 ) -> Results:
     """Plays B episodes from their start to their end or the environment's limit.
 
-    seating: i32[B, A], which of the actors has each seat. keys: [B], what tasks to play; key:
-    chance of actions and environment.
+    seating: i32[B, A], index of the actor in each seat. keys: [B], the tasks; key: randomness of
+    actions and environment.
     """
     start = fresh(world, keys)
     if not any(actor.reads_arrays for actor in actors):
@@ -59,7 +59,7 @@ def play_results(
         Seating(seating, jnp.ones(shape, bool)),
         start,
         key,
-        # Nothing is kept of a turn, so the limit may be traced.
+        # No turns are kept, so the limit may be traced.
         length=0,
         limit=world.params.max_steps_in_episode,
         early_exit=True,

@@ -1,4 +1,4 @@
-"""Who has which seat: the policy itself, an opponent, or members of a pool.
+"""Seating: the policy itself, an opponent, or members of a pool in each seat.
 
 With members of a pool, the episodes of a collection are divided into as many equal slots as members
 are given, and each slot meets one of them: an episode has one opponent from its start to its end,
@@ -19,7 +19,7 @@ from envs.vector import World
 
 
 def teams(env: Any) -> np.ndarray:
-    """The team of each agent, i32[A], numbered from 0: who plays together (`sides_of_seats`)."""
+    """The team of each agent, i32[A], numbered from 0 (`sides_of_seats`)."""
     return np.array(env.sides_of_seats, np.int32)
 
 
@@ -29,7 +29,7 @@ def first_of_teams(env: Any) -> np.ndarray:
 
 
 def sides(world: World, state: Any) -> jax.Array | None:
-    """Which of the environment's sides each agent is on in states [B, ...], i32[B, A], or None."""
+    """Index of the environment's side of each agent in states [B, ...], i32[B, A], or None."""
     return world.vmap(world.env.side_of)(state) if world.env.sides else None
 
 

@@ -1,4 +1,4 @@
-"""Segments of fixed length with automatic restarts: what PPO learns from."""
+"""Segments of fixed length with automatic restarts, for PPO."""
 
 from typing import Any, NamedTuple
 
@@ -13,20 +13,18 @@ from agentrl.actors.types import View
 from agentrl.policies.placement import along_data
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import demonstration
-from agentrl.rollout.hosted import host_segments
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import streams_of
 from agentrl.rollout.starts import Sampler, independent, takes_tasks
 from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
-from envs.hosted import Hosted
 from envs.vector import World
 
 
 @struct.dataclass
 class SegmentState:
-    """Environments in mid-episode, [B, ...], and what their episodes have gathered so far."""
+    """Environments in mid-episode, [B, ...], and running totals of their episodes."""
 
     observation: chex.ArrayTree
     env: chex.ArrayTree
@@ -52,7 +50,7 @@ def segments(
     """Rollout of `length` steps of `num_envs` environments that restart when an episode ends.
 
     Args:
-      opponent: of several agents, who has the other seats, as in `episodes`, but for "pool".
+      opponent: the player of the other seats, as in `episodes`, except "pool".
       fresh_tasks: tasks drawn ahead for each segment; an episode that ends restarts from a random
         one of them, so that costly task generation is paid fresh_tasks times per segment instead of
         at every step of every environment. 0 draws a task at every step, as gymnax does. Default:
@@ -60,13 +58,15 @@ def segments(
       mask_illegal: a policy over arrays chooses among legal actions only.
 
     Streams: N = num_envs * A, T = length; one stream holds parts of several episodes, separated by
-    `terminated` and `truncated`, so estimators that compare whole episodes do not apply. Of several
-    agents, what one receives in a segment before its first turn there is lost.
+    `terminated` and `truncated`, so estimators that compare whole episodes do not apply. With
+    several agents, rewards before an agent's first turn in a segment are dropped.
     """
     for name, given in (("num_envs", num_envs), ("length", length)):
         if given < 1:
             raise ValueError(f"rollout {name}={given}: expected at least 1")
-    if isinstance(env, Hosted):
+    if env.in_python:
+        from agentrl.rollout.hosted import host_segments  # imports the decoder
+
         return host_segments(policy, env, context, host, num_envs=num_envs, length=length)
     if opponent == "pool":
         raise ValueError(
@@ -207,9 +207,9 @@ def _collect(plan: _Plan, params: Any, state: SegmentState, key: jax.Array) -> t
 def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -> jax.Array:
     """f32[T, B, A]: values of the last states of truncated episodes.
 
-    after: what was there after each step, [T, B, ...]: observation, states, memory. The critic sees
-    last states in one batch after the segment, and only if any episode was truncated in it (under
-    vmap over seeds, `cond` runs both branches).
+    after: observation, states and memory after each step, [T, B, ...]. The critic evaluates last
+    states in one batch after the segment, and only if any episode was truncated in it (under vmap
+    over seeds, `cond` runs both branches).
     """
     turns, batch = truncated.shape
     shape = (turns, batch, world.env.num_agents)
@@ -252,7 +252,7 @@ def _bootstrap(
 
 
 def _everyone(world: World, state: Any, observation: Any, count: int) -> View:
-    """A view of all agents, for their values only: without states, without legal actions."""
+    """A view of all agents, for their values only: without states and legal actions."""
     if state is not None:
         return view_of(world, state, observation, follows=True)
     agent = jnp.arange(world.env.num_agents, dtype=jnp.int32)

@@ -30,7 +30,7 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
     """One rollout of environments by name, collected one after the other in one program.
 
     Streams and rows of the first environment come first, then those of the second, and so on; they
-    are as long as the longest, and `task` is the environment's number. Groups and episodes of
+    are padded to the longest, and `task` is the environment's index. Groups and episodes of
     different environments are different. An environment of one agent has role 0.
 
     Metrics: `{name}/...` of each environment; without a name of all of them, weighted by their
@@ -38,7 +38,7 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
     a pool to all environments, which have to be games of as many seats.
 
     Raises:
-      ValueError: environments that cannot be learnt from together.
+      ValueError: the environments cannot be combined.
     """
     names, parts = tuple(rollouts), tuple(rollouts.values())
     slots = None
@@ -128,7 +128,7 @@ def streams_together(parts: Sequence[Streams]) -> Streams:
 
 
 def _after(stream: jax.Array, first: int) -> jax.Array:
-    """Numbers of streams of which `first` others stand in front; -1 stays none."""
+    """Stream ids offset by `first`; -1 stays -1."""
     return jnp.where(stream < 0, -1, stream + first)
 
 

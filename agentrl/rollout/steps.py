@@ -1,4 +1,4 @@
-"""One step of `agentrl.rollout.unroll`: what actors are shown and decide, and what that brings."""
+"""One step of `agentrl.rollout.unroll`: views, decisions of the actors, and the outcome."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ Restart = Callable[[jax.Array], envs.vector.Starts]
 
 
 class Loop(NamedTuple):
-    """What stays the same in all steps; see `unroll`.
+    """Constants of all steps; see `unroll`.
 
-    everyone: all agents are shown something. freezes: states of episodes that do not run are kept.
-    skips: actors with nothing to do are not computed.
+    everyone: all agents get a view. freezes: states of episodes that do not run are kept. skips:
+    actors with nothing to do are not computed.
     """
 
     world: World
@@ -34,7 +34,7 @@ class Loop(NamedTuple):
 
 
 def view_of_step(loop: Loop, now: Start) -> View:
-    """What is shown of the states before a step; `acting` whether or not the episode runs."""
+    """The view before a step; `acting` whether or not the episode runs."""
     views = envs.vector.views(loop.world, now.state, now.observation, everyone=loop.everyone)
     return View(*views, now.state)
 
@@ -45,9 +45,9 @@ def ended(outcome: Outcome) -> jax.Array:
 
 
 def others_act(loop: Loop, now: Start, key: jax.Array) -> tuple[Start, Outcome]:
-    """Lets the other actors act until it is the first actor's turn in every running episode.
+    """Runs the other actors until it is the first actor's turn in every running episode.
 
-    Games in turns only. Returns what follows, and what it brought.
+    Turn-based games only. Returns the next state, and the outcome.
     """
     world, batch = loop.world, now.running.shape[0]
 
@@ -97,7 +97,7 @@ def _decide_others(
 
 
 def of_shown(loop: Loop, values: jax.Array, agent: jax.Array) -> jax.Array:
-    """Values of all agents [B, A] for those that are shown something, [B, S]."""
+    """Values of all agents [B, A] for those with a view, [B, S]."""
     if agent.shape == values.shape:
         return values
     return jnp.take_along_axis(values, agent, axis=1)
@@ -119,11 +119,12 @@ def decide(
 
         def act(before, k=k, actor=actor, own=own, chance=chance):
             decision, after = actor.act(actor.params, before, own, chance)
-            # Of the others only actions are used.
+            # Only the actions of the other actors are used.
             return decision if k == 0 else Decision(decision.action), after
 
         if loop.skips:
-            # An actor that follows the turns of others is asked as long as it has a seat.
+            # An actor that follows the others' turns is called as long as it has a
+            # seat.
             needed = jnp.any(loop.seating.actor == k) if actor.follows else jnp.any(own.acting)
             decision, after = _if(needed, act, before)
         else:
@@ -137,7 +138,7 @@ def decide(
 
 
 def _if(needed: jax.Array, act: Callable, memory: chex.ArrayTree) -> Any:
-    """act(memory) where needed; else a decision of zeros, and the memory as it was."""
+    """act(memory) if needed; else a decision of zeros, and the unchanged memory."""
 
     def rest(memory):
         shapes, _ = jax.eval_shape(act, memory)
@@ -151,8 +152,8 @@ def step(
 ) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
     """Steps the episodes that run. n: commands per turn, None for one action.
 
-    Returns (observation, state, Outcome); where an episode does not run, nothing happens in the
-    outcome, and the state is not to be read unless it is one that absorbs.
+    Returns (observation, state, Outcome); if an episode does not run, its outcome is empty, and its
+    state is invalid unless it absorbs.
     """
     if n is not None:
         return _step_commands(world, key, now, action, runs, n)
@@ -163,7 +164,7 @@ def step(
 
 
 def _of_agents(world: World, action: jax.Array) -> jax.Array:
-    """Actions [B, S, ...] as [B, A, ...]; that of the agent whose turn it is given to all."""
+    """Actions [B, S, ...] as [B, A, ...]; the current player's is copied to all agents."""
     return jnp.broadcast_to(action, (action.shape[0], world.env.num_agents, *action.shape[2:]))
 
 
@@ -182,8 +183,9 @@ def _where_runs(runs: jax.Array, outcome: Outcome) -> Outcome:
 
 
 def _step_commands(world, key, now, action, runs, n):
-    """Steps with up to n commands [B, S, n] one after the other; the first alone may be missing
-    only together with all others, and -1 is left out."""
+    """Steps with up to n commands [B, S, n] one after the other; the first may be missing only
+    together with all others, and -1 is skipped.
+    """
     observation, state, going, total = now.observation, now.state, runs, None
     for i in range(n):
         command = action[:, :, i]

@@ -85,7 +85,8 @@ class _Clock:
 def _turn_rows(
     written: Written, trained: jax.Array, agent: jax.Array, clock: _Clock, size: int
 ) -> Rows:
-    """One row per turn and shown agent: the recorded prompt, and what was written after it."""
+    """One row per turn and agent with a view: the recorded prompt, and the tokens written
+    after it."""
     length = trained.shape[0]
     rank = jnp.take_along_axis(clock.rank[:, None], clock.stream.reshape(length, 1, -1), axis=2)
     turn = clock.step(clock.stream, rank.reshape(trained.shape)[..., None] - written.age)
@@ -162,7 +163,7 @@ def _episode_rows(speaker: Speaker, record: TextRecord, clock: _Clock, memory: M
 def text_metrics(turns: Turn) -> dict[str, jax.Array]:
     """Totals and weights over turns and tokens, so that means of several collections combine.
 
-    response_length: tokens per reply; response_cut_rate: replies without an end token;
+    response_length: tokens per reply; response_cut_rate: replies without EOS;
     invalid_format_rate: replies that do not keep the grammar; unknown_command_rate: replies that
     name anything other than commands; empty_thought_rate: replies with an empty thought or none;
     observation_cut_rate: observations that did not fit (should be 0); tokens: written per

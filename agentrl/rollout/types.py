@@ -1,4 +1,4 @@
-"""What crosses the borders of the acting loop: starts, seats, trajectories, rollouts.
+"""Types of the acting loop: starts, seating, trajectories, rollouts.
 
 Letters besides those of `agentrl.streams` and `agentrl.actors`: K actors.
 """
@@ -15,7 +15,7 @@ from envs.vector import Outcome
 
 
 class Start(NamedTuple):
-    """Where B episodes begin or go on.
+    """States from which B episodes begin or continue.
 
     state: [B, ...]. observation: [B, A, ...], None where no actor reads arrays. memory: one per
     actor, or None: as before an episode's first turn. running: bool[B], or None: all of them.
@@ -30,8 +30,11 @@ class Start(NamedTuple):
 
 
 class Seating(NamedTuple):
-    """Who has which seat: actor i32[B, A], and which of the seats the first actor learns from,
-    learns bool[B, A]."""
+    """The actor in each seat, and the seats that are learnt from.
+
+    actor: i32[B, A], index of the actor. learns: bool[B, A], seats of the first actor that it
+    learns from.
+    """
 
     actor: jax.Array
     learns: jax.Array
@@ -40,13 +43,13 @@ class Seating(NamedTuple):
 class Turn(NamedTuple):
     """One step of B episodes; in a `Trajectory` of T of them, [T, B, ...].
 
-    running: bool[B], the episode had this step: what happened is read only there.
+    running: bool[B], the episode had this step; other values are ignored.
     begins: bool[B], it is the first of its episode; None where episodes do not restart.
-    agent: i32[B, S], who was shown something. acting: bool[B, S], who acted. learns: bool[B, S],
-      who acted and is learnt from.
-    decision: the first actor's, for all that were shown something.
-    action: [B, S, ...], what was done, by any actor.
-    outcome: what it brought.
+    agent: i32[B, S], agents with a view. acting: bool[B, S], the agent acted. learns: bool[B, S],
+      it acted and is learnt from.
+    decision: the first actor's, for all agents with a view.
+    action: [B, S, ...], the action taken, by any actor.
+    outcome: its result.
     before, after: in front of the step, and behind it before a restart; None where not kept.
     """
 
@@ -63,9 +66,11 @@ class Turn(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """T steps of B episodes. turns: what was kept of each `Turn`, [T, B, ...]. first, final: before
-    the first step and after the last one; final.running: bool[B], episodes that neither ended nor
-    were cut. notes: what was carried from step to step besides."""
+    """T steps of B episodes. turns: the kept part of each `Turn`, [T, B, ...]. first, final: before
+    the first step and after the last one; final.running: bool[B], episodes that neither ended
+    nor
+    were cut. notes: further values carried from step to step.
+    """
 
     turns: Any
     first: Start
@@ -82,25 +87,26 @@ class Rollout(NamedTuple):
     init: (key) -> state carried from one collection to the next (environments in mid-episode).
     collect: (params, state, key, **given) -> (state, Streams, Rows, metrics); given: by name, what
       `needs` lists.
-    num_streams, turns: N and T of the streams. num_rows: R of the rows. units: what can be split
-      over devices (episodes, or groups, which stay whole), and the config key that says how many.
+    num_streams, turns: N and T of the streams. num_rows: R of the rows. units: number of units that
+      can be sharded over devices (episodes, or groups, which stay whole), and the config key that
+      sets it.
     provides: fields of `Streams` that it fills.
     needs: "opponents": parameters of the members of a pool, [members, ...] of what is trained;
-      "tasks": what the task sampler is given.
-    properties: what holds of the streams, of "whole_episodes" (each stream is one whole episode),
-      "one_end" (all streams of an episode end in the same turn), "team" (all agents play together),
-      "tokens_as_cost" (`Streams.cost` is the number of reply tokens).
+      "tasks": input of the task sampler.
+    properties: those that hold for the streams, of "whole_episodes" (each stream is one whole
+      episode), "one_end" (all streams of an episode end in the same turn), "team" (all agents play
+      together), "tokens_as_cost" (`Streams.cost` is the number of reply tokens).
     demonstrate: (task keys [B], key, thoughts=False, noise=0.0) -> (Streams, Rows) of the
       environment's expert; or None.
     play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where
       evaluation cannot use the actor alone; else None.
     states: (params, state, key, **given) -> the environments' states [T + 1, B, ...] of the
-      episodes that `collect` gives for these arguments: before each turn, and after the last one;
-      None where they are not known.
-    roles: how many there are in the streams. tasks: names of the tasks that they are of.
+      episodes that `collect` returns for these arguments, before each turn and after the last one;
+      None if unavailable.
+    roles: number of roles in the streams. tasks: names of their tasks.
     slots: where episodes meet members of a pool, which episode meets which; else None.
-    on_host: collect and play are Python that runs programs, not programs themselves. close: ends
-      what they hold open.
+    on_host: collect and play are Python that runs programs, not programs themselves. close:
+      releases their resources.
 
     Metrics hold sums and weights f32[2] by name, so that means of several collections combine.
     """

@@ -1,9 +1,9 @@
-"""The loop in which actors act: the only one that steps an environment in the graph.
+"""The acting loop: the only one that steps an environment in the graph.
 
 Each step: views of the states, decisions of the actors, `envs.vector.step_agents`, and, where
 episodes restart, a new task for each that has ended. The key of step t is fold_in(key, t); of that,
-fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks,
-3 for what the other actors do before the first one's next turn.
+fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks, 3
+for the other actors' turns before the first one's next turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ _ACT, _STEP, _RESTART, _OTHERS = 0, 1, 2, 3
 
 
 def keep_turn(notes: Any, turn: Turn) -> tuple[Any, Turn]:
-    """Keeps all of a turn but the states around it and what only its environment knows."""
+    """Keeps a turn without the states around it and without environment-specific data."""
     outcome = turn.outcome._replace(info=None)
     return notes, turn._replace(before=None, after=None, outcome=outcome)
 
@@ -53,22 +53,22 @@ def unroll(
     keep: Callable[[Any, Turn], tuple[Any, Any]] = keep_turn,
     notes: Any = None,
 ) -> Trajectory:
-    """Lets actors act for `length` steps, T, from the starts of B episodes.
+    """Runs actors for `length` steps, T, from the starts of B episodes.
 
     Args:
       actors: by number in `seating`; the first is the one whose decisions are kept. Each is called
         with its own `params`.
       limit: steps that an episode may take, at most `length` (the default); one that still runs
         then is truncated.
-      restart: (key) -> B fresh tasks; an episode that ends goes on as one of them, and `limit` is
-        not used.
+      restart: (key) -> B fresh tasks; an episode that ends is replaced by one of them, and `limit`
+        is not used.
       early_exit: the loop ends when no episode runs, instead of always after `length` steps; steps
         that were not taken are zeros. Of several actors those with nothing to do are skipped then.
         Under `vmap` it runs as long as the longest.
       own_turns: of a game in turns the steps are the turns of the first actor. The others act in
-        between, as soon as it is their turn, and what that brings is of the first actor's step.
-        So all episodes wait for the first actor together, which is called half as often.
-      keep, notes: (notes, Turn) -> (notes, what is kept of the turn), from `notes` before the first
+        between, as soon as it is their turn, and the results belong to the first actor's step. So
+        all episodes wait for the first actor together, which is called half as often.
+      keep, notes: (notes, Turn) -> (notes, kept part of the turn), from `notes` before the first
         step. For `prefix` a turn is kept with `before`.
 
     Without `restart` an episode that has ended stays as it is.
@@ -86,7 +86,7 @@ def unroll(
         limit=length if limit is None else limit,
         restart=restart,
         everyone=any(actor.follows for actor in actors),
-        # Environments absorb: only episodes that were cut have to be kept from going on.
+        # Environments absorb: only truncated episodes have to be stopped from continuing.
         freezes=start.running is not None or not (early_exit or limit is None),
         skips=early_exit and len(actors) > 1,
         own_turns=own_turns and len(actors) > 1,
@@ -150,7 +150,7 @@ def _restarted(
 
 
 def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Start, Turn]:
-    """One step of all episodes: (what follows it, what happened in it)."""
+    """One step of all episodes: (next state, the turn)."""
     world, restarts = loop.world, loop.restart is not None
     keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART, _OTHERS)]
     memory, runs = now.memory, now.running

@@ -1,10 +1,10 @@
-"""The loop in which actors act in environments in Python: the only one outside the graph.
+"""The acting loop of environments in Python: the only one outside the graph.
 
 Each process plays one episode; whenever some of them wait for a decision, the policy makes one for
 each of these together. The result does not depend on timing: a decision is drawn by the key of its
 episode and turn in a program of one fixed shape (`agentrl.rollout.host_actors`), and everything is
-recorded at the episode's place. So the same key gives the same trajectory as far as the
-environment, given its seed, does the same.
+recorded at the episode's place. So the same key gives the same trajectory if the environment is
+deterministic given its seed.
 """
 
 import collections
@@ -51,10 +51,10 @@ class Collected(NamedTuple):
 
 
 class HostLoop:
-    """Processes with an environment each, the policy's memory of them, and what they wait with.
+    """Processes with one environment each, the policy's memory, and the pending views.
 
     With `restart` an episode that ends is followed by another one in the same process, and
-    collections go on where the one before has stopped.
+    collections continue where the previous one stopped.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class HostLoop:
             self.decision.record.known[here] &= valid
 
     def _observe(self, worker: int, answer: dict[str, Any]) -> None:
-        """What the process waits with."""
+        """Records the pending observation of the process."""
         seen = answer["observation"] if self.env.simultaneous else [answer["observation"]]
         self.acting[worker] = answer.get("acting", True)
         if not self.env.simultaneous:
@@ -282,7 +282,7 @@ class HostLoop:
                 array[worker, place] = value
 
     def _shown(self, workers) -> Shown:
-        """What these processes wait with; nobody acts in the other rows."""
+        """Views of these processes; the other rows have no acting agent."""
         rows = range(self.workers)
         waits = np.array([row in workers for row in rows])
         playing = getattr(self, "playing", {})
@@ -345,9 +345,9 @@ class HostLoop:
         return out if self.env.simultaneous else out[0]
 
     def _bootstrap(self, worker: int, episode: int) -> None:
-        """The critic's value of what the agents of a process are shown, where it can be told.
+        """The critic's value of the agents' views in a process, if they are available.
 
-        In games in turns only the next agent is shown anything: a match that is cut is worth 0.
+        In turn-based games only the next agent has a view, so a truncated match has value 0.
         """
         if self.actor.value is None or self.env.in_turns:
             return

@@ -1,5 +1,4 @@
 """Runs: the loop, checkpoints, metrics, stages, run directories. Everything that touches files.
 
-Read `loop.py` first. The type that crosses the border is `restored.Run`, a run read back from its
-directory.
+Read `loop.py` first. Other packages use `restored.Run`, a run read back from its directory.
 """

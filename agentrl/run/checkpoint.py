@@ -11,11 +11,12 @@ import jax
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be used; says why, and what to do. Nothing is changed on disk."""
+    """A checkpoint that cannot be used; the message gives reason and remedy. Files are
+    unchanged."""
 
 
 def _manager(directory: pathlib.Path, keep: int | None, create: bool) -> Any:
-    import orbax.checkpoint as ocp  # a second to import, and a short run saves only at its end
+    import orbax.checkpoint as ocp  # a second to import; a short run saves only at its end
 
     return ocp.CheckpointManager(
         directory.absolute(),
@@ -29,17 +30,17 @@ def _manager(directory: pathlib.Path, keep: int | None, create: bool) -> Any:
 
 
 def steps(directory: pathlib.Path) -> list[int]:
-    """Updates of which a finished checkpoint exists, ascending. Saves cut short do not count."""
+    """Updates with a finished checkpoint, ascending. Incomplete saves do not count."""
     if not directory.is_dir():
         return []
     return sorted(int(p.name) for p in directory.iterdir() if p.name.isdigit() and p.is_dir())
 
 
 def save(directory: pathlib.Path, step: int, state: Any, keep: int) -> None:
-    """Saves the state under its update number; older ones beyond `keep` go.
+    """Saves the state under its update number; older ones beyond `keep` are deleted.
 
-    Orbax writes into a temporary directory and renames it when complete, so a process killed in
-    the middle leaves the earlier checkpoints as they were.
+    Orbax writes into a temporary directory and renames it when complete, so killing the process
+    does not damage earlier checkpoints.
     """
     import orbax.checkpoint as ocp
 
@@ -50,8 +51,8 @@ def save(directory: pathlib.Path, step: int, state: Any, keep: int) -> None:
 def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tuple[int, Any]:
     """Restores (update, state), the newest unless `step` is given.
 
-    like: the state's structure as arrays or `jax.ShapeDtypeStruct`s, with shardings if the devices
-    are to hold it otherwise than it was saved.
+    like: the state's structure as arrays or `jax.ShapeDtypeStruct`s, with shardings if they differ
+    from those at saving.
 
     Raises:
       CheckpointError: no checkpoint there, unreadable, or of another model or algorithm.
@@ -95,20 +96,20 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
     return step, state
 
 
-# Many of Orbax's readers read a checkpoint at once. When the first fails the others are given up,
-# and Python would print a traceback for each that it forgets, or that has read on in a thread and
-# finds nobody to tell, before or after we have said what is wrong.
+# Orbax starts many readers per checkpoint. When the first fails the others are cancelled, and
+# Python would print a traceback for each that is garbage-collected or still running in a thread,
+# before or after our own message.
 
 
 def _but_of_readers(show: Callable[..., None], unraisable: Any) -> None:
-    """Shows an error that cannot be raised, unless it is of a reader that was given up."""
+    """Shows an error that cannot be raised, unless it is a cancelled reader's."""
     code = getattr(unraisable.object, "cr_code", None)
     if code is None or "orbax" not in code.co_filename:
         show(unraisable)
 
 
 def _but_of_late_readers(show: Callable[..., None], kind: type, error: Any, trace: Any) -> None:
-    """Shows an error that nobody caught, unless it is a reader's whose event loop is closed."""
+    """Shows an uncaught error, unless it is a reader's whose event loop is closed."""
     if kind is not RuntimeError or str(error) != "Event loop is closed":
         show(kind, error, trace)
 

@@ -1,4 +1,4 @@
-"""Players by what a command line calls them: scripted ones, and the checkpoints of runs."""
+"""Players by their command-line names: scripted ones, and the checkpoints of runs."""
 
 import dataclasses
 import pathlib
@@ -17,7 +17,7 @@ from agentrl.config.tasks import context_of
 from agentrl.run import restored
 from envs.vector import World
 
-# Who types, where that is possible: `seated`.
+# Name of a person, where one may play: `seated`.
 HUMAN = "human"
 
 _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
@@ -32,9 +32,9 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
     greedy: checkpoints take their most likely actions instead of sampling as in training.
 
     Raises:
-      ValueError: no such player, the same one twice, or a policy of other games or without the
-        words.
-      RunError, CheckpointError: a run that cannot be read.
+      ValueError: no such player, the same one twice, or a policy for other games or without the
+        words. RunError,
+      CheckpointError: a run that cannot be read.
     """
     found: dict[str, Actor] = {}
     for name in names:
@@ -50,12 +50,12 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
 def seated(
     names: Sequence[str], env: Any, env_params: Any, *, greedy: bool
 ) -> list[tuple[str, Actor | None]]:
-    """Who has each seat, as `agentrl.evaluation.terminal.play` takes it: `HUMAN` or as in `named`.
+    """The player of each seat, for `agentrl.evaluation.terminal.play`: `HUMAN` or as in `named`.
 
-    One player may have several seats; DIR#all is none.
+    One player may have several seats; DIR#all is not allowed.
 
     Raises:
-      ValueError: another number of players than seats. As `named` besides.
+      ValueError: the numbers of players and seats differ; or as in `named`.
     """
     count = env.num_agents
     if len(names) != count:
@@ -115,15 +115,15 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
             f"player {name!r} reads whole conversations, not turns by themselves: use "
             f"launchers.play --run={name}"
         )
-    # Text is a view: it reads the wording that it was trained on.
+    # Text is a view: the policy reads the wording that it was trained on.
     context = context_of(run.config)
     return text_actor(policy, params, World(trained, env_params), context, greedy=greedy)
 
 
 def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:
-    """The game as one of the run's tasks, and the policy as it meets it.
+    """The game as one of the run's tasks, and the policy in it.
 
-    A language policy may play what it was not trained on, if it has the words.
+    A language policy may play games that it was not trained on, if it has the words.
 
     ValueError: another game, or the same with other rules; wordings may differ.
     """

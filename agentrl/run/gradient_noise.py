@@ -1,17 +1,17 @@
-"""How noisy the policy gradient of early turns is, under one way of credit and another.
+"""Noise of the policy gradient of early turns, under different estimators.
 
-Episodes of a run's checkpoint, each with the gradient g of sum A log pi over what one agent did in
-the first turns; policies whose rows are single turns. The ways, from the same streams: in a game
-with a planner, A by HAE and by GAE of the same critic, of the executor; in a run of Dr. MAS, of
-each role by its own statistics ("agent") and by those of all ("all"). A language policy's log pi is
-of each token, with its turn's A.
+Episodes of a run's checkpoint, each with the gradient g of sum A log pi over one agent's first
+turns; for policies whose rows are single turns. The estimators, on the same streams: in a game with
+a planner, A by HAE and by GAE of the same critic, of the executor; in a run of Dr. MAS, of each
+role by its own statistics ("agent") and by those of all ("all"). A language policy's log pi is of
+each token, with its turn's A.
 
   noise    trace of the covariance of g, (sum |g_i - mean g|^2) / (n - 1)
   signal   |mean g|^2 - noise / n, the squared length of the true mean without bias
   A^2      mean square of the advantages, which Dr. MAS predicts the second moment of g by
 
-The scale of advantages moves all of them; noise / signal does not depend on it. The second moment
-of g is noise + signal.
+All of them depend on the scale of advantages; noise / signal does not. The second moment of g is
+noise + signal.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from agentrl.streams import Rows, Streams
 def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Noise and signal, f32[] each, of gradients f32[n, D] of independent episodes.
 
-    include: bool[n], those that count; the others are not read.
+    include: bool[n], episodes that count; the others are ignored.
     """
     include = include[:, None]
     count = jnp.sum(include)
@@ -50,8 +50,8 @@ def episode_gradients(
 ) -> jax.Array:
     """Gradient of the sum of weight log pi over the rows of each stream, f32[streams, D].
 
-    weight: f32[R, L], of each position of the rows. most: no stream has more rows with a weight
-    other than 0; of one that has, the others are left out.
+    weight: f32[R, L], of each position of the rows. most: largest number of rows with nonzero
+    weight per stream; further ones are left out.
     """
     used = jnp.any(weight != 0, axis=1)
 
@@ -71,7 +71,7 @@ def episode_gradients(
 
 
 def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]]:
-    """{way of credit: (streams) -> (advantage f32[N, T], streams that are looked at bool[N])}."""
+    """{estimator: (streams) -> (advantage f32[N, T], streams that are evaluated bool[N])}."""
     chosen = run.config.advantage
     if "parent" in run.experiment.rollout.provides and "gamma" in chosen:
         options = {"gamma": chosen.gamma, "lam": chosen.lam}
@@ -100,7 +100,7 @@ def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]
 
 
 def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ...]]:
-    """{way of credit: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
+    """{estimator: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
     policy, rollout = run.experiment.policy, run.experiment.rollout
 
     def collect(params, key):

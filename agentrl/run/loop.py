@@ -33,7 +33,7 @@ class NonFiniteError(RunError):
 
 @dataclasses.dataclass
 class Stop:
-    """Set by SIGTERM and SIGINT; the loop looks at it after every program that it runs."""
+    """Set by SIGTERM and SIGINT; the loop checks it after every program."""
 
     requested: bool = False
 
@@ -72,9 +72,9 @@ def _evaluation_record(
 def evaluation_path(
     workdir: pathlib.Path, config: ml_collections.ConfigDict, name: str, update: int
 ) -> pathlib.Path:
-    """Where the evaluation of a checkpoint is written.
+    """Path of a checkpoint's evaluation.
 
-    In `eval`; in a folder there named after the environment, unless the run has that one alone.
+    In `eval`, or in a subfolder named after the environment if the run has several.
     """
     directory = workdir / "eval"
     if config.env.name != name:
@@ -83,7 +83,7 @@ def evaluation_path(
 
 
 def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
-    """Trains a config in a directory, from where it stands there.
+    """Trains a config in a directory, resuming if it contains checkpoints.
 
     Returns True when all updates are done, False when a signal stopped it (the state is saved).
 
@@ -109,7 +109,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         else:
             update, state = 0, programs.init(programs.seeds)
             if params is not None:
-                # Published weights leave value heads as they were drawn.
+                # Published weights leave value heads at their random
+                # initialisation.
                 params = {**state.params, **params}
                 placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
                 state = programs.restart(state.replace(params=jax.device_put(params, placed)))
@@ -147,8 +148,9 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
 
 
 class _Parts(NamedTuple):
-    """What a run consists of. writer: None in all processes but the first. timings: seconds of the
-    last call of each program."""
+    """The parts of a run. writer: None in all processes but the first. timings: seconds of the last
+    call of each program.
+    """
 
     config: ml_collections.ConfigDict
     workdir: pathlib.Path
@@ -161,7 +163,7 @@ class _Parts(NamedTuple):
     timings: dict[str, float]
 
     def timed(self, name: str, function: Callable, *args: Any) -> Any:
-        """The function's result, when it is there; its time goes to `timings`."""
+        """The function's result, once computed; its duration goes to `timings`."""
         before = time.perf_counter()
         out = jax.block_until_ready(function(*args))
         self.timings[name] = time.perf_counter() - before
@@ -243,7 +245,7 @@ def _records(
 def _rates(
     records: list[dict[str, Any]], steps: float, config: Any, timings: dict[str, float]
 ) -> dict[str, float]:
-    """What was done per second; only what was done at all."""
+    """Rates per second, for quantities that are not zero."""
     seconds = timings["time/train"]
     rates = {"updates_per_second": config.log_every / seconds}
     if steps:
@@ -275,7 +277,7 @@ def _evaluate(parts: _Parts, state: TrainState, update: int, records: list[dict]
 def _check_rejected(
     parts: _Parts, state: TrainState, phase: Phase, update: int, saved: int
 ) -> None:
-    """NonFiniteError after too many rejected updates in a row."""
+    """Raises NonFiniteError after too many rejected updates in a row."""
     rejected = np.asarray(guard.rejected_in_a_row(state.carry))
     if rejected.max() < parts.config.max_rejected_updates:
         return
@@ -303,7 +305,7 @@ def _save_rejected(
 ) -> pathlib.Path:
     """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
     one = guard.rejected_start(jax.tree.map(lambda x: x[seed], state))
-    # The sampler's parameters are these too: the rejected updates are more than it lags behind.
+    # The sampler's parameters are the same: more updates were rejected than it lags behind.
     batches = experiment.maybe_jit(experiment.batches)(one)
     content = {"batch": batches, "params": one.params}
     if device_mesh is not None:

@@ -1,4 +1,4 @@
-"""Devices: the mesh of a run, and where the training state lives on it."""
+"""Devices: the mesh of a run, and shardings of the training state."""
 
 import contextlib
 import math
@@ -18,12 +18,12 @@ def make_mesh(
 ) -> Mesh | None:
     """The mesh of config.mesh, with the axes of `agentrl.policies.placement`.
 
-    config.mesh.data=0: all devices that fsdp and tensor leave. None for a single device of this
+    config.mesh.data=0: all devices not used by fsdp and tensor. None for a single device of this
     machine. target: the machine that has the devices; default: this one.
 
     Raises:
-      ValueError: there are not so many devices, batch or heads do not divide over them, or they
-        lack the attention that the policy asks for.
+      ValueError: there are fewer devices, they do not divide batch or heads, or they do not support
+        the policy's attention.
     """
     devices = jax.devices() if target is None else target.devices
     available = len(devices)
@@ -64,7 +64,7 @@ def make_mesh(
     _check_attention(devices[0].platform, experiment.policy)
     if count == 1 and target is None:
         return None
-    # Auto: programs say what they compute, constraints say where, the compiler does the rest.
+    # Auto: programs define the computation, constraints the placement, the compiler the rest.
     return jax.make_mesh(
         tuple(sizes[name] for name in AXES),
         AXES,
@@ -78,8 +78,8 @@ def _check_tensor(size: int, policy: Any) -> None:
         return
     if not policy.reads_text:
         raise ValueError(
-            f"config.mesh.tensor={size} splits the heads of a decoder, and this policy is none; "
-            "set it to 1"
+            f"config.mesh.tensor={size} : tensor parallelism needs a decoder policy; "
+            "set config.mesh.tensor=1"
         )
     for name in ("heads", "kv_heads"):
         heads = getattr(policy.config, name)
@@ -100,20 +100,20 @@ def _check_attention(platform: str, policy: Any) -> None:
 
 
 def use(mesh: Mesh | None) -> Any:
-    """Context in which `agentrl.policies.placement` sees the mesh."""
+    """Context in which `agentrl.policies.placement` uses the mesh."""
     return contextlib.nullcontext() if mesh is None else jax.set_mesh(mesh)
 
 
 def everywhere(mesh: Mesh) -> NamedSharding:
-    """A whole copy on each device."""
+    """The replicated sharding."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def parameter_shardings(mesh: Mesh | None, tree: Any) -> Any:
-    """Shardings of parameters, or of what follows them leaf by leaf. None without a mesh.
+    """Shardings of parameters, or of trees with the same leaves. None without a mesh.
 
     tree: arrays or shapes. The names of a leaf are the keys of the dicts around it: Adam's moments
-    and a pool's members lie where their parameters do.
+    and a pool's members are sharded like their parameters.
     """
     if mesh is None:
         return None
@@ -129,8 +129,8 @@ def parameter_shardings(mesh: Mesh | None, tree: Any) -> Any:
 def state_shardings(mesh: Mesh | None, state: Any) -> Any:
     """Shardings of a `TrainState` (arrays or shapes) with a leading axis of seeds.
 
-    Episodes lie along `data` and `fsdp`, parameters and what follows them as
-    `parameter_shardings` says, the rest everywhere. None without a mesh.
+    Episodes are sharded over `data` and `fsdp`, parameters and trees with the same leaves as in
+    `parameter_shardings`; the rest is replicated. None without a mesh.
     """
     if mesh is None:
         return None

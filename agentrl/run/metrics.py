@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-# What is measured of the machine. Everything else is a function of config and seed.
+# Metrics of the machine. All others are a function of config and seed.
 MACHINE_METRICS = (
     "wall_time",
     "compile_time",
@@ -41,7 +41,7 @@ def means(totals: Mapping[str, np.ndarray], seed_index: int) -> dict[str, float]
 def rewind(path: pathlib.Path, update: int) -> None:
     """Drops the lines after `update`: a run that resumes there writes them again.
 
-    Also drops a last line that was cut short. The file is replaced in one step.
+    Also drops an incomplete last line. The file is replaced atomically.
     """
     if not path.exists():
         return
@@ -70,7 +70,7 @@ def read(path: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def peak_memory_gib() -> float:
-    """Peak memory so far: of the accelerator if it tells, else of this process."""
+    """Peak memory so far: of the accelerator if it reports it, else of this process."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "peak_bytes_in_use" in stats:
         return stats["peak_bytes_in_use"] / 2**30
@@ -89,7 +89,7 @@ class Writer:
         self._boards = {seed: TensorBoard(str(workdir / "tb" / f"seed_{seed}")) for seed in seeds}
 
     def write(self, record: Mapping[str, float | int]) -> None:
-        """Writes one record; it says its `seed`, `update` and `env_steps`."""
+        """Writes one record, which has `seed`, `update` and `env_steps`."""
         record = {k: v for k, v in record.items() if not isinstance(v, float) or math.isfinite(v)}
         self._file.write(json.dumps(record) + "\n")
         board = self._boards[record["seed"]]

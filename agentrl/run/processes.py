@@ -1,8 +1,8 @@
 """Several processes with devices of their own, joined by `jax.distributed`.
 
-Each runs the same programs on the same mesh. The first alone writes what people read; what a
-process has seen for itself (a signal, an error) is made known to all before anyone acts on it, or
-the others would wait in a program for one that has left.
+Each runs the same programs on the same mesh. Only the first one writes files. Events of one process
+(a signal, an error) are communicated to all before any reacts, since otherwise the others would
+wait in a program for one that has left.
 """
 
 import jax
@@ -10,12 +10,12 @@ import numpy as np
 
 
 def is_first() -> bool:
-    """Whether this process writes."""
+    """Whether this is the process that writes."""
     return jax.process_index() == 0
 
 
 def any_of(flag: bool) -> bool:
-    """Whether some process says so. Returns when all have been asked."""
+    """Whether the flag is set in any process. Returns when all have answered."""
     if jax.process_count() == 1:
         return flag
     from jax.experimental import multihost_utils

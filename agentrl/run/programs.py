@@ -16,10 +16,9 @@ from agentrl.run import mesh
 
 @dataclasses.dataclass
 class Programs:
-    """What a run executes, compiled, for all seeds; evaluate on fixed tasks, by environment.
+    """The compiled programs of a run, for all seeds; evaluate on fixed tasks, by environment.
 
-    train: by the name of the phase. seeds: what init takes. shapes: of the state, and where it
-    lies.
+    train: by the name of the phase. seeds: argument of init. shapes: of the state, with shardings.
     """
 
     init: Callable[[jax.Array], TrainState]
@@ -33,13 +32,14 @@ class Programs:
 def compile_programs(
     experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: Any
 ) -> Programs:
-    """Wraps the experiment's functions for `num_seeds` seeds and the mesh. Nothing runs yet."""
+    """Wraps the experiment's functions for `num_seeds` seeds and the mesh. No program runs yet."""
     seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
     init = jax.vmap(experiment.init)
     shapes = jax.eval_shape(init, seeds)
     shardings = mesh.state_shardings(device_mesh, shapes)
-    # The state comes back placed as it went in, or the second call would compile again. The shapes
-    # say where a checkpoint goes, whatever devices it was saved from.
+    # The state is returned with its input shardings; otherwise the second call would compile
+    # again. The shapes determine where a checkpoint is restored, whatever devices it was saved
+    # from.
     placed = {} if shardings is None else {"out_shardings": shardings}
     state_and_metrics, replicated = {}, {}
     if shardings is not None:
@@ -64,7 +64,7 @@ def compile_programs(
         return trained if shardings is None else _back_in_place(trained, shardings)
 
     def evaluate(params):
-        # Fixed tasks and fixed chances: two evaluations differ in the parameters alone.
+        # Fixed tasks and fixed keys: two evaluations differ in the parameters alone.
         keys = play.task_keys(0, config.evaluation.episodes)
         key, greedy = jax.random.key(1), config.evaluation.greedy
         return {
@@ -83,12 +83,12 @@ def compile_programs(
 
 
 def _over(experiment: Experiment) -> Callable[[Callable], Callable]:
-    """Seeds of a phase that does not act: as in the others, but never in Python."""
+    """Maps over seeds in a phase without acting: as in the others, but never in Python."""
     return lax_map if experiment.rollout.on_host else experiment.over_seeds
 
 
 def _back_in_place(train: Callable, shardings: Any) -> Callable:
-    """The state as it went in, for what is no program and so cannot be told where."""
+    """The state with its input shardings, for functions that are not programs."""
 
     def placed(state):
         state, metrics = train(state)

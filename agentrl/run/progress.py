@@ -7,7 +7,7 @@ import numpy as np
 from rich import console as rich_console
 from rich import progress as rich_progress
 
-# Shown where present, in this order.
+# Shown if present, in this order.
 SHOWN = (
     ("success_rate", "success", ".2f"),
     ("episode_return", "return", ".2f"),

@@ -1,4 +1,4 @@
-"""Where a run came from: command, code, versions, devices."""
+"""Provenance of a run: command, code, versions, devices."""
 
 import importlib.metadata
 import platform
@@ -31,7 +31,7 @@ def _version(package: str) -> str | None:
 
 
 def provenance(command: str) -> dict[str, Any]:
-    """What it takes to say where numbers came from. `git` is None outside a checkout."""
+    """Data that identify the origin of results. `git` is None outside a checkout."""
     commit = _git("rev-parse", "HEAD")
     git = (
         None if commit is None else {"commit": commit, "dirty": bool(_git("status", "--porcelain"))}

@@ -22,11 +22,11 @@ from agentrl.run.programs import compile_programs
 
 
 class RunError(RuntimeError):
-    """A run that cannot start, go on or be read; the message says what to do."""
+    """A run that cannot start, resume or be read; the message gives the remedy."""
 
 
 class Run(NamedTuple):
-    """What a directory holds; the state has a leading axis of seeds."""
+    """Content of a run directory; the state has a leading axis of seeds."""
 
     config: ml_collections.ConfigDict
     experiment: Experiment
@@ -71,10 +71,10 @@ def _origin(workdir: pathlib.Path) -> str:
 def beginning(
     config: ml_collections.ConfigDict, experiment: Experiment, device_mesh: Any = None
 ) -> chex.ArrayTree | None:
-    """Parameters [seeds, ...] that training starts from: another run's (config.init_from), or
-    published weights, of which value heads are no part. None: those that are drawn.
+    """Initial parameters [seeds, ...] of training: another run's (config.init_from), or published
+    weights, which have no value heads. None: random ones.
 
-    Published weights are read into their places on the mesh: no device holds all of a model.
+    Published weights are read into their shards on the mesh: no device holds the whole model.
 
     Raises:
       As `parameters`; ValueError: weights that cannot be read.
@@ -97,7 +97,7 @@ def beginning(
     leaves, tree = jax.tree.flatten(weights)
     where = [None] * len(leaves) if placed is None else jax.tree.leaves(placed)
     del weights
-    # Each goes when it has its place: the devices hold one array twice, not the model.
+    # Each is deleted once it is placed: the devices hold one array twice, not the model.
     out = []
     for at in where:
         one = program(leaves.pop(0))
@@ -106,7 +106,7 @@ def beginning(
 
 
 def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.ArrayTree:
-    """A run's parameters of this config's seeds. RunError if it has not all of them."""
+    """A run's parameters of this config's seeds. RunError if some are missing."""
     theirs = range(run.config.seed, run.config.seed + run.config.num_seeds)
     ours = range(config.seed, config.seed + config.num_seeds)
     if ours[0] not in theirs or ours[-1] not in theirs:
@@ -125,11 +125,10 @@ def _shapes(params: chex.ArrayTree) -> chex.ArrayTree:
 def parts(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.ArrayTree:
     """Entries of the parameters from runs of their own, by config.init_from="NAME=DIR,...".
 
-    A run's policy may have more than the entry needs, such as a critic, which is left behind.
+    A run's policy may have more than the entry needs, such as a critic, which is ignored.
 
     Raises:
-      RunError: an entry that the policy has not, or a run whose policy does not hold it. As `load`
-        besides.
+      RunError: the policy, or a run's policy, has no such entry; or as in `load`.
     """
     wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
     taken = {}
@@ -156,7 +155,7 @@ def parameters(
     """Parameters of another run's newest checkpoint, seed by seed, for this config to start from.
 
     Raises:
-      RunError: that run has not all of this config's seeds, or another policy. As `load` besides.
+      RunError: that run lacks some of this config's seeds, or has another policy; or as in `load`.
     """
     run = load(workdir)
     where = f"config.init_from={str(workdir)!r}"
@@ -164,7 +163,7 @@ def parameters(
     wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
     found = _shapes(params)
     if "lora" not in found:
-        # Adapters begin as they are drawn, on what that run has learnt.
+        # Adapters start from their random initialisation, on the parameters of that run.
         wanted = {name: shapes for name, shapes in wanted.items() if name != "lora"}
     if found != wanted:
         raise RunError(f"{where} holds another policy; use its config.policy, its critic included")
@@ -174,7 +173,7 @@ def parameters(
 
 
 def _vocabulary(experiment: Experiment) -> bytes | None:
-    """What the tokens of a language policy stand for."""
+    """The texts of a language policy's tokens."""
     codec = getattr(experiment.policy, "codec", None)
     return None if codec is None else np.asarray(codec.token_bytes).tobytes()
 
@@ -183,7 +182,7 @@ def elsewhere(run: Run, name: str) -> dict[str, Task]:
     """A run's policy in an environment of that name, by its name.
 
     Raises:
-      ValueError: no such environment, or one that the policy does not know how to play.
+      ValueError: there is no such environment, or the policy cannot play it.
     """
     if name in run.experiment.tasks:
         return {name: run.experiment.tasks[name]}
@@ -193,7 +192,7 @@ def elsewhere(run: Run, name: str) -> dict[str, Task]:
             f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
         )
     config = run.config.copy_and_resolve_references()
-    if "opponent" in config.rollout:  # whom it was trained against is not whom it meets here
+    if "opponent" in config.rollout:  # the opponent of training does not exist here
         config.rollout.update(opponent="self", members=None)
     return {name: make_task(config, policy, name, *envs.make(name))}
 
@@ -202,7 +201,7 @@ def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
     """A run's policy in its own environment with other options, KEY=VALUE each.
 
     Raises:
-      ValueError: no such option, or a value that is none of its.
+      ValueError: there is no such option, or the value is invalid.
     """
     config = run.config.copy_and_resolve_references()
     if not isinstance(config.env.name, str):

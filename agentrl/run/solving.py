@@ -1,4 +1,4 @@
-"""Tabular games solved as a config says: see `launchers.solve`."""
+"""Solves tabular games by config: see `launchers.solve`."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """The fields of `selfplay.psro.Result`, `infostates`, and `nash_conv` of the last policy.
 
     Raises:
-      ValueError: a key that nothing uses, a game that is not tabular, a method that is none.
+      ValueError: an unused key, a game that is not tabular, or an unknown method.
     """
     configs.check_keys("config", config, dict.fromkeys(KEYS))
     function = configs.lookup("method", config.method.name)

@@ -1,4 +1,4 @@
-"""Stages: runs that begin from each other, as one config, one after the other."""
+"""Stages: runs that start from each other, as one config, one after the other."""
 
 import pathlib
 
@@ -8,15 +8,15 @@ from agentrl.config import bind as configs
 from agentrl.config.build import build
 from agentrl.run import checkpoint, loop
 
-# In config.init_from: the run of an earlier stage.
+# In config.init_from: prefix for the run of an earlier stage.
 EARLIER = "stage:"
 
 
 def order(config: ml_collections.ConfigDict) -> list[str]:
-    """Names of config.stages, each behind those that it begins from.
+    """Names of config.stages, each after those that it starts from.
 
     Raises:
-      ValueError: a stage that begins from none of them, or from itself in the end.
+      ValueError: a stage starts from an unknown one, or there is a cycle.
     """
     known, done = dict(config.stages.items()), []
     for _ in known:
@@ -40,10 +40,10 @@ def order(config: ml_collections.ConfigDict) -> list[str]:
 
 
 def check(config: ml_collections.ConfigDict) -> list[str]:
-    """The `order` of a config's stages, all of which are bound: before anything compiles.
+    """The `order` of a config's stages, after binding all of them, before anything compiles.
 
     Raises:
-      ValueError: anything beside the stages, or one that cannot be run as it says.
+      ValueError: there are other keys than the stages, or a stage is invalid.
     """
     beside = [key for key in config if key != "stages"]
     if beside or not config.stages:
@@ -63,11 +63,11 @@ def check(config: ml_collections.ConfigDict) -> list[str]:
 def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
     """Trains config.stages in turn, each as a run of its own in `workdir`/NAME.
 
-    config.stages: configs by name. In init_from "stage:NAME" stands for the directory of another
-    one, also for parts: "planner=stage:choices,hit=stage:hit". A stage that is done is not touched
-    again, so the same command resumes where it was stopped.
+    config.stages: configs by name. In init_from "stage:NAME" is the directory of another stage,
+    also for parts: "planner=stage:choices,hit=stage:hit". A finished stage is not changed, so the
+    same command resumes.
 
-    Returns and raises as `loop.run`, ValueError besides as `check`.
+    Returns and raises as `loop.run`; ValueError also as in `check`.
     """
     for name in check(config):
         stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name

@@ -16,7 +16,7 @@ from agentrl.run.restored import RunError
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes a file whole or not at all."""
+    """Writes a file atomically."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
     os.replace(temporary, path)
@@ -24,9 +24,9 @@ def write_json(path: pathlib.Path, content: Any) -> None:
 
 @contextlib.contextmanager
 def _alone(workdir: pathlib.Path) -> Iterator[None]:
-    """Makes the directory, and holds it while no other process does. RunError if one does.
+    """Creates the directory and locks it. RunError if another process holds the lock.
 
-    The kernel lets go when the process ends, however it ends.
+    The kernel releases the lock when the process ends in any way.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     directory = os.open(workdir, os.O_RDONLY)
@@ -44,9 +44,9 @@ def _alone(workdir: pathlib.Path) -> Iterator[None]:
 
 
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
-    """Checks that the directory is empty or holds a run of this config.
+    """Checks that the directory is empty or contains a run of this config.
 
-    `updates` may grow, and a run may go on upon another mesh.
+    `updates` may increase, and a run may resume on another mesh.
     """
     path = workdir / "config.json"
     content = json.loads(json.dumps(config.to_dict()))

@@ -1,14 +1,13 @@
-"""The arena: every pair of players meets on all seats, and what comes of it.
+"""The arena: matches of every pair of players on all seats, and their results.
 
-Cell (i, j, s) of K players in a game of A seats: player i in seat s, player j in all others. Where
-seats play in teams, what is said here of a seat holds of a team, by the results of its first. With
-two seats the cells (i, j, 0) and (j, i, 1) are the same matches, seen from either side. All pairs
-play the same tasks. Each match ends, for player i, in one of six ways (`ENDS`): it won by the
-rules, nobody did, somebody else did, its own illegal action ended the game, another's did, or a
-limit of steps.
+Cell (i, j, s) of K players in a game of A seats: player i in seat s, player j in all others. In
+games of teams a seat stands for a team, with the results of its first seat. With two seats the
+cells (i, j, 0) and (j, i, 1) are the same matches, seen from either side. All pairs play the same
+tasks. Each match ends, for player i, in one of six ways (`ENDS`): it won by the rules, no player
+won, another won, its own illegal action ended the game, another's did, or a limit of steps.
 
-The payoff of i against j is the mean over seats of its mean return; where rewards add up to 0 the
-matrix is antisymmetric, payoff(i, j) = -payoff(j, i), exactly.
+The payoff of i against j is the mean over seats of its mean return; in zero-sum games the matrix is
+exactly antisymmetric, payoff(i, j) = -payoff(j, i).
 """
 
 import dataclasses
@@ -25,7 +24,7 @@ from agentrl.rollout.seating import first_of_teams, teams
 from envs.vector import World
 
 ENDS = ("won", "drawn", "lost", "own_illegal", "other_illegal", "cut")
-# What each end is worth where it is scored: a game that was cut counts as a draw.
+# Score of each end: a truncated game counts as a draw.
 SCORES = np.array([1.0, 0.5, 0.0, 0.0, 1.0, 0.5])
 
 
@@ -33,13 +32,14 @@ SCORES = np.array([1.0, 0.5, 0.0, 0.0, 1.0, 0.5])
 class Arena:
     """Results of K players in a game of A seats.
 
-    players: names. matches: in each cell. cooperative: all play together, so that there are no
-    opponents to beat. ends: i64[K, K, A, 6], how the matches of each cell ended, as `ENDS`.
+    players: names. matches: number per cell. cooperative: all players have a common goal, so there
+    are no opponents to beat. ends: i64[K, K, A, 6], number of matches per cell and kind of end, as
+    `ENDS`.
     mean, deviation: f64[K, K, A], of the returns of a cell's player i (deviation of the sample).
     spread: f64[K, K], deviation over tasks of the mean return over all seats: seats of one task,
     let alone of one match, are not independent.
     illegal: f64[K, K, A], illegal actions of player i, as a share of its moves.
-    courses: i64[K, K, A], how many of a cell's matches differ in any state that they went through.
+    courses: i64[K, K, A], number of different sequences of states among a cell's matches.
     """
 
     players: tuple[str, ...]
@@ -59,15 +59,16 @@ class Arena:
 
     @property
     def payoff_error(self) -> np.ndarray:
-        """Standard error of the payoff, f64[K, K]; nan where it does not differ at all."""
+        """Standard error of the payoff, f64[K, K]; nan if all payoffs are equal."""
         error = self.spread / np.sqrt(self.matches)
         return np.where(error > 0, error, np.nan)
 
     @property
     def tensor(self) -> np.ndarray:
-        """Payoff of both players by what the two seats play, f64[2, K, K], for the meta-solvers.
+        """Payoff of both players by the strategies in the two seats, f64[2, K, K], for the
+        meta-solvers.
 
-        ValueError with more seats, where pairs do not tell what each combination brings.
+        ValueError with more seats, since pairs do not determine the payoff of each combination.
         """
         if self.mean.shape[2] != 2:
             raise ValueError(f"payoff tensor of {self.mean.shape[2]} seats: expected two")
@@ -75,8 +76,9 @@ class Arena:
 
     @property
     def score(self) -> np.ndarray:
-        """Points of the row against the column over all matches, f64[K, K]: a win is 1, a draw or
-        a game that was cut 1/2; an illegal action that ends the game is a loss.
+        """Points of the row against the column over all matches, f64[K, K].
+
+        A win is 1, a draw or a truncated game 1/2; an illegal action that ends the game is a loss.
         """
         return (self.ends * SCORES).sum(axis=(2, 3))
 
@@ -91,13 +93,13 @@ def play_all(
 ) -> Arena:
     """Plays `matches` matches of every pair (and of each player with itself), in one program.
 
-    matches: of each pair, the same number on every seat.
+    matches: per pair, the same number on every seat.
 
     Raises:
-      ValueError: an environment of one agent, or matches that the seats do not divide.
+      ValueError: the environment has one agent, or the seats do not divide the matches.
     """
     if env.num_agents < 2:
-        raise ValueError(f"{env.name} has one agent; an arena needs a game")
+        raise ValueError(f"{env.name} has one agent; expected a game")
     firsts, names = first_of_teams(env), tuple(players)
     seats = len(firsts)
     if matches < 2 * seats or matches % seats:
@@ -105,7 +107,7 @@ def play_all(
             f"matches={matches}: expected a multiple of the {seats} seats, two or more"
         )
     count, number = matches // seats, len(names)
-    # A stream of keys of its own, so that no training has met these tasks.
+    # A stream of keys of its own: training has not used these tasks.
     task_key, chance = jax.random.split(jax.random.fold_in(jax.random.key(seed), 0xA2E7A))
     tasks = jax.random.split(task_key, count)
 
@@ -147,7 +149,7 @@ def play_all(
 
 
 def _ends(met: Results, seat: int) -> np.ndarray:
-    """How many matches ended in each way for a seat, i64[6]."""
+    """Number of matches that ended in each way for a seat, i64[6]."""
     own, anybody = met.success[:, seat], met.success.any(axis=1)
     offended = met.offender >= 0
     cut = met.truncated & ~offended

@@ -1,8 +1,8 @@
-"""Every line of play against one player: whether anything beats it, exactly.
+"""Exhaustive play: every line of play against one player.
 
-In a game without chance and without anything hidden, a player that always does the same in the same
-state meets, over all replies of the other seat, a finite tree. It is walked position by position;
-positions that are reached in several ways are looked at once and counted as often.
+In a deterministic game with perfect information, a player whose action is a function of the state
+faces a finite tree over all replies of the other seat. The tree is traversed position by position;
+positions that are reached in several ways are evaluated once and counted as often.
 """
 
 from typing import Any, NamedTuple
@@ -16,46 +16,46 @@ from agentrl.actors.types import Actor
 from agentrl.selfplay.arena import ENDS
 from envs.vector import World
 
-# States that the player is asked about together.
+# Number of states evaluated together.
 _CHUNK = 256
 
 
 class Lines(NamedTuple):
-    """How the lines of play end for the player: counts by `arena.ENDS`; positions: in all."""
+    """Number of lines of play per kind of end (`arena.ENDS`); positions: number of positions."""
 
     ends: dict[str, int]
     positions: int
 
     @property
     def total(self) -> int:
-        """Lines of play."""
+        """Number of lines of play."""
         return sum(self.ends.values())
 
     @property
     def beaten(self) -> int:
-        """Lines that the player loses, by the rules or by an illegal action of its own."""
+        """Number of lines that the player loses, by the rules or by its own illegal action."""
         return self.ends["lost"] + self.ends["own_illegal"]
 
 
 def check(name: str, player: Actor, env: Any) -> None:
-    """ValueError unless all lines of play against a player called `name` can be walked."""
+    """ValueError unless all lines of play against a player called `name` can be enumerated."""
     what = "walking through all lines of play"
     minimax.check_exhaustible(env, what)
     if player.draws or player.remembers:
         raise ValueError(
-            f"{what} against {name}: its moves are drawn, or depend on what went before; expected "
-            "a player without chance and memory, for example a greedy policy over single states"
+            f"{what} against {name}: its actions are sampled or depend on the past; expected "
+            "a deterministic player without memory, for example a greedy policy over single states"
         )
 
 
 def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
     """Plays a player in one seat against every sequence of legal actions of the other seat.
 
-    The player must act without chance (a greedy policy) and without memory.
+    The player must be deterministic (a greedy policy) and without memory.
 
     Raises:
-      ValueError: a game that has chance, hidden information or more than two agents, or a player
-        whose moves are drawn or depend on what went before.
+      ValueError: the game has chance, hidden information or more than two agents, or the player's
+        actions are sampled or depend on earlier states.
     """
     check("the player", player, env)
 
@@ -80,7 +80,8 @@ def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
         came = ways[source]
         for name, ended in _ended(reached, seat).items():
             ends[name] += int(came[ended].sum())
-        # Positions of one layer have taken as many actions: what is alike goes on alike.
+        # Positions of one layer have the same number of actions behind them: equal ones can
+        # be merged.
         going = np.flatnonzero(reached.running)
         _, first, index = np.unique(reached.mark[going], return_index=True, return_inverse=True)
         ways = np.zeros(len(first), object)
@@ -90,7 +91,7 @@ def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
 
 
 def _ended(at: minimax.Positions, seat: int) -> dict[str, np.ndarray]:
-    """Which positions are ends of each kind, bool[P]."""
+    """Positions that are ends of each kind, bool[P]."""
     over, offended = ~at.running, at.offender >= 0
     by_rules = over & ~offended & ~at.cut
     own, anybody = at.success[:, seat], at.success.any(axis=1)

@@ -1,4 +1,4 @@
-"""Policies that are functions of observations, as tables over a game's information states."""
+"""Policies over observations as tables over a game's information states."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +15,12 @@ from agentrl.selfplay.sequence_form import SequenceForm
 
 
 def form_of(env: Any) -> SequenceForm | None:
-    """The sequence form of an environment whose games are tabular here, else None."""
+    """The sequence form of an environment, or None if the environment has none."""
     if env.tabular_name is None:
         return None
-    from agentrl.selfplay.games import sequence_form  # has poker's rules: only for tabular games
+    from agentrl.selfplay.games import (
+        sequence_form,
+    )  # imports poker's rules: for tabular games only
 
     return sequence_form(env.tabular_name)
 
@@ -28,8 +30,8 @@ def make_table(
 ) -> Callable[[chex.ArrayTree], jax.Array] | None:
     """(params) -> policy f32[I, A] of the game's information states, or None.
 
-    None where the game is not tabular here, and for policies with a memory, of which one state says
-    too little.
+    None if the game has no sequence form, and for policies with memory, which a single state does
+    not determine.
     """
     form = form_of(env)
     if form is None or policy.memory(1) is not None:
@@ -50,7 +52,8 @@ def make_exploitability(
 ) -> Callable[[chex.ArrayTree], jax.Array] | None:
     """(params) -> exploitability f32[] of the policy in all seats, NashConv / N, in the graph.
 
-    None as `make_table`. Float32: within 1e-6 of the exact value on Leduc's game.
+    None in the same cases as `make_table`. In float32, within 1e-6 of the exact value on Leduc's
+    game.
     """
     table = make_table(policy, env, env_params)
     if table is None:

@@ -42,6 +42,8 @@ class Hosted(Agents):
     those in words.
     """
 
+    in_python: ClassVar[bool] = True
+
     name: str
     options: Mapping[str, Any]
     python: str

@@ -165,14 +165,18 @@ class GymnasiumArrays:
         elif getattr(seen, "shape", None) is not None:
             self._first, self.observation_shape = None, tuple(seen.shape)
         else:
-            raise ValueError(f"gymnasium:{name} has observations {seen}: expected Box or Discrete")
+            raise ValueError(
+                f"gymnasium:{name} has the observation space {seen}; expected Box or Discrete"
+            )
         self.continuous = isinstance(space, spaces.Box)
         if self.continuous and len(space.shape) == 1:
             self.num_actions, self._space = int(space.shape[0]), space
         elif isinstance(space, spaces.Discrete):
             self.num_actions, self._space = int(space.n), space
         else:
-            raise ValueError(f"gymnasium:{name} has actions {space}: expected Discrete or Box")
+            raise ValueError(
+                f"gymnasium:{name} has the action space {space}; expected Discrete or Box"
+            )
 
     def _seen(self, observation):
         if self._first is None:
@@ -336,7 +340,7 @@ class Server:
         return about
 
     def _shown(self, observation, info, ended):
-        """What the agents that act next are shown."""
+        """Observations of the agents that act next."""
         if not self.simultaneous:
             seat = 0 if ended else self._seat(info)
             return {"observation": self._observation(observation), "seat": seat}

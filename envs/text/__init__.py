@@ -1,5 +1,6 @@
 """Text as a view of environments: fragments out, bytes in. Tokens belong to the policies."""
 
+from envs.text import reading as reading
 from envs.text.grammar import GRAMMARS as GRAMMARS
 from envs.text.grammar import Grammar as Grammar
 from envs.text.grammar import Parsed as Parsed

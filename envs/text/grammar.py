@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envs.text import hashing
+from envs.text import hashing, reading
 from envs.text.view import View, command_hashes
 
 _SPACES = b" \t\n\r\x0b\x0c"
@@ -29,26 +29,40 @@ class Grammar:
     max_actions: commands per reply, separated by `||`; later ones are ignored.
     fallback: without action tags, this many of the last bytes are taken for the command, and the
     format is invalid (verl-agent: 30, or 20 in WebShop); 0: no command in that case.
+    faithful: the action is read by `View.read`, the rule of the environment's source: a command
+    anywhere in free text, in each form that the source understands. Otherwise it has to be one of
+    the view's commands and nothing else.
     """
 
     name: str = "bare"
     think: str = "none"
     max_actions: int = 1
     fallback: int = 0
+    faithful: bool = False
 
 
 GRAMMARS = {
     "bare": Grammar(),
     "action": Grammar("action", think="required", fallback=30),
     "answer": Grammar("answer", think="required", max_actions=5),
+    "faithful": Grammar(faithful=True),
 }
 
 
-def make_grammar(name: str, *, think: str = "default", max_actions: int = 0) -> Grammar:
+def make_grammar(
+    name: str, *, think: str = "default", max_actions: int = 0, view: View | None = None
+) -> Grammar:
     """A grammar by name; `think` and `max_actions` override its own unless "default" and 0.
 
+    "faithful" reads the whole reply as the environment's source does; with thoughts what stands
+    between <action> and </action>.
+
+    Args:
+      view: the view whose commands it will read, if that is to be checked.
+
     Raises:
-      ValueError: unknown names, or options that the grammar does not support.
+      ValueError: unknown names, options that the grammar does not support, or a view without a
+        reader for a faithful grammar.
     """
     if name not in GRAMMARS:
         raise ValueError(f"grammar {name!r}: expected one of {', '.join(GRAMMARS)}")
@@ -60,6 +74,8 @@ def make_grammar(name: str, *, think: str = "default", max_actions: int = 0) -> 
             )
         if name == "bare" and think != "none":
             raise ValueError(f"grammar 'bare' has no tags: think={think!r} must be 'none'")
+        if name == "faithful" and think != "none":
+            grammar = dataclasses.replace(grammar, name="action")
         grammar = dataclasses.replace(grammar, think=think)
     if max_actions < 0 or (max_actions > 1 and name != "answer"):
         raise ValueError(
@@ -67,7 +83,18 @@ def make_grammar(name: str, *, think: str = "default", max_actions: int = 0) -> 
         )
     if max_actions:
         grammar = dataclasses.replace(grammar, max_actions=max_actions)
+    if view is not None:
+        _check_reader(grammar, view)
     return grammar
+
+
+def _check_reader(grammar: Grammar, view: View) -> None:
+    if grammar.faithful and view.read is None:
+        raise ValueError(
+            "grammar 'faithful': this environment's wording does not say how its source reads "
+            "replies (those of TextArena's games do; SimpleNegotiation-v1 needs rules='textarena' "
+            "and wording='faithful'); use grammar 'bare', 'action' or 'answer'"
+        )
 
 
 class Parsed(NamedTuple):
@@ -134,7 +161,7 @@ def span(
     text: u8[A], bytes in lower case, as the tags are; length: i32[], number of bytes written.
     """
     if grammar.name == "bare":
-        return jnp.zeros((), jnp.int32), length, length > 0
+        return jnp.zeros((), jnp.int32), length, (length > 0) | grammar.faithful
     size = text.shape[0]
     opening, closing = _matches(text, length, b"<think>"), _matches(text, length, b"</think>")
     if grammar.name == "action":
@@ -194,7 +221,7 @@ def thinks(text: jax.Array, length: jax.Array) -> jax.Array:
 
 
 def contains(text: jax.Array, length: jax.Array, tag: str) -> jax.Array:
-    """bool[]: the tag stands somewhere in bytes u8[A], which are in lower case."""
+    """Whether the tag occurs in bytes u8[A], which are in lower case, bool[]."""
     return jnp.any(_matches(text, length, tag.encode()))
 
 
@@ -275,14 +302,23 @@ def parse(grammar: Grammar, view: View, slots, reply: jax.Array, length: jax.Arr
       slots: current values of the view's slots, `view.slots(state, params)`.
       reply: u8[A], bytes. length: i32[], number of bytes written.
 
-    Commands are compared case-insensitively, and white space around them is ignored.
+    Commands are compared case-insensitively, and white space around them is ignored; a faithful
+    grammar leaves reading to the view's reader.
     """
+    _check_reader(grammar, view)
     text = jnp.where(jnp.arange(reply.shape[0]) < length, lower(reply), 0).astype(jnp.uint8)
     start, end, valid = span(grammar, text, length)
     if grammar.max_actions == 1:
         starts, ends = start[None], end[None]
     else:
         starts, ends = _split(text, start, end, grammar.max_actions)
+    thought = jnp.zeros((), bool) if grammar.think == "none" else thinks(text, length)
+    if grammar.faithful:
+        # An empty reply is one, too: what it means is the source's affair.
+        there = (end >= start) & (valid | (length > 0))
+        action = view.read(reading.characters(text, start, end), slots)
+        action = jnp.where(there, action, -1).astype(jnp.int32)
+        return Parsed(action[None], there.astype(jnp.int32), valid, action >= 0, thought)
     commands = command_hashes(view, slots)
     actions, written = [], []
     for part in range(grammar.max_actions):
@@ -297,5 +333,4 @@ def parse(grammar: Grammar, view: View, slots, reply: jax.Array, length: jax.Arr
         written.append(there)
     actions, written = jnp.stack(actions), jnp.stack(written)
     known = jnp.any(written) & jnp.all(~written | (actions >= 0))
-    thought = jnp.zeros((), bool) if grammar.think == "none" else thinks(text, length)
     return Parsed(actions, jnp.sum(written, dtype=jnp.int32), valid, known, thought)

@@ -73,6 +73,8 @@ class View:
     whole: `describe` returns max_fragments and omits none, so nothing has to be compacted: a third
     off the time of a step of ConnectFour in words.
     query: the command with free text, if there is one.
+    read: (codes u8[S] of `envs.text.reading.characters`, slots) -> i32[], the action that the
+      environment's source reads in a reply, -1 for none; for the faithful grammar.
     rules: instructions for language models that were not trained here.
     """
 
@@ -85,6 +87,7 @@ class View:
     max_command_bytes: int
     whole: bool = False
     query: Query | None = None
+    read: Callable[[jax.Array, Mapping[str, Any]], jax.Array] | None = None
     rules: str = ""
 
     def __post_init__(self):

@@ -4,12 +4,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.connect_four import MARKS, ConnectFour
-from envs.text import Lexicon, View, template
+from envs.text import Lexicon, View, reading, template
 
 RULES = (
     "You are playing connect four. In turn, X first, each player drops a disc into a column, "
     "numbered from 0 at the left. Four of your discs in a row, a column or a diagonal win."
 )
+
+
+def _read(env: ConnectFour):
+    """TextArena's rule: `[col 4]`, `[col4]` or `[4]`, the last of the first line that has one."""
+    form = (b"[", reading.Maybe((b"col", reading.SPACE)), reading.NUMBER, b"]")
+
+    def read(codes, slots):
+        found = reading.match(codes, form)
+        place = jnp.arange(codes.shape[0])
+        begins = reading.first(found.found)
+        line_ends = reading.first((codes == ord("\n")) & (place > begins))
+        last = jnp.max(jnp.where(found.found & (place < line_ends), place, 0))
+        column = reading.numbers_at(codes, found, last)[0]
+        return jnp.where(column < env.columns, column, -1)
+
+    return read
 
 
 def compact(env: ConnectFour) -> View:
@@ -34,6 +50,7 @@ def compact(env: ConnectFour) -> View:
         max_bytes=size,
         max_command_bytes=len(env.action_names[-1]),
         whole=True,
+        read=_read(env),
         rules=f"{RULES} You see the board and your own mark. Answer with a column.",
     )
 
@@ -61,6 +78,7 @@ def faithful(env: ConnectFour) -> View:
         max_bytes=len(head) + 2 * cells,
         max_command_bytes=len(f"[col {env.action_names[-1]}]"),
         whole=True,
+        read=_read(env),
         rules=f"{RULES} Answer with a column in brackets, such as [col 4].",
     )
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from envs.kuhn_poker import RANKS, KuhnPoker
 from envs.rules import kuhn as rules
-from envs.text import Lexicon, View, template
+from envs.text import Lexicon, View, reading, template
 
 RULES = (
     "You are playing Kuhn poker with the cards J, Q and K. Both pay one chip and get a card. You "
@@ -53,6 +53,13 @@ def compact(env: KuhnPoker) -> View:
         now = jnp.asarray(names)[:, _facing_bet(state)]
         return {"pass": now[:1, None], "bet": now[1:, None]}
 
+    def read(codes, slots):
+        """TextArena's rule: the first of the four words in brackets, if it may be said now."""
+        word = reading.first_word(codes, ("check", "fold", "bet", "call"))
+        said = jnp.where(word < 0, -1, jnp.asarray(names).reshape(-1)[word])
+        passes, bets = said == slots["pass"][0, 0], said == slots["bet"][0, 0]
+        return jnp.where(passes, rules.PASS, jnp.where(bets, rules.BET, -1))
+
     extra = 0 if env.rounds == 1 else 3
     return View(
         lexicon=lexicon,
@@ -62,6 +69,7 @@ def compact(env: KuhnPoker) -> View:
         max_fragments=1 + extra + 8,
         max_bytes=1 + 24 + (6 + 2 * len(str(2 * most)) + 2 if extra else 0),
         max_command_bytes=5,
+        read=read,
         rules=f"{RULES} Commands: check, bet, call, fold.",
     )
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from envs.liars_dice import LiarsDice
 from envs.rules import liars_dice as rules
-from envs.text import Lexicon, View, template
+from envs.text import Lexicon, View, reading, template
 
 RULES = (
     "You are playing Liar's Dice with one other player; you see your own dice only. In your turn, "
@@ -66,6 +66,25 @@ def faithful(env: LiarsDice) -> View:
     return _view(env, lexicon, describe, forms, 2 * env.dice + 9, longest, 3, how)
 
 
+def _read(env: LiarsDice):
+    """TextArena's rule: a call in brackets, wherever it stands, or else the first bid.
+
+    The colon may be left out, and commas, white space or both stand between the two numbers.
+    """
+    colon, between = reading.Maybe((b":",)), reading.Run(b"," + reading.SPACES, 1)
+    numbers = (reading.NUMBER, between, reading.NUMBER, b"]")
+    form = (b"[bid", reading.SPACE, colon, reading.SPACE, *numbers)
+
+    def read(codes, slots):
+        quantity, face = reading.first_numbers(codes, form)
+        there = (quantity >= 1) & (quantity <= env.quantities) & (face >= 1) & (face <= rules.FACES)
+        bid = jnp.where(there, (quantity - 1) * rules.FACES + face - 1, -1)
+        called = jnp.any(reading.literal(codes, b"[call]"))
+        return jnp.where(called, env.num_actions - 1, bid)
+
+    return read
+
+
 def _view(
     env: LiarsDice,
     lexicon: Lexicon,
@@ -92,6 +111,7 @@ def _view(
         max_fragments=max_fragments,
         max_bytes=len(longest) + die * env.dice,
         max_command_bytes=max(len(bid), len(forms[1])),
+        read=_read(env),
         rules=f"{RULES} Answer {how}, the quantity first.",
     )
 

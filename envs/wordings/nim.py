@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.nim import Nim
-from envs.text import Lexicon, View, template
+from envs.text import Lexicon, View, reading, template
 
 RULES = (
     "You are playing Nim. In turn, each player takes any number of objects, but at least one, from "
@@ -26,6 +26,18 @@ def faithful(env: Nim) -> View:
     return _view(env, around, "[{}]", how)
 
 
+def _read(env: Nim):
+    """TextArena's rule: the first two numbers, alone in brackets with white space between them."""
+    space, number = reading.SPACE, reading.NUMBER
+    form = (b"[", space, number, reading.Run(reading.SPACES, 1), number, space, b"]")
+
+    def read(codes, slots):
+        same = jnp.all(reading.first_numbers(codes, form) == np.array(env.pairs), axis=1)
+        return jnp.where(jnp.any(same), jnp.argmax(same), -1)
+
+    return read
+
+
 def _view(env: Nim, around: list[str], command: str, how: str) -> View:
     lexicon = Lexicon()
     first = lexicon.table(map(str, range(max(env.piles) + 1)))[0]
@@ -44,6 +56,7 @@ def _view(env: Nim, around: list[str], command: str, how: str) -> View:
         max_fragments=len(env.piles) + int(np.count_nonzero(before)),
         max_bytes=len("".join(around)) + sum(len(str(pile)) for pile in env.piles),
         max_command_bytes=max(map(len, longest)),
+        read=_read(env),
         rules=f"{RULES} {how}",
     )
 

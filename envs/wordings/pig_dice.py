@@ -5,7 +5,7 @@ import numpy as np
 
 from envs.pig_dice import PigDice
 from envs.rules import pig_dice as rules
-from envs.text import Lexicon, View, template
+from envs.text import Lexicon, View, reading, template
 
 RULES = (
     "You are playing Pig with a die. In your turn, roll as often as you like: a 2 to 6 is added to "
@@ -27,6 +27,11 @@ def _number(lexicon: Lexicon):
         return jnp.where(shown, digits[0] + number // powers % 10, 0)
 
     return write
+
+
+def _read(env: PigDice):
+    """TextArena's rule: the first of the two words in brackets."""
+    return lambda codes, slots: reading.first_word(codes, env.action_names)
 
 
 def compact(env: PigDice) -> View:
@@ -54,6 +59,7 @@ def compact(env: PigDice) -> View:
         max_fragments=3 + 4 * DIGITS,
         max_bytes=len("  turn  left ") + 4 * DIGITS,
         max_command_bytes=4,
+        read=_read(env),
         rules=told,
     )
 
@@ -87,6 +93,7 @@ def faithful(env: PigDice) -> View:
         max_fragments=6 + 3 * DIGITS,
         max_bytes=sum(map(len, lexicon.close())) - 10 + 3 * DIGITS,
         max_command_bytes=6,
+        read=_read(env),
         rules=f"{RULES} Answer [roll] or [hold].",
     )
 

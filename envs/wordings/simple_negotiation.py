@@ -3,21 +3,24 @@
 import jax.numpy as jnp
 import numpy as np
 
+from envs.rules import offers
 from envs.rules import simple_negotiation as rules
-from envs.simple_negotiation import MOST, SimpleNegotiation
-from envs.text import Lexicon, Query, View, template
+from envs.simple_negotiation import ACCEPT, DENY, MOST, PASS, SimpleNegotiation
+from envs.text import Lexicon, Query, View, reading, template
 
 RULES = (
     "You are trading with another agent, in turn. Who has gained more in its own values at the end "
     "wins.{0} You see the turns left and what came of the last act; for each resource how many you "
     "have, how that has changed and what one is worth to you; and the open offer, yours or theirs, "
-    "with what its maker gives for what it asks. Commands: accept, deny, pass, {1}. An offer that "
-    "ends with 'and accept' accepts the open one first."
+    "with what its maker gives for what it asks. Commands: {1}."
 )
+BOTH = " An offer that ends with 'and accept' accepts the open one first."
 PUBLIC = " What is worth 5 to you is worth 15 to the other, and the other way round."
 OFFERS = {
-    "textarena": "offer 2 wood for 1 brick, offer 3 sheep 2 ore for 4 brick 1 wheat",
-    "spiral": "offer 2 wood for 1 gold",
+    "textarena": (
+        "accept, deny, pass, offer 2 wood for 1 brick, offer 3 sheep 2 ore for 4 brick 1 wheat"
+    ),
+    "spiral": "accept, deny, pass, offer 2 wood for 1 gold",
 }
 _FIELD = 50  # largest number of units of a resource
 
@@ -128,8 +131,157 @@ def compact(env: SimpleNegotiation) -> View:
         max_bytes=16 + size * (longest + 14) + 11 + 2 * size * (longest + 4),
         max_command_bytes=len("offer  for  and accept") + 4 * (longest + 5),
         query=_query(env, lexicon),
-        rules=RULES.format(PUBLIC * (env.rules == "spiral"), OFFERS[env.rules]),
+        rules=RULES.format(PUBLIC * (env.rules == "spiral"), OFFERS[env.rules]) + BOTH,
     )
 
 
-WORDINGS = {"compact": compact}
+def _goods(env: SimpleNegotiation, codes: jnp.ndarray) -> tuple[jnp.ndarray, ...]:
+    """A number and a word behind it, wherever they stand: (bool[S], kinds, amounts, i32[S] each).
+
+    kinds: the resource, -1 for any other word.
+    """
+    place = jnp.arange(codes.shape[0], dtype=jnp.int32)
+    digit, letter = (reading.member(codes, of) for of in (reading.DIGITS, reading.LETTERS))
+    number_ends, space_ends, word_ends = (
+        reading.run_ends(codes, of) for of in (reading.DIGITS, reading.SPACES, reading.LETTERS)
+    )
+    word = space_ends[number_ends]
+    found = digit & ~jnp.append(False, digit[:-1]) & (word > number_ends) & letter[word]
+    kind = jnp.full(codes.shape, -1)
+    plurals = {"sheeps": "sheep", "woods": "wood"}
+    for name, means in [(name, name) for name in env.resources] + list(plurals.items()):
+        if means in env.resources:
+            same = reading.literal(codes, name.encode(), name=True)
+            same &= word_ends - place == len(name)
+            kind = jnp.where(same, env.resources.index(means), kind)
+    return found, kind[word], reading.value(codes, place)
+
+
+def _read(env: SimpleNegotiation):
+    """TextArena's rule: `[Accept]` and `[Deny]` anywhere, and the first `[Offer: 2 Wood -> 1 Ore]`.
+
+    In an offer the colon may be left out, there is one arrow, and on both sides of it something is
+    named, as a number and a resource; what stands between these does not matter. All else is talk.
+    """
+    opening = b"[offer"
+    form = (opening, reading.Run(reading.INSIDE, 1), b"]")
+    kinds = np.arange(len(env.resources))[:, None]
+    unread = env.num_actions + offers.only_accepting(len(env.resources))
+
+    def read(codes, slots):
+        place = jnp.arange(codes.shape[0])
+        offer = reading.match(codes, form)
+        begins = reading.first(offer.found)
+        inside = (place >= begins + len(opening)) & (place < offer.end[begins])
+        arrows = reading.literal(codes, b"->") & inside
+        found, kind, amount = _goods(env, codes)
+        found &= inside
+        sides = [found & (place < reading.first(arrows)), found & (place > reading.first(arrows))]
+        readable = (jnp.sum(arrows) == 1) & jnp.any(sides[0]) & jnp.any(sides[1])
+        readable &= ~jnp.any(found & ((kind < 0) | (amount == 0)))
+        give, ask = (
+            jnp.where(readable, jnp.sum(jnp.where(side & (kind == kinds), amount, 0), axis=1), 0)
+            for side in sides
+        )
+        accept = jnp.any(reading.literal(codes, b"[accept]"))
+        deny = jnp.any(reading.literal(codes, b"[deny]"))
+        # An offer that cannot be read or has no number is an error, and accepting comes first.
+        number = jnp.where(readable, env.encode(give, ask, accept), -1)
+        number = jnp.where((number < 0) & accept, unread, number)
+        answer = jnp.where(accept, ACCEPT, jnp.where(deny, DENY, PASS))
+        return jnp.where(jnp.any(offer.found), number, answer)
+
+    return read
+
+
+def faithful(env: SimpleNegotiation) -> View:
+    """TextArena's list of one's goods and its lines on the last act and the offer; its commands.
+
+    The change of each good since the start and the turns left are told besides. TextArena's log of
+    what was said before is not told again. "[Pass]" stands for any reply without an offer. Offers
+    that are not of the table are read by the faithful grammar alone.
+    """
+    lexicon = Lexicon()
+    size = len(env.resources)
+    names = [name.title() for name in env.resources]
+    head = "The resources and associated values you currently have are:"
+    lines = [f"\n\t+ {f'[{name}]':<8}  Qty: " for name in names]
+    lines[0] = head + lines[0]
+    before = lexicon.table(lines)
+    counts = lexicon.table(f"{n:<2}" for n in range(_FIELD + 1))
+    values = lexicon.table(f"   Value: {n}" for n in range(41))
+    changes = lexicon.table(f"   Change: {n:+d}" for n in range(-_FIELD, _FIELD + 1))
+    left = lexicon.table(f"\nTurns left: {n}" for n in range(env.num_codes))
+    came = np.zeros((rules.OFFERED + 1, 2), np.int32)
+    for seat in range(2):
+        said = {
+            rules.PASSED: "made no new trade offer.",
+            rules.DENIED: "rejected the trade offer.",
+            rules.ACCEPTED: f"accepted the trade offer from Player {1 - seat}.",
+        }
+        for code, words in said.items():
+            came[code, seat] = lexicon(f"\nPlayer {seat} {words}")
+    makers = lexicon.table(
+        f"\nPlayer {seat} made the following offer to Player {1 - seat}: Offered items: "
+        for seat in range(2)
+    )
+    between = lexicon(" -> Requested items: ")
+    goods = lexicon.table(f"{n} {name}" for name in names for n in range(1, _FIELD + 1))
+    goods = goods.reshape(size, _FIELD)
+    comma, blank, arrow = lexicon(", "), lexicon(" "), lexicon(" ->")
+    given, asked, q, p = env.table.T
+    sides = [np.full_like(q, blank), goods[given, q - 1], np.full_like(q, arrow)]
+    trades = np.stack([*sides, np.full_like(q, blank), goods[asked, p - 1]], axis=1)
+    forms = ("[Accept]", "[Deny]", "[Pass]", "[Offer:{trade}]")
+
+    def side(amounts):
+        there = amounts > 0
+        behind = there & (jnp.cumsum(there) > 1)
+        good = jnp.asarray(goods)[np.arange(size), jnp.clip(amounts, 1, _FIELD) - 1]
+        pairs = jnp.stack([jnp.where(behind, comma, 0), jnp.where(there, good, 0)], axis=1)
+        return pairs.reshape(-1)
+
+    def describe(state, params, agent):
+        seen = env.observe_as(state, agent, params).astype(jnp.int32)
+        (turns, last, _), rest = seen[:3], seen[3:].reshape(5, size)
+        give, ask, stock, start, worth = rest
+        listed = [
+            before,
+            jnp.asarray(counts)[stock],
+            jnp.asarray(values)[worth],
+            jnp.asarray(changes)[_FIELD + stock - start],
+        ]
+        proposer = state.market.proposer
+        open_ = proposer >= 0
+        parts = [
+            jnp.stack(listed, axis=1).reshape(-1),
+            jnp.stack([jnp.asarray(left)[turns], jnp.asarray(came)[last, (state.turn + 1) % 2]]),
+            jnp.where(open_, jnp.asarray(makers)[jnp.maximum(proposer, 0)], 0)[None],
+            side(give),
+            jnp.where(open_, between, 0)[None],
+            side(ask),
+        ]
+        return jnp.concatenate(parts)
+
+    longest = max(map(len, names))
+    line = len("\n\t+ ") + max(8, longest + 2) + len("  Qty: 50   Value: 40   Change: +50")
+    told = len("\nTurns left: 50") + len("\nPlayer 0 accepted the trade offer from Player 1.")
+    offer = len("\nPlayer 0 made the following offer to Player 1: Offered items: ")
+    offer += len(" -> Requested items: ") + 2 * size * (longest + len("50 , "))
+    how = "[Accept], [Deny], [Pass], [Offer: 2 {} -> 1 {}]".format(*names[1::-1])
+    how += "" if env.rules == "spiral" else ", [Offer: 3 Sheep, 2 Ore -> 4 Brick, 1 Wheat]"
+    return View(
+        lexicon=lexicon,
+        describe=describe,
+        templates=tuple(template(lexicon, form) for form in forms),
+        slots=lambda state, params, agent: {"trade": trades},
+        max_fragments=4 * size + 2 + 2 + 4 * size,
+        max_bytes=len(head) + size * line + told + offer,
+        max_command_bytes=len("[Accept] [Offer:  -> ]") + 4 * (longest + len("31 , ")),
+        # SPIRAL's parser is another one.
+        read=_read(env) if env.rules == "textarena" else None,
+        rules=RULES.format(PUBLIC * (env.rules == "spiral"), how),
+    )
+
+
+WORDINGS = {"compact": compact, "faithful": faithful}

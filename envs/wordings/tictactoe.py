@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs.rules import tictactoe as rules
-from envs.text import Lexicon, View, template
+from envs.text import Lexicon, View, reading, template
 from envs.tictactoe import MARKS, TicTacToe
 
 RULES = (
@@ -17,6 +17,13 @@ def _owners(state) -> jnp.ndarray:
     """i32[9]: 0 free, 1 for seat 0, 2 for seat 1."""
     first, second = rules.squares(state.marks)
     return first + 2 * second.astype(jnp.int32)
+
+
+def read(codes: jnp.ndarray, slots) -> jnp.ndarray:
+    """TextArena's rule: the first number that stands alone in brackets, `[ 4 ]`."""
+    form = (b"[", reading.SPACE, reading.NUMBER, reading.SPACE, b"]")
+    square = reading.first_numbers(codes, form)[0]
+    return jnp.where(square < 9, square, -1)
 
 
 def compact(env: TicTacToe) -> View:
@@ -40,6 +47,7 @@ def compact(env: TicTacToe) -> View:
         max_bytes=13,
         max_command_bytes=1,
         whole=True,
+        read=read,
         rules=f"{RULES} You see the board and your own mark. Answer with a square.",
     )
 
@@ -73,6 +81,7 @@ def faithful(env: TicTacToe) -> View:
         max_fragments=18,
         max_bytes=16 + 27 + 6 + 26 + 19 + 9 * 5 + 8 * 2,
         max_command_bytes=3,
+        read=read,
         rules=f"{RULES} Answer with a square in brackets, such as [4].",
     )
 

@@ -149,6 +149,14 @@ WRONG = {
         lambda c: c.components.__setitem__("odd", section(own_pieces.not_a_component)),
         "config.components.odd: own_pieces.not_a_component gives int; expected a function",
     ),
+    "a term of pairs on rows without any": (
+        lambda c: c.objective.__setitem__("dpo", term(own_pieces.preference)),
+        r"config.objective.dpo \(preference\) is of pairs of rows, and source 'rollout' has none",
+    ),
+    "a scale of positions on rows": (
+        lambda c: c.objective.__setitem__("row", term(own_pieces.row_likelihood, scale="surprise")),
+        "config.objective.row.scale='surprise' multiplies values per position, and row_likelihood",
+    ),
     "a source that is none": (
         lambda c: c.objective.squared.update(source="thermostat"),
         "config.objective.squared.source='thermostat': expected .*a component that is a source",
@@ -164,3 +172,22 @@ def test_errors_are_those_of_the_librarys_functions(name):
     change(config)
     with pytest.raises(ValueError, match=message):
         build(config)
+
+
+@pytest.mark.parametrize("microbatch", [None, 4])
+def test_a_source_of_pairs_of_a_users_own(microbatch):
+    """DPO against the reference that training began with: log 2 per pair before the first step."""
+    config = tiny.groups_config(log_every=1, learner__microbatch=microbatch)
+    config.components.pairs = section(own_pieces.pairs)
+    config.objective.dpo = term(own_pieces.preference, source="pairs", beta=0.1)
+    experiment = build(config)
+    assert experiment.phases[0][0].sources == ("rollout", "pairs")
+    state = jax.jit(experiment.init)(0)
+    batches = jax.jit(experiment.batches)(state)
+    assert batches["pairs"].unit == 2 and batches["pairs"].credit is None
+    after, metrics = jax.jit(tiny.train_of(experiment))(state)
+    both = np.asarray(batches["pairs"].rows.loss_mask).any(axis=1).reshape(-1, 2).all(axis=1)
+    assert metrics["loss/dpo"][1] == 2 * both.sum() > 0
+    # The first of two minibatches is at the reference, the second one step away.
+    np.testing.assert_allclose(tiny.mean(metrics, "loss/dpo"), np.log(2), atol=1e-3)
+    assert int(after.update) == 1 and metrics["rejected_updates"][0] == 0

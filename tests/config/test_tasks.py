@@ -110,6 +110,19 @@ def test_each_environment_is_named_once():
         env_sections(env_section("Nim-v1"), env_section("Nim-v1"))
 
 
+@pytest.mark.parametrize("name", ["TicTacToe-v1", "KuhnPoker-v1", "SimpleNegotiation-v1", "Nim-v1"])
+def test_textarenas_games_are_built_with_its_forms_of_replies(name):
+    experiment = build(spiral.get_config(f"faithful_{name}"))
+    assert experiment.policy.grammar.faithful and experiment.env.view.read is not None
+
+
+def test_a_faithful_grammar_needs_a_game_that_has_one():
+    config = tiny.talk_config(warm_start__updates=0)
+    config.policy.grammar = "faithful"
+    with pytest.raises(ValueError, match="grammar 'faithful': this environment's wording"):
+        build(config)
+
+
 def test_spirals_three_games_make_one_experiment():
     experiment = build(spiral.get_config("three"))
     assert tuple(experiment.tasks) == tuple(spiral.THREE) == experiment.rollout.tasks

@@ -13,14 +13,15 @@ from agentrl.rollout import episodes
 
 @functools.cache
 def collected():
-    """Four groups of six episodes of an untrained policy: (env, params, streams, rows, key)."""
+    """Four groups of six episodes of an untrained policy: (env, params, streams, rows, states)."""
     env, params = envs.make("FrozenLake-v1", size=3, max_steps_in_episode=8)
     shapes = env.observation_shape, env.num_codes, env.num_actions
     policy = policies.mlp(*shapes, hidden=(8,), critic="none")
     rollout = episodes(policy, env, params, num_groups=4, group_size=6)
-    key = jax.random.key(3)
-    _, streams, rows, _ = jax.jit(rollout.collect)(policy.init(jax.random.key(0)), None, key)
-    return env, params, jax.tree.map(np.asarray, streams), jax.tree.map(np.asarray, rows), key
+    given = (policy.init(jax.random.key(0)), None, jax.random.key(3))
+    _, streams, rows, _ = jax.jit(rollout.collect)(*given)
+    states = jax.jit(rollout.states)(*given)
+    return env, params, *jax.tree.map(np.asarray, (streams, rows, states))
 
 
 def estimates(streams):
@@ -33,8 +34,10 @@ def estimates(streams):
 
 @functools.cache
 def made():
-    env, params, streams, rows, key = collected()
-    return credit_view.view(env, params, streams, rows, key, estimates(streams), update=7), streams
+    env, params, streams, rows, states = collected()
+    return credit_view.view(
+        env, params, streams, rows, states, estimates(streams), update=7
+    ), streams
 
 
 def test_per_turn_takes_rows_of_a_turn_and_rows_of_a_stream():
@@ -51,23 +54,32 @@ def test_per_turn_takes_rows_of_a_turn_and_rows_of_a_stream():
     np.testing.assert_array_equal(credit_view.per_turn(tokens, long, shape), actions)
 
 
-def test_replay_gives_the_states_that_were_acted_from():
-    env, params, streams, rows, key = collected()
-    actions = credit_view.per_turn(rows.tokens, rows, streams.mask.shape)
-    members = [5, 0, 13, 23]
-    states = credit_view.replay(env, params, streams, actions, key, members)
-    for column, i in enumerate(members):
+def test_states_are_those_that_were_acted_from():
+    env, params, streams, rows, states = collected()
+    turns, episodes = streams.mask.shape[1], streams.mask.shape[0]
+    assert states.time.shape == (turns + 1, episodes)
+    for i in (5, 0, 13, 23):
         for t in np.flatnonzero(streams.mask[i]):
-            state = jax.tree.map(lambda x, t=t, c=column: x[t, c], states)
+            state = jax.tree.map(lambda x, t=t, i=i: x[t, i], states)
             marks = env.fingerprint(state, params)[0]
             np.testing.assert_array_equal(marks, streams.anchor[i, t])
 
 
-def test_replay_refuses_a_batch_of_another_key():
-    env, params, streams, rows, _ = collected()
-    actions = credit_view.per_turn(rows.tokens, rows, streams.mask.shape)
-    with pytest.raises(ValueError, match="cannot be replayed"):
-        credit_view.replay(env, params, streams, actions, jax.random.key(4), range(24))
+def test_games_are_shown_turn_by_turn():
+    """Every seat of a match is a stream: boards are those that its moves were made on."""
+    env, params = envs.make("TicTacToe-v1")
+    shapes = env.observation_shape, env.num_codes, env.num_actions
+    policy = policies.mlp(*shapes, hidden=(8,), critic="none")
+    rollout = episodes(policy, env, params, num_groups=2, group_size=3, mask_illegal=True)
+    given = (policy.init(jax.random.key(0)), None, jax.random.key(3))
+    _, streams, rows, _ = jax.tree.map(np.asarray, jax.jit(rollout.collect)(*given))
+    states = jax.jit(rollout.states)(*given)
+    credit = {"return": np.where(streams.mask, streams.reward, 0.0)}
+    view = credit_view.view(env, params, streams, rows, states, credit)
+    shown = credit_view.choose_episodes(streams, credit_view.choose_group(streams)[0])
+    for episode, i in zip(view.episodes, shown, strict=True):
+        marks = [sum(c in "XO" for c in turn.board) for turn in episode.turns]
+        np.testing.assert_array_equal(marks, np.flatnonzero(streams.mask[i]))
 
 
 def test_the_group_with_the_largest_spread_and_its_best_and_worst():

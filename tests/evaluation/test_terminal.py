@@ -133,5 +133,5 @@ def test_who_cannot_sit_there_is_said(names, name, message):
 def test_motors_take_no_words():
     env, params = made("PlanarVolleyball-v1", actions="rotors")
     assert env.continuous
-    with pytest.raises(ValueError, match="actions that nobody can write"):
+    with pytest.raises(ValueError, match="actions without text"):
         terminal.play(env, params, [("human", None)] * env.num_agents, jax.random.key(0))

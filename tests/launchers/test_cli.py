@@ -5,7 +5,7 @@ import pathlib
 import shutil
 
 import pytest
-from commands import call
+from commands import call, refused
 
 import configs
 from launchers import sweep
@@ -13,15 +13,6 @@ from launchers import sweep
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
 SMALL = ["--config.updates=2", "--config.log_every=2", "--config.mesh.data=1"]
-
-
-def refused(done, *words):
-    """One line on stderr that starts with error:, exit code 2."""
-    lines = [x for x in done.stderr.splitlines() if x.startswith("error:")]
-    assert done.returncode == 2, done.stderr
-    assert len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
-    for word in words:
-        assert word in lines[0], lines[0]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_cli import call, refused
+from commands import call, refused
 
 from agentrl.run import solving
 from configs import jpsro, psro

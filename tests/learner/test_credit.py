@@ -151,7 +151,7 @@ def test_an_estimator_of_a_users_own_carries_a_number():
 
 
 def rows_of(turns):
-    """Two rows per stream, the second one of the other stream first; each turn has two positions."""
+    """Two rows per stream, streams in falling order; each turn has two positions."""
     count = len(turns)
     stream = np.repeat(np.arange(count), 2)[::-1]
     turn = np.tile(np.repeat(np.arange(3), 2), (2 * count, 1))

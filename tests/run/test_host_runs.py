@@ -106,6 +106,7 @@ def test_wrong_combinations_are_errors():
 
 SCRIPT = """
 import pathlib, sys
+sys.path.append(sys.argv[2])
 import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny

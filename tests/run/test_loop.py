@@ -223,6 +223,7 @@ def test_a_run_starts_from_the_parameters_of_another(tmp_path):
 # A process of its own, so that it can be killed.
 SCRIPT = """
 import pathlib, sys, time
+sys.path.append(sys.argv[2])
 import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny

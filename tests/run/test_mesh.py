@@ -15,7 +15,7 @@ from agentrl.run import mesh
         (tiny.groups_config, {"mesh__fsdp": 0}, "config.mesh.fsdp=0: expected at least 1"),
         (tiny.groups_config, {"mesh__data": -1}, "config.mesh.data=-1"),
         (tiny.groups_config, {"mesh__data": 3}, "num_groups=8 does not divide over 3 devices"),
-        (tiny.groups_config, {"mesh__tensor": 2}, "and this policy is none"),
+        (tiny.groups_config, {"mesh__tensor": 2}, "tensor parallelism needs a decoder policy"),
         (tiny.talk_config, {"mesh__tensor": 2}, "does not divide the decoder's kv_heads=1"),
         (
             tiny.talk_config,

@@ -139,7 +139,7 @@ def test_where_all_play_together_the_pair_is_what_counts(hanabi, tmp_path):
 
 def test_what_is_no_arena_is_said():
     random = {"random": scripted("random", *envs.make("TicTacToe-v1"))}
-    with pytest.raises(ValueError, match="an arena needs a game"):
+    with pytest.raises(ValueError, match="expected a game"):
         play_all(random, *envs.make("Coin-v1"), matches=10, seed=0)
     with pytest.raises(ValueError, match="expected a multiple of the 2 seats"):
         play_all(random, *envs.make("TicTacToe-v1"), matches=7, seed=0)

@@ -60,7 +60,7 @@ def test_illegal_actions_beat_a_player_too():
 def test_players_that_draw_their_moves_are_refused():
     env, params = envs.make("TicTacToe-v1")
     for name in ("random", "mcts:5"):
-        with pytest.raises(ValueError, match="without chance and memory"):
+        with pytest.raises(ValueError, match="deterministic player without memory"):
             walk(scripted(name, env, params), env, params, 0)
     with pytest.raises(ValueError, match="would see what is hidden"):
         walk(scripted("random", env, params), *envs.make("KuhnPoker-v1"), 0)

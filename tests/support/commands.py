@@ -17,3 +17,12 @@ def call(module, *arguments, text="", cwd=None):
         env=environment,
         cwd=cwd,
     )
+
+
+def refused(done, *words):
+    """One line on stderr that starts with error:, exit code 2."""
+    lines = [x for x in done.stderr.splitlines() if x.startswith("error:")]
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
+    for word in words:
+        assert word in lines[0], lines[0]

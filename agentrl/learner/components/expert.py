@@ -21,18 +21,18 @@ def expert(
 ) -> Component:
     """Source "expert": (Streams, Rows) of episodes that the environment's expert plays.
 
-    Episodes are played again in the graph whenever they are read, so nothing is stored.
+    Episodes are replayed in the graph whenever they are read, so none are stored.
 
     Args:
       episodes: read per update.
-      demonstrations: how many different episodes there are; 0: new ones without end.
+      demonstrations: number of different episodes; 0: unlimited new ones.
       thoughts: the expert's replies name the command in their thoughts, too, which are empty
         otherwise; for grammars that have thoughts.
-      noise: chance that a turn ends in a random legal action instead of the one that the row shows,
-        so that rows show what to do off the expert's own way, too (Laskey et al. 2017, DART,
+      noise: probability that a random legal action is taken instead of the one in the row, so that
+        rows also cover states off the expert's own path (Laskey et al. 2017, DART,
         https://arxiv.org/abs/1703.09327, written from the abstract; there the noise is fitted).
       held_out: once per program, measure the loss on as many episodes of tasks that training never
-        meets: metric held_out_loss, nats per token. A forward pass, no gradients.
+        uses: metric held_out_loss, nats per token. A forward pass, no gradients.
     """
     if episodes < 1:
         raise ValueError(f"config.expert.episodes={episodes}: expected at least 1")

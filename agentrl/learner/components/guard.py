@@ -1,4 +1,4 @@
-"""The non-finite guard: counts rejected updates and remembers what the last one came from."""
+"""The guard against non-finite updates: counts them and keeps the inputs of the last one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,17 +57,17 @@ def guard(setup: Setup) -> Component:
 
 
 def rejected_in_a_row(carry: Mapping[str, Any]) -> jax.Array:
-    """Updates in a row, up to now, that were not finite."""
+    """Number of consecutive non-finite updates up to now."""
     return carry[NAME].in_a_row
 
 
 def rejected_start(state: Any) -> Any:
-    """The state with what the last rejected update collected from."""
+    """The state from which the last rejected update collected."""
     value = state.carry[NAME]
     return state.replace(rollout=value.rollout, key=value.key)
 
 
 def placed(carry: Mapping[str, Any], replicated: Any, rollout: Any) -> dict[str, Any]:
-    """Where the guard's value lies on a mesh: its rollout state as the run's own."""
+    """Sharding of the guard's value on a mesh: its rollout state as the run's own."""
     everywhere = jax.tree.map(lambda _: replicated, carry[NAME])
     return {NAME: everywhere.replace(rollout=rollout)}

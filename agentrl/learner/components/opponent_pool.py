@@ -1,4 +1,4 @@
-"""The pool of frozen opponents: earlier parameters of the policy, met in games and added to."""
+"""The pool of frozen opponents: earlier parameters of the policy, as opponents in games."""
 
 import chex
 import jax
@@ -10,7 +10,7 @@ from agentrl.selfplay import pfsp
 from agentrl.selfplay.mixture import nash_mixture
 
 DRAWS = ("latest", "uniform", "prioritised", "nash")
-# Of the draws of "nash" this share is even, so that no pair of members stays unknown.
+# "nash" draws this share uniformly, so that every pair of members gets matches.
 EVEN = 0.1
 
 
@@ -45,8 +45,8 @@ def opponent_pool(
 
     Args:
       capacity: members at most; the first are the parameters that training starts from (after a
-        warm start), and once the pool is full the oldest is replaced. They lie in memory and in
-        checkpoints beside the parameters, each as large as those that are trained.
+        warm start), and once the pool is full the oldest is replaced. They take memory and space in
+        checkpoints, each as much as the trained parameters.
       every: updates between two new members.
       draw: which members are met: "latest", the newest; "uniform" (fictitious self-play: Heinrich
         et al. 2015, https://proceedings.mlr.press/v37/heinrich15.html); "prioritised", more often

@@ -1,4 +1,4 @@
-"""An ablation: what a language policy read is trained as if it had written it."""
+"""An ablation: a language policy's observations are trained like its replies."""
 
 import jax.numpy as jnp
 

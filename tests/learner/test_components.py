@@ -1,0 +1,149 @@
+"""What components carry: rejected updates leave it, and restarts begin it where they should."""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+from agentrl.config.build import build
+from agentrl.learner.component import own_key
+from agentrl.learner.components import guard, steps
+from agentrl.learner.train_step import keys_of
+
+
+@functools.cache
+def matches():
+    """An experiment with every carried value that updates change, and its first state."""
+    config = tiny.matches_config(
+        log_every=1, staleness=1, reference__every=1, pool__every=1, optimizer__learning_rate=1e38
+    )
+    # Gradients are finite; the first step overflows float32.
+    config.optimizer.max_grad_norm = 1e38
+    experiment = build(config)
+    return experiment, jax.jit(experiment.init)(0), jax.jit(tiny.train_of(experiment))
+
+
+def equal(a, b):
+    def data(x):
+        return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+
+    chex.assert_trees_all_equal(*(jax.tree.map(data, x) for x in (a, b)))
+
+
+def test_a_rejected_update_leaves_what_is_carried():
+    experiment, state, train = matches()
+    after, metrics = train(state)
+    assert tiny.mean(metrics, "rejected_updates") == 1
+    carry = {"baseline", "pool", "reference", "sampler"}
+    assert carry | {"guard", "steps"} <= state.carry.keys()
+    equal((after.params, after.opt_state), (state.params, state.opt_state))
+    for name in carry:
+        equal(after.carry[name], state.carry[name])
+    # What was collected is counted all the same, and the run goes on with other episodes.
+    assert int(after.update) == 1
+    acted = np.asarray(experiment.batches(state)["rollout"].streams.mask).sum()
+    assert steps.env_steps(after.carry) == acted > 0
+    assert not (jax.random.key_data(after.key) == jax.random.key_data(state.key)).all()
+
+
+def test_the_guard_remembers_what_a_rejected_update_started_from():
+    experiment, state, train = matches()
+    after, _ = train(state)
+    assert int(guard.rejected_in_a_row(after.carry)) == 1
+    again = guard.rejected_start(after)
+    ours, before = (experiment.batches(x)["rollout"][:3] for x in (again, state))
+    equal(ours, before)
+    twice, _ = train(after)
+    assert int(guard.rejected_in_a_row(twice.carry)) == 2
+    equal(guard.rejected_start(twice).key, after.key)
+
+
+def test_keys_of_components_do_not_depend_on_each_other():
+    key = jax.random.key(3)
+    named = [
+        jax.random.key_data(own_key(key, name)) for name in ("pool", "expert", "expert.source")
+    ]
+    assert len({tuple(np.asarray(k)) for k in named}) == 3
+    _, state, _ = matches()
+    keys = {tuple(np.asarray(jax.random.key_data(k))) for k in keys_of(state)}
+    assert len(keys) == 4
+
+
+@functools.cache
+def taught(held_out=True):
+    """The programs of a warm start, and its first state."""
+    config = tiny.talk_config(log_every=1, expert__held_out=held_out, objective__kl__weight=0.1)
+    experiment = build(config)
+    warm = jax.jit(tiny.train_of(experiment, "warm_start"))
+    return experiment, jax.jit(experiment.init)(0), warm
+
+
+def test_the_reference_is_what_the_warm_start_ends_with():
+    experiment, state, train = taught()
+    after, _ = train(state)
+    # Components of the later updates take no part in the warm start.
+    equal(after.carry["reference"], state.carry["reference"])
+    begun = jax.jit(experiment.restart)(after)
+    equal(begun.carry["reference"], after.params)
+    # Demonstrations belong to the seed, and turns are counted over the whole run.
+    equal(begun.carry["expert"], state.carry["expert"])
+    equal(begun.carry["steps"], after.carry["steps"])
+    assert steps.env_steps(after.carry) == 0
+    moments = jax.tree.leaves(begun.opt_state)
+    assert not any(np.asarray(x).any() for x in moments)
+
+
+def flops(held_out):
+    _, state, program = taught(held_out=held_out)
+    return program.lower(state).compile().cost_analysis()["flops"]
+
+
+def test_the_held_out_loss_costs_a_forward_pass():
+    """With log_every=1 it is measured after each update: about a third of one, not another one."""
+    update = flops(held_out=False)
+    measured = flops(held_out=True)
+    assert 0 < measured - update < 0.5 * update
+
+
+def test_the_held_out_loss_is_that_of_other_tasks():
+    _, state, train = taught()
+    after, metrics = train(state)
+    # The same tasks after each program, whatever was learnt from.
+    _, other = train(state.replace(key=jax.random.key(5)))
+    assert other["held_out_loss"][1] == metrics["held_out_loss"][1] > 0
+    assert other["loss/imitation"][0] != metrics["loss/imitation"][0]
+    _, later = train(after)
+    assert tiny.mean(later, "held_out_loss") < tiny.mean(metrics, "held_out_loss")
+
+
+def test_an_expert_beside_the_rollout():
+    """Imitation that goes on under reinforcement learning: a schedule of weights over one sum."""
+    config = tiny.talk_config(
+        log_every=1,
+        warm_start__updates=2,
+        updates=6,
+        objective__imitation__during="both",
+        objective__imitation__weight=0.8,
+        objective__imitation__final_weight=0.05,
+    )
+    experiment = build(config)
+    assert [phase.sources for phase, _ in experiment.phases] == [("expert",), ("rollout", "expert")]
+    state = experiment.restart(jax.jit(experiment.init)(0)).replace(update=jnp.int32(2))
+    train, weights = jax.jit(tiny.train_of(experiment)), []
+    for _ in range(4):
+        state, metrics = train(state)
+        weights.append(tiny.mean(metrics, "weight/imitation"))
+        assert metrics["loss/imitation"][1] > 0 and metrics["loss/policy"][1] > 0
+    # Half each time; a sixteenth is where a fifth update would be.
+    np.testing.assert_allclose(weights, [0.8, 0.4, 0.2, 0.1], rtol=1e-5)
+
+
+def test_rows_of_a_source_that_minibatches_do_not_divide_are_an_error():
+    config = tiny.talk_config(objective__imitation__during="both", expert__episodes=5)
+    config.learner.minibatches = 8
+    with pytest.raises(ValueError, match="minibatches=8 does not divide the 5 rows of source"):
+        build(config)

@@ -1,0 +1,48 @@
+"""What people see of a run."""
+
+import pytest
+import tiny
+
+from agentrl.run import loop, metrics
+from agentrl.run.progress import Progress
+
+
+def shown(capsys, record, machine):
+    progress = Progress(total=10, done=0, title="a title", seconds_between_lines=0.0)
+    with progress:
+        progress.show(4, [record, record], machine)
+    return capsys.readouterr().err
+
+
+def test_updates_of_reinforcement_learning(capsys):
+    record = {"episode_return": 0.5, "entropy": 1.25, "rejected_updates": 0.0}
+    machine = {"env_steps_per_second": 12345.6, "updates_per_second": 2.0}
+    text = shown(capsys, record, machine)
+    assert "4/10 · return 0.50 · entropy 1.25 · 12,346 steps/s" in text and "rejected" not in text
+
+
+def test_supervised_updates(capsys):
+    record = {"loss/imitation": 1.25, "held_out_loss": 1.5, "rejected_updates": 0.5}
+    text = shown(capsys, record, {"updates_per_second": 2.0})
+    assert "loss 1.250 · held out 1.500 · rejected 50% · 2.00 updates/s" in text
+
+
+@pytest.fixture(scope="module")
+def supervised(tmp_path_factory):
+    """A run of supervised updates alone."""
+    workdir = tmp_path_factory.mktemp("supervised") / "run"
+    config = tiny.talk_config(updates=4, warm_start__updates=4, objective__kl__weight=0.0)
+    return config, workdir
+
+
+def test_a_supervised_run_shows_its_loss_and_no_steps(supervised, capsys):
+    config, workdir = supervised
+    assert loop.run(config, workdir, command="test")
+    text = capsys.readouterr().err
+    assert "4/4 · loss " in text and "held out" in text
+    assert "updates/s" in text and "steps/s" not in text
+    for record in metrics.read(workdir / "metrics.jsonl"):
+        assert record["updates_per_second"] > 0 and record["env_steps"] == 0
+        assert {"loss/imitation", "held_out_loss", "grad_norm"} <= record.keys()
+        assert not {"env_steps_per_second", "entropy", "approx_kl"} & record.keys()
+        assert record["gradient_steps"] == record["update"]

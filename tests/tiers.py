@@ -1,0 +1,68 @@
+"""The two tiers of tests: what everybody runs in minutes, and all of it (`--all`, in CI).
+
+The quick tier meets every package: mathematics and files of the house whole, every kind of
+environment on some of its kind, one test per joint of acting and learning. What compiles long
+programs for one more combination of what is tested already is in the full tier.
+"""
+
+import pathlib
+import re
+
+# Files of the full tier, by what makes them long.
+FULL = (
+    # Command lines, benchmarks and notebooks, each in a process of its own.
+    "launchers/*",
+    "colab/test_notebooks.py",
+    # Whole runs: resumed, killed, on several devices, from published weights.
+    "run/*",
+    "config/test_files.py",
+    # More combinations of acting.
+    "rollout/test_host*.py",
+    "rollout/test_opponents.py",
+    "rollout/test_search.py",
+    "rollout/test_several.py",
+    "rollout/test_word_matches.py",
+    "rollout/test_word_segments.py",
+    "rollout/test_words_at_once.py",
+    "rollout/test_beliefs.py",
+    # More combinations of learning; that it learns.
+    "learner/test_continuous.py",
+    "learner/test_hierarchical_credit.py",
+    "learner/test_learns.py",
+    "learner/test_levels.py",
+    "learner/test_listening.py",
+    "methods/*",
+    # Parity with other libraries, and sizes.
+    "policies/test_generation.py",
+    "policies/test_huggingface_parity.py",
+    "policies/test_decoder_parity.py",
+    "selfplay/test_arena.py",
+    "selfplay/test_neural.py",
+    "evaluation/test_flights.py",
+    "evaluation/test_terminal.py",
+    "evaluation/test_touches.py",
+    # Environments by themselves: the quick tier has the conformance of `CORE`.
+    "envs/test_*.py",
+    "envs/rules/*",
+    "envs/text/test_replays.py",
+)
+# Of these files the quick tier runs the tests of the environments in `CORE` alone.
+BY_ENVIRONMENT = ("envs/test_conformance.py", "envs/test_games.py", "envs/text/test_view.py")
+CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "Foraging")
+# Files that a pattern above has, and that are quick all the same.
+QUICK = (
+    "run/test_restored.py",
+    "run/test_metrics.py",
+    "envs/test_protocol.py",
+    "envs/test_frozen_lake.py",
+)
+
+
+def is_full(path: pathlib.PurePath, name: str) -> bool:
+    """Whether a test is of the full tier: its file below `tests`, and its name."""
+    if any(path.match(pattern) for pattern in BY_ENVIRONMENT):
+        environments = re.findall(r"\[(\w+?)-v\d", name) or re.findall(r"[\[-](\w+)-v\d", name)
+        return bool(environments) and not set(environments) & set(CORE)
+    if any(path.match(pattern) for pattern in QUICK):
+        return False
+    return any(path.match(pattern) for pattern in FULL)
