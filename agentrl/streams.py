@@ -40,6 +40,7 @@ class Streams:
     persuasion: f32[N, T], what a message has done to the listeners' beliefs, to the good of the
       speaker's side; 0 for turns that were none.
     parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none.
+    first_state: [N, ...], the environment's state that the episode started from: its task.
     """
 
     reward: jax.Array
@@ -61,10 +62,12 @@ class Streams:
     persuasion: jax.Array | None = None
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
+    first_state: chex.ArrayTree | None = None
 
 
 # Per field what fills it, for errors where it is needed and missing.
 FILLED_BY: dict[str, str] = {
+    "tasks": "a component that draws tasks, such as agentrl.methods.curriculum.curriculum",
     "group": "whole episodes in groups (config.rollout.name='episodes')",
     "episode": "whole episodes (config.rollout.name='episodes')",
     "role": "an environment of several agents",

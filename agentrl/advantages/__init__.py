@@ -30,6 +30,7 @@ from agentrl.advantages.grouping import moments as moments
 from agentrl.advantages.hierarchical import Hierarchical as Hierarchical
 from agentrl.advantages.hierarchical import hae as hae
 from agentrl.advantages.hierarchical import hae_by_turn as hae_by_turn
+from agentrl.advantages.information_gain import igpo as igpo
 from agentrl.advantages.mars import mars as mars
 from agentrl.advantages.mars import mars_by_position as mars_by_position
 from agentrl.advantages.mars import mars_released as mars_released

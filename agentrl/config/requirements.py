@@ -81,6 +81,12 @@ def check_names(
     for section, function in _credit(config, recipe):
         _need(section, function, streams, rollout, config)
         _assume(section, function, rollout)
+    for name in rollout.needs:
+        if name not in supplied:
+            raise ValueError(
+                f"config.rollout.name={config.rollout.name!r} takes {name!r}, which nothing gives "
+                f"here; it needs {_filler(name)}"
+            )
     has_target = "value" in recipe.estimator.inputs
     known = set(GIVEN) | set(FORWARD) | ROW_FIELDS | supplied | noted | set(policy.outputs)
     known |= {"advantage"} | ({"target", "old_value"} if has_target else set())

@@ -12,7 +12,7 @@ from agentrl.learner.scores import log_probs
 from agentrl.streams import Rows, Streams
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
-PLACE = ("group", "episode", "role", "task", "parent", "call_turn")
+PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "first_state")
 
 
 @struct.dataclass

@@ -16,7 +16,7 @@ from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import by_stream, streams_of
 from agentrl.rollout.seating import seat_all, seat_teams, sides, teams
-from agentrl.rollout.starts import Sampler, independent, start_groups
+from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import Rows, Streams
@@ -135,9 +135,15 @@ def _rollout(plan: _Plan) -> Rollout:
         demonstrate=demonstrate,
         play=None if bound.reads_arrays else play,
         states=states,
-        needs=() if plan.opposition.slots is None else ("opponents",),
+        needs=_needs(plan),
         properties=properties_of(env) | bound.properties,
     )
+
+
+def _needs(plan: _Plan) -> tuple[str, ...]:
+    """`Rollout.needs`."""
+    opponents = () if plan.opposition.slots is None else ("opponents",)
+    return (*opponents, *(("tasks",) if takes_tasks(plan.sampler) else ()))
 
 
 def _act(
@@ -171,7 +177,10 @@ def _collect(plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[s
     world, seating, trajectory = _act(plan, params, state, key, given, keep_turn)
     group = jnp.repeat(jnp.arange(plan.num_groups, dtype=jnp.int32), plan.group_size)
     streams, rows = packed(plan.bound, world, trajectory, seating, params, group)
-    turns, side_of = trajectory.turns, sides(world, trajectory.first.state)
+    first = trajectory.first.state
+    own = jax.tree.map(lambda x: jnp.repeat(x, world.env.num_agents, axis=0), first)
+    streams = streams.replace(first_state=own)
+    turns, side_of = trajectory.turns, sides(world, first)
     if plan.listeners != "none":
         record = turns.decision.record
         asked = record.asked & turns.running[..., None] & seating.learns

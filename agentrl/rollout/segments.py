@@ -16,7 +16,7 @@ from agentrl.rollout.episodes import demonstration
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import streams_of
-from agentrl.rollout.starts import Sampler, independent
+from agentrl.rollout.starts import Sampler, independent, takes_tasks
 from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
 from envs.vector import World
@@ -72,6 +72,11 @@ def segments(
         raise ValueError(
             f"rollout opponent='pool' in segments of {env.name}: use rollout 'episodes', in which "
             "an episode has one opponent from its start to its end"
+        )
+    if takes_tasks(sampler):
+        raise ValueError(
+            "config.sampler needs the numbers of tasks, which segments do not take: they draw a "
+            "task whenever an episode ends; use rollout 'episodes', or sampler 'independent'"
         )
     if fresh_tasks is None:
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)

@@ -112,6 +112,7 @@ def streams_together(parts: Sequence[Streams]) -> Streams:
                 parent=None if part.parent is None else _after(part.parent, first),
                 role=alone if part.role is None else part.role,
                 task=alone + task,
+                first_state=None,
             )
         )
         first += count

@@ -1,5 +1,6 @@
 """Tasks: which ones the episodes of a collection start from."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,15 @@ from envs.vector import World
 Sampler = Callable[[jax.Array, int, Any], tuple[jax.Array, Any]]
 
 
-def independent(key: jax.Array, count: int, given: Any) -> tuple[jax.Array, None]:
+def independent(key: jax.Array, count: int, given: Any = None) -> tuple[jax.Array, None]:
     """The sampler of independent tasks: as many keys, and the environment's own parameters."""
     del given
     return jax.random.split(key, count), None
+
+
+def takes_tasks(sampler: Sampler) -> bool:
+    """Whether a sampler needs the input `tasks` of the rollout: its `given` has no default."""
+    return inspect.signature(sampler).parameters["given"].default is inspect.Parameter.empty
 
 
 def start_groups(
@@ -28,7 +34,7 @@ def start_groups(
 
     Group g is episodes g * size to (g + 1) * size - 1.
     """
-    keys, params = sampler(key, groups, given)
+    keys, params = sampler(key, groups, given=given)
     keys = along_data(keys)
     if params is not None:
         world = World(world.env, params, batched=True)

@@ -1,0 +1,31 @@
+"""KeyDoor without a hierarchy: an exploration bonus from a network of its own, or none."""
+
+import ml_collections
+
+from agentrl import advantages, policies, rewards, rollout
+from agentrl.config import base_config, env_section, section
+from agentrl.methods.curiosity import curiosity
+
+METHODS = ("rnd", "noveld", "none")
+
+
+def get_config(method: str = "rnd") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/curiosity.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 150
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=3, keys=3)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
+    config.rollout = section(rollout.episodes, num_groups=64, group_size=1)
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
+    config.objective.entropy.weight = 0.01
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.optimizer.learning_rate = 1e-3
+    if method != "none":
+        novelty = {"known_scale": 0.1, "episodic": "first"} if method == "noveld" else {}
+        config.components.curiosity = section(curiosity, **novelty)
+        config.reward.novelty = section(rewards.novelty_bonus, coefficient=0.02)
+    return config

@@ -1,0 +1,29 @@
+"""KeyDoor: tasks of a list drawn by what can be learnt from them, or evenly."""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.config import base_config, env_section, section
+from agentrl.methods.curriculum import curriculum, numbered
+
+METHODS = ("learnability", "failure", "even")
+
+
+def get_config(method: str = "learnability") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/curriculum.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 150
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=2)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.sampler = section(numbered)
+    drawn = {"floor": 1.0} if method == "even" else {"weighting": method}
+    config.components.curriculum = section(curriculum, tasks=128, **drawn)
+    config.advantage = section(advantages.grpo)
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    return config

@@ -1,0 +1,31 @@
+"""FrozenLake by preferences between the policy's own episodes: iterated DPO, or GRPO."""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
+from agentrl.methods.pairs import pairs
+
+METHODS = ("dpo", "grpo")
+
+
+def get_config(method: str = "dpo") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/dpo.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 200
+    config.log_every = 20
+    config.env = env_section("FrozenLake-v1", slippery=False)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=32, group_size=8)
+    config.advantage = section(advantages.grpo)
+    config.optimizer.learning_rate = 3e-3
+    config.learner.epochs = 4
+    if method == "dpo":
+        config.components.pairs = section(pairs)
+        config.objective.policy.weight = 0.0
+        config.objective.dpo = term(losses.dpo, source="pairs")
+        # The reference follows: each batch is compared with the policy that sampled it.
+        config.reference.every = 1
+    return config

@@ -1,0 +1,30 @@
+"""Rows of the expert in the RL loss with a weight of their own: LUFFY's shaped term, or cloning."""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
+
+METHODS = ("shaped", "cloning", "none")
+
+
+def get_config(method: str = "shaped") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/guidance.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=2)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.advantage = section(advantages.grpo)
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    if method != "none":
+        loss = losses.shaped_imitation if method == "shaped" else losses.behaviour_cloning
+        # Eight demonstrations, again and again.
+        config.expert.update(episodes=8, demonstrations=8)
+        config.objective.guidance = term(loss, source="expert", during="rl", weight=0.1)
+    return config

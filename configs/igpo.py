@@ -1,0 +1,25 @@
+"""SearchQA in words: information gain per turn (IGPO), or the outcome alone (GRPO)."""
+
+import ml_collections
+
+from agentrl import advantages, rollout
+from agentrl.config import env_section, section
+from agentrl.methods.igpo import information_gain
+from configs import language
+
+METHODS = ("igpo", "grpo")
+
+
+def get_config(method: str = "igpo") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/igpo.py:{method}: expected one of {', '.join(METHODS)}")
+    env = env_section("SearchQA-v1", objectives=1, entities=32, relations=4)
+    acting = section(rollout.episodes, num_groups=8, group_size=8)
+    context = section(rollout.contexts.whole)
+    config = language.config_of(
+        "igpo.py", "grpo", env, acting, context, warm_updates=60, updates=60
+    )
+    if method == "igpo":
+        config.advantage = section(advantages.igpo)
+        config.components.information_gain = section(information_gain)
+    return config

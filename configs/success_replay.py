@@ -1,0 +1,32 @@
+"""KeyDoor with few tasks: a stored success replaces an episode of each group that failed."""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.config import base_config, env_section, section
+from agentrl.methods.curriculum import curriculum, numbered
+from agentrl.methods.success_replay import success_replay
+
+METHODS = ("replay", "none")
+
+
+def get_config(method: str = "replay") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/success_replay.py:{method}: expected one of {METHODS}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=2)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    # 32 tasks that come again, drawn evenly.
+    config.sampler = section(numbered)
+    config.components.curriculum = section(curriculum, tasks=32, floor=1.0)
+    config.advantage = section(advantages.grpo)
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    if method == "replay":
+        config.components.success_replay = section(success_replay, tasks=64)
+    return config

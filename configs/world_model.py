@@ -1,0 +1,28 @@
+"""FrozenLake, and a model of it in which the policy learns too (Dyna), or the lake alone."""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
+from agentrl.methods.world_model import world_model
+
+METHODS = ("model", "none")
+
+
+def get_config(method: str = "model") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/world_model.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 200
+    config.log_every = 20
+    config.env = env_section("FrozenLake-v1", size=3, slippery=False, max_steps_in_episode=8)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=4)
+    config.advantage = section(advantages.grpo)
+    config.optimizer.learning_rate = 1e-3
+    if method == "model":
+        # Eight times as many imagined episodes as real ones.
+        config.components.world_model = section(world_model, num_groups=64, group_size=4)
+        config.objective.imagined = term(losses.clipped_surrogate, source="world_model")
+    return config
