@@ -20,7 +20,7 @@ class Memory:
     """What the lanes of B episodes and A agents remember, leaves [B, A, ...].
 
     turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
-    cache: of a context whose KV cache lives across turns, else None.
+    cache: of a context whose KV cache lives across turns, else None; of one agent [B, ...].
     """
 
     turn: jax.Array
