@@ -79,7 +79,7 @@ def test_a_policy_plays_elsewhere_if_it_knows_the_words(run):
 
 def test_demonstrations_are_of_all_tasks():
     experiment = build(several_config())
-    rows = jax.eval_shape(
+    _, rows = jax.eval_shape(
         experiment.rollout.demonstrate, jax.random.split(jax.random.key(0), 5), jax.random.key(1)
     )
     # Two matches of three turns, three episodes of four.
