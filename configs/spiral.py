@@ -78,7 +78,7 @@ def get_config(game: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
 def thoughts(game: str) -> ml_collections.ConfigDict:
     config = get_config(game)
     config.policy.grammar = "action"
-    config.rollout.update(num_groups=64, max_new_tokens=16)
+    config.rollout.num_groups, config.context.max_new_tokens = 64, 16
     config.learner.update(microbatch=32)
     config.objective.entropy.weight = 0.0
     config.warm_start.update(updates=60, learning_rate=3e-3)

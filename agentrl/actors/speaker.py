@@ -136,11 +136,18 @@ class Speaker:
 
         return jax.tree.map(one, tree)
 
-    def _by_lane(self, tree):
-        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+    def _by_lane(self, memory: Memory) -> Memory:
+        return self._reshaped(memory, lambda x: x.reshape(-1, *x.shape[2:]))
 
-    def _by_agent(self, tree):
-        return jax.tree.map(lambda x: x.reshape(-1, self.agents, *x.shape[1:]), tree)
+    def _by_agent(self, memory: Memory) -> Memory:
+        return self._reshaped(memory, lambda x: x.reshape(-1, self.agents, *x.shape[1:]))
+
+    def _reshaped(self, memory, reshape):
+        if self.agents > 1:
+            return jax.tree.map(reshape, memory)
+        # A reshape makes a loop copy the cache: that of one agent is [B, ...] always.
+        changed = jax.tree.map(reshape, memory.replace(cache=None))
+        return changed.replace(cache=memory.cache)
 
     def _with_opening(self, params, cache):
         """A cache in which all lanes have read the rows' opening: one row per agent reads it."""

@@ -128,7 +128,7 @@ def _turn_rows(
 
 def _episode_rows(speaker: Speaker, record: TextRecord, clock: _Clock, memory: Memory) -> Rows:
     """One row per stream: the whole episode."""
-    memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory)
+    memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory.replace(cache=None))
     first = memory.turn - clock.taken
     taken = jnp.where(clock.taken > 0, memory.turn, 0)
     composed = speaker.layout.rows(memory.transcript, taken, speaker.row_tokens)
