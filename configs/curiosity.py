@@ -1,4 +1,4 @@
-"""KeyDoor without a hierarchy: an exploration bonus from a network of its own, or none."""
+"""A long Coin quest: an exploration bonus from a network of its own, or none."""
 
 import ml_collections
 
@@ -16,7 +16,7 @@ def get_config(method: str = "rnd") -> ml_collections.ConfigDict:
     config.num_seeds = 3
     config.updates = 150
     config.log_every = 10
-    config.env = env_section("KeyDoor-v1", rooms=3, keys=3)
+    config.env = env_section("Coin-v1", quest_length=8, distractors=1, max_steps_in_episode=24)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
