@@ -41,6 +41,7 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
     if preset:
         config.policy.rehearsal = True
         config.updates, config.evaluation.every, config.checkpoint.every = 1, 0, 0
-        config.rollout.update(num_groups=2, group_size=2, max_turns=2, max_new_tokens=16)
+        config.rollout.update(num_groups=2, group_size=2, max_turns=2)
+        config.context.max_new_tokens = 16
         config.learner.update(minibatches=1, microbatch=4)
     return config

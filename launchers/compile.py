@@ -28,7 +28,7 @@ _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "Config file, for example configs/coin.py."
 )
 _TARGET = flags.DEFINE_string("target", None, "h100, h200:8, v5e:2x4, ...; default: this machine.")
-PROGRAMS = ("init", "warm", "begin", "train", "evaluate")
+PROGRAMS = ("init", "warm_start", "restart", "train", "evaluate")
 _PROGRAMS = flags.DEFINE_list("programs", ["train"], f"Which to compile: {', '.join(PROGRAMS)}.")
 
 # Unless configured, libtpu queries the network for the TPU that this machine belongs to, and
@@ -92,10 +92,18 @@ def measure(
     with mesh.use(device_mesh):
         programs = compile_programs(bound, config, device_mesh)
         args = {"init": programs.seeds, "evaluate": programs.shapes.params}
+        of_name = {
+            "init": programs.init,
+            "warm_start": programs.train.get("warm_start"),
+            "restart": programs.restart,
+            "train": programs.train.get("rl"),
+            "evaluate": programs.evaluate,
+        }
         for name in names:
-            program = getattr(programs, name)
+            program = of_name[name]
             if program is None:
-                raise ValueError("--programs=warm: this config has no warm start; leave it out")
+                what = "warm start" if name == "warm_start" else "updates after its warm start"
+                raise ValueError(f"--programs={name}: this config has no {what}; leave it out")
             yield _row(prefix + name, program, args.get(name, programs.shapes), options=options)
 
 

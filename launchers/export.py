@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
         config = run.config
-        if config.policy.name != "pretrained" or config.policy.rehearsal:
+        if config.policy.name.rpartition(".")[2] != "pretrained" or config.policy.rehearsal:
             raise ValueError(
                 f"{_WORKDIR.value} has no published model to export (policy "
                 f"{config.policy.name!r}); expected policy 'pretrained', not a rehearsal"

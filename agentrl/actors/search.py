@@ -94,83 +94,105 @@ def make_search(
     check_searchable(env, f"mcts:{simulations}")
     if simulations < 1:
         raise ValueError(f"simulations={simulations}: expected at least 1")
-    longest = min(int(env_params.max_steps_in_episode), simulations)
-
-    def empty(state) -> _Tree:
-        shape = (simulations, env.num_actions)
-        return _Tree(
-            child=jnp.full((*shape, env.num_agents), -1, jnp.int32),
-            visits=jnp.zeros(shape, jnp.int32),
-            total=jnp.zeros(shape),
-            mover=jnp.zeros(simulations, jnp.int32).at[0].set(env.mover(state, env_params)),
-            size=jnp.int32(1),
-        )
-
-    def bound(tree, node):
-        """Upper confidence bounds of a node's actions, f32[num_actions]."""
-        visits, total = tree.visits[node], tree.total[node]
-        tries = jnp.maximum(visits, 1)
-        known = total / tries + exploration * jnp.sqrt(
-            jnp.log(jnp.maximum(jnp.sum(visits), 1)) / tries
-        )
-        return jnp.where(visits > 0, known, jnp.inf)
-
-    def move(tree: _Tree, at: _Playout) -> _Playout:
-        key, pick_key, step_key = jax.random.split(at.key, 3)
-        inside = at.node >= 0
-        here = jnp.maximum(at.node, 0)
-        action = any_best(
-            jnp.where(inside, bound(tree, here), 0.0), env.legal(at.state, env_params), pick_key
-        )
-        _, state, reward, _, _ = env.step_env(step_key, at.state, action, env_params)
-        mover = env.mover(state, env_params)
-        place = jnp.where(inside, at.depth, longest)  # out of range: dropped
-        return _Playout(
-            key,
-            state,
-            jnp.where(inside, tree.child[here, action, mover], -1),
-            at.depth + inside,
-            at.nodes.at[place].set(here, mode="drop"),
-            at.actions.at[place].set(action, mode="drop"),
-            jnp.where(inside, mover, at.next),
-            at.returns + reward,
-        )
-
-    def simulate(state, wanted, key, tree):
-        def going(at):
-            return wanted & env.is_running(at.state, env_params)
-
-        path = jnp.full(longest, simulations, jnp.int32)
-        zero = jnp.int32(0)
-        at = _Playout(key, state, zero, zero, path, path, zero, jnp.zeros(env.num_agents))
-        at = jax.lax.while_loop(going, functools.partial(move, tree), at)
-        # The end of the path is added to the tree, unless the game ended inside of it.
-        last = at.depth - 1
-        edge = (at.nodes[last], at.actions[last], at.next)
-        joins = wanted & (at.depth > 0) & (tree.child[edge] < 0) & (tree.size < simulations)
-        new = jnp.where(joins, tree.size, simulations)
-        gained = at.returns[tree.mover[jnp.minimum(at.nodes, simulations - 1)]]
-        return _Tree(
-            child=tree.child.at[jnp.where(joins, edge[0], simulations), edge[1], edge[2]].set(
-                new, mode="drop"
-            ),
-            visits=tree.visits.at[at.nodes, at.actions].add(1, mode="drop"),
-            total=tree.total.at[at.nodes, at.actions].add(gained, mode="drop"),
-            mover=tree.mover.at[new].set(at.next, mode="drop"),
-            size=tree.size + joins,
-        )
+    rules = _Rules(env, env_params, simulations, exploration)
 
     def choose(state, wanted, key):
         last_key, key = jax.random.split(key)
         tree = jax.lax.fori_loop(
             0,
             simulations,
-            lambda i, tree: simulate(state, wanted, jax.random.fold_in(key, i), tree),
-            empty(state),
+            lambda i, tree: _simulate(rules, state, wanted, jax.random.fold_in(key, i), tree),
+            _empty(rules, state),
         )
         return any_best(tree.visits[0], env.legal(state, env_params), last_key)
 
     return choose
+
+
+class _Rules(NamedTuple):
+    """The game that is searched, and how: see `make_search`."""
+
+    env: TurnGame
+    params: Any
+    simulations: int
+    exploration: float
+
+
+def _empty(rules: _Rules, state: chex.ArrayTree) -> _Tree:
+    """The tree before the first simulation."""
+    env, nodes = rules.env, rules.simulations
+    return _Tree(
+        child=jnp.full((nodes, env.num_actions, env.num_agents), -1, jnp.int32),
+        visits=jnp.zeros((nodes, env.num_actions), jnp.int32),
+        total=jnp.zeros((nodes, env.num_actions)),
+        mover=jnp.zeros(nodes, jnp.int32).at[0].set(env.mover(state, rules.params)),
+        size=jnp.int32(1),
+    )
+
+
+def _bound(rules: _Rules, tree: _Tree, node: jax.Array) -> jax.Array:
+    """Upper confidence bounds of a node's actions, f32[num_actions]."""
+    visits, total = tree.visits[node], tree.total[node]
+    tries = jnp.maximum(visits, 1)
+    known = total / tries + rules.exploration * jnp.sqrt(
+        jnp.log(jnp.maximum(jnp.sum(visits), 1)) / tries
+    )
+    return jnp.where(visits > 0, known, jnp.inf)
+
+
+def _move(rules: _Rules, tree: _Tree, at: _Playout) -> _Playout:
+    """One action of a simulation."""
+    env, env_params = rules.env, rules.params
+    key, pick_key, step_key = jax.random.split(at.key, 3)
+    inside = at.node >= 0
+    here = jnp.maximum(at.node, 0)
+    action = any_best(
+        jnp.where(inside, _bound(rules, tree, here), 0.0), env.legal(at.state, env_params), pick_key
+    )
+    _, state, reward, _, _ = env.step_env(step_key, at.state, action, env_params)
+    mover = env.mover(state, env_params)
+    place = jnp.where(inside, at.depth, at.nodes.shape[0])  # out of range: dropped
+    return _Playout(
+        key,
+        state,
+        jnp.where(inside, tree.child[here, action, mover], -1),
+        at.depth + inside,
+        at.nodes.at[place].set(here, mode="drop"),
+        at.actions.at[place].set(action, mode="drop"),
+        jnp.where(inside, mover, at.next),
+        at.returns + reward,
+    )
+
+
+def _simulate(
+    rules: _Rules, state: chex.ArrayTree, wanted: jax.Array, key: jax.Array, tree: _Tree
+) -> _Tree:
+    """The tree after one more simulation."""
+    env, env_params, simulations = rules.env, rules.params, rules.simulations
+    longest = min(int(env_params.max_steps_in_episode), simulations)
+
+    def going(at):
+        return wanted & env.is_running(at.state, env_params)
+
+    path = jnp.full(longest, simulations, jnp.int32)
+    zero = jnp.int32(0)
+    at = _Playout(key, state, zero, zero, path, path, zero, jnp.zeros(env.num_agents))
+    at = jax.lax.while_loop(going, functools.partial(_move, rules, tree), at)
+    # The end of the path is added to the tree, unless the game ended inside of it.
+    last = at.depth - 1
+    edge = (at.nodes[last], at.actions[last], at.next)
+    joins = wanted & (at.depth > 0) & (tree.child[edge] < 0) & (tree.size < simulations)
+    new = jnp.where(joins, tree.size, simulations)
+    gained = at.returns[tree.mover[jnp.minimum(at.nodes, simulations - 1)]]
+    return _Tree(
+        child=tree.child.at[jnp.where(joins, edge[0], simulations), edge[1], edge[2]].set(
+            new, mode="drop"
+        ),
+        visits=tree.visits.at[at.nodes, at.actions].add(1, mode="drop"),
+        total=tree.total.at[at.nodes, at.actions].add(gained, mode="drop"),
+        mover=tree.mover.at[new].set(at.next, mode="drop"),
+        size=tree.size + joins,
+    )
 
 
 def any_best(score: jax.Array, legal: jax.Array, key: jax.Array) -> jax.Array:

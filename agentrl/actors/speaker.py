@@ -6,15 +6,15 @@ computed at once. O tokens of an observation, G of a reply, L of a row, V in the
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.transcript import OBSERVED, REPLIED, SPAN_OF_KIND, Composed, Layout, Transcript
+from agentrl.actors.records import Memory, Observed, Replied, Written, written
+from agentrl.actors.transcript import OBSERVED, REPLIED, Layout
 from agentrl.actors.types import View
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, generate
@@ -26,65 +26,6 @@ from envs.text import between, contains
 # Folded into the key of a turn for the summary that is written in it.
 _SUMMARY = 1002
 _TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
-
-
-@struct.dataclass
-class Memory:
-    """Memory of the lanes of B episodes and A agents, leaves [B, A, ...].
-
-    turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
-    cache: the KV cache, if the context keeps it across turns, else None.
-    """
-
-    turn: jax.Array
-    branch: jax.Array
-    transcript: Transcript
-    cache: decoder.Cache | None
-
-
-class Written(NamedTuple):
-    """A prompt and the tokens written after it; leaves [B, S, ...].
-
-    prompt: i32[.., L - G]; None where the row is the episode. age: i16, own turns since the turn
-    that a position belongs to, -1 for none; span: i8, see `agentrl.streams.SPANS`. length: i32,
-    tokens of the prompt. tokens: i32[.., G], of which `count` were written; logp, entropy: f32[..,
-    G]; kept: bool[.., G, V] or None, tokens that could be sampled; spans: i8[.., G].
-    """
-
-    prompt: jax.Array | None
-    age: jax.Array | None
-    span: jax.Array | None
-    length: jax.Array | None
-    tokens: jax.Array
-    count: jax.Array
-    logp: jax.Array
-    entropy: jax.Array
-    kept: jax.Array | None
-    spans: jax.Array
-
-
-class Observed(NamedTuple):
-    """Observations of n lanes as tokens: i32[n, O], i32[n], bool[n], and their anchor u32[n, 2]."""
-
-    tokens: jax.Array
-    length: jax.Array
-    cut: jax.Array
-    anchor: jax.Array
-
-
-class Replied(NamedTuple):
-    """The result of a turn in n lanes.
-
-    The prompt's last hidden state gives `value`; fits: bool[n], the prompt had room.
-    """
-
-    active: jax.Array
-    fits: jax.Array
-    turn: jax.Array
-    value: jax.Array
-    said: Generated
-    prompt: Composed | None
-    summary: tuple[Composed, Generated] | None
 
 
 class Speaker:
@@ -383,24 +324,13 @@ class Speaker:
         last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
         return decoder.values(params, self.policy.config, last)[..., 0]
 
-    def written(self, prompt: Composed | None, said: Generated, turn: jax.Array, spans) -> Written:
-        """The record of a prompt and the tokens written after it, [n, ...]."""
-        shown = (None, None, None, None)
-        if prompt is not None:
-            inside = prompt.turn >= 0
-            age = jnp.where(inside, turn[:, None] - prompt.turn, -1).astype(jnp.int16)
-            kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(prompt.kind, 0)]
-            span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
-            shown = (prompt.tokens, age, span, prompt.length)
-        return Written(*shown, said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
-
     def written_summary(self, replied: Replied) -> Written | None:
         """The record of the summaries of a turn; None in contexts without."""
         if replied.summary is None:
             return None
         asked, said = replied.summary
         spans = jnp.full(said.tokens.shape, SUMMARY, jnp.int8)
-        return self.written(asked, said, replied.turn, spans)
+        return written(asked, said, replied.turn, spans)
 
     def spans(self, text: jax.Array, length: jax.Array, tokens: jax.Array) -> jax.Array:
         """The span of each token of a reply, i8[G], by the tags around its first byte.

@@ -5,7 +5,7 @@ A where the KV cache lives across turns). G tokens of a reply.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -15,7 +15,8 @@ import envs
 from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
-from agentrl.actors.speaker import Memory, Observed, Speaker, Written
+from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.speaker import Speaker
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.policies import codec as codecs
 from agentrl.policies.generation import Generated
@@ -25,26 +26,6 @@ from envs.vector import World
 
 # Folded into the key of a turn for an expert's noise.
 _NOISE = 1001
-
-
-class TextRecord(NamedTuple):
-    """Record of a turn, from which rows and metrics are made, leaves [B, S, ...].
-
-    replied: bool. turn: i32, the agent's own turn. reply, summary: the written tokens; summary is
-    None in contexts without. ended: bool, the reply ends with EOS. cut: bool, the observation did
-    not fit. format_ok: bool, the reply keeps the grammar and has ended. known: bool, it names
-    commands. thinks: bool, its thought is not empty; None without thoughts.
-    """
-
-    replied: jax.Array
-    turn: jax.Array
-    reply: Written
-    summary: Written | None
-    ended: jax.Array
-    cut: jax.Array
-    format_ok: jax.Array
-    known: jax.Array
-    thinks: jax.Array | None
 
 
 def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
@@ -250,7 +231,7 @@ class TextActor:
         record = TextRecord(
             replied=replied.active,
             turn=replied.turn,
-            reply=speaker.written(replied.prompt, said, replied.turn, spans),
+            reply=written(replied.prompt, said, replied.turn, spans),
             summary=speaker.written_summary(replied),
             ended=said.ended,
             cut=observed.cut,

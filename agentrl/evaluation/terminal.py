@@ -52,85 +52,95 @@ def play(
         )
     if getattr(env, "continuous", False):
         raise ValueError(f"{env.name} with these options has actions without text")
-    game = env.num_agents > 1
-    titles = [f"seat {i} ({name})" for i, (name, _) in enumerate(seats)]
-    people = [player is None for _, player in seats]
-    watched = people if any(people) else [True] * count
-    tells_moves = not any(people) or not game or env.perfect_information
+    console = _Console(env, params, seats, ask, tell)
     table = _Table(env, params, seats)
     reset_key, key = jax.random.split(key)
     observation, state = jax.jit(env.reset_env)(reset_key, params)
     observation = env.per_agent(observation)
     step, truncated = jax.jit(env.step_env), jax.jit(env.is_truncated)
     legal_actions, acting = jax.jit(env.legal_actions), jax.jit(env.acting)
-    side = (_Words if env.wordings else _Signs)(env, params)
-    if env.wordings:
-        tell(env.view.rules)
     total, turns, ended, info = np.zeros(count), 0, False, {}
-
-    def reads(seat):
-        title = f"{titles[seat]} reads:\n" if game else ""
-        tell(f"\n{title}{side.read(state, observation, seat)}")
-
-    def replied(seat, legal, commands):
-        """The action that a person types."""
-        while (reply := ask("> ")).strip() == "?":
-            tell(", ".join(commands[action] for action in legal))
-        return side.understand(state, seat, reply)
-
     while not ended:
         key, act_key, step_key = jax.random.split(key, 3)
-        moves = np.flatnonzero(acting(state, params))
         action = table.act(observation, state, act_key)
-        legal_now = np.asarray(legal_actions(state, params))
-        for seat in moves:
-            legal, commands = np.flatnonzero(legal_now[seat]), side.write(state, seat)
-            if watched[seat]:
-                reads(seat)
-                left_out = f", and {len(legal) - _SHOWN} more" if len(legal) > _SHOWN else ""
-                tell(f"[{', '.join(commands[a] for a in legal[:_SHOWN])}{left_out}]")
-            if people[seat]:
-                try:
-                    action[seat] = replied(seat, legal, commands)
-                except EOFError:
-                    tell(f"\nleft after {_steps(turns)}{_returns(total, titles, game)}")
-                    return total
-                continue
-            chosen = action[seat]
-            # Free text has an action index but no entry among the commands.
-            known = 0 <= chosen < len(commands)
-            move = commands[chosen] if known else f"(action {chosen})"
-            if game:
-                tell(f"{titles[seat]}{f': {move}' if tells_moves else ' moves'}")
-            else:
-                tell(f"> {move}")
+        legal = np.asarray(legal_actions(state, params))
+        for seat in np.flatnonzero(acting(state, params)):
+            try:
+                action[seat] = console.turn(state, observation, seat, legal[seat], action[seat])
+            except EOFError:
+                tell(f"\nleft after {_steps(turns)}{console.returns(total)}")
+                return total
         observation, state, reward, terminated, info = step(
             step_key, state, env.joint(jnp.asarray(action, jnp.int32)), params
         )
         observation = env.per_agent(observation)
         reward, valid = (np.asarray(x).reshape(count) for x in (reward, info["valid"]))
         total, turns = total + reward, turns + 1
-        for seat in range(count):
-            illegal = "" if valid[seat] else ", illegal"
-            if not game or reward[seat] or illegal:
-                who = f"{titles[seat]}: " if game else ""
-                tell(f"{who}reward {reward[seat]:g}{illegal}")
+        console.rewards(reward, valid)
         ended = bool(terminated) or bool(truncated(state, params))
-    for seat in np.flatnonzero(watched):
-        reads(seat)
-    outcome = _outcome(env, info, bool(terminated), titles)
-    tell(f"\n{outcome} after {_steps(turns)}{_returns(total, titles, game)}")
+    for seat in np.flatnonzero(console.watched):
+        console.read(state, observation, seat)
+    outcome = _outcome(env, info, bool(terminated), console.titles)
+    tell(f"\n{outcome} after {_steps(turns)}{console.returns(total)}")
     return total
+
+
+class _Console:
+    """What is printed and asked for in the course of an episode."""
+
+    def __init__(self, env, params, seats, ask, tell):
+        self.ask, self.tell, self.game = ask, tell, env.num_agents > 1
+        self.titles = [f"seat {i} ({name})" for i, (name, _) in enumerate(seats)]
+        self.people = [player is None for _, player in seats]
+        self.watched = self.people if any(self.people) else [True] * len(seats)
+        self.tells_moves = not any(self.people) or not self.game or env.perfect_information
+        self.side = (_Words if env.wordings else _Signs)(env, params)
+        if env.wordings:
+            tell(env.view.rules)
+
+    def read(self, state, observation, seat: int) -> None:
+        """Prints what a seat reads."""
+        title = f"{self.titles[seat]} reads:\n" if self.game else ""
+        self.tell(f"\n{title}{self.side.read(state, observation, seat)}")
+
+    def turn(self, state, observation, seat: int, legal: np.ndarray, chosen: int) -> int:
+        """The action of a seat: what a person types, or what its actor has chosen, printed."""
+        legal, commands = np.flatnonzero(legal), self.side.write(state, seat)
+        if self.watched[seat]:
+            self.read(state, observation, seat)
+            left_out = f", and {len(legal) - _SHOWN} more" if len(legal) > _SHOWN else ""
+            self.tell(f"[{', '.join(commands[a] for a in legal[:_SHOWN])}{left_out}]")
+        if self.people[seat]:
+            while (reply := self.ask("> ")).strip() == "?":
+                self.tell(", ".join(commands[action] for action in legal))
+            return self.side.understand(state, seat, reply)
+        # Free text has an action index but no entry among the commands.
+        known = 0 <= chosen < len(commands)
+        move = commands[chosen] if known else f"(action {chosen})"
+        if self.game:
+            self.tell(f"{self.titles[seat]}{f': {move}' if self.tells_moves else ' moves'}")
+        else:
+            self.tell(f"> {move}")
+        return chosen
+
+    def rewards(self, reward: np.ndarray, valid: np.ndarray) -> None:
+        """Prints the rewards of a step, f64[A]."""
+        for seat, title in enumerate(self.titles):
+            illegal = "" if valid[seat] else ", illegal"
+            if not self.game or reward[seat] or illegal:
+                who = f"{title}: " if self.game else ""
+                self.tell(f"{who}reward {reward[seat]:g}{illegal}")
+
+    def returns(self, total: np.ndarray) -> str:
+        """The returns so far, to be printed."""
+        if not self.game:
+            return f", return {total[0]:g}"
+        pairs = zip(self.titles, total, strict=True)
+        return "".join(f"\n{title}: return {x:g}" for title, x in pairs)
 
 
 def _steps(turns: int) -> str:
     return "1 step" if turns == 1 else f"{turns} steps"
-
-
-def _returns(total: np.ndarray, titles: Sequence[str], game: bool) -> str:
-    if not game:
-        return f", return {total[0]:g}"
-    return "".join(f"\n{title}: return {x:g}" for title, x in zip(titles, total, strict=True))
 
 
 def _outcome(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> str:

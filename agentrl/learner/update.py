@@ -88,9 +88,9 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, both are returned unchanged. A step without
-    anything to learn from changes neither (metric empty_steps): an optimizer's momentum would move
-    them.
+    and parameters were; if not, parameters and optimizer state are returned unchanged. A step
+    without anything to learn from changes neither (metric empty_steps): an optimizer's momentum
+    would move them.
 
     options: all of `learner`'s.
     """

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
-from agentrl.actors.speaker import Memory, Observed, Speaker
-from agentrl.actors.text import TextRecord, check_roles
+from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.speaker import Speaker
+from agentrl.actors.text import check_roles
 from agentrl.actors.types import Decision, View, select
 from agentrl.policies import codec as codecs
 from agentrl.policies.actor_critic import Policy
@@ -75,7 +76,8 @@ def _keys(key: jax.Array, shown: Shown) -> jax.Array:
 
 def host_array_actor(policy: Policy, agents: int) -> HostActor:
     """A policy over arrays."""
-    actors = {greedy: array_actor(policy, greedy=greedy) for greedy in (False, True)}
+    options = {"records": True, "anchor": "observation"}
+    actors = {greedy: array_actor(policy, greedy=greedy, **options) for greedy in (False, True)}
 
     def rows(function):
         """Every row by itself, as a batch of one episode."""
@@ -188,7 +190,7 @@ def _understood(speaker, lane, observed, replied, memory):
     record = TextRecord(
         replied=replied.active,
         turn=replied.turn,
-        reply=speaker.written(replied.prompt, said, replied.turn, spans),
+        reply=written(replied.prompt, said, replied.turn, spans),
         summary=speaker.written_summary(replied),
         ended=said.ended,
         cut=observed.cut,

@@ -7,7 +7,8 @@ reply, R rows of L positions.
 import jax
 import jax.numpy as jnp
 
-from agentrl.actors.text import Memory, Speaker, TextRecord, Written
+from agentrl.actors.records import Memory, TextRecord, Written
+from agentrl.actors.speaker import Speaker
 from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
 from agentrl.rollout.types import Turn
 from agentrl.streams import Rows

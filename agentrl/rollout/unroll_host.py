@@ -17,13 +17,13 @@ import chex
 import jax
 import numpy as np
 
-from agentrl.actors.speaker import Observed
+from agentrl.actors.records import Observed
 from agentrl.actors.types import Decision
 from agentrl.policies import codec as codecs
 from agentrl.rollout.host_actors import HostActor, Said, Shown
-from agentrl.rollout.types import Start, Trajectory, Turn
+from agentrl.rollout.host_record import HostRecord
+from agentrl.rollout.types import Start, Trajectory
 from envs.hosted import Hosted, HostError, Pool
-from envs.vector import Outcome
 
 # Seconds to wait for more processes that want a decision, once there is one.
 _LINGER = 0.002
@@ -125,10 +125,10 @@ class HostLoop:
         counts = HostCounts(failed, retried, *self.seconds)
         if self.restart:
             counts = counts._replace(failed=int(self.lost.sum()), retried=0)
-        return Collected(self._trajectory(), self.bootstrap, counts, continues)
+        return Collected(self._trajectory(), self.record.bootstrap, counts, continues)
 
     def _allocate(self, batch: int) -> None:
-        """Arrays of a collection, [T, B, ...]."""
+        """The arrays and counts of a collection."""
         decision = jax.eval_shape(
             lambda p, m, s, k: self.actor.act(p, m, s, k, self.greedy)[0],
             self.params,
@@ -136,28 +136,9 @@ class HostLoop:
             self._shown(()),
             self.key,
         )
-
-        def zeros(leaf):
-            return np.zeros((self.length, batch, *leaf.shape[1:]), leaf.dtype)
-
-        self.decision: Decision = jax.tree.map(zeros, decision)
-        steps, each = (self.length, batch), (self.length, batch, self.agents)
-        self.running, self.begun = np.zeros(steps, bool), np.zeros(steps, bool)
-        self.agent_of = np.zeros((*steps, self.shown), np.int32)
-        if self.shown == self.agents:
-            self.agent_of[:] = np.arange(self.agents)
-        self.acted = np.zeros((*steps, self.shown), bool)
-        self.outcome = Outcome(
-            reward=np.zeros(each, np.float32),
-            terminated=np.zeros(steps, bool),
-            truncated=np.zeros(steps, bool),
-            valid=np.ones(each, bool),
-            success=np.zeros(each, bool),
-            offender=np.full(steps, -1, np.int32),
-            seconds=None,
+        self.record = HostRecord(
+            decision, self.length, batch, self.agents, self.shown, restart=self.restart
         )
-        of_ends = each if self.restart else (batch, self.agents)
-        self.bootstrap = np.zeros(of_ends, np.float32)
         speaker, self.final = self.actor.speaker, None
         if speaker is not None and speaker.one_row:
             one = jax.tree.map(lambda x: np.asarray(x[:1]), self.memory.replace(cache=None))
@@ -229,11 +210,14 @@ class HostLoop:
         ended = False
         if "reward" in answer:
             at = self.at[episode]
-            self._record_outcome(at, episode, answer)
+            self.record.outcome_of(at, episode, answer, in_words=self.actor.speaker is not None)
             self.turns[worker] += 1
             if self.turns[worker] == self.max_turns and not answer["terminated"]:
-                self.outcome.truncated[at, episode] = True
-            ended = bool(self.outcome.terminated[at, episode] | self.outcome.truncated[at, episode])
+                self.record.outcome.truncated[at, episode] = True
+            ended = bool(
+                self.record.outcome.terminated[at, episode]
+                | self.record.outcome.truncated[at, episode]
+            )
             self.at[episode] += 1
             self.lost_in_a_row[episode] = 0
         else:
@@ -242,27 +226,13 @@ class HostLoop:
         self._observe(worker, answer)
         full = self.at[episode] == self.length
         if full and not ended and not self.restart:
-            self.outcome.truncated[-1, episode] = True
-        cut = ended and self.outcome.truncated[self.at[episode] - 1, episode]
+            self.record.outcome.truncated[-1, episode] = True
+        cut = ended and self.record.outcome.truncated[self.at[episode] - 1, episode]
         if (full and not ended) or cut:
             self._bootstrap(worker, episode)
         if self.restart:
             self.waits[worker] = not ended
         return not ended and not full
-
-    def _record_outcome(self, at: int, episode: int, answer: dict[str, Any]) -> None:
-        outcome, here = self.outcome, (at, episode)
-        outcome.reward[here] = answer["reward"]
-        outcome.success[here] = answer["success"]
-        outcome.terminated[here] = answer["terminated"]
-        outcome.truncated[here] = answer["truncated"] and not answer["terminated"]
-        outcome.offender[here] = answer["offender"]
-        valid = np.broadcast_to(answer["valid"], self.shown)
-        agents = self.agent_of[here]
-        outcome.valid[(*here, agents)] = valid | ~self.acted[here]
-        if self.actor.speaker is not None:
-            # The environment knows which replies are commands.
-            self.decision.record.known[here] &= valid
 
     def _observe(self, worker: int, answer: dict[str, Any]) -> None:
         """Records the pending observation of the process."""
@@ -316,19 +286,14 @@ class HostLoop:
             if decision.full is not None and decision.full[worker].any():
                 self._stop_full(worker, episode, at)
                 continue
-            self.running[at, episode], self.begun[at, episode] = True, began
-            self.agent_of[at, episode] = self.agent[worker]
-            self.acted[at, episode] = self.acting[worker]
-            for array, value in zip(
-                jax.tree.leaves(self.decision), jax.tree.leaves(decision), strict=True
-            ):
-                array[at, episode] = value[worker]
+            one = jax.tree.map(lambda x, row=worker: x[row], decision)
+            self.record.decided(at, episode, one, self.agent[worker], self.acting[worker], began)
             self.pool.ask(worker, {"op": "step", "action": self._action(worker, decision, said)})
         self.waiting.clear()
 
     def _stop_full(self, worker: int, episode: int, at: int) -> None:
         """The context is full: the turn does not take place, and the one before is the last."""
-        self.outcome.truncated[at - 1, episode] = True
+        self.record.outcome.truncated[at - 1, episode] = True
         self._bootstrap(worker, episode)
         self._finish(worker, episode)
 
@@ -353,7 +318,7 @@ class HostLoop:
             return
         value = self.actor.value(self.params, self.memory, self._shown({worker}))
         here = (self.at[episode] - 1, episode) if self.restart else episode
-        self.bootstrap[here] = np.asarray(value)[worker]
+        self.record.bootstrap[here] = np.asarray(value)[worker]
 
     def _finish(self, worker: int, episode: int) -> None:
         """The episode, or the segment, is done."""
@@ -369,12 +334,7 @@ class HostLoop:
         """Forgets an episode that was lost; whether to play it again."""
         at, first = self.at[episode], self.first[episode]
         self.failure = f"seed {self.seeds[episode]}, turn {at + 1}: {failure}"
-        gone = slice(first, self.length)
-        arrays = [self.running, self.begun, self.acted, *jax.tree.leaves(self.decision)]
-        for array in (*arrays, *jax.tree.leaves(self.outcome)):
-            array[gone, episode] = 0
-        self.outcome.valid[gone, episode] = True
-        self.outcome.offender[gone, episode] = -1
+        self.record.forget(episode, first)
         self.lost[episode] += 1
         self.lost_in_a_row[episode] += 1
         if self.restart:
@@ -386,15 +346,6 @@ class HostLoop:
         return self.lost[episode] <= self.retries
 
     def _trajectory(self) -> Trajectory:
-        turns = Turn(
-            running=self.running,
-            begins=self.begun if self.restart else None,
-            agent=self.agent_of,
-            acting=self.acted,
-            learns=self.acted & self.running[..., None],
-            decision=self.decision,
-            action=None,
-            outcome=self.outcome,
-        )
+        turns = self.record.turns()
         final = Start(None, None, (self.final,))
         return Trajectory(turns, Start(None, None, (self.before,)), final)

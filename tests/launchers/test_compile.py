@@ -100,7 +100,7 @@ BAD = {
     "no such number": ([LAKE, "--target=h100:0"], "'h100:0'"),
     "half a host": ([LAKE, "--target=h100:12"], "more than 8 come in eights"),
     "no such program": ([LAKE, "--programs=trian"], "--programs=trian: expected some of init"),
-    "no warm start": ([LAKE, "--programs=warm"], "has no warm start"),
+    "no warm start": ([LAKE, "--programs=warm_start"], "has no warm start"),
     "stray word": ([LAKE, "h100"], "'h100' is not a flag"),
 }
 

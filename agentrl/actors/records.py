@@ -1,0 +1,106 @@
+"""What a language policy remembers and records: its memory, its replies, its turns.
+
+Letters: B episodes, A agents, S agents shown in a step, n lanes; O tokens of an observation, G of a
+reply, L of a row, V in the vocabulary.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.actors.transcript import SPAN_OF_KIND, Composed, Transcript
+from agentrl.policies import decoder
+from agentrl.policies.generation import Generated
+
+
+@struct.dataclass
+class Memory:
+    """Memory of the lanes of B episodes and A agents, leaves [B, A, ...].
+
+    turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
+    cache: the KV cache, if the context keeps it across turns, else None.
+    """
+
+    turn: jax.Array
+    branch: jax.Array
+    transcript: Transcript
+    cache: decoder.Cache | None
+
+
+class Written(NamedTuple):
+    """A prompt and the tokens written after it; leaves [B, S, ...].
+
+    prompt: i32[.., L - G]; None where the row is the episode. age: i16, own turns since the turn
+    that a position belongs to, -1 for none; span: i8, see `agentrl.streams.SPANS`. length: i32,
+    tokens of the prompt. tokens: i32[.., G], of which `count` were written; logp, entropy: f32[..,
+    G]; kept: bool[.., G, V] or None, tokens that could be sampled; spans: i8[.., G].
+    """
+
+    prompt: jax.Array | None
+    age: jax.Array | None
+    span: jax.Array | None
+    length: jax.Array | None
+    tokens: jax.Array
+    count: jax.Array
+    logp: jax.Array
+    entropy: jax.Array
+    kept: jax.Array | None
+    spans: jax.Array
+
+
+class TextRecord(NamedTuple):
+    """Record of a turn, from which rows and metrics are made, leaves [B, S, ...].
+
+    replied: bool. turn: i32, the agent's own turn. reply, summary: the written tokens; summary is
+    None in contexts without. ended: bool, the reply ends with EOS. cut: bool, the observation did
+    not fit. format_ok: bool, the reply keeps the grammar and has ended. known: bool, it names
+    commands. thinks: bool, its thought is not empty; None without thoughts.
+    """
+
+    replied: jax.Array
+    turn: jax.Array
+    reply: Written
+    summary: Written | None
+    ended: jax.Array
+    cut: jax.Array
+    format_ok: jax.Array
+    known: jax.Array
+    thinks: jax.Array | None
+
+
+class Observed(NamedTuple):
+    """Observations of n lanes as tokens: i32[n, O], i32[n], bool[n], and their anchor u32[n, 2]."""
+
+    tokens: jax.Array
+    length: jax.Array
+    cut: jax.Array
+    anchor: jax.Array
+
+
+class Replied(NamedTuple):
+    """The result of a turn in n lanes.
+
+    The prompt's last hidden state gives `value`; fits: bool[n], the prompt had room.
+    """
+
+    active: jax.Array
+    fits: jax.Array
+    turn: jax.Array
+    value: jax.Array
+    said: Generated
+    prompt: Composed | None
+    summary: tuple[Composed, Generated] | None
+
+
+def written(prompt: Composed | None, said: Generated, turn: jax.Array, spans: jax.Array) -> Written:
+    """The record of prompts [n, ...] and what was written after them at own turns i32[n]."""
+    shown = (None, None, None, None)
+    if prompt is not None:
+        inside = prompt.turn >= 0
+        age = jnp.where(inside, turn[:, None] - prompt.turn, -1).astype(jnp.int16)
+        kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(prompt.kind, 0)]
+        span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
+        shown = (prompt.tokens, age, span, prompt.length)
+    return Written(*shown, said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
