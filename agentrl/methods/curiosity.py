@@ -181,10 +181,7 @@ def curiosity(
         raw = bonus(value, outcome.streams, outcome.rows)
         count = jnp.sum(outcome.streams.mask) * 1.0
         added = jnp.stack([count, jnp.sum(raw), jnp.sum(raw**2)])
-        metrics = {
-            "novelty": jnp.stack([jnp.sum(raw), count]),
-            "prediction_error": jnp.stack([loss, jnp.ones(())]),
-        }
+        metrics = {"novelty": added[1::-1], "prediction_error": jnp.stack([loss, jnp.ones(())])}
         metrics = {name: jnp.where(outcome.finite, x, 0.0) for name, x in metrics.items()}
         return Curiosity(value.target, predictor, opt_state, value.moments + added), metrics
 
