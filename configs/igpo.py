@@ -1,4 +1,12 @@
-"""SearchQA in words: information gain per turn (IGPO), or the outcome alone (GRPO)."""
+"""SearchQA in words: information gain per turn (IGPO), or the outcome alone (GRPO).
+
+IGPO (2025), https://arxiv.org/abs/2510.14967: the belief in the reference answer before each turn.
+
+    python -m launchers.train --config=configs/igpo.py:igpo --workdir=runs/igpo
+
+One seed, two busy CPU cores: 3 minutes. Success in the last 20 updates: IGPO 0.53, GRPO 0.47; one
+seed says nothing of the difference. Without a warm start of some length neither learns.
+"""
 
 import ml_collections
 
