@@ -85,7 +85,7 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
     by_position = reads_positions(estimator)
     takes_penalty = "penalty" in (*estimator.inputs, *optional_inputs(estimator.function))
 
-    def credit(streams: Streams, rows: Rows, extra: Mapping[str, jax.Array]) -> Credit:
+    def credit(streams: Streams, rows: Rows | None, extra: Mapping[str, jax.Array]) -> Credit:
         arrays = arrays_of(streams) | dict(extra)
         keep = jnp.any(streams.mask, axis=1)
         for chosen in recipe.before:
@@ -93,7 +93,7 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
             arrays["mask"] = streams.mask & keep[:, None]
         reward, penalty = shaped(recipe, arrays)
         with_rows = arrays
-        if by_position or recipe.reweighting:
+        if rows is not None and (by_position or recipe.reweighting):
             counted = rows.loss_mask & keep[rows.stream][:, None]
             with_rows = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
         if by_position:
