@@ -1,4 +1,14 @@
-"""KeyDoor without a hierarchy: an exploration bonus from a network of its own, or none."""
+"""A long Coin quest: an exploration bonus from a network of its own, or none.
+
+Henaff et al. (2023), https://arxiv.org/abs/2306.03236: NovelD per run times first visits per
+episode; "rnd" is random network distillation alone.
+
+    python -m launchers.train --config=configs/curiosity.py:noveld --workdir=runs/curiosity
+
+Three seeds, two busy CPU cores: 1 minute. Mean success over the run: noveld 0.63, none 0.52, rnd
+0.34; at the end all above 0.95. A coefficient of 0.02 pays more for wandering than the coin does,
+and gave 0 on quests of 8 rooms, as it did in KeyDoor, where a mistake ends the episode.
+"""
 
 import ml_collections
 
@@ -6,17 +16,17 @@ from agentrl import advantages, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section
 from agentrl.methods.curiosity import curiosity
 
-METHODS = ("rnd", "noveld", "none")
+METHODS = ("noveld", "rnd", "none")
 
 
-def get_config(method: str = "rnd") -> ml_collections.ConfigDict:
+def get_config(method: str = "noveld") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/curiosity.py:{method}: expected one of {', '.join(METHODS)}")
     config = base_config()
     config.num_seeds = 3
-    config.updates = 150
+    config.updates = 200
     config.log_every = 10
-    config.env = env_section("KeyDoor-v1", rooms=3, keys=3)
+    config.env = env_section("Coin-v1", quest_length=6, distractors=1, max_steps_in_episode=20)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
@@ -27,5 +37,5 @@ def get_config(method: str = "rnd") -> ml_collections.ConfigDict:
     if method != "none":
         novelty = {"known_scale": 0.1, "episodic": "first"} if method == "noveld" else {}
         config.components.curiosity = section(curiosity, **novelty)
-        config.reward.novelty = section(rewards.novelty_bonus, coefficient=0.02)
+        config.reward.novelty = section(rewards.novelty_bonus, coefficient=0.003)
     return config

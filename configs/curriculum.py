@@ -1,4 +1,13 @@
-"""KeyDoor: tasks of a list drawn by what can be learnt from them, or evenly."""
+"""KeyDoor: tasks of a list drawn by what can be learnt from them, or evenly.
+
+Rutherford et al. (2024), https://arxiv.org/abs/2408.15099 (recalled, not read). Success is measured
+on the tasks that were drawn, so the numbers of two methods are not of the same tasks.
+
+    python -m launchers.train --config=configs/curriculum.py:learnability --workdir=runs/curriculum
+
+Three seeds, two busy CPU cores: 1 minute. Success in training at the end: learnability 0.84, 0.85,
+0.88; even 0.93, 0.93, 0.91. Mean over the run: 0.58 and 0.50. "failure" was not run.
+"""
 
 import ml_collections
 

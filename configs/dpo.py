@@ -1,4 +1,13 @@
-"""FrozenLake by preferences between the policy's own episodes: iterated DPO, or GRPO."""
+"""FrozenLake by preferences between the policy's own episodes: iterated DPO, or GRPO.
+
+Xiong et al. (2024), Multi-turn iterative preference learning, https://arxiv.org/abs/2409.02392: one
+right and one wrong episode per task; the reference follows with every update.
+
+    python -m launchers.train --config=configs/dpo.py:dpo --workdir=runs/dpo
+
+Three seeds, two busy CPU cores: 1 minute. Success at the end: DPO 0.71, 0.71, 0.70; GRPO 0.75,
+0.78, 0.76. Mean over the run: 0.50 and 0.69.
+"""
 
 import ml_collections
 

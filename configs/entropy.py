@@ -1,4 +1,13 @@
-"""Coin with control of the entropy: EPO's corridor, STARE's reweighting, or a plain bonus."""
+"""Coin with control of the entropy: EPO's corridor, STARE's reweighting, or a plain bonus.
+
+EPO: https://arxiv.org/abs/2509.22576. STARE: code hp-luo/STARE bffb9e7. "bonus" is coin.py:grpo.
+
+    python -m launchers.train --config=configs/entropy.py:epo --workdir=runs/epo
+
+Three seeds, two busy CPU cores: 1 minute. Mean success over the run: EPO 0.45, bonus 0.45, STARE
+0.37; at the end 0.97, 0.90, 0.82; 0.90, 0.93, 0.54; 0.69, 0.37, 0.73. Entropy at the end of 0.08 to
+0.26, 0.12 to 0.30, and 0.69 to 0.77 nats, STARE's target being 0.8.
+"""
 
 import ml_collections
 

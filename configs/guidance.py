@@ -1,4 +1,13 @@
-"""Rows of the expert in the RL loss with a weight of their own: LUFFY's shaped term, or cloning."""
+"""Rows of the expert in the RL loss with a weight of their own: LUFFY's shaped term, or cloning.
+
+Yan et al. (2025), LUFFY, https://arxiv.org/abs/2504.14945 (recalled, not read). Eight
+demonstrations, read in every update beside the policy's own episodes.
+
+    python -m launchers.train --config=configs/guidance.py:shaped --workdir=runs/guidance
+
+Three seeds, two busy CPU cores: 2 minutes. Mean success over the run: shaped 0.35, cloning 0.39,
+none 0.27; at the end 0.70, 0.78, 0.77; 0.78, 0.58, 0.75; 0.62, 0.51, 0.66.
+"""
 
 import ml_collections
 

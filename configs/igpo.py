@@ -1,4 +1,12 @@
-"""SearchQA in words: information gain per turn (IGPO), or the outcome alone (GRPO)."""
+"""SearchQA in words: information gain per turn (IGPO), or the outcome alone (GRPO).
+
+IGPO (2025), https://arxiv.org/abs/2510.14967: the belief in the reference answer before each turn.
+
+    python -m launchers.train --config=configs/igpo.py:igpo --workdir=runs/igpo
+
+One seed, two busy CPU cores: 3 minutes. Success in the last 20 updates: IGPO 0.53, GRPO 0.47; one
+seed says nothing of the difference. Without a warm start of some length neither learns.
+"""
 
 import ml_collections
 
@@ -13,11 +21,11 @@ METHODS = ("igpo", "grpo")
 def get_config(method: str = "igpo") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/igpo.py:{method}: expected one of {', '.join(METHODS)}")
-    env = env_section("SearchQA-v1", objectives=1, entities=32, relations=4)
+    env = env_section("SearchQA-v1", objectives=1, entities=20, relations=4, max_hops=1)
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
     config = language.config_of(
-        "igpo.py", "grpo", env, acting, context, warm_updates=60, updates=60
+        "igpo.py", "grpo", env, acting, context, warm_updates=160, updates=60
     )
     if method == "igpo":
         config.advantage = section(advantages.igpo)

@@ -1,4 +1,12 @@
-"""KeyDoor with few tasks: a stored success replaces an episode of each group that failed."""
+"""KeyDoor with few tasks: a stored success replaces an episode of each group that failed.
+
+ARPO for GUI agents, code dvlab-research/ARPO 7489ae3 (read). 32 tasks, drawn evenly.
+
+    python -m launchers.train --config=configs/success_replay.py:replay --workdir=runs/replay
+
+Three seeds, two busy CPU cores: 1 minute. Mean success over the run, replayed episodes not counted:
+replay 0.39, none 0.37; at the end 0.70, 0.74, 0.86 and 0.80, 0.72, 0.72: no difference.
+"""
 
 import ml_collections
 

@@ -1,4 +1,12 @@
-"""FrozenLake, and a model of it in which the policy learns too (Dyna), or the lake alone."""
+"""FrozenLake, and a model of it in which the policy learns too (Dyna), or the lake alone.
+
+Sutton (1991), Dyna (recalled), with group-relative credit in the model.
+
+    python -m launchers.train --config=configs/world_model.py:model --workdir=runs/world_model
+
+Three seeds, two busy CPU cores: 2 minutes. Mean success over the run: model 0.51, none 0.48; at the
+end 0.79, 0.78, 0.76 and 0.76, 0.74, 0.69, of the same real episodes.
+"""
 
 import ml_collections
 

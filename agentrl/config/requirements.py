@@ -75,11 +75,12 @@ def check_names(
     rollout, policy = setup.rollout, setup.policy
     supplied = {name for component in components.values() for name in component.supplies}
     noted = set(config.annotations)
-    streams = set(rollout.provides) | supplied | noted | EVERY_ROW
+    streams = set(rollout.provides) | supplied | noted
     if reads_positions(recipe.estimator):
         streams |= ROW_FIELDS
     for section, function in _credit(config, recipe):
-        _need(section, function, streams, rollout, config)
+        of_rows = EVERY_ROW if function in recipe.reweighting else set()
+        _need(section, function, streams | of_rows, rollout, config)
         _assume(section, function, rollout)
     for name in rollout.needs:
         if name not in supplied:

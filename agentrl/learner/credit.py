@@ -78,23 +78,26 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
     """(streams, rows, {name: annotation or carried number}) -> Credit.
 
     The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
-    them in the reward. Filters read the environment's own rewards. Only estimators per position,
-    and reweightings after them, read fields of rows.
+    them in the reward. Filters read the environment's own rewards. Only estimators per position
+    and reweightings read fields of rows.
     """
     estimator = recipe.estimator
     by_position = reads_positions(estimator)
     takes_penalty = "penalty" in (*estimator.inputs, *optional_inputs(estimator.function))
 
-    def credit(streams: Streams, rows: Rows, extra: Mapping[str, jax.Array]) -> Credit:
+    def credit(streams: Streams, rows: Rows | None, extra: Mapping[str, jax.Array]) -> Credit:
         arrays = arrays_of(streams) | dict(extra)
         keep = jnp.any(streams.mask, axis=1)
         for chosen in recipe.before:
             keep = keep & chosen(arrays)
             arrays["mask"] = streams.mask & keep[:, None]
         reward, penalty = shaped(recipe, arrays)
-        if by_position:
+        with_rows = arrays
+        if rows is not None and (by_position or recipe.reweighting):
             counted = rows.loss_mask & keep[rows.stream][:, None]
-            arrays = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
+            with_rows = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
+        if by_position:
+            arrays = with_rows
         if penalty is not None and not takes_penalty:
             reward, penalty = reward - penalty, None
         advantage = estimator({**arrays, "reward": reward, "penalty": penalty})
@@ -108,7 +111,7 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
             mask = arrays["loss_mask"] if by_position else streams.mask
             target = jnp.where(mask, advantage + arrays["value"], 0.0)
         for change in recipe.reweighting:
-            advantage = change({**arrays, "advantage": advantage})
+            advantage = change({**with_rows, "advantage": advantage})
         return Credit(advantage, keep, target, carried)
 
     return credit

@@ -1,6 +1,18 @@
 """Published methods that are more than an estimator or a loss, a file each.
 
 Annotations that look at the model before credit is given, components with state of their own, and
-reward terms that read them. Each file is all that a method needs beside a config; none of them is
-known to `agentrl.learner`.
+the samplers of tasks that belong to them. Each file is all that a method needs besides losses,
+estimators and reward terms in their own packages and a config; `agentrl.learner` knows none of
+them. What crosses the border is `agentrl.learner.component.Component`.
+
+  curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
+  curriculum       tasks of a list drawn by the policy's success
+  epo              the history of mean entropies for `losses.epo`
+  igpo             information gain of each turn about the reference answer
+  pairs            a source of preference pairs for `losses.dpo`
+  stare            weights of surprising positions that follow the entropy
+  success_replay   earlier successes in the place of episodes of groups that failed
+  world_model      a learned environment in which the policy trains, too
+
+`by_turn` has what several of them use. Read `epo.py` first.
 """

@@ -1,5 +1,7 @@
 """Curiosity: an intrinsic reward by random network distillation, with a network of its own."""
 
+from collections.abc import Callable
+
 import chex
 import flax.linen as nn
 import jax
@@ -57,6 +59,53 @@ def deviation(moments: jax.Array) -> jax.Array:
     return jnp.where(variance > 1e-12, jnp.sqrt(jnp.maximum(variance, 1e-12)), 1.0)
 
 
+def observations(rows: Rows) -> tuple[jax.Array, jax.Array]:
+    """(observations [R L, ...], bool[R L] whether they were acted from)."""
+    seen = rows.observation
+    return seen.reshape(-1, *seen.shape[2:]), rows.loss_mask.reshape(-1)
+
+
+def raw_novelty(
+    network: Embedding,
+    value: Curiosity,
+    streams: Streams,
+    rows: Rows,
+    known_scale: float,
+    episodic: Episodic,
+    ridge: float,
+) -> jax.Array:
+    """The bonus of each turn, f32[N, T], before it is divided; see `curiosity`."""
+    seen, _ = observations(rows)
+    phi = network.apply(value.target, seen)
+    error = prediction_error(network.apply(value.predictor, seen), phi)
+    shape, size = streams.mask.shape, rows.tokens.shape
+    error = to_turns(error.reshape(size), rows, shape)
+    phi = to_turns(phi.reshape(*size, -1), rows, shape)
+    mask, ends = streams.mask, ended(streams)
+    factor = episodic_novelty(episodic, phi, streams.anchor, mask, ends, ridge=ridge)
+    gain = novelty_gain(of_next_turn(error, mask, ends), error, scale=known_scale)
+    return jnp.where(mask, gain * of_next_turn(factor, mask, ends), 0.0)
+
+
+def descended(
+    loss_of: Callable[[chex.ArrayTree], jax.Array],
+    transform: optax.GradientTransformation,
+    value: Curiosity,
+    steps: int,
+) -> tuple[chex.ArrayTree, chex.ArrayTree, jax.Array]:
+    """(predictor, opt_state, loss before the first step) after `steps` gradient steps."""
+
+    def step(carry, _):
+        predictor, opt_state = carry
+        loss, grads = jax.value_and_grad(loss_of)(predictor)
+        updates, opt_state = transform.update(grads, opt_state, predictor)
+        return (optax.apply_updates(predictor, updates), opt_state), loss
+
+    carry = (value.predictor, value.opt_state)
+    (predictor, opt_state), losses = jax.lax.scan(step, carry, length=steps)
+    return predictor, opt_state, losses[0]
+
+
 def curiosity(
     setup: Setup,
     *,
@@ -105,10 +154,6 @@ def curiosity(
     network = Embedding(hidden, features, env.num_codes)
     adam = optax.adam(learning_rate)
 
-    def flat(rows: Rows) -> tuple[jax.Array, jax.Array]:
-        seen = rows.observation
-        return seen.reshape(-1, *seen.shape[2:]), rows.loss_mask.reshape(-1)
-
     def init(start):
         target_key, key = jax.random.split(start.key)
         example = jnp.zeros((1, *env.observation_shape), env.observation_dtype)
@@ -116,47 +161,27 @@ def curiosity(
         target = network.init(target_key, example)
         return Curiosity(target, predictor, adam.init(predictor), jnp.zeros(3))
 
-    def bonus(value: Curiosity, streams: Streams, rows: Rows) -> jax.Array:
-        seen, _ = flat(rows)
-        phi = network.apply(value.target, seen)
-        error = prediction_error(network.apply(value.predictor, seen), phi)
-        shape, size = streams.mask.shape, rows.tokens.shape
-        error = to_turns(error.reshape(size), rows, shape)
-        phi = to_turns(phi.reshape(*size, -1), rows, shape)
-        mask, ends = streams.mask, ended(streams)
-        factor = episodic_novelty(episodic, phi, streams.anchor, mask, ends, ridge=ridge)
-        gain = novelty_gain(of_next_turn(error, mask, ends), error, scale=known_scale)
-        return jnp.where(mask, gain * of_next_turn(factor, mask, ends), 0.0)
-
     def annotate(value, params, streams, rows, key):
         if streams is None:
             return {}
         return {"novelty": bonus(value, streams, rows) / deviation(value.moments)}
 
+    def bonus(value, streams, rows):
+        return raw_novelty(network, value, streams, rows, known_scale, episodic, ridge)
+
     def after(value, outcome):
-        rows, mask = outcome.rows, outcome.streams.mask
-        seen, there = flat(rows)
+        seen, there = observations(outcome.rows)
         target = network.apply(value.target, seen)
 
         def loss_of(predictor):
             error = jnp.sum(jnp.square(network.apply(predictor, seen) - target), axis=-1)
             return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
 
-        def step(carry, _):
-            predictor, opt_state = carry
-            loss, grads = jax.value_and_grad(loss_of)(predictor)
-            updates, opt_state = adam.update(grads, opt_state, predictor)
-            return (optax.apply_updates(predictor, updates), opt_state), loss
-
-        carry = (value.predictor, value.opt_state)
-        (predictor, opt_state), losses = jax.lax.scan(step, carry, length=steps)
-        raw = bonus(value, outcome.streams, rows)
-        count = jnp.sum(mask) * 1.0
+        predictor, opt_state, loss = descended(loss_of, adam, value, steps)
+        raw = bonus(value, outcome.streams, outcome.rows)
+        count = jnp.sum(outcome.streams.mask) * 1.0
         added = jnp.stack([count, jnp.sum(raw), jnp.sum(raw**2)])
-        metrics = {
-            "novelty": jnp.stack([jnp.sum(raw), count]),
-            "prediction_error": jnp.stack([losses[0], jnp.ones(())]),
-        }
+        metrics = {"novelty": added[1::-1], "prediction_error": jnp.stack([loss, jnp.ones(())])}
         metrics = {name: jnp.where(outcome.finite, x, 0.0) for name, x in metrics.items()}
         return Curiosity(value.target, predictor, opt_state, value.moments + added), metrics
 

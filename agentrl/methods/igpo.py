@@ -1,6 +1,6 @@
 """IGPO's annotation: how much each turn has raised the policy's belief in the reference answer."""
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import chex
 import jax
@@ -74,6 +74,21 @@ def gain_of(
     return gain.T if cap is None else jnp.clip(gain.T, -cap, cap)
 
 
+def reference_replies(
+    policy: Any, env: Any, env_params: Any, states: chex.ArrayTree
+) -> tuple[jax.Array, jax.Array]:
+    """(tokens i32[N, G], length i32[N] without EOS) of replies with the right answers in states."""
+    commands = env.commands(jax.tree.map(lambda x: x[0], states), env_params)
+    size = codecs.reply_tokens(policy.codec, policy.grammar, env.view, commands.shape[-1])
+
+    def one(state):
+        fragments = env.commands(state, env_params)[env.reference_answer(state, env_params)]
+        return codecs.replies(policy.codec, policy.grammar, fragments, size)
+
+    said = jax.vmap(one)(states)
+    return said.tokens, said.length - 1
+
+
 def information_gain(
     setup: Setup,
     *,
@@ -115,21 +130,10 @@ def information_gain(
     check_range("config.components.information_gain.cap", cap, 0.0, above=True)
     policy = setup.policy
 
-    def answers(states: chex.ArrayTree) -> tuple[jax.Array, jax.Array]:
-        commands = env.commands(jax.tree.map(lambda x: x[0], states), env_params)
-        size = codecs.reply_tokens(policy.codec, policy.grammar, env.view, commands.shape[-1])
-
-        def one(state):
-            fragments = env.commands(state, env_params)[env.reference_answer(state, env_params)]
-            return codecs.replies(policy.codec, policy.grammar, fragments, size)
-
-        said = jax.vmap(one)(states)
-        return said.tokens, said.length - 1
-
     def annotate(value, params, streams, rows, key):
         if streams is None or streams.first_state is None:
             return {}
-        tokens, length = answers(streams.first_state)
+        tokens, length = reference_replies(policy, env, env_params, streams.first_state)
         asked, known = answer_rows(rows, tokens, length, streams.mask.shape)
         logp = log_probs(policy, params, asked, setup.microbatch)
         counts = asked.loss_mask & (jnp.cumsum(asked.loss_mask, axis=1) > leading)

@@ -1,6 +1,6 @@
 """Replay of own successes: a group that failed wholly gets an earlier success on the same task."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -95,6 +95,59 @@ def stored(buffer: Buffer, task: jax.Array, streams: Streams, rows: Rows, succes
     )
 
 
+def with_successes(
+    buffer: Buffer, streams: Streams, rows: Rows, failed: jax.Array, key: jax.Array
+) -> tuple[Streams, Rows, jax.Array]:
+    """(streams, rows, swapped bool[G]): the first stream of each failed group whose task has
+    successes is one of them. failed: bool[G], groups are neighbours."""
+    groups = failed.shape[0]
+    size, per_task = streams.mask.shape[0] // groups, buffer.rows.tokens.shape[1]
+
+    def swap(batch, group):
+        (streams, rows), (number, key) = batch, group
+        place = number * size
+        at, known = found(buffer, streams.anchor[place, 0])
+        there = jnp.minimum(buffer.count[at], per_task)
+        slot = jax.random.randint(key, (), 0, jnp.maximum(there, 1))
+        swaps = failed[number] & known
+        own, own_rows = jax.tree.map(lambda x: x[at, slot], (buffer.streams, buffer.rows))
+        new = jax.tree.map(
+            lambda all_, one: all_.at[place].set(jnp.where(swaps, one, all_[place])),
+            bare(streams),
+            own,
+        )
+        streams = new.replace(**{name: getattr(streams, name) for name in PLACE})
+        return (streams, put_stream(rows, place, own_rows, swaps)), swaps
+
+    numbers = jnp.arange(groups, dtype=jnp.int32), jax.random.split(key, groups)
+    (streams, rows), swapped = jax.lax.scan(swap, (streams, rows), numbers)
+    return streams, rows, swapped
+
+
+def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) -> Buffer:
+    """A buffer for what the rollout collects, without successes."""
+
+    def collected(key):
+        given = {"tasks": jnp.zeros(rollout.units[0], jnp.int32)} if rollout.needs else {}
+        _, streams, rows, _ = rollout.collect(policy.init(key), rollout.init(key), key, **given)
+        return bare(streams), rows
+
+    streams, rows = jax.eval_shape(collected, key)
+    per_stream = rows.tokens.shape[0] // streams.mask.shape[0]
+
+    def zeros(lead):
+        return lambda x: jnp.zeros((tasks, per_task, *lead, *x.shape[1:]), x.dtype)
+
+    return Buffer(
+        task=jnp.zeros((tasks, 2), jnp.uint32),
+        count=jnp.zeros(tasks, jnp.int32),
+        since=jnp.zeros(tasks, jnp.int32),
+        writes=jnp.zeros((), jnp.int32),
+        streams=jax.tree.map(zeros(()), streams),
+        rows=jax.tree.map(zeros((per_stream,)), rows),
+    )
+
+
 def success_replay(
     setup: Setup,
     *,
@@ -113,7 +166,7 @@ def success_replay(
     again for anything to happen. Then the update's own successes are stored, the oldest going
     first; one that is stored already is not stored again.
 
-    Metrics: replayed_groups, share of the groups with a replayed episode; stored_successes.
+    Metric: stored_successes, how many the buffer holds.
 
     Args:
       tasks: places for tasks. per_task: successes per task.
@@ -145,52 +198,16 @@ def success_replay(
         return total.reshape(groups, size)
 
     def init(start):
-        shapes = jax.eval_shape(lambda key: _collected(rollout, setup.policy, key), start.key)
-        streams, rows = shapes
-
-        def zeros(x, lead):
-            return jnp.zeros((tasks, per_task, *lead, *x.shape[1:]), x.dtype)
-
-        per_stream = rollout.num_rows // rollout.num_streams
-        return Buffer(
-            task=jnp.zeros((tasks, 2), jnp.uint32),
-            count=jnp.zeros(tasks, jnp.int32),
-            since=jnp.zeros(tasks, jnp.int32),
-            writes=jnp.zeros((), jnp.int32),
-            streams=jax.tree.map(lambda x: zeros(x, ()), bare(streams)),
-            rows=jax.tree.map(lambda x: zeros(x, (per_stream,)), rows),
-        )
+        return empty(rollout, setup.policy, start.key, tasks, per_task)
 
     def amend(buffer, params, streams, rows, key):
         returns = returns_of(streams)
         failed = (jnp.mean(returns, axis=1) < highest_mean) & (
             jnp.std(returns, axis=1, ddof=min(1, size - 1)) < highest_std
         )
-        first = jnp.arange(groups) * size
-
-        def swap(batch, group):
-            streams, rows = batch
-            number, key = group
-            place = number * size
-            at, known = found(buffer, streams.anchor[place, 0])
-            there = jnp.minimum(buffer.count[at], per_task)
-            slot = jax.random.randint(key, (), 0, jnp.maximum(there, 1))
-            swaps = failed[number] & known
-            own = jax.tree.map(lambda x: x[at, slot], (buffer.streams, buffer.rows))
-            new = jax.tree.map(
-                lambda all_, one: all_.at[place].set(jnp.where(swaps, one, all_[place])),
-                bare(streams),
-                own[0],
-            )
-            streams = new.replace(**{name: getattr(streams, name) for name in PLACE})
-            return (streams, put_stream(rows, place, own[1], swaps)), swaps
-
-        keys = jax.random.split(key, groups)
-        (streams, rows), swapped = jax.lax.scan(
-            swap, (streams, rows), (jnp.arange(groups, dtype=jnp.int32), keys)
-        )
+        streams, rows, swapped = with_successes(buffer, streams, rows, failed, key)
         if old_logp == "recomputed":
-            replayed = jnp.zeros(streams.mask.shape[0], bool).at[first].set(swapped)
+            replayed = jnp.zeros((groups, size), bool).at[:, 0].set(swapped).reshape(-1)
             logp = log_probs(setup.policy, params, rows, setup.microbatch)
             now = jnp.where(rows.loss_mask, logp, 0.0)
             new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
@@ -199,7 +216,7 @@ def success_replay(
 
     def after(buffer, outcome):
         streams = outcome.streams
-        own = rows_by_stream(outcome.rows, rollout.num_streams)
+        own = rows_by_stream(outcome.rows, groups * size)
         good = (returns_of(streams) > success).reshape(-1)
 
         def add(buffer, one):
@@ -207,15 +224,7 @@ def success_replay(
             return stored(buffer, streams.anchor[0], bare(streams), rows, good), None
 
         new, _ = jax.lax.scan(add, buffer, (streams, own, good))
-        one = jnp.ones(())
         kept = jnp.sum(jnp.minimum(new.count, per_task) * (new.since > 0)) * 1.0
-        return new, {"stored_successes": jnp.stack([kept, one])}
+        return new, {"stored_successes": jnp.stack([kept, jnp.ones(())])}
 
     return Component(init=init, amend=amend, after=after)
-
-
-def _collected(rollout, policy, key):
-    """Shapes of what the rollout collects."""
-    params, state = policy.init(key), rollout.init(key)
-    _, streams, rows, _ = rollout.collect(params, state, key)
-    return streams, rows

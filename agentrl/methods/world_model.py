@@ -1,6 +1,7 @@
 """A learned environment: a model of the real one, trained beside the policy that acts in both."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import chex
@@ -178,6 +179,27 @@ def model_loss(
     return jnp.sum(jnp.where(acted, loss, 0.0)) / jnp.maximum(jnp.sum(acted), 1)
 
 
+def fitted(
+    env: LearnedEnvironment,
+    transform: optax.GradientTransformation,
+    value: Model,
+    batch: Mapping[str, jax.Array],
+    steps: int,
+) -> tuple[chex.ArrayTree, chex.ArrayTree, jax.Array]:
+    """(weights, opt_state, losses f32[steps] before each step) after steps on all of a batch."""
+
+    def step(carry, _):
+        weights, opt_state = carry
+        loss, grads = jax.value_and_grad(lambda w: model_loss(env, w, **batch))(weights)
+        updates, opt_state = transform.update(grads, opt_state, weights)
+        return (optax.apply_updates(weights, updates), opt_state), loss
+
+    (weights, opt_state), losses = jax.lax.scan(
+        step, (value.weights, value.opt_state), length=steps
+    )
+    return weights, opt_state, losses
+
+
 def world_model(
     setup: Setup,
     *,
@@ -245,17 +267,7 @@ def world_model(
         return streams, rows.replace(loss_mask=rows.loss_mask & (value.updates >= warm_up))
 
     def after(value, outcome):
-        batch = transitions(outcome)
-
-        def step(carry, _):
-            weights, opt_state = carry
-            loss, grads = jax.value_and_grad(lambda w: model_loss(model, w, **batch))(weights)
-            updates, opt_state = adam.update(grads, opt_state, weights)
-            return (optax.apply_updates(weights, updates), opt_state), loss
-
-        (weights, opt_state), losses = jax.lax.scan(
-            step, (value.weights, value.opt_state), length=steps
-        )
+        weights, opt_state, losses = fitted(model, adam, value, transitions(outcome), steps)
         rows = stream_rows(outcome.rows, outcome.streams)
         new = Model(weights, opt_state, rows.observation[:, 0], value.updates + 1)
         return new, {"model_loss": jnp.stack([losses[0], jnp.ones(())])}
