@@ -6,12 +6,13 @@ tokenizer. Parsing is by bytes: generated tokens are expanded through a token-to
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.policies.ragged import concatenated, padded_table
 from envs.text import Grammar, Text, View
 
 PAD, END, ACT = range(3)
@@ -116,8 +117,8 @@ def bind(
         used = {token for tokens in (*encoded, *tags.values()) for token in tokens}
         longest = max(longest, *(len(token_bytes[token]) for token in used))
     shown = [b"" if i in forbidden else piece[:longest] for i, piece in enumerate(token_bytes)]
-    fragments, lengths = _table(encoded, np.int32)
-    bytes_, byte_lengths = _table([tuple(piece) for piece in shown], np.uint8)
+    fragments, lengths = padded_table(encoded, np.int32)
+    bytes_, byte_lengths = padded_table([tuple(piece) for piece in shown], np.uint8)
     return Codec(
         name=name,
         fragments=fragments,
@@ -132,14 +133,6 @@ def bind(
         opening=tuple(opening),
         encode=None if closed else encode,
     )
-
-
-def _table(rows: Sequence[Sequence[int]], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    width = max(1, *(len(row) for row in rows))
-    table = np.zeros((len(rows), width), dtype)
-    for i, row in enumerate(rows):
-        table[i, : len(row)] = row
-    return table, np.array([len(row) for row in rows], np.int32)
 
 
 def vocabulary(*views: View) -> tuple[str, ...]:
@@ -209,52 +202,6 @@ class Tokens(NamedTuple):
     cut: jax.Array
 
 
-# From so many pieces on, changes are put in place by a scatter instead of one by one: twice as long
-# for 36 of them, but the program stays small.
-_UNROLLED = 64
-
-
-def _expand(
-    table: np.ndarray, lengths: np.ndarray, ids: jax.Array, count: jax.Array, size: int
-) -> tuple[jax.Array, jax.Array]:
-    """Concatenates the table's rows `ids` i32[K]: ([size], length before truncation).
-
-    Position p of the result is entry p + shift of the flattened table, where the shift changes only
-    at the start of each piece: it is the sum of the changes at or before p, so one gather per
-    position remains. On a CPU this is four to ten times as fast as searching the piece of each
-    position.
-    """
-    number = ids.shape[0]
-    used = jnp.arange(number) < count
-    if table.shape[1] == 1 and int(lengths.max()) == 1 and (lengths[1:] == 1).all():
-        # One element each, apart from the empty piece, which does not occur among the used
-        # ones.
-        out = jnp.where(used, jnp.asarray(table[:, 0])[ids], 0)
-        out = out[:size] if number >= size else jnp.pad(out, (0, size - number))
-        return out, count
-    spans = jnp.where(used, jnp.asarray(lengths)[ids], 0)
-    ends = _running_sum(spans)
-    start, total = ends - spans, ends[-1]
-    shift = jnp.where(used, ids * table.shape[1] - start, 0)
-    change = jnp.where(used, shift - jnp.pad(shift[:-1], (1, 0)), 0)
-    position = jnp.arange(size, dtype=jnp.int32)
-    if number <= _UNROLLED:
-        shift = jnp.zeros(size, jnp.int32)
-        for piece in range(number):
-            shift = shift + jnp.where(position >= start[piece], change[piece], 0)
-    else:
-        shift = _running_sum(jnp.zeros(size, jnp.int32).at[start].add(change, mode="drop"))
-    out = jnp.asarray(table.reshape(-1))[position + shift]
-    return jnp.where(position < total, out, 0), total
-
-
-def _running_sum(values: jax.Array) -> jax.Array:
-    """Cumulative sum of i32[n] by shifted sums, which are vectorised, unlike `cumsum`."""
-    for step in (2**p for p in range((values.shape[0] - 1).bit_length())):
-        values = values + jnp.pad(values[:-step], (step, 0))
-    return values
-
-
 def render(codec: Codec, text: Text, size: int) -> Tokens:
     """Tokens of one packed text (no agent axis): before, the text, after; at most `size` of them.
 
@@ -265,7 +212,7 @@ def render(codec: Codec, text: Text, size: int) -> Tokens:
         raise ValueError(f"render size={size}: expected more than the control tokens")
     first = len(codec.before)
     # Of the full size at once: a fusion that contains `pad` is not vectorised on a CPU.
-    tokens, total = _expand(
+    tokens, total = concatenated(
         codec.fragments, codec.lengths, text.fragments, text.length, size - first
     )
     tokens = jnp.pad(tokens, (first, 0)) if first else tokens
@@ -325,7 +272,7 @@ def tokens_of(codec: Codec, text: str) -> tuple[int, ...]:
 def to_bytes(codec: Codec, tokens: jax.Array, length: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Bytes of tokens i32[G]: (u8[G * W], number i32[]). W bytes is the longest token."""
     size = tokens.shape[0] * codec.token_bytes.shape[1]
-    out, total = _expand(codec.token_bytes, codec.token_lengths, tokens, length, size)
+    out, total = concatenated(codec.token_bytes, codec.token_lengths, tokens, length, size)
     return out.astype(jnp.uint8), total
 
 
@@ -377,7 +324,7 @@ def replies(
     def one(ids: jax.Array) -> Tokens:
         order = jnp.argsort(ids == 0, stable=True)
         count = jnp.sum(ids != 0, dtype=jnp.int32)
-        body, total = _expand(codec.fragments, codec.lengths, ids[order], count, room)
+        body, total = concatenated(codec.fragments, codec.lengths, ids[order], count, room)
         kept = jnp.minimum(total, room)
         position = jnp.arange(size, dtype=jnp.int32)
         tokens, length = jnp.full(size, codec.pad, jnp.int32), jnp.int32(0)

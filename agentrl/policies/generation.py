@@ -55,6 +55,22 @@ def _rows(mask: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.Arr
     return jax.tree.map(select, new, old)
 
 
+def _empty_record(shape: tuple[int, int], end_token: int) -> dict[str, jax.Array]:
+    """What is recorded per token, for shape (G, B), before any token is written."""
+    return {
+        "tokens": jnp.full(shape, end_token, jnp.int32),
+        "logp": jnp.zeros(shape, jnp.float32),
+        "entropy": jnp.zeros(shape, jnp.float32),
+    }
+
+
+def _allowed_tokens(grammar: Constraint, state: chex.ArrayTree, end_token: int) -> jax.Array:
+    """Tokens that may come next, bool[B, V]: the end where the grammar allows none."""
+    allowed = grammar.allowed(state)
+    stuck = ~jnp.any(allowed, axis=-1, keepdims=True)
+    return allowed | (stuck & (jnp.arange(allowed.shape[-1]) == end_token))
+
+
 def generate(
     params: decoder.Params,
     config: decoder.DecoderConfig,
@@ -81,19 +97,10 @@ def generate(
       keep: record the sampling mask.
       role: i32[B], see `agentrl.policies.decoder`.
     """
-    batch = hidden.shape[0]
     grammar = None if constraint is None else Constraint(*constraint)
-
-    def written(dtype, fill, *shape):
-        return jnp.full((max_new_tokens, batch, *shape), fill, dtype)
-
-    record = {
-        "tokens": written(jnp.int32, end_token),
-        "logp": written(jnp.float32, 0),
-        "entropy": written(jnp.float32, 0),
-    }
+    record = _empty_record((max_new_tokens, hidden.shape[0]), end_token)
     if keep:
-        record["kept"] = written(jnp.bool_, True, config.vocab_size)
+        record["kept"] = jnp.ones((*record["tokens"].shape, config.vocab_size), bool)
 
     split = jax.random.split if key.ndim == 0 else jax.vmap(jax.random.split, out_axes=1)
 
@@ -104,11 +111,7 @@ def generate(
     def write(carry):
         t, live, key, cache, hidden, state, record = carry
         key, sample_key = split(key)
-        allowed = None
-        if grammar is not None:
-            allowed = grammar.allowed(state)
-            stuck = ~jnp.any(allowed, axis=-1, keepdims=True)
-            allowed = allowed | (stuck & (jnp.arange(config.vocab_size) == end_token))
+        allowed = None if grammar is None else _allowed_tokens(grammar, state, end_token)
         scores = decoder.unembed(params, config, hidden)
         token, logp, kept = sample(sample_key, scores, sampling, allowed)
         token = jnp.where(live, token, end_token)

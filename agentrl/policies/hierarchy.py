@@ -1,5 +1,6 @@
 """A planner that chooses among discrete options and skills that give commands, in one policy."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import chex
@@ -113,14 +114,9 @@ def hierarchy(
             f"the environment's have shape {tuple(observation_shape)}: use one on two levels, such "
             "as PlannedVolleyball-v1, and its env.layout"
         )
-    for name, given, known in (("train", train, parts), ("tied", tied, ("planner",))):
-        for part in given:
-            if part not in known:
-                raise ValueError(
-                    f"policy option {name}={tuple(given)}: {part!r} is not among {', '.join(known)}"
-                )
+    _check_parts("train", train, parts)
+    _check_parts("tied", tied, ("planner",))
     options = {"activation": activation, "critic": "none"}
-    start, seen = len(skills) + 1, len(skills) + skill_features
     count = int(np.prod(choices))
     planner = factored(
         (planner_features,), None, count, choices=choices, hidden=planner_hidden, **options
@@ -131,40 +127,10 @@ def hierarchy(
     networks = {"planner": planner} | dict.fromkeys(skills, skill)
     networks["planner critic"] = mlp((planner_features,), None, 1, hidden=planner_hidden, **options)
     # The value depends on the skill in use.
+    seen = len(skills) + skill_features
     networks["critic"] = mlp((seen,), None, 1, hidden=hidden, **options)
 
-    def init(key: jax.Array) -> chex.ArrayTree:
-        keys = jax.random.split(key, len(networks))
-        return {name: net.init(k) for (name, net), k in zip(networks.items(), keys, strict=True)}
-
-    def unroll(params, memory, observation, begins, role=None):
-        del role
-        del memory, begins
-
-        def says(name, x):
-            return networks[name].unroll(params[name], None, x, None)[0]
-
-        plans = observation[..., 0] > 0.5
-        team = observation[..., start : start + planner_features]
-        own = observation[..., start : start + skill_features]
-        command = says(skills[0], own)
-        for i, name in enumerate(skills[1:], 2):
-            used = observation[..., i, None] > 0.5
-            command = jax.tree.map(
-                lambda new, old, used=used: jnp.where(used, new, old), says(name, own), command
-            )
-        value = jnp.where(
-            plans,
-            says("planner critic", team)[..., 0],
-            says("critic", observation[..., 1 : 1 + seen])[..., 0],
-        )
-        return Levels(plans, says("planner", team), command), value
-
-    def step(params, memory, observation, role=None):
-        del role
-        out = unroll(params, None, observation[:, None], None)
-        return *jax.tree.map(lambda x: x[:, 0], out), memory
-
+    init, step, unroll = _functions(networks, skills, planner_features, skill_features)
     return Policy(
         init,
         lambda batch: None,
@@ -174,3 +140,55 @@ def hierarchy(
         two_levels(count, tied="planner" in tied),
         frozen=tuple(name for name in parts if name not in train),
     )
+
+
+def _check_parts(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """ValueError if a module given in option `name` is unknown."""
+    for part in given:
+        if part not in known:
+            raise ValueError(
+                f"policy option {name}={tuple(given)}: {part!r} is not among {', '.join(known)}"
+            )
+
+
+def _functions(
+    networks: dict[str, Policy],
+    skills: tuple[str, ...],
+    planner_features: int,
+    skill_features: int,
+) -> tuple[Callable, Callable, Callable]:
+    """init, step and unroll of the whole policy, see `Policy`, from its modules."""
+    start = 1 + len(skills)
+
+    def init(key: jax.Array) -> chex.ArrayTree:
+        keys = jax.random.split(key, len(networks))
+        return {name: net.init(k) for (name, net), k in zip(networks.items(), keys, strict=True)}
+
+    def unroll(params, memory, observation, begins, role=None):
+        del memory, begins, role
+
+        def outputs(name, x):
+            return networks[name].unroll(params[name], None, x, None)[0]
+
+        plans = observation[..., 0] > 0.5
+        team = observation[..., start : start + planner_features]
+        own = observation[..., start : start + skill_features]
+        command = outputs(skills[0], own)
+        for i, name in enumerate(skills[1:], 2):
+            used = observation[..., i, None] > 0.5
+            command = jax.tree.map(
+                lambda new, old, used=used: jnp.where(used, new, old), outputs(name, own), command
+            )
+        value = jnp.where(
+            plans,
+            outputs("planner critic", team)[..., 0],
+            outputs("critic", observation[..., 1 : start + skill_features])[..., 0],
+        )
+        return Levels(plans, outputs("planner", team), command), value
+
+    def step(params, memory, observation, role=None):
+        del role
+        out = unroll(params, None, observation[:, None], None)
+        return *jax.tree.map(lambda x: x[:, 0], out), memory
+
+    return init, step, unroll

@@ -117,6 +117,22 @@ def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
         )
 
 
+def _codec_binding(
+    views: tuple[View, ...], codec: str, words: tuple[str, ...]
+) -> Callable[[View], Codec]:
+    """(view) -> codec, with the same tokens for each of the views. ValueError for wrong options."""
+    if codec not in CODECS:
+        raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")
+    if codec == "word":
+        return functools.partial(CODECS[codec], texts=vocabulary(*views), words=words)
+    if words:
+        raise ValueError(
+            f"policy words={words!r} with codec={codec!r}, which has tokens for any text: leave it "
+            "out"
+        )
+    return CODECS[codec]
+
+
 def transformer(
     view: View,
     *others: View,
@@ -163,21 +179,12 @@ def transformer(
     Raises:
       ValueError: invalid options.
     """
-    if codec not in CODECS:
-        raise ValueError(f"policy codec={codec!r}: expected one of {', '.join(CODECS)}")
+    bind = _codec_binding((view, *others), codec, tuple(words))
     if width % heads:
         raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
     rules = make_grammar(grammar, think=think, max_actions=max_actions, view=view)
     check_speech(rules, critic, constrained)
     check_adapters(lora_rank, lora_alpha, lora_targets)
-    bind = CODECS[codec]
-    if codec == "word":
-        bind = functools.partial(bind, texts=vocabulary(view, *others), words=tuple(words))
-    elif words:
-        raise ValueError(
-            f"policy words={words!r} with codec={codec!r}, which has tokens for any text: leave it "
-            "out"
-        )
     bound = bind(view)
     config = DecoderConfig(
         vocab_size=bound.vocab_size,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.policies import codec as codecs
+from agentrl.policies import ragged
 from envs.text import Lexicon, Text, View, make_grammar, parse, template
 from envs.text.view import command_fragments
 
@@ -83,7 +84,7 @@ def test_render_decodes_to_the_same_bytes(name, ids):
 def test_texts_of_many_pieces_are_rendered_alike(name, data):
     """From 64 pieces on they are put in place in another way; cut where they do not fit."""
     codec, most, size = _codec(name), 80, 300
-    assert most > codecs._UNROLLED
+    assert most > ragged.UNROLLED
     ids = data.draw(st.lists(st.integers(1, len(WORDS)), max_size=most))
     packed = Text(jnp.asarray(ids + [0] * (most - len(ids)), jnp.int32), jnp.int32(len(ids)))
     tokens, length, cut = map(np.asarray, _render(name, size)(packed))
