@@ -36,7 +36,7 @@ jax.config.update("jax_disable_most_optimizations", True)
 def pytest_addoption(parser):
     """--all runs the full tier, too; so does naming files or tests."""
     parser.addoption(
-        "--all", action="store_true", help="run the full tier, too (see tests/tiers.py)"
+        "--all", action="store_true", help="run the full tier, too (see tests/support/tiers.py)"
     )
 
 

@@ -20,12 +20,11 @@ from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.placement import along_data
-from agentrl.streams import ACTION, MESSAGE, SUBGOAL, SUMMARY, THOUGHT
-from envs.text import between, contains
+from agentrl.streams import SUMMARY
+from envs.text import contains
 
 # Folded into the key of a turn for the summary that is written in it.
 _SUMMARY = 1002
-_TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
 
 
 class Speaker:
@@ -338,18 +337,3 @@ class Speaker:
         asked, said = replied.summary
         spans = jnp.full(said.tokens.shape, SUMMARY, jnp.int8)
         return written(asked, said, replied.turn, spans)
-
-    def spans(self, text: jax.Array, length: jax.Array, tokens: jax.Array) -> jax.Array:
-        """The span of each token of a reply, i8[G], by the tags around its first byte.
-
-        text: u8[W], the reply's bytes in lower case.
-        """
-        codec = self.policy.codec
-        sizes = jnp.asarray(codec.token_lengths)[tokens]
-        first = jnp.minimum(jnp.cumsum(sizes) - sizes, text.shape[0] - 1)
-        out = jnp.full(tokens.shape, ACTION, jnp.int8)
-        if self.policy.grammar.name == "bare":
-            return out
-        for name, span in _TAGS:
-            out = jnp.where(between(text, length, name)[first], jnp.int8(span), out)
-        return out

@@ -16,6 +16,7 @@ from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
 from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.policies import codec as codecs
@@ -220,7 +221,7 @@ class TextActor:
             slots = self.world.env.slots_as(state, agent, params)
             parsed = parse(self.policy.grammar, self.world.env.view, slots, text, size)
             lowered = lower(text)
-            return parsed, lowered, size, speaker.spans(lowered, size, tokens)
+            return parsed, lowered, size, token_spans(speaker.policy, lowered, size, tokens)
 
         shape = shown.agent.shape
         tokens, length = (x.reshape(*shape, *x.shape[1:]) for x in (said.tokens, said.length))

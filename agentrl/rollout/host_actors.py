@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.text import check_roles
 from agentrl.actors.types import Decision, View, select
@@ -184,7 +185,7 @@ def _understood(speaker, lane, observed, replied, memory):
     text, length = jax.vmap(to_bytes)(said.tokens, said.length)
     lowered = lower(text)
     start, end, format_ok = jax.vmap(functools.partial(span, policy.grammar))(lowered, length)
-    spans = jax.vmap(speaker.spans)(lowered, length, said.tokens)
+    spans = jax.vmap(functools.partial(token_spans, speaker.policy))(lowered, length, said.tokens)
     if speaker.context.branch:
         memory = speaker.fold(memory, lane, replied, lowered, length)
     record = TextRecord(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import envs
 from envs.hosted import HostError, Pool, worker
 
-TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
+TOYS = str(pathlib.Path(__file__).parents[1] / "support" / "hosted_toys.py")
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 
 

@@ -16,7 +16,7 @@ from agentrl.rollout import contexts
 from agentrl.streams import OBSERVATION, turn_starts
 from envs.hosted import HostError
 
-TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
+TOYS = str(pathlib.Path(__file__).parents[1] / "support" / "hosted_toys.py")
 GROUPS, MEMBERS, TURNS = 4, 2, 4
 SIZES = {"num_groups": GROUPS, "group_size": MEMBERS, "max_turns": TURNS}
 HOST = {"observation_tokens": 8, "workers": 3}

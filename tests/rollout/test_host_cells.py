@@ -14,7 +14,7 @@ from agentrl.policies.codec import decode
 from agentrl.rollout import contexts
 from agentrl.streams import OBSERVATION
 
-TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
+TOYS = str(pathlib.Path(__file__).parents[1] / "support" / "hosted_toys.py")
 TURNS, WORKERS = 4, 3
 SMALL = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32, "critic": "shared"}
 CELLS = list(itertools.product(("one", "turns", "once"), ("words", "arrays", "gru")))

@@ -5,7 +5,7 @@ import pathlib
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 
-TOYS = str(pathlib.Path(__file__).parents[1] / "hosted_toys.py")
+TOYS = str(pathlib.Path(__file__).parent / "hosted_toys.py")
 
 
 def groups_config(**changes):
