@@ -7,7 +7,7 @@ import pytest
 from experiments import lake, train_and_resume
 from tiny import talk_config
 
-from agentrl import losses, policies
+from agentrl import losses, policies, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.methods.by_turn import stream_rows
@@ -82,7 +82,7 @@ def test_conversations_give_pairs_of_whole_rows():
 
 def test_rollouts_that_have_no_pairs_are_refused():
     config = config_of(talk_config(warm_start__updates=0))
-    config.rollout.update(context="window", history=1)
+    config.context = section(rollout.contexts.window, history=1)
     with pytest.raises(ValueError, match="use a context with one row per stream"):
         build(config)
     config = config_of()
