@@ -4,16 +4,18 @@ import dataclasses
 import functools
 import math
 import os
+from collections.abc import Callable
 
 import jax
 
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.chat import instructions
+from agentrl.policies.codec import Codec
 from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
 from agentrl.policies.language import ALPHA, WEIGHTS, LanguagePolicy, check_adapters, check_speech
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.subwords import huggingface as bind_tokenizer
-from envs.text import View, make_grammar
+from envs.text import Grammar, View, make_grammar
 
 
 def pretrained(
@@ -61,25 +63,17 @@ def pretrained(
       lora_roles: number of roles (seats of a game, planner and executor) with separate adapters on
         shared weights; 1: one adapter for all.
       rehearsal: a random model of the same family, with two layers of width 64 and the full
-        vocabulary, instead of the weights, to try a config on a small machine. Only config.json and
-        tokenizer.json are read.
+        vocabulary, to try a config on a small machine; no weights are read.
 
     Raises:
       ValueError: an unusable directory, or invalid options.
     """
-    if param_dtype not in ("float32", "bfloat16"):
-        raise ValueError(f"policy param_dtype={param_dtype!r}: expected 'float32' or 'bfloat16'")
-    if not directory or not os.path.isdir(directory):
-        raise ValueError(
-            f"policy directory={directory!r}: expected the directory of a model, with config.json, "
-            "tokenizer.json and .safetensors files"
-        )
+    _check_files(directory, param_dtype)
     rules = make_grammar(grammar, think=think, max_actions=max_actions, view=view)
     check_speech(rules, critic, constrained)
     check_adapters(lora_rank, lora_alpha, lora_targets)
-    config = huggingface.read_config(directory, dtype=dtype)
     config = dataclasses.replace(
-        config,
+        huggingface.read_config(directory, dtype=dtype),
         value_heads=0 if critic == "none" else 1,
         lora_rank=lora_rank,
         lora_alpha=lora_alpha,
@@ -88,25 +82,9 @@ def pretrained(
         attention=attention,
         remat=remat,
     )
-    bind = functools.partial(
-        bind_tokenizer,
-        directory=directory,
-        chat=chat,
-        instructions=instructions(rules),
-        vocab_size=config.vocab_size,
-    )
-    if rehearsal:
-        config = _small(config)
-
-    def init(key: jax.Array) -> decoder.Params:
-        params = decoder.init(key, config)
-        own = {name: params.pop(name) for name in ("lora", "value_head") if name in params}
-        return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
-
-    def load(sharding: huggingface.Sharding | None = None) -> decoder.Params:
-        options = {"dtype": dtype, "param_dtype": param_dtype, "sharding": sharding}
-        return huggingface.load(directory, **options)[1]
-
+    bind = _tokenizer_binding(directory, chat, rules, config.vocab_size)
+    config = _small(config) if rehearsal else config
+    init, load = _parameters(config, directory, dtype, param_dtype)
     return LanguagePolicy(
         init=init,
         config=config,
@@ -119,6 +97,47 @@ def pretrained(
         load=None if rehearsal else load,
         frozen=WEIGHTS if lora_rank else (),
     )
+
+
+def _check_files(directory: str, param_dtype: str) -> None:
+    """ValueError if there is no such directory, or for another type of parameters."""
+    if param_dtype not in ("float32", "bfloat16"):
+        raise ValueError(f"policy param_dtype={param_dtype!r}: expected 'float32' or 'bfloat16'")
+    if not directory or not os.path.isdir(directory):
+        raise ValueError(
+            f"policy directory={directory!r}: expected the directory of a model, with config.json, "
+            "tokenizer.json and .safetensors files"
+        )
+
+
+def _tokenizer_binding(
+    directory: str, chat: str, rules: Grammar, vocab_size: int
+) -> Callable[[View], Codec]:
+    """(view) -> codec of the directory's tokenizer, with the reply format in its instructions."""
+    return functools.partial(
+        bind_tokenizer,
+        directory=directory,
+        chat=chat,
+        instructions=instructions(rules),
+        vocab_size=vocab_size,
+    )
+
+
+def _parameters(
+    config: DecoderConfig, directory: str, dtype: str, param_dtype: str
+) -> tuple[Callable[[jax.Array], decoder.Params], Callable[..., decoder.Params]]:
+    """init: (key) -> random parameters; load: (sharding=None) -> those of the directory."""
+
+    def init(key: jax.Array) -> decoder.Params:
+        params = decoder.init(key, config)
+        own = {name: params.pop(name) for name in ("lora", "value_head") if name in params}
+        return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
+
+    def load(sharding: huggingface.Sharding | None = None) -> decoder.Params:
+        options = {"dtype": dtype, "param_dtype": param_dtype, "sharding": sharding}
+        return huggingface.load(directory, **options)[1]
+
+    return init, load
 
 
 def _small(config: DecoderConfig) -> DecoderConfig:

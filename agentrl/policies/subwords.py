@@ -16,7 +16,7 @@ from typing import Any
 
 import tokenizers
 
-from agentrl.policies.chat import CHATS, Mark, recognise
+from agentrl.policies.chat import CHATS, Chat, Mark, recognise
 from agentrl.policies.codec import _TAGS, Codec, bind
 from agentrl.policies.tensor_files import inside, read_json
 from envs.text import View
@@ -175,6 +175,42 @@ def _end_token(directory: pathlib.Path) -> int:
     )
 
 
+def _is_plain_text(tokenizer: Tokenizer, part: str) -> bool:
+    """Whether the part is a mark that this tokenizer writes as plain text.
+
+    Llama 2 and the first Mistral models do so.
+    """
+    return isinstance(part, Mark) and part not in tokenizer.control and part.startswith("[")
+
+
+def _chat_tokens(tokenizer: Tokenizer, chat: str, parts: tuple[str, ...]) -> tuple[int, ...]:
+    """Tokens of parts of a chat format. ValueError if the tokenizer lacks a control token."""
+    out: list[int] = []
+    for part in parts:
+        if not isinstance(part, Mark) or _is_plain_text(tokenizer, part):
+            out += tokenizer.encode(part)
+        elif part in tokenizer.control:
+            out.append(tokenizer.control[part])
+        else:
+            raise ValueError(
+                f"{tokenizer.where} has no control token {str(part)!r}, which "
+                f"chat={chat!r} needs; choose another of {', '.join(CHATS)}"
+            )
+    return tuple(out)
+
+
+def _check_fragments(view: View, tokenizer: Tokenizer, chat: Chat) -> None:
+    """ValueError if a fragment contains a mark of the chat format that is plain text."""
+    parts = (*chat.opening, *chat.before, *chat.after)
+    marks = {part for part in parts if _is_plain_text(tokenizer, part)}
+    for fragment in view.lexicon:
+        for mark in marks:
+            if mark in fragment:
+                raise ValueError(
+                    f"fragment {fragment!r} contains {mark}, a mark of this chat format"
+                )
+
+
 def huggingface(
     view: View,
     directory: str | os.PathLike,
@@ -205,36 +241,12 @@ def huggingface(
     name = recognise(set(tokenizer.control)) if chat == "auto" else chat
     rules = " ".join(part for part in (view.rules, instructions) if part)
     written = CHATS[name](rules)
-    spelled: set[str] = set()
-
-    def tokens_of(parts: tuple[str, ...]) -> tuple[int, ...]:
-        out: list[int] = []
-        for part in parts:
-            if not isinstance(part, Mark):
-                out += tokenizer.encode(part)
-            elif part in tokenizer.control:
-                out.append(tokenizer.control[part])
-            elif part.startswith("["):
-                # Llama 2 and the first Mistral models write these as plain text.
-                spelled.add(part)
-                out += tokenizer.encode(part)
-            else:
-                raise ValueError(
-                    f"{tokenizer.where} has no control token {str(part)!r}, which "
-                    f"chat={name!r} needs; choose another of {', '.join(CHATS)}"
-                )
-        return tuple(out)
-
-    opening, before, after = map(tokens_of, written[:3])
-    end = _end_token(directory) if written.end is None else tokens_of((written.end,))[0]
+    opening, before, after = (_chat_tokens(tokenizer, name, parts) for parts in written[:3])
     if written.end is None:
-        opening = (*tokenizer.first, *opening)
-    for fragment in view.lexicon:
-        for mark in spelled:
-            if mark in fragment:
-                raise ValueError(
-                    f"fragment {fragment!r} contains {mark}, a mark of this chat format"
-                )
+        end, opening = _end_token(directory), (*tokenizer.first, *opening)
+    else:
+        end = _chat_tokens(tokenizer, name, (written.end,))[0]
+    _check_fragments(view, tokenizer, written)
     table = tokenizer.bytes
     size = len(table) if vocab_size is None else vocab_size
     beyond = [t for t in (*opening, *before, *after, end) if t >= size]

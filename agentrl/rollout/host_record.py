@@ -1,13 +1,32 @@
 """What happened in a collection of environments in Python, as NumPy arrays [T, B, ...]."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from agentrl.actors.types import Decision
-from agentrl.rollout.types import Turn
+from agentrl.rollout.types import Trajectory, Turn
 from envs.vector import Outcome
+
+
+class HostCounts(NamedTuple):
+    """Episodes left out, episodes played again, and seconds spent in the policy and waiting."""
+
+    failed: int
+    retried: int
+    policy_seconds: float
+    environment_seconds: float
+
+
+class Collected(NamedTuple):
+    """bootstrap: the critic's value where an episode was cut, f32[B, A]; of segments f32[T, B, A],
+    after each turn where it is needed. continues: segments go on from the collection before."""
+
+    trajectory: Trajectory
+    bootstrap: np.ndarray
+    counts: HostCounts
+    continues: bool
 
 
 class HostRecord:

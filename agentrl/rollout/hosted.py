@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.rollout.host_actors import HostActor, host_array_actor, host_text_actor
+from agentrl.rollout.host_record import Collected
 from agentrl.rollout.metrics import Running, metrics_of, restarted_episodes, whole_episodes
 from agentrl.rollout.pack import array_rows, of_agents, streams_of
 from agentrl.rollout.processes import Host, processes
 from agentrl.rollout.text_rows import num_text_rows, text_fields, text_metrics, text_rows
 from agentrl.rollout.types import Rollout, Trajectory
-from agentrl.rollout.unroll_host import Collected, HostLoop
+from agentrl.rollout.unroll_host import HostLoop
 from envs.hosted import Hosted, Pool
 
 

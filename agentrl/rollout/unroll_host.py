@@ -11,7 +11,7 @@ import collections
 import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -21,7 +21,7 @@ from agentrl.actors.records import Observed
 from agentrl.actors.types import Decision
 from agentrl.policies import codec as codecs
 from agentrl.rollout.host_actors import HostActor, Said, Shown
-from agentrl.rollout.host_record import HostRecord
+from agentrl.rollout.host_record import Collected, HostCounts, HostRecord
 from agentrl.rollout.types import Start, Trajectory
 from envs.hosted import Hosted, HostError, Pool
 
@@ -29,25 +29,6 @@ from envs.hosted import Hosted, HostError, Pool
 _LINGER = 0.002
 # Episodes that one process may lose in a row before a collection of segments stops.
 _LOST_IN_A_ROW = 10
-
-
-class HostCounts(NamedTuple):
-    """Episodes left out, episodes played again, and seconds spent in the policy and waiting."""
-
-    failed: int
-    retried: int
-    policy_seconds: float
-    environment_seconds: float
-
-
-class Collected(NamedTuple):
-    """bootstrap: the critic's value where an episode was cut, f32[B, A]; of segments f32[T, B, A],
-    after each turn where it is needed. continues: segments go on from the collection before."""
-
-    trajectory: Trajectory
-    bootstrap: np.ndarray
-    counts: HostCounts
-    continues: bool
 
 
 class HostLoop:

@@ -86,5 +86,5 @@ def test_policies_of_vectors(make):
 
 
 def test_deviations_of_numbers_are_an_error():
-    with pytest.raises(ValueError, match="log_std=-1.0 is used by nothing"):
+    with pytest.raises(ValueError, match="log_std=-1.0 has no effect: .* actions are discrete"):
         policies.mlp((4,), None, 2, log_std=-1.0)
