@@ -11,6 +11,7 @@ import pytest
 import envs
 from agentrl import policies
 from agentrl.actors import contexts
+from agentrl.actors.spans import token_spans
 from agentrl.actors.text import TextActor
 from agentrl.policies import codec as codecs
 from agentrl.rollout.text_rows import text_metrics, text_rows
@@ -227,7 +228,7 @@ def test_spans_are_what_the_tags_say():
     reply = "<think>so</think> <action>left</action>"
     tokens = jnp.array([3 + b for b in reply.encode()] + [policy.codec.end])
     text, length = codecs.to_bytes(policy.codec, tokens, jnp.int32(tokens.shape[0]))
-    spans = np.asarray(speaker.spans(text, length, tokens))
+    spans = np.asarray(token_spans(speaker.policy, text, length, tokens))
     end = len("<think>so</think>")
     assert (spans[:end] == THOUGHT).all() and (spans[end:] == ACTION).all()
     assert SPANS[THOUGHT] == "thought" and SPANS[OBSERVATION] == "observation"
