@@ -36,15 +36,15 @@ BAD_FLAGS = {
         ["--config.advantage.gama: this config has no 'gama'. Did you mean \"gamma\""],
     ),
     "key of another function": (
-        [LAKE, "--config.filter.name=top_variance", "--config.filter.fraction=0.5", "--workdir=x"],
-        ["--config.filter.fraction: this config has no 'fraction'", "--config.filter=\"{'name'"],
+        [LAKE, "--config.advantage.name=gae", "--config.advantage.lam=0.5", "--workdir=x"],
+        ["--config.advantage.lam: this config has no 'lam'", "--config.advantage=\"{'name'"],
     ),
     "wrong type": ([LAKE, "--config.updates=many", "--workdir=x"], ["updates", "many"]),
     "unknown flag": ([LAKE, "--workdr=x"], ["workdr", "workdir"]),
     "stray word": ([LAKE, "--workdir=x", "gigpo"], ["'gigpo' is not a flag"]),
     "impossible combination": (
         [LAKE, "--workdir=x", "--config.policy.critic=shared"],
-        ["config.policy.critic is trained by nothing"],
+        ["config.policy.critic='shared', but advantage 'gigpo' does not use a critic"],
     ),
     "too many devices": (
         [LAKE, "--workdir=x", "--config.mesh.data=64"],

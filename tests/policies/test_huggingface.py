@@ -410,7 +410,7 @@ def test_what_stands_beside_the_weights_is_kept(saved, small, tmp_path):
         "tokenizer.json",
     ]
     assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == 7
-    with pytest.raises(ValueError, match="another model"):
+    with pytest.raises(ValueError, match="is a different model"):
         huggingface.save(tmp_path / "no", SMALL, small, source=DATA / "qwen3")
 
 

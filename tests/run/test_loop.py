@@ -147,7 +147,7 @@ def test_one_device_equals_eight(name, tmp_path):
                 shapes = programs.shapes
                 continue
             if name == "segments":
-                assert len(state.rollout.episode_return.sharding.device_set) == 8
+                assert len(state.rollout.start.sharding.device_set) == 8
             if name == "talk":
                 moments = state.opt_state[1][0].mu
                 for tree in (state.params, state.carry["reference"], moments):

@@ -224,5 +224,5 @@ def test_errors():
         selfplay.nash_conv("KuhnPoker-v1", np.where(np.arange(12)[:, None] == 3, 0.7, uniform))
     with pytest.raises(ValueError, match="row 0.*sum to 1"):
         selfplay.nash_conv("KuhnPoker-v1", np.full((12, 2), np.nan))
-    with pytest.raises(ValueError, match=r"row 0 .*legal are actions \[1, 2\] only"):
+    with pytest.raises(ValueError, match=r"row 0 .*the legal actions are \[1, 2\]"):
         selfplay.nash_conv("LeducPoker-v1", np.full((936, 3), 1 / 3))
