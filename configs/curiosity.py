@@ -6,8 +6,8 @@ episode; "rnd" is random network distillation alone.
     python -m launchers.train --config=configs/curiosity.py:noveld --workdir=runs/curiosity
 
 Three seeds, two busy CPU cores: 1 minute. Mean success over the run: noveld 0.63, none 0.52, rnd
-0.34; at the end all 0.95 or above. A coefficient of 0.02 pays more for wandering than the coin does,
-and gave 0 on quests of 8 rooms, as it did in KeyDoor, where a mistake ends the episode.
+0.34; at the end all 0.95 or above. A coefficient of 0.02 pays more for wandering than the coin
+does, and gave 0 on quests of 8 rooms, as in KeyDoor, where a mistake ends the episode.
 """
 
 import ml_collections

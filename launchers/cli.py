@@ -29,7 +29,9 @@ def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
         if path.startswith("config.") and key in path.split(".") and similar:
             return f"--{path}: this config has no {key!r}. {similar}"
         if key == "name" and path.endswith(".name"):
-            return f"--{path}: {path.removesuffix('.name')} is of one function alone and has no name"
+            return (
+                f"--{path}: {path.removesuffix('.name')} is of one function alone and has no name"
+            )
         if path.startswith("config.") and key in path.split("."):
             section = path.partition(f".{key}")[0]
             return (

@@ -58,7 +58,7 @@ def test_of_each_task_a_group_is_shown():
     for task, part in enumerate((first, second)):
         # What it shows is what there is of that task alone.
         chosen = np.flatnonzero(group == task)
-        alone = streams.replace(**{k: v[chosen] for k, v in vars(streams).items() if v is not None})
+        alone = jax.tree.map(lambda x, chosen=chosen: np.asarray(x)[chosen], streams)
         where = {int(n): i for i, n in enumerate(chosen)}
         mine = np.isin(np.asarray(rows.stream), chosen)
         own = jax.tree.map(lambda x, m=mine: np.asarray(x)[m], rows)

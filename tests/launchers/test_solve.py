@@ -22,7 +22,11 @@ def test_double_oracle_solves_kuhn_and_the_file_says_how(written):
     assert "NashConv of each player's marginal: 0.000000" in printed
     assert content["nash_conv"] == pytest.approx(0, abs=1e-9)
     assert content["value"][-1] == pytest.approx([-1 / 18, 1 / 18])
-    assert content["config"]["method"] == {"name": "psro", "solver": "nash", "seed": 0}
+    assert content["config"]["method"] == {
+        "name": "agentrl.selfplay.psro.psro",
+        "solver": "nash",
+        "seed": 0,
+    }
     assert sum(content["gap"][0]) == pytest.approx(11 / 12)
     assert len(content["policy"]) == len(content["infostates"]) == 12
     assert len(content["sigma"]) == len(content["policies"][0])

@@ -23,7 +23,7 @@ def test_noise_and_signal_by_hand():
 def test_each_episode_has_its_own_gradient():
     """Logits that are the parameters: the gradient of log pi(a) is one-hot(a) - pi."""
 
-    def unroll(params, memory, observation, start):
+    def unroll(params, memory, observation, start, role):
         shape = (*start.shape, 3)
         return jnp.broadcast_to(params, shape), jnp.zeros(start.shape)
 
