@@ -15,7 +15,7 @@ SHOWN_TURNS = 24
 
 
 def section(shown: CreditView) -> Markup:
-    """The view as HTML."""
+    """HTML of episodes turn by turn: what was seen and done, its reward and its advantage."""
     glyphs = boards.palette(shown.environment)
     texts = {t.board for e in shown.episodes for t in e.turns} | {
         e.last_board for e in shown.episodes

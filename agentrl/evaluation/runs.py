@@ -55,8 +55,14 @@ class Run:
 
     @property
     def algorithm(self) -> str:
-        """Estimator and loss."""
-        return f"{_section(self.config, 'advantage')} · {_section(self.config, 'loss')}"
+        """The estimator, and the terms of the objective beside the warm start's, by function."""
+        terms = [
+            term
+            for term in self.config.get("objective", {}).values()
+            if term.get("weight") != 0 and term.get("during") != "warm_start"
+        ]
+        names = [_section(self.config, "advantage"), *(term.get("name", "?") for term in terms)]
+        return " · ".join(str(name).rpartition(".")[2] for name in names)
 
     def metrics(self) -> set[str]:
         """Names of all metrics in any line of any seed."""

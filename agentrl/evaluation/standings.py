@@ -313,7 +313,7 @@ def section(arena: Arena, about: Mapping[str, Any]) -> Markup:
 
 
 def document(arena: Arena, about: Mapping[str, Any]) -> str:
-    """A page of its own."""
+    """The HTML page of an arena: its players, their games and ratings."""
     lead = tag("p", f"{len(arena.players)} players, {about['game']}", class_="lead")
     sections = [("arena", "Arena", section(arena, about))]
     return page(f"agentrl: arena of {about['game']}", lead, sections)

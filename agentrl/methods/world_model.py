@@ -88,7 +88,7 @@ class LearnedEnvironment(Environment):
 
     @property
     def network(self) -> Dynamics:
-        """The model."""
+        """The network of the dynamics, sized by observation and actions."""
         size = 1
         for length in self.shape:
             size *= length
@@ -108,7 +108,7 @@ class LearnedEnvironment(Environment):
         return after, out[:, -2], out[:, -1]
 
     def initial(self, key: jax.Array, params: LearnedParams) -> LearnedState:
-        """One of the starts."""
+        """An observation of `params.starts`, drawn evenly."""
         number = jax.random.randint(key, (), 0, params.starts.shape[0])
         no = jnp.zeros((), bool)
         return LearnedState(jnp.zeros((), jnp.int32), params.starts[number], no)

@@ -168,7 +168,7 @@ def mlp(
 
     hidden: widths. critic: "separate" towers (usual in control), "shared" torso, or "none".
     answers: outputs of a belief head on the actor's torso, as many as the environment's question
-      has answers (`Game.num_answers`), trained by config.learner.listening_coefficient; 0: no head.
+      has answers (`Game.num_answers`), trained by losses.listening_loss; 0: no head.
     log_std: for continuous actions, the initial logarithm of their standard deviations, which are
       learnt and do not depend on the observation.
     Initialisation is orthogonal: gain sqrt(2), 0.01 for logits and means, 1 for the value.

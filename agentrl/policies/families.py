@@ -323,7 +323,7 @@ def write(config: DecoderConfig) -> dict[str, Any]:
 
 
 def _kind(c: DecoderConfig) -> str:
-    """The nearest family."""
+    """The `model_type` of transformers whose configuration can say what this one says."""
     if c.norm_plus_one:
         return "gemma" if not c.post_norms else "gemma3_text" if c.qk_norm else "gemma2"
     if c.qkv_bias:

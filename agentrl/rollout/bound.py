@@ -70,7 +70,7 @@ def bind_arrays(
     def demonstrator(world, noise, thoughts):
         if thoughts:
             raise ValueError(
-                "config.warm_start.thoughts=True is for language policies, in whose replies "
+                "config.expert.thoughts=True is for language policies, in whose replies "
                 "thoughts stand; set False"
             )
         check_expert(world.env, world.params)

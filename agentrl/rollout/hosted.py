@@ -108,7 +108,7 @@ class _Processes:
             raise
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the processes; the next collection starts new ones."""
         if self._pool is not None:
             self._pool.close()
         self._pool = self.loop = None

@@ -6,8 +6,8 @@ import numpy as np
 
 CONFIG = {
     "env": {"name": "FrozenLake-v1", "size": 4},
-    "advantage": {"name": "gigpo", "gamma": 0.95},
-    "loss": {"name": "clipped_surrogate"},
+    "advantage": {"name": "agentrl.advantages.gigpo", "gamma": 0.95},
+    "objective": {"policy": {"name": "agentrl.losses.clipped_surrogate", "weight": 1.0}},
     "rollout": {"name": "episodes"},
     "seed": 0,
     "num_seeds": 2,

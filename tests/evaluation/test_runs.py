@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.evaluation import runs
+from configs import cartpole_ppo, coin_talk
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import directories  # noqa: E402
@@ -13,6 +14,19 @@ import directories  # noqa: E402
 
 def load(*paths):
     return runs.load(list(paths))
+
+
+@pytest.mark.parametrize(
+    ("config", "algorithm"),
+    [
+        (coin_talk.get_config("gigpo"), "gigpo · clipped_surrogate"),
+        (cartpole_ppo.get_config(), "gae · clipped_surrogate · clipped_value_loss · "),
+    ],
+)
+def test_algorithm_is_named_by_its_functions(config, algorithm, tmp_path):
+    path = directories.write(tmp_path / "a")
+    (path / "config.json").write_text(config.to_json_best_effort())
+    assert load(path)[0].algorithm.startswith(algorithm)
 
 
 def test_final_is_the_mean_over_the_last_tenth(tmp_path):
