@@ -16,10 +16,10 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, Observed, Replied, Written, written
 from agentrl.actors.transcript import OBSERVED, REPLIED, Layout
 from agentrl.actors.types import View
+from agentrl.devices.placement import along_data
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
-from agentrl.policies.placement import along_data
 from agentrl.streams import SUMMARY
 from envs.text import contains
 

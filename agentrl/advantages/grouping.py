@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.checks import check_choice, check_range
+from agentrl.devices.placement import replicated
 
 Normalize = Literal["std", "mean"]
 Singleton = Literal["zero", "raw"]
@@ -50,6 +51,9 @@ def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
     whole, so the result is exact. Equal keys walk through the same slots, so a segment is decided
     in one round; the table is at most half full, so a few rounds suffice. Why not a sort: with
     payload it costs several times more on CPU (262,144 keys; `launchers.benchmark --suite=credit`).
+    Each device fills the whole table: shared over a mesh, every round would need three sums over
+    the devices. On CPUs of several processes they would even fail: XLA runs two loops that do not
+    depend on each other at once, so their sums may meet in another order in each process.
 
     Args:
       keys: integer [M, K]; two keys are equal iff all K words are.
@@ -60,7 +64,7 @@ def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
     """
     chex.assert_rank([keys, include], [2, 1])
     count = keys.shape[0]
-    keys, include = jnp.asarray(keys).astype(jnp.uint32), jnp.asarray(include)
+    keys, include = replicated((jnp.asarray(keys).astype(jnp.uint32), jnp.asarray(include)))
     size = 1 << max(1, (2 * count - 1).bit_length())
     index = jnp.arange(count, dtype=jnp.int32)
     mixed = _mix(keys)
@@ -75,17 +79,11 @@ def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
         segment = jnp.where(decided, claimed, segment)
         return segment, (slot + stride) & np.uint32(size - 1), pending & ~decided, table
 
-    segment, *_ = jax.lax.while_loop(
-        lambda carry: jnp.any(carry[2]),
-        probe,
-        (
-            jnp.full(count, count, jnp.int32),
-            mixed & np.uint32(size - 1),
-            include,
-            jnp.full(size, count, jnp.int32),
-        ),
-    )
-    return segment
+    segment = jnp.full(count, count, jnp.int32)
+    table = jnp.full(size, count, jnp.int32)
+    carry = replicated((segment, mixed & np.uint32(size - 1), include, table))
+    segment, *_ = jax.lax.while_loop(lambda carry: jnp.any(carry[2]), probe, carry)
+    return replicated(segment)
 
 
 def joint_segments(include: jax.Array, *keys: jax.Array) -> jax.Array:

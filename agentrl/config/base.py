@@ -33,7 +33,7 @@ def base_config() -> ml_collections.ConfigDict:
     init_from: directory of a run whose parameters training starts from, each seed from its own; or
       of several, "planner=DIR,hit=DIR", for those entries of a policy that has such parts.
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
-    mesh: devices along each axis of `agentrl.policies.placement`: data (0: all that the others
+    mesh: devices along each axis of `agentrl.devices.placement`: data (0: all that the others
       leave) and fsdp split the batch, fsdp and tensor the parameters of a decoder.
     env: one environment (`env_section`) or several that one language policy learns together
       (`env_sections`): their episodes make one batch, each environment being a task with baselines

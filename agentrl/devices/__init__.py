@@ -1,1 +1,1 @@
-"""Devices: machines that programs are compiled for, at hand or not."""
+"""Devices: sharding over a mesh, and machines that programs are compiled for, at hand or not."""

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl.policies.placement import along_data
+from agentrl.devices.placement import along_data
 
 
 def dealt(

@@ -5,7 +5,7 @@ from typing import Any
 import chex
 import jax
 
-from agentrl.policies.placement import along_data
+from agentrl.devices.placement import along_data
 from agentrl.streams import Rows
 
 

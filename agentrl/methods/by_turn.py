@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.policies.placement import along_data
+from agentrl.devices.placement import along_data
 from agentrl.streams import Rows, Streams
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.policies.placement import platform
+from agentrl.devices.placement import platform
 
 # The score of a masked key; finite, so that a row without keys gives numbers.
 MASKED = -1e30

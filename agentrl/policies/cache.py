@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from agentrl.devices.placement import BATCH, place, platform
 from agentrl.policies.attention import span
 from agentrl.policies.decoder_config import DecoderConfig
-from agentrl.policies.placement import BATCH, place, platform
 
 
 @struct.dataclass

@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.policies.placement import devices, platform
+from agentrl.devices.placement import devices, platform
 
 # Numbers that exist at once on a device: 256 MiB of float32 on a CPU. Accelerators have more
 # memory, and each chunk there re-reads the weights and accumulates their gradient.

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from agentrl.devices.placement import BATCH, gathered, place
 from agentrl.policies import lora
 from agentrl.policies.attention import (
     Rotation,
@@ -33,7 +34,6 @@ from agentrl.policies.cache import write
 from agentrl.policies.chunks import in_chunks
 from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
-from agentrl.policies.placement import BATCH, gathered, place
 
 # A nested dict of arrays; layers are params["layers"]["0"], ["1"], ...
 Params = dict[str, Any]

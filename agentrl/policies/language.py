@@ -8,12 +8,12 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.devices.placement import gathered
 from agentrl.policies import decoder
 from agentrl.policies.chunks import in_chunks
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
-from agentrl.policies.placement import gathered
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.scoring import Scored, score_logits
 from agentrl.streams import Rows

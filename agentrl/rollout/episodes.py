@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import check_anchor
 from agentrl.actors.scripted import random_actor, view_of
-from agentrl.policies.placement import along_data
+from agentrl.devices.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes

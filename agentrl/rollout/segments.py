@@ -10,7 +10,7 @@ from flax import struct
 import envs.vector
 from agentrl.actors.scripted import view_of
 from agentrl.actors.types import View
-from agentrl.policies.placement import along_data
+from agentrl.devices.placement import along_data
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import demonstration
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes

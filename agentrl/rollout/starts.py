@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl.policies.placement import along_data
+from agentrl.devices.placement import along_data
 from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import fresh
 from envs.vector import World

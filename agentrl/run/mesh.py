@@ -8,15 +8,15 @@ import jax
 import ml_collections
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from agentrl.devices.placement import AXES, BATCH, parameter_spec
 from agentrl.devices.targets import Target
 from agentrl.learner.components import guard as guards
-from agentrl.policies.placement import AXES, BATCH, parameter_spec
 
 
 def make_mesh(
     config: ml_collections.ConfigDict, experiment: Any, target: Target | None = None
 ) -> Mesh | None:
-    """The mesh of config.mesh, with the axes of `agentrl.policies.placement`.
+    """The mesh of config.mesh, with the axes of `agentrl.devices.placement`.
 
     config.mesh.data=0: all devices not used by fsdp and tensor. None for a single device of this
     machine. target: the machine that has the devices; default: this one.
@@ -100,7 +100,7 @@ def _check_attention(platform: str, policy: Any) -> None:
 
 
 def use(mesh: Mesh | None) -> Any:
-    """Context in which `agentrl.policies.placement` uses the mesh."""
+    """Context in which `agentrl.devices.placement` uses the mesh."""
     return contextlib.nullcontext() if mesh is None else jax.set_mesh(mesh)
 
 

@@ -15,8 +15,8 @@ from agentrl.config import bind as configs
 from agentrl.config.build import Experiment, build
 from agentrl.config.environments import environments
 from agentrl.config.tasks import Task, make_task
+from agentrl.devices.placement import parameter_sharding
 from agentrl.learner.state import TrainState
-from agentrl.policies.placement import parameter_sharding
 from agentrl.run import checkpoint, mesh
 from agentrl.run.programs import compile_programs
 

@@ -52,7 +52,8 @@ def measure(directory: str, devices: int) -> dict[str, float]:
     jax.config.update("jax_num_cpu_devices", devices)
     from jax.sharding import AxisType
 
-    from agentrl.policies import huggingface, placement
+    from agentrl.devices import placement
+    from agentrl.policies import huggingface
 
     mesh = None
     if devices > 1:

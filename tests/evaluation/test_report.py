@@ -181,7 +181,8 @@ def test_curves_end_where_the_shortest_seed_ends(text):
 def test_config_differences_are_named(text):
     _, words = read(text)
     differs = words[words.index("What differs") : words.index("All ")]
-    assert 'advantage.name "gigpo" "grpo"' in differs and "num_seeds 2 4" in differs
+    assert 'advantage.name "agentrl.advantages.gigpo" "grpo"' in differs
+    assert "num_seeds 2 4" in differs
     assert "env.size" not in differs
     assert re.search(r'<tr class="differs"><th scope="row"><code>num_seeds', text)
     assert not re.search(r'<tr class="differs"><th scope="row"><code>env.size', text)

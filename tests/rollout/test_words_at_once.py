@@ -13,9 +13,9 @@ import envs
 import envs.vector
 from agentrl import policies, rollout
 from agentrl.actors.text import text_actor
+from agentrl.devices.placement import AXES
 from agentrl.evaluation import play
 from agentrl.policies import codec as codecs
-from agentrl.policies.placement import AXES
 from agentrl.rollout import contexts
 from agentrl.rollout.bound import bind
 from agentrl.rollout.episodes import packed

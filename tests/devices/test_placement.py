@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from agentrl.policies import decoder, generation, placement
+from agentrl.devices import placement
+from agentrl.policies import decoder, generation
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.sampling import Sampling
 from agentrl.run.mesh import parameter_shardings

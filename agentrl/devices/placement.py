@@ -132,3 +132,10 @@ def place(x: jax.Array, *axes: Axis) -> jax.Array:
 def along_data(tree: chex.ArrayTree, axis: int = 0) -> chex.ArrayTree:
     """Constrains `axis` of every leaf, the batch, to be sharded over `data` and `fsdp`."""
     return jax.tree.map(lambda x: place(x, *[None] * axis, BATCH), tree)
+
+
+def replicated(tree: chex.ArrayTree) -> chex.ArrayTree:
+    """Constrains every leaf to be whole on each device."""
+    if devices() == 1:
+        return tree
+    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, PartitionSpec()), tree)
