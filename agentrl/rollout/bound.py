@@ -57,12 +57,17 @@ def bind(
         from agentrl.rollout.bound_text import bind_text  # imports the decoder
 
         return bind_text(policy, env, env_params, context, turns, anchor=anchor, segments=segments)
+    check_no_context(context)
+    return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
+
+
+def check_no_context(context: Any) -> None:
+    """ValueError where a policy over arrays has a context."""
     if context is not None:
         raise ValueError(
             "config.context is for language policies; this policy reads arrays: set "
             "config.context.name='none'"
         )
-    return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
 
 
 def bind_arrays(
