@@ -14,8 +14,8 @@ from agentrl.devices.placement import along_data
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import demonstrations
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
-from agentrl.rollout.opposition import Opposition, make_opposition
 from agentrl.rollout.pack import filled, pack, properties_of
+from agentrl.rollout.seating import Opposition, make_opposition
 from agentrl.rollout.starts import Sampler, independent, takes_tasks
 from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
