@@ -5,9 +5,9 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from agentrl.evaluation.play import task_keys
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.scores import log_probs
+from agentrl.rollout.starts import task_keys
 
 
 def expert(
