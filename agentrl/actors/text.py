@@ -15,7 +15,7 @@ import envs
 from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
-from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.records import Memory, Observed, text_record
 from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.types import Actor, Decision, View
@@ -228,17 +228,14 @@ class TextActor:
         parsed, text, size, spans = self._each(understand, shown.state, shown.agent, tokens, length)
         if self.context.branch:
             memory = speaker.fold(memory, lane, replied, text, size)
-        think = self.policy.grammar.think != "none"
-        record = TextRecord(
-            replied=replied.active,
-            turn=replied.turn,
-            reply=written(replied.prompt, said, replied.turn, spans),
-            summary=speaker.written_summary(replied),
-            ended=said.ended,
-            cut=observed.cut,
-            format_ok=replied.active & parsed.valid_format & said.ended,
-            known=replied.active & parsed.known,
-            thinks=parsed.thinks if think else None,
+        record = text_record(
+            self.policy,
+            replied,
+            observed,
+            spans,
+            format_ok=parsed.valid_format,
+            known=parsed.known,
+            thinks=parsed.thinks,
         )
         actions = parsed.actions
         if stray is not None:

@@ -7,6 +7,7 @@ import jax
 import ml_collections
 
 from agentrl import losses
+from agentrl.checks import check_range
 from agentrl.config.bind import TERM_KEYS, bind, lookup, nearest
 from agentrl.config.optimizers import make_transform
 from agentrl.learner.bound import Bound
@@ -168,8 +169,7 @@ def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
             "has one: use 'batch'"
         )
     for name in ("epochs", "minibatches", "lengths"):
-        if given[name] < 1:
-            raise ValueError(f"config.learner.{name}={given[name]}: expected at least 1")
+        check_range(f"config.learner.{name}", given[name], 1)
     if given.lengths > 1 and (given.microbatch is None or not setup.policy.reads_text):
         raise ValueError(
             f"config.learner.lengths={given.lengths} is for language policies in microbatches; "
