@@ -113,25 +113,13 @@ class TextActor:
         self, params: chex.ArrayTree, memory: Memory, view: View, key: jax.Array, *, greedy: bool
     ) -> tuple[Decision, Memory]:
         """Replies of the acting agents of a view: see `agentrl.actors.types`."""
-        shown = self.speaker.all_lanes(view)
-        observed = self._observe(shown, memory)
-        constraint = None
+        shown, constraint = self.speaker.all_lanes(view), None
         if self.policy.constrained:
             constraint = command_constraint(
                 self.policy, self.world, shown.state, shown.agent, self.speaker.layout.reply_tokens
             )
-        lane = self.speaker.lanes(shown)
-        replied, memory = self.speaker.reply(
-            params,
-            memory,
-            lane,
-            shown.acting.reshape(-1),
-            observed,
-            key,
-            greedy=greedy,
-            constraint=constraint,
-        )
-        return self._decided(view, shown, lane, observed, replied, memory, None)
+        how = {"greedy": greedy, "constraint": constraint}
+        return self._turn(params, memory, view, shown, key, None, **how)
 
     def demonstrate(
         self,
@@ -145,14 +133,9 @@ class TextActor:
     ) -> tuple[Decision, Memory]:
         """As `act`, by the environment's expert."""
         shown = self.speaker.all_lanes(view)
-        observed, lane = self._observe(shown, memory), self.speaker.lanes(shown)
         said = self._expert_reply(shown, thoughts=thoughts)
-        replied, memory = self.speaker.reply(
-            None, memory, lane, shown.acting.reshape(-1), observed, key, expert=said
-        )
-        noise_key = jax.random.fold_in(key, _NOISE)
-        stray = (noise_key, noise) if noise else None
-        return self._decided(view, shown, lane, observed, replied, memory, stray)
+        stray = (jax.random.fold_in(key, _NOISE), noise) if noise else None
+        return self._turn(None, memory, view, shown, key, stray, expert=said)
 
     def value(self, params: chex.ArrayTree, memory: Memory, view: View) -> jax.Array:
         """The critic's value of the next prompts of the agents of a view, f32[B, S]."""
@@ -212,9 +195,14 @@ class TextActor:
         length = jnp.minimum(said.length, room)
         return Generated(tokens, nothing, nothing, length, said.length <= room, None, None, None)
 
-    def _decided(self, view, shown, lane, observed, replied, memory, stray):
-        """(Decision, memory) from the lanes' replies."""
-        speaker, said, codec = self.speaker, replied.said, self.policy.codec
+    def _turn(self, params, memory, view, shown, key, stray, **how):
+        """(Decision, memory). shown: the view of all lanes. stray: (key, noise) of an expert, or
+        None. how: options of `Speaker.reply`."""
+        speaker, codec = self.speaker, self.policy.codec
+        observed, lane = self._observe(shown, memory), speaker.lanes(shown)
+        acting = shown.acting.reshape(-1)
+        replied, memory = speaker.reply(params, memory, lane, acting, observed, key, **how)
+        said = replied.said
 
         def understand(state, agent, params, tokens, length):
             text, size = codecs.to_bytes(codec, tokens, length)
@@ -242,7 +230,7 @@ class TextActor:
             actions = self._strayed(shown, actions, *stray)
         actions = actions[:, 0] if self.policy.grammar.max_actions == 1 else actions
         logp = jnp.sum(said.logp, axis=1)
-        full = shown.acting.reshape(-1) & ~replied.active
+        full = acting & ~replied.active
         anchor = jnp.where(replied.active[:, None], observed.anchor, 0)
         decision = Decision(actions, logp, replied.value, record, anchor, full)
         return self.speaker.own(view, shown, decision), memory

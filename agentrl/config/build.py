@@ -160,7 +160,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         updates=(warm["updates"], config.updates),
         log_every=config.log_every,
         microbatch=config.learner.get("microbatch"),
-        reads=requirements.names_read(config, terms, recipe),
+        reads=requirements.names_read(terms, recipe),
     )
     components = make_components(config, setup, terms, recipe)
     requirements.check_names(config, setup, terms, recipe, components)

@@ -7,7 +7,7 @@ import jax
 import ml_collections
 
 from agentrl.checks import check_range
-from agentrl.config.bind import bind, check_unused, flat, lookup, nearest
+from agentrl.config.bind import bind, bound, check_unused, flat, nearest
 from agentrl.config.learning import TUNABLE
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.components.baseline import baseline
@@ -23,10 +23,7 @@ from agentrl.learner.objective import Term
 
 
 def make_components(
-    config: ml_collections.ConfigDict,
-    setup: Setup,
-    terms: Mapping[str, Term],
-    recipe: Recipe,
+    config: ml_collections.ConfigDict, setup: Setup, terms: Mapping[str, Term], recipe: Recipe
 ) -> dict[str, Component]:
     """The components of a run by name.
 
@@ -88,8 +85,8 @@ def _counts(term: Term, setup: Setup) -> bool:
 
 def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:
     path = values.get("name", f"agentrl.learner.components.{name}.{name}")
-    factory = lookup(f"components.{name}", path)
-    made = factory(setup, **bind(f"components.{name}", factory, values))
+    factory, options = bound(f"components.{name}", {**values, "name": path})
+    made = factory(setup, **options)
     if not isinstance(made, Component):
         raise ValueError(
             f"config.components.{name}: {path} gives {type(made).__name__}; expected a function "

@@ -15,14 +15,7 @@ from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
-from agentrl.rollout.seating import (
-    Opposition,
-    make_opposition,
-    seat_all,
-    seat_teams,
-    sides,
-    teams,
-)
+from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll

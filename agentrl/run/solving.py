@@ -18,8 +18,7 @@ def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
       ValueError: an unused key, a game that is not tabular, or an unknown method.
     """
     configs.check_keys("config", config, dict.fromkeys(KEYS))
-    function = configs.lookup("method", config.method.name)
-    options = configs.bind("method", function, config.method)
+    function, options = configs.bound("method", config.method)
     game = {key: value for key, value in config.game.items() if key != "name"}
     check_range("config.iterations", config.iterations, 1)
     result = function(config.game.name, config.iterations, **options, **game)

@@ -52,8 +52,5 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
         return value, {name: jnp.where(finite, x, 0.0) for name, x in metrics.items()}
 
     return Component(
-        init=lambda start: (),
-        annotate=annotate,
-        after=after,
-        supplies=("importance", "old_logp"),
+        init=lambda start: (), annotate=annotate, after=after, supplies=("importance", "old_logp")
     )
