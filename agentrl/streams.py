@@ -3,6 +3,8 @@
 Letters used everywhere: N streams, T turns, R rows, L positions.
 """
 
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -63,6 +65,12 @@ class Streams:
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
     first_state: chex.ArrayTree | None = None
+
+
+def fields_of(structure: Any) -> dict[str, Any]:
+    """The fields of streams or rows that are filled, by name."""
+    fields = {name: getattr(structure, name) for name in structure.__dataclass_fields__}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 # Per field what fills it, for errors where it is needed and missing.

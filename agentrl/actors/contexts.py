@@ -17,6 +17,8 @@ A row shows exactly the tokens that were shown when its reply was sampled, so th
 probabilities are 1 before the first update.
 """
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -60,83 +62,55 @@ class Context(NamedTuple):
         return self.history != 0 or self.keep_first or self.keep_replies or bool(self.inject)
 
 
-def whole(
-    *,
-    inject: str | Callable[[Any, Any, Any], Any] = "",
-    inject_every: int = 0,
-    max_new_tokens: int | None = None,
-    context_tokens: int | None = None,
-) -> Context:
-    """Everything so far; see `Context` for the options."""
-    return _checked(
-        Context(
-            "whole",
-            one_row=True,
-            inject=inject,
-            inject_every=inject_every,
-            max_new_tokens=max_new_tokens,
-            context_tokens=context_tokens,
+_SHARED = ("inject", "inject_every", "max_new_tokens", "context_tokens")
+
+
+def _context(make: Callable[..., Context]) -> Callable[..., Context]:
+    """Adds the options that all contexts have to a function of a context's own options.
+
+    They are inject, inject_every, max_new_tokens and context_tokens, with the meaning and the
+    defaults of `Context`. The result raises ValueError for values out of range.
+    """
+    own = inspect.signature(make)
+    shared = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=Context._field_defaults[name],
+            annotation=Context.__annotations__[name],
         )
-    )
+        for name in _SHARED
+    ]
+
+    @functools.wraps(make)
+    def with_shared(**options):
+        given = {name: options.pop(name) for name in _SHARED if name in options}
+        return _checked(make(**options)._replace(**given))
+
+    with_shared.__signature__ = own.replace(parameters=[*own.parameters.values(), *shared])
+    return with_shared
 
 
-def window(
-    *,
-    history: int = 0,
-    keep_first: bool = False,
-    inject: str | Callable[[Any, Any, Any], Any] = "",
-    inject_every: int = 0,
-    max_new_tokens: int | None = None,
-    context_tokens: int | None = None,
-) -> Context:
-    """The last `history` turns and the new observation; see `Context` for the options."""
-    return _checked(
-        Context(
-            "window",
-            history=history,
-            keep_first=keep_first,
-            inject=inject,
-            inject_every=inject_every,
-            max_new_tokens=max_new_tokens,
-            context_tokens=context_tokens,
-        )
-    )
+@_context
+def whole() -> Context:
+    """Everything so far."""
+    return Context("whole", one_row=True)
 
 
-def sliding(
-    *,
-    history: int = 0,
-    keep_first: bool = False,
-    inject: str | Callable[[Any, Any, Any], Any] = "",
-    inject_every: int = 0,
-    max_new_tokens: int | None = None,
-    context_tokens: int | None = None,
-) -> Context:
-    """All replies, and the last `history` observations; see `Context` for the options."""
-    return _checked(
-        Context(
-            "sliding",
-            history=history,
-            keep_first=keep_first,
-            keep_replies=True,
-            inject=inject,
-            inject_every=inject_every,
-            max_new_tokens=max_new_tokens,
-            context_tokens=context_tokens,
-        )
-    )
+@_context
+def window(*, history: int = 0, keep_first: bool = False) -> Context:
+    """The last `history` turns and the new observation."""
+    return Context("window", history=history, keep_first=keep_first)
 
 
-def summary(
-    *,
-    limit: int,
-    summary_tokens: int = 32,
-    request: str = SUMMARY_REQUEST,
-    inject: str | Callable[[Any, Any, Any], Any] = "",
-    inject_every: int = 0,
-    max_new_tokens: int | None = None,
-    context_tokens: int | None = None,
-) -> Context:
+@_context
+def sliding(*, history: int = 0, keep_first: bool = False) -> Context:
+    """All replies, the last `history` observations and the new one."""
+    return Context("sliding", history=history, keep_first=keep_first, keep_replies=True)
+
+
+@_context
+def summary(*, limit: int, summary_tokens: int = 32, request: str = SUMMARY_REQUEST) -> Context:
     """Everything, with a summary by the policy when a prompt would be longer than `limit` tokens.
 
     SUPO (https://arxiv.org/abs/2510.06727). The summary is an extra reply within the turn: it is
@@ -148,29 +122,13 @@ def summary(
         raise ValueError(
             f"context limit={limit}, summary_tokens={summary_tokens}: expected at least 1 of each"
         )
-    return _checked(
-        Context(
-            "summary",
-            keep_first=True,
-            limit=limit,
-            summary_tokens=summary_tokens,
-            request=request,
-            inject=inject,
-            inject_every=inject_every,
-            max_new_tokens=max_new_tokens,
-            context_tokens=context_tokens,
-        )
+    return Context(
+        "summary", keep_first=True, limit=limit, summary_tokens=summary_tokens, request=request
     )
 
 
-def fold(
-    *,
-    branch: tuple[str, str] = BRANCH_TAGS,
-    inject: str | Callable[[Any, Any, Any], Any] = "",
-    inject_every: int = 0,
-    max_new_tokens: int | None = None,
-    context_tokens: int | None = None,
-) -> Context:
+@_context
+def fold(*, branch: tuple[str, str] = BRANCH_TAGS) -> Context:
     """Everything but finished branches.
 
     A reply with the tag branch[0] opens a branch, unless one is open. A later reply with branch[1]
@@ -179,16 +137,7 @@ def fold(
     """
     if len(branch) != 2 or not all(branch):
         raise ValueError(f"context branch={branch!r}: expected an opening and a returning tag")
-    return _checked(
-        Context(
-            "fold",
-            branch=tuple(branch),
-            inject=inject,
-            inject_every=inject_every,
-            max_new_tokens=max_new_tokens,
-            context_tokens=context_tokens,
-        )
-    )
+    return Context("fold", branch=tuple(branch))
 
 
 def _checked(context: Context) -> Context:

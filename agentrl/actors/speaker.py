@@ -186,11 +186,10 @@ class Speaker:
             memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
         )
         memory = memory.replace(transcript=transcript)
-        sampling = self._sampling(greedy)
         summary = None
         if self.context.limit is not None:
             memory, summary = self._summarize(
-                params, memory, lane, turn, active, key, sampling, expert is not None
+                params, memory, lane, turn, active, key, greedy, expert is not None
             )
         value, prompt = jnp.zeros(active.shape), None
         if expert is None:
@@ -201,7 +200,7 @@ class Speaker:
             if self.policy.has_critic:
                 value = decoder.values(params, self.policy.config, last)[..., 0]
             said = self._generate(
-                params, cache, last, key, active, role, sampling, layout.reply_tokens, constraint
+                params, cache, last, key, active, role, greedy, layout.reply_tokens, constraint
             )
             memory = memory.replace(cache=said.cache if self.one_row else None)
         else:
@@ -224,18 +223,15 @@ class Speaker:
         each = jnp.all(fits.reshape(shape[0], -1), axis=1)
         return jnp.repeat(each, fits.shape[0] // shape[0])
 
-    def _sampling(self, greedy):
+    def _generate(self, params, cache, last, key, active, role, greedy, size, constraint=None):
         sampling = self.policy.sampling
-        return dataclasses.replace(sampling, greedy=True) if greedy else sampling
-
-    def _generate(self, params, cache, last, key, active, role, sampling, size, constraint):
         return generate(
             params,
             self.policy.config,
             cache,
             last,
             key,
-            sampling=sampling,
+            sampling=dataclasses.replace(sampling, greedy=True) if greedy else sampling,
             max_new_tokens=size,
             end_token=self.policy.codec.end,
             active=active,
@@ -269,7 +265,7 @@ class Speaker:
         last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
         return last[:, 0], cache, fits, prompt
 
-    def _summarize(self, params, memory, lane, turn, active, key, sampling, skip):
+    def _summarize(self, params, memory, lane, turn, active, key, greedy, skip):
         """Writes a summary in the lanes whose prompt is longer than the limit."""
         layout, size = self.layout, self.context.summary_tokens
         room = self.row_tokens - size
@@ -288,7 +284,7 @@ class Speaker:
             )
             last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
             said = self._generate(
-                params, cache, last[:, 0], fold(key, _SUMMARY), needs, role, sampling, size, None
+                params, cache, last[:, 0], fold(key, _SUMMARY), needs, role, greedy, size
             )
             return said.replace(cache=None, hidden=None)
 

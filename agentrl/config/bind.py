@@ -126,6 +126,18 @@ def bind(
     return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
 
 
+def check_unused(section: str, function: Callable, values: Mapping[str, Any], remedy: str) -> None:
+    """ValueError, with the remedy, for options that differ from the defaults of the function."""
+    known = options_of(function)
+    for key, value in values.items():
+        default = known[key].default
+        if value != default:
+            raise ValueError(
+                f"config.{section}.{key}={value!r} is not used by anything: {remedy}, or leave it "
+                f"at {default!r}"
+            )
+
+
 def section(function: Callable, /, named: bool = True, **values: Any) -> ml_collections.ConfigDict:
     """A config section with every option of a function, defaults filled in.
 

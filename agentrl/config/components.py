@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import ml_collections
 
-from agentrl.config.bind import bind, flat, lookup, nearest, section
+from agentrl.config.bind import bind, check_unused, flat, lookup, nearest
 from agentrl.config.learning import TUNABLE
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.components.baseline import baseline
@@ -39,14 +39,8 @@ def make_components(
         options = bind(name, factory, config[name])
         if wanted:
             found[name] = factory(setup, **options)
-            return
-        default = section(factory, named=False)
-        for key, value in options.items():
-            if value != default[key]:
-                raise ValueError(
-                    f"config.{name}.{key}={value!r} is not used by anything: {remedy}, or leave it "
-                    f"at {default[key]!r}"
-                )
+        else:
+            check_unused(name, factory, options, remedy)
 
     asked(
         "reference",
@@ -109,14 +103,12 @@ def _with_population(
     given = {key: value for key, value in config.population.items() if key != "tuned"}
     options, ranges = bind("population", population, given), _ranges(config)
     if options["every"] == 0:
-        default = section(population, named=False)
-        changed = [f"tuned.{path}" for path in ranges]
-        changed += [key for key, value in given.items() if value != default[key]]
-        if changed:
+        if ranges:
             raise ValueError(
-                f"config.population.{changed[0]} is not used by anything: set "
+                f"config.population.tuned.{next(iter(ranges))} is not used by anything: set "
                 "config.population.every, or leave it out"
             )
+        check_unused("population", population, options, "set config.population.every")
         return found
     _check_population(config, setup, options)
     return found | {"population": population(setup, ranges, dict(found), **options)}
@@ -186,20 +178,21 @@ def _ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]
     return {path: (float(low), float(high)) for path, (low, high) in tuned.items()}
 
 
-def check_traced(init: Any, train: Any, ranges: Mapping[str, Any], fitness: str) -> None:
+def check_traced(init: Any, train: Any, fitness: str) -> None:
     """ValueError unless training can be traced with all tuned options, and gives the fitness."""
     shapes = jax.eval_shape(init, jax.ShapeDtypeStruct((), "int32"))
-    number = jax.ShapeDtypeStruct((), "float32")
+    tuned = shapes.carry["population"].options
 
     def traced(paths):
-        member = shapes.carry["population"].replace(options={path: number for path in paths})
+        options = {path: tuned[path] for path in paths}
+        member = shapes.carry["population"].replace(options=options)
         state = shapes.replace(carry=shapes.carry | {"population": member})
         return jax.eval_shape(train, state)[1]
 
     try:
-        metrics = traced(ranges)
+        metrics = traced(tuned)
     except jax.errors.ConcretizationTypeError:
-        for path in ranges:
+        for path in tuned:
             try:
                 traced([path])
             except jax.errors.ConcretizationTypeError:

@@ -41,10 +41,8 @@ def names_read(
     config: ml_collections.ConfigDict, terms: Mapping[str, Term], recipe: Recipe
 ) -> frozenset[str]:
     """Names of all arrays that terms and credit read, needed or not."""
-    from agentrl.learner.bound import optional_inputs
-
     credit = [*recipe.reward, recipe.estimator, *recipe.before, *recipe.after, *recipe.reweighting]
-    names = {name for one in credit for name in (*one.inputs, *optional_inputs(one.function))}
+    names = {name for one in credit for name in (*one.inputs, *one.optional)}
     return frozenset(names.union(*(term.reads for term in terms.values())))
 
 
@@ -80,8 +78,13 @@ def check_names(
         streams |= ROW_FIELDS
     for section, function in _credit(config, recipe):
         of_rows = EVERY_ROW if function in recipe.reweighting else set()
-        _need(section, function, streams | of_rows, rollout, config)
-        _assume(section, function, rollout)
+        for name in function.inputs:
+            if name not in streams | of_rows | {"advantage"}:
+                raise ValueError(
+                    f"{section} needs {name!r}, which rollout {config.rollout.name!r} does not "
+                    f"give here; it needs {_filler(name)}"
+                )
+        check_assumptions(section, function.function, rollout.properties, rollout.provides)
     for name in rollout.needs:
         if name not in supplied:
             raise ValueError(
@@ -123,23 +126,10 @@ def _credit(config: ml_collections.ConfigDict, recipe: Recipe) -> list[tuple[str
     ]
 
 
-def _need(section: str, function: Bound, known: set[str], rollout: Rollout, config) -> None:
-    for name in function.inputs:
-        if name not in known | {"advantage"}:
-            raise ValueError(
-                f"{section} needs {name!r}, which rollout {config.rollout.name!r} does not give "
-                f"here; it needs {_filler(name)}"
-            )
-
-
 def _filler(name: str) -> str:
     return FILLED_BY.get(
         name, "an annotation (config.annotations) or a component (config.components) of that name"
     )
-
-
-def _assume(section: str, function: Bound, rollout: Rollout) -> None:
-    check_assumptions(section, function.function, rollout.properties, rollout.provides)
 
 
 def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
@@ -199,11 +189,8 @@ def check_population(config: ml_collections.ConfigDict, experiment: Any) -> None
     """ValueError unless the options that members tune can be traced."""
     if "population" not in experiment.components:
         return
-    phase, train = experiment.phases[-1]
-    del phase
-    shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
-    ranges = shapes.carry["population"].options
-    check_traced(experiment.init, train, ranges, config.population.fitness)
+    _, train = experiment.phases[-1]
+    check_traced(experiment.init, train, config.population.fitness)
 
 
 def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:

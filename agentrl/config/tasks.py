@@ -1,6 +1,7 @@
 """Tasks: an environment, the policy as it acts there, the rollout, and its evaluation."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,9 +11,8 @@ import envs
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor
-from agentrl.config.bind import bind, check_keys, lookup, section
+from agentrl.config.bind import bind, check_keys, check_unused, lookup
 from agentrl.evaluation import play
-from agentrl.learner.bound import parameters_of
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout, processes
@@ -53,7 +53,8 @@ def make_task(
     make_rollout = lookup("rollout", config.rollout.name)
     parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
     parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config)}
-    given = {key: value for key, value in parts.items() if key in parameters_of(make_rollout)}
+    taken = inspect.signature(make_rollout).parameters
+    given = {key: value for key, value in parts.items() if key in taken}
     rollout = make_rollout(**given, **bind("rollout", make_rollout, config.rollout))
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
     return Task(env, env_params, policy, rollout, evaluate)
@@ -73,13 +74,7 @@ def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
     options = bind("host", processes, config.host)
     if env.in_python:
         return processes(**options)
-    default = section(processes, named=False)
-    for key, value in options.items():
-        if value != default[key]:
-            raise ValueError(
-                f"config.host.{key}={value!r} is not used by anything: it is for environments in "
-                f"Python; leave it at {default[key]!r}"
-            )
+    check_unused("host", processes, options, "use an environment in Python")
     return None
 
 

@@ -2,7 +2,7 @@
 
 The inputs of a function follow from its signature:
 
-* positional parameters are arrays that it needs, by name;
+* positional parameters are arrays that it needs, by name, or optional ones if they have a default;
 * keyword-only parameters annotated with `jax.Array` are optional arrays, given if something fills
 them;
 * all other keyword-only parameters are options, which a config sets.
@@ -23,50 +23,31 @@ def _has(annotation: Any, kind: type) -> bool:
     return annotation is kind
 
 
-def _keywords(function: Callable, *, arrays: bool) -> dict[str, inspect.Parameter]:
-    return {
-        name: parameter
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        and _has(parameter.annotation, jax.Array) == arrays
-    }
+def _parameters(function: Callable, kind: Any) -> list[inspect.Parameter]:
+    found = inspect.signature(function).parameters.values()
+    return [parameter for parameter in found if parameter.kind is kind]
 
 
 def options_of(function: Callable) -> dict[str, inspect.Parameter]:
     """Keyword-only parameters that a config may set, by name."""
-    return _keywords(function, arrays=False)
-
-
-def optional_inputs(function: Callable) -> tuple[str, ...]:
-    """Names of a function's optional arrays."""
-    return tuple(_keywords(function, arrays=True))
+    keywords = _parameters(function, inspect.Parameter.KEYWORD_ONLY)
+    return {x.name: x for x in keywords if not _has(x.annotation, jax.Array)}
 
 
 def inputs_of(function: Callable) -> tuple[str, ...]:
-    """Names of the arrays that a function needs: its positional parameters.
+    """Names of the arrays that a function needs: positional parameters without a default."""
+    positional = _parameters(function, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(x.name for x in positional if x.default is inspect.Parameter.empty)
 
-    A parameter with a default of None is optional, whatever its kind.
-    """
-    return tuple(
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-        and parameter.default is inspect.Parameter.empty
+
+def optional_inputs(function: Callable) -> tuple[str, ...]:
+    """Names of the arrays that a function takes if something fills them."""
+    positional = _parameters(function, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    keywords = _parameters(function, inspect.Parameter.KEYWORD_ONLY)
+    return (
+        *(x.name for x in positional if x.default is not inspect.Parameter.empty),
+        *(x.name for x in keywords if _has(x.annotation, jax.Array)),
     )
-
-
-def parameters_of(function: Callable) -> tuple[str, ...]:
-    """Names of all positional parameters, needed or not."""
-    return tuple(
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    )
-
-
-def mask_of(function: Callable) -> bool:
-    """Whether a function has a parameter `mask`, needed or not."""
-    return "mask" in inspect.signature(function).parameters
 
 
 class Bound(NamedTuple):
@@ -81,15 +62,17 @@ class Bound(NamedTuple):
         return inputs_of(self.function)
 
     @property
+    def optional(self) -> tuple[str, ...]:
+        """Names of the arrays that it takes if something fills them."""
+        return optional_inputs(self.function)
+
+    @property
     def name(self) -> str:
         """The function's own name."""
         return self.function.__name__
 
     def __call__(self, arrays: Mapping[str, Any]) -> Any:
         """Calls the function with its own inputs out of the given arrays."""
-        function = self.function
-        given = {name: arrays[name] for name in self.inputs}
-        for name in (*optional_inputs(function), *(["mask"] if mask_of(function) else [])):
-            if name not in given and arrays.get(name) is not None:
-                given[name] = arrays[name]
-        return function(**given, **self.options)
+        filled = (name for name in self.optional if arrays.get(name) is not None)
+        given = {name: arrays[name] for name in (*self.inputs, *filled)}
+        return self.function(**given, **self.options)

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages
-from agentrl.learner.bound import Bound, optional_inputs
-from agentrl.streams import Rows, Streams
+from agentrl.learner.bound import Bound
+from agentrl.streams import Rows, Streams, fields_of
 
 # A reward term's result depends on its inputs: a term that reads the reward returns another reward,
 # any other returns a penalty, f32[N, T], on each turn's own score.
@@ -49,12 +49,7 @@ class Recipe(NamedTuple):
 
 def arrays_of(streams: Streams, rows: Rows | None = None) -> dict[str, Any]:
     """The filled fields by name, annotations included; a stream's field comes before a row's."""
-    found: dict[str, Any] = {}
-    for structure in (rows, streams):
-        if structure is not None:
-            fields = {name: getattr(structure, name) for name in structure.__dataclass_fields__}
-            found |= {name: value for name, value in fields.items() if value is not None}
-    return found
+    return ({} if rows is None else fields_of(rows)) | fields_of(streams)
 
 
 def reads_positions(estimator: Bound) -> bool:
@@ -83,7 +78,7 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
     """
     estimator = recipe.estimator
     by_position = reads_positions(estimator)
-    takes_penalty = "penalty" in (*estimator.inputs, *optional_inputs(estimator.function))
+    takes_penalty = "penalty" in (*estimator.inputs, *estimator.optional)
 
     def credit(streams: Streams, rows: Rows | None, extra: Mapping[str, jax.Array]) -> Credit:
         arrays = arrays_of(streams) | dict(extra)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from agentrl import losses
 from agentrl.declarations import metrics_of, over_of, unit_of
 from agentrl.learner.bound import Bound
-from agentrl.streams import Rows
+from agentrl.streams import Rows, fields_of
 
 # The positions that a policy produced and is trained on.
 POSITIONS = "loss_mask"
@@ -93,22 +93,16 @@ class Example(NamedTuple):
         return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.counts)
 
 
-def arrays_of(rows: Rows) -> dict[str, jax.Array]:
-    """The filled fields of rows by name, annotations included."""
-    fields = {name: getattr(rows, name) for name in rows.__dataclass_fields__}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def learnt_positions(example: Example, terms: Sequence[Term]) -> jax.Array:
     """Positions that any of the terms is averaged over, bool[R, L]; of whole rows the replies."""
-    arrays = arrays_of(example.rows) | dict(example.arrays)
+    arrays = fields_of(example.rows) | dict(example.arrays)
     names = {term.over if term.unit == "position" else POSITIONS for term in terms}
     return functools.reduce(jnp.logical_or, [arrays[name] for name in sorted(names)])
 
 
 def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: int) -> Example:
     """The example of a whole minibatch with the weights of its positions, before it is cut."""
-    mask, arrays = example.rows.loss_mask, arrays_of(example.rows) | dict(example.arrays)
+    mask, arrays = example.rows.loss_mask, fields_of(example.rows) | dict(example.arrays)
     weights = {}
     for term in terms:
         if term.unit == "position" and term.over not in weights:
@@ -147,7 +141,7 @@ def make_loss(
     def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
         rows, mask = example.rows, example.rows.loss_mask
         logp, entropy, value = policy.score(params, rows)
-        arrays = arrays_of(rows) | dict(example.arrays)
+        arrays = fields_of(rows) | dict(example.arrays)
         arrays |= {"logp": logp, "entropy": entropy, "value": value}
         needed = frozenset().union(*(term.reads for term in terms.values()))
         for name, output in policy.outputs.items():

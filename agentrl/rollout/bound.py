@@ -1,15 +1,39 @@
 """A policy bound to an environment: its actor, and how its rows are made."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import check_expert, expert_actor
+from agentrl.actors.types import Actor
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.beliefs import check_beliefs
-from agentrl.rollout.bound_type import Bound
-from agentrl.rollout.pack import array_rows
+from agentrl.rollout.pack import Packing, array_packing
+from envs.vector import World
+
+
+class Bound(NamedTuple):
+    """A policy bound to an environment, over arrays or over text.
+
+    actor: (World, params, greedy=False) -> Actor. demonstrator: (World, noise, thoughts) -> Actor,
+      the environment's expert with the records of this policy.
+    packing: how streams and rows are made.
+    reads_arrays: it reads observations. early_exit: the loop ends as soon as no episode runs; else
+      it has a fixed length. own_turns: see `unroll`. over_members: how members of a pool act, all
+      at once or one after the other.
+    frozen: entries of the parameters that are not trained.
+    """
+
+    actor: Callable[..., Actor]
+    demonstrator: Callable[[World, float, bool], Actor]
+    packing: Packing
+    reads_arrays: bool = True
+    early_exit: bool = False
+    own_turns: bool = False
+    over_members: Callable = jax.vmap
+    frozen: tuple[str, ...] = ()
 
 
 def bind(
@@ -33,12 +57,17 @@ def bind(
         from agentrl.rollout.bound_text import bind_text  # imports the decoder
 
         return bind_text(policy, env, env_params, context, turns, anchor=anchor, segments=segments)
+    check_no_context(context)
+    return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
+
+
+def check_no_context(context: Any) -> None:
+    """ValueError where a policy over arrays has a context."""
     if context is not None:
         raise ValueError(
             "config.context is for language policies; this policy reads arrays: set "
             "config.context.name='none'"
         )
-    return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
 
 
 def bind_arrays(
@@ -51,8 +80,6 @@ def bind_arrays(
 ) -> Bound:
     """A policy over arrays. ValueError where its head for beliefs does not fit the environment."""
     check_beliefs(policy, env, listeners)
-    remembers = policy.memory(1) is not None
-    shown = env.num_agents if remembers else env.num_acting
 
     def actor(world, params, greedy=False):
         return array_actor(
@@ -75,20 +102,7 @@ def bind_arrays(
             )
         check_expert(world.env, world.params)
         expert = expert_actor(world, noise=noise, records=True, mask_illegal=mask_illegal)
-        return expert._replace(follows=remembers)
+        return expert._replace(follows=policy.memory(1) is not None)
 
-    def rows(world, trajectory, learns):
-        memory = policy.memory(learns.size) if remembers else None
-        if remembers and trajectory.first.memory[0] is not None:
-            memory = trajectory.first.memory[0]
-            memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory)
-        return array_rows(world.env, trajectory.turns, learns, memory)
-
-    return Bound(
-        actor=actor,
-        demonstrator=demonstrator,
-        rows=rows,
-        num_rows=lambda batch, turns: batch * shown * (1 if remembers else turns),
-        provides=frozenset({"value", "bootstrap"} if policy.has_critic else ()),
-        frozen=policy.frozen,
-    )
+    packing = array_packing(policy, env)
+    return Bound(actor, demonstrator, packing, frozen=policy.frozen)

@@ -9,8 +9,8 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.scripted import check_expert
 from agentrl.actors.text import TextActor
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.bound_type import Bound
-from agentrl.rollout.text_rows import num_text_rows, text_fields, text_metrics, text_rows
+from agentrl.rollout.bound import Bound
+from agentrl.rollout.text_rows import text_packing
 from envs.vector import World
 
 
@@ -50,24 +50,15 @@ def bind_text(
         check_expert(world.env, world.params)
         return bound(world).expert(noise=noise, thoughts=thoughts)
 
-    def rows(world, trajectory, learns):
-        return text_rows(speaker, trajectory.turns, trajectory.final.memory[0])
-
-    provides = {"cost", "well_formed"} | ({"value", "bootstrap"} if policy.has_critic else set())
     return Bound(
         actor=actor,
         demonstrator=demonstrator,
-        rows=rows,
-        num_rows=lambda batch, turns: num_text_rows(speaker, env.num_acting, batch, turns),
-        fields=text_fields,
-        metrics=lambda turns, streams: text_metrics(turns),
+        packing=text_packing(speaker, env),
         reads_arrays=False,
         early_exit=True,
         own_turns=env.in_turns,
         # One member after the other: each stops writing when its own replies have ended.
         over_members=_one_by_one,
-        provides=frozenset(provides),
-        properties=frozenset({"tokens_as_cost"}),
         frozen=policy.frozen,
     )
 

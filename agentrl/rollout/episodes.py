@@ -13,9 +13,15 @@ from agentrl.devices.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes
-from agentrl.rollout.opposition import Opposition, make_opposition
-from agentrl.rollout.pack import by_stream, streams_of
-from agentrl.rollout.seating import seat_all, seat_teams, sides, teams
+from agentrl.rollout.pack import by_stream, filled, pack, properties_of
+from agentrl.rollout.seating import (
+    Opposition,
+    make_opposition,
+    seat_all,
+    seat_teams,
+    sides,
+    teams,
+)
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
@@ -85,14 +91,23 @@ def episodes(
         env, env_params, opponent,
         members=members, side=side, num_groups=num_groups, group_size=group_size,
     )  # fmt: skip
-    world, clock = World(env, env_params), (horizons, horizon_every)
-    return _rollout(
-        _Plan(world, bound, opposition, sampler, num_groups, group_size, turns, clock, listeners)
+    plan = _Episodes(
+        world=World(env, env_params),
+        bound=bound,
+        opposition=opposition,
+        sampler=sampler,
+        num_groups=num_groups,
+        group_size=group_size,
+        turns=turns,
+        horizons=horizons,
+        horizon_every=horizon_every,
+        listeners=listeners,
     )
+    return plan.rollout()
 
 
-class _Plan(NamedTuple):
-    """What `episodes` was asked for, bound and checked. clock: (horizons, horizon_every)."""
+class _Episodes(NamedTuple):
+    """What `episodes` was asked for, bound and checked."""
 
     world: World
     bound: Bound
@@ -101,115 +116,130 @@ class _Plan(NamedTuple):
     num_groups: int
     group_size: int
     turns: int
-    clock: tuple[tuple[int, ...], int | None]
+    horizons: tuple[int, ...]
+    horizon_every: int | None
     listeners: str
 
+    def rollout(self) -> Rollout:
+        env, packing = self.world.env, self.bound.packing
+        count = self.num_groups * self.group_size
+        needs = {"opponents": self.opposition.slots is not None, "tasks": takes_tasks(self.sampler)}
+        listened = {"persuasion"} if self.listeners != "none" else set()
+        return Rollout(
+            # One clock per group, all alike: the state's leaves have the batch first.
+            init=lambda key: jnp.zeros(self.num_groups, jnp.int32) if self.horizons else None,
+            collect=self.collect,
+            num_streams=count * env.num_agents,
+            turns=self.turns,
+            units=(self.num_groups, "config.rollout.num_groups"),
+            provides=packing.provides | filled(env, whole=True) | listened,
+            num_rows=packing.num_rows(count, self.turns),
+            roles=env.num_agents,
+            slots=self.opposition.slots,
+            demonstrate=demonstrations(self.bound, self.world, self.turns),
+            play=None if self.bound.reads_arrays else self.play,
+            states=self.states,
+            needs=tuple(name for name, needed in needs.items() if needed),
+            properties=properties_of(env, whole=True) | packing.properties,
+        )
 
-def _rollout(plan: _Plan) -> Rollout:
-    world, bound, turns = plan.world, plan.bound, plan.turns
-    env, count = world.env, plan.num_groups * plan.group_size
+    def act(
+        self, params: Any, state: Any, key: jax.Array, given: dict[str, Any], keep: Callable
+    ) -> tuple[World, Seating, Trajectory]:
+        """The episodes of a collection; keep: see `unroll`."""
+        task_key, act_key = jax.random.split(key)
+        world, start = start_groups(
+            self.sampler, self.world, task_key, self.num_groups, self.group_size, given.get("tasks")
+        )
+        seating = self.opposition.seating(world, start.state, self.num_groups * self.group_size)
+        if not self.opposition.reads_arrays(self.bound):
+            start = start._replace(observation=None)
+        limit = None
+        if self.horizons:
+            # i32[], turns that an episode may take after so many collections.
+            stage = jnp.minimum(state[0] // self.horizon_every, len(self.horizons) - 1)
+            limit = jnp.asarray(self.horizons, jnp.int32)[stage]
+        trajectory = unroll(
+            world,
+            self.opposition.actors(self.bound, world, params, given.get("opponents")),
+            seating,
+            start,
+            act_key,
+            length=self.turns,
+            limit=limit,
+            early_exit=self.bound.early_exit,
+            own_turns=self.bound.own_turns,
+            keep=keep,
+        )
+        return world, seating, trajectory
 
-    def collect(params, state, key, **given):
-        return _collect(plan, params, state, key, given)
+    def collect(self, params: Any, state: Any, key: jax.Array, **given: Any) -> tuple:
+        """`Rollout.collect`."""
+        world, seating, trajectory = self.act(params, state, key, given, keep_turn)
+        group = jnp.repeat(jnp.arange(self.num_groups, dtype=jnp.int32), self.group_size)
+        streams, rows = packed(self.bound, world, trajectory, seating, params, group)
+        first = trajectory.first.state
+        own = jax.tree.map(lambda x: jnp.repeat(x, world.env.num_agents, axis=0), first)
+        streams = streams.replace(first_state=own)
+        turns, side_of = trajectory.turns, sides(world, first)
+        if self.listeners != "none":
+            record = turns.decision.record
+            asked = record.asked & turns.running[..., None] & seating.learns
+            opposed = side_of != 0
+            moved = persuasion(asked, record.belief, turns.acting, opposed, among=self.listeners)
+            streams = streams.replace(persuasion=by_stream(moved))
+        ended = whole_episodes(turns, streams, side_of)
+        metrics = metrics_of(world.env, ended, streams, self.opposition.name)
+        metrics |= self.bound.packing.metrics(turns)
+        return (state + 1 if self.horizons else state), streams, rows, metrics
 
-    def states(params, state, key, **given):
-        return _states(plan, params, state, key, given)
+    def states(self, params: Any, state: Any, key: jax.Array, **given: Any) -> chex.ArrayTree:
+        """`Rollout.states`."""
 
-    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
-        return demonstration(bound, world, task_keys, key, turns, noise, thoughts)
+        def keep(notes, turn):
+            return notes, (turn.before.state, turn.running)
 
-    def play(params, task_keys, key, greedy):
-        return evaluation(bound, world, params, task_keys, key, turns, greedy)
+        _, _, trajectory = self.act(params, state, key, given, keep)
+        before, running = trajectory.turns
+        # The loop may have ended before the last turn.
+        taken = jnp.any(running, axis=1)
 
-    return Rollout(
-        # One clock per group, all alike: the state's leaves have the batch first.
-        init=lambda key: jnp.zeros(plan.num_groups, jnp.int32) if plan.clock[0] else None,
-        collect=collect,
-        num_streams=count * env.num_agents,
-        turns=turns,
-        units=(plan.num_groups, "config.rollout.num_groups"),
-        provides=bound.provides | _provided(env, plan.listeners),
-        num_rows=bound.num_rows(count, turns),
-        roles=env.num_agents,
-        slots=plan.opposition.slots,
-        demonstrate=demonstrate,
-        play=None if bound.reads_arrays else play,
-        states=states,
-        needs=_needs(plan),
-        properties=properties_of(env) | bound.properties,
-    )
+        def joined(before, last):
+            known = jnp.where(taken.reshape(-1, *[1] * last.ndim), before, last)
+            return jnp.concatenate([known, last[None]])
 
+        return jax.tree.map(joined, before, trajectory.final.state)
 
-def _needs(plan: _Plan) -> tuple[str, ...]:
-    """`Rollout.needs`."""
-    opponents = () if plan.opposition.slots is None else ("opponents",)
-    return (*opponents, *(("tasks",) if takes_tasks(plan.sampler) else ()))
+    def play(
+        self, params: Any, task_keys: jax.Array, key: jax.Array, greedy: bool
+    ) -> tuple[Streams, Rows]:
+        """`Rollout.play`.
 
-
-def _act(
-    plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any], keep: Callable
-) -> tuple[World, Seating, Trajectory]:
-    """The episodes of a collection; keep: see `unroll`."""
-    task_key, act_key = jax.random.split(key)
-    world, start = start_groups(
-        plan.sampler, plan.world, task_key, plan.num_groups, plan.group_size, given.get("tasks")
-    )
-    seating = plan.opposition.seating(world, start.state, plan.num_groups * plan.group_size)
-    if not plan.opposition.reads_arrays(plan.bound):
-        start = start._replace(observation=None)
-    trajectory = unroll(
-        world,
-        plan.opposition.actors(plan.bound, world, params, given.get("opponents")),
-        seating,
-        start,
-        act_key,
-        length=plan.turns,
-        limit=horizon_of(state[0], *plan.clock) if plan.clock[0] else None,
-        early_exit=plan.bound.early_exit,
-        own_turns=plan.bound.own_turns,
-        keep=keep,
-    )
-    return world, seating, trajectory
-
-
-def _collect(plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any]) -> tuple:
-    """`Rollout.collect`."""
-    world, seating, trajectory = _act(plan, params, state, key, given, keep_turn)
-    group = jnp.repeat(jnp.arange(plan.num_groups, dtype=jnp.int32), plan.group_size)
-    streams, rows = packed(plan.bound, world, trajectory, seating, params, group)
-    first = trajectory.first.state
-    own = jax.tree.map(lambda x: jnp.repeat(x, world.env.num_agents, axis=0), first)
-    streams = streams.replace(first_state=own)
-    turns, side_of = trajectory.turns, sides(world, first)
-    if plan.listeners != "none":
-        record = turns.decision.record
-        asked = record.asked & turns.running[..., None] & seating.learns
-        moved = persuasion(asked, record.belief, turns.acting, side_of != 0, among=plan.listeners)
-        streams = streams.replace(persuasion=by_stream(moved))
-    ended = whole_episodes(turns, streams, side_of)
-    metrics = metrics_of(world.env, ended, streams, plan.opposition.name)
-    metrics |= plan.bound.metrics(turns, streams)
-    return (state + 1 if plan.clock[0] else state), streams, rows, metrics
-
-
-def _states(
-    plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any]
-) -> chex.ArrayTree:
-    """`Rollout.states`."""
-
-    def keep(notes, turn):
-        return notes, (turn.before.state, turn.running)
-
-    _, _, trajectory = _act(plan, params, state, key, given, keep)
-    before, running = trajectory.turns
-    # The loop may have ended before the last turn.
-    taken = jnp.any(running, axis=1)
-
-    def joined(before, last):
-        filled = jnp.where(taken.reshape(-1, *[1] * last.ndim), before, last)
-        return jnp.concatenate([filled, last[None]])
-
-    return jax.tree.map(joined, before, trajectory.final.state)
+        The policy has seat i % A of episode i, against random legal play, or all seats of
+        cooperative games.
+        """
+        world, bound, count = self.world, self.bound, task_keys.shape[0]
+        actors = [bound.actor(world, params, greedy)]
+        if world.env.num_agents == 1 or world.env.cooperative:
+            seating = seat_all(world.env, count)
+        else:
+            actors.append(random_actor(world.env))
+            number = jnp.arange(count, dtype=jnp.int32) % (teams(world.env).max() + 1)
+            seating = seat_teams(world.env, number)
+        start = fresh(world, along_data(task_keys))
+        if not bound.reads_arrays:
+            start = start._replace(observation=None)
+        trajectory = unroll(
+            world,
+            actors,
+            seating,
+            start,
+            key,
+            length=self.turns,
+            early_exit=bound.early_exit,
+            own_turns=bound.own_turns,
+        )
+        return packed(bound, world, trajectory, seating, params, None)
 
 
 def packed(
@@ -227,82 +257,27 @@ def packed(
         final = trajectory.final
         view = view_of(world, final.state, final.observation, follows=True)
         bootstrap = actor.value(params, final.memory[0], view)
-    fields = bound.fields(trajectory.turns)
-    streams = streams_of(
-        world.env, trajectory.turns, group=group, bootstrap=bootstrap, fields=fields
+    return pack(
+        world.env, bound.packing, trajectory, seating.learns, group=group, bootstrap=bootstrap
     )
-    return streams, bound.rows(world, trajectory, seating.learns)
 
 
-def demonstration(
-    bound: Bound,
-    world: World,
-    task_keys: jax.Array,
-    key: jax.Array,
-    turns: int,
-    noise: float,
-    thoughts: bool,
-) -> tuple[Streams, Rows]:
-    """Episodes of the environment's expert in all seats, for `Rollout.demonstrate`.
+def demonstrations(bound: Bound, world: World, turns: int) -> Callable[..., tuple[Streams, Rows]]:
+    """`Rollout.demonstrate`: episodes of the environment's expert in all seats.
 
     noise: probability that a random action is played instead of the one in the expert's row.
     """
-    expert = bound.demonstrator(world, noise, thoughts)
-    start = fresh(world, along_data(task_keys))
-    seating = seat_all(world.env, task_keys.shape[0])
-    trajectory = unroll(
-        world, [expert], seating, start, key, length=turns, early_exit=bound.early_exit
-    )
-    fields = bound.fields(trajectory.turns)
-    streams = streams_of(world.env, trajectory.turns, group=None, bootstrap=None, fields=fields)
-    return streams, bound.rows(world, trajectory, seating.learns)
 
+    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
+        expert = bound.demonstrator(world, noise, thoughts)
+        start = fresh(world, along_data(task_keys))
+        seating = seat_all(world.env, task_keys.shape[0])
+        trajectory = unroll(
+            world, [expert], seating, start, key, length=turns, early_exit=bound.early_exit
+        )
+        return pack(world.env, bound.packing, trajectory, seating.learns)
 
-def evaluation(
-    bound: Bound,
-    world: World,
-    params: Any,
-    task_keys: jax.Array,
-    key: jax.Array,
-    turns: int,
-    greedy: bool,
-) -> tuple[Streams, Rows]:
-    """Episodes of tasks [B], for `Rollout.play`.
-
-    The policy has seat i % A of episode i, against random legal play, or all seats of cooperative
-    games.
-    """
-    env, count = world.env, task_keys.shape[0]
-    actors = [bound.actor(world, params, greedy)]
-    if env.num_agents == 1 or env.cooperative:
-        seating = seat_all(env, count)
-    else:
-        actors.append(random_actor(env))
-        number = jnp.arange(count, dtype=jnp.int32) % (teams(env).max() + 1)
-        seating = seat_teams(env, number)
-    start = fresh(world, along_data(task_keys))
-    if not bound.reads_arrays:
-        start = start._replace(observation=None)
-    trajectory = unroll(
-        world,
-        actors,
-        seating,
-        start,
-        key,
-        length=turns,
-        early_exit=bound.early_exit,
-        own_turns=bound.own_turns,
-    )
-    return packed(bound, world, trajectory, seating, params, None)
-
-
-def _provided(env: Any, listeners: str) -> frozenset[str]:
-    """Fields of `Streams` that whole episodes fill, whatever the policy."""
-    names = {"reward", "mask", "group", "episode", "anchor"}
-    names |= {"terminated", "truncated", "valid", "success"}
-    if env.num_agents > 1:
-        names |= {"role", "task"} | (set() if env.callers is None else {"parent"})
-    return frozenset(names | (set() if listeners == "none" else {"persuasion"}))
+    return demonstrate
 
 
 def turn_limit(env_params: Any, max_turns: int | None) -> int:
@@ -334,15 +309,3 @@ def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> 
             f"rollout horizons={horizons}, horizon_every={every}: set both (horizon_every "
             "to 1 or more collections), or neither"
         )
-
-
-def horizon_of(collections: jax.Array, horizons: tuple[int, ...], every: int) -> jax.Array:
-    """Turns that an episode may take after so many collections, i32[]."""
-    stage = jnp.minimum(collections // every, len(horizons) - 1)
-    return jnp.asarray(horizons, jnp.int32)[stage]
-
-
-def properties_of(env: Any) -> frozenset[str]:
-    """`Rollout.properties` of whole episodes."""
-    team = {"team"} if env.cooperative else set()
-    return frozenset({"whole_episodes", "one_end"} | team)

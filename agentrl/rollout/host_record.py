@@ -10,22 +10,14 @@ from agentrl.rollout.types import Trajectory, Turn
 from envs.vector import Outcome
 
 
-class HostCounts(NamedTuple):
-    """Episodes left out, episodes played again, and seconds spent in the policy and waiting."""
-
-    failed: int
-    retried: int
-    policy_seconds: float
-    environment_seconds: float
-
-
 class Collected(NamedTuple):
     """bootstrap: the critic's value where an episode was cut, f32[B, A]; of segments f32[T, B, A],
-    after each turn where it is needed. continues: segments go on from the collection before."""
+    after each turn where it is needed. metrics: episodes left out and played again, and seconds
+    spent in the policy and waiting. continues: segments go on from the collection before."""
 
     trajectory: Trajectory
     bootstrap: np.ndarray
-    counts: HostCounts
+    metrics: dict[str, jax.Array]
     continues: bool
 
 

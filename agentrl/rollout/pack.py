@@ -4,16 +4,69 @@ Stream b * A + a is agent a of episode b: N = B * A. A reward that an agent rece
 its turns and the next belongs to the earlier one; rewards before its first turn are dropped.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.types import beside
-from agentrl.rollout.types import Turn
+from agentrl.actors.types import beside, flat
+from agentrl.rollout.types import Trajectory, Turn
 from agentrl.streams import Rows, Streams, to_last_turn
+
+
+class Packing(NamedTuple):
+    """How the streams and rows of a policy's trajectories are made.
+
+    rows: (Trajectory, learns bool[B, A]) -> Rows. num_rows: (batch, turns) -> R.
+    fields: (Turn [T, B, S]) -> further fields of `Streams` by name, [T, B, S, ...]; "valid" is
+      taken together with the environment's.
+    metrics: (Turn) -> further metrics.
+    provides: fields of `Streams` that the policy fills besides those of `filled`.
+    properties: further `Rollout.properties`.
+    """
+
+    rows: Callable[[Trajectory, jax.Array], Rows]
+    num_rows: Callable[[int, int], int]
+    fields: Callable[[Turn], dict[str, jax.Array]] = lambda turns: {}
+    metrics: Callable[[Turn], dict[str, jax.Array]] = lambda turns: {}
+    provides: frozenset[str] = frozenset()
+    properties: frozenset[str] = frozenset()
+
+
+def filled(env: Any, *, whole: bool) -> frozenset[str]:
+    """Fields of `Streams` that are filled for any policy. whole: streams are whole episodes."""
+    names = {"reward", "mask", "terminated", "truncated", "valid", "success"}
+    if whole:
+        names |= {"group", "episode", "anchor"} | (set() if env.callers is None else {"parent"})
+    return frozenset(names | ({"role", "task"} if env.num_agents > 1 else set()))
+
+
+def properties_of(env: Any, *, whole: bool) -> frozenset[str]:
+    """`Rollout.properties` of any policy. whole: streams are whole episodes."""
+    names = {"whole_episodes", "one_end"} if whole else set()
+    return frozenset(names | ({"team"} if env.cooperative else set()))
+
+
+def pack(
+    env: Any,
+    packing: Packing,
+    trajectory: Trajectory,
+    learns: jax.Array,
+    *,
+    group: jax.Array | None = None,
+    bootstrap: jax.Array | None = None,
+) -> tuple[Streams, Rows]:
+    """The streams and rows of a trajectory. learns: bool[B, A], which agents are learnt from.
+
+    group, bootstrap: see `streams_of`.
+    """
+    turns = trajectory.turns
+    fields = packing.fields(turns)
+    streams = streams_of(env, turns, group=group, bootstrap=bootstrap, fields=fields)
+    return streams, packing.rows(trajectory, learns)
 
 
 def of_agents(agent: jax.Array, values: jax.Array, agents: int) -> jax.Array:
@@ -113,6 +166,24 @@ def streams_of(
         parent=None if restarts else parents(env, batch),
     )
     return streams.replace(**own)
+
+
+def array_packing(policy: Any, env: Any) -> Packing:
+    """The packing of a policy over arrays."""
+    remembers = policy.memory(1) is not None
+    shown = env.num_agents if remembers else env.num_acting
+
+    def rows(trajectory, learns):
+        memory = policy.memory(learns.size) if remembers else None
+        if remembers and trajectory.first.memory[0] is not None:
+            memory = flat(trajectory.first.memory[0])
+        return array_rows(env, trajectory.turns, learns, memory)
+
+    return Packing(
+        rows=rows,
+        num_rows=lambda batch, turns: batch * shown * (1 if remembers else turns),
+        provides=frozenset({"value", "bootstrap"} if policy.has_critic else ()),
+    )
 
 
 def array_rows(env: Any, turns: Turn, learns: jax.Array, memory: chex.ArrayTree | None) -> Rows:

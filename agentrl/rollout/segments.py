@@ -12,10 +12,10 @@ from agentrl.actors.scripted import view_of
 from agentrl.actors.types import View
 from agentrl.devices.placement import along_data
 from agentrl.rollout.bound import Bound, bind
-from agentrl.rollout.episodes import demonstration
+from agentrl.rollout.episodes import demonstrations
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
-from agentrl.rollout.opposition import Opposition, make_opposition
-from agentrl.rollout.pack import streams_of
+from agentrl.rollout.pack import filled, pack, properties_of
+from agentrl.rollout.seating import Opposition, make_opposition
 from agentrl.rollout.starts import Sampler, independent, takes_tasks
 from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
@@ -82,12 +82,18 @@ def segments(
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
     limit = int(env_params.max_steps_in_episode)
     bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal, segments=True)
-    opposition = make_opposition(env, env_params, opponent)
-    world = World(env, env_params)
-    return _rollout(_Plan(world, bound, opposition, sampler, num_envs, length, fresh_tasks), limit)
+    return _Segments(
+        world=World(env, env_params),
+        bound=bound,
+        opposition=make_opposition(env, env_params, opponent),
+        sampler=sampler,
+        num_envs=num_envs,
+        length=length,
+        fresh_tasks=fresh_tasks,
+    ).rollout(limit)
 
 
-class _Plan(NamedTuple):
+class _Segments(NamedTuple):
     """What `segments` was asked for, bound and checked."""
 
     world: World
@@ -98,110 +104,97 @@ class _Plan(NamedTuple):
     length: int
     fresh_tasks: int
 
+    def rollout(self, limit: int) -> Rollout:
+        env, packing = self.world.env, self.bound.packing
+        return Rollout(
+            init=self.init,
+            collect=self.collect,
+            num_streams=self.num_envs * env.num_agents,
+            turns=self.length,
+            units=(self.num_envs, "config.rollout.num_envs"),
+            provides=filled(env, whole=False) | (packing.provides & {"value", "bootstrap"}),
+            num_rows=packing.num_rows(self.num_envs, self.length),
+            roles=env.num_agents,
+            demonstrate=demonstrations(self.bound, self.world, limit),
+            properties=properties_of(env, whole=False),
+        )
 
-def _rollout(plan: _Plan, limit: int) -> Rollout:
-    bound, world, env = plan.bound, plan.world, plan.world.env
+    def draw(self, key: jax.Array, count: int) -> envs.vector.Starts:
+        keys, params = self.sampler(key, count, None)
+        if params is not None:
+            raise ValueError("segments restart with the environment's own parameters only")
+        starts = envs.vector.reset_agents(self.world, keys)
+        if self.opposition.reads_arrays(self.bound):
+            return starts
+        return starts.replace(observation=None)
 
-    def collect(params, state, key):
-        return _collect(plan, params, state, key)
+    def init(self, key: jax.Array) -> SegmentState:
+        """`Rollout.init`."""
+        starts = along_data(self.draw(key, self.num_envs))
+        shape = (self.num_envs, self.world.env.num_agents)
+        actors = self.opposition.actors(self.bound, self.world, None)
+        return SegmentState(
+            observation=starts.observation,
+            env=starts.state,
+            memory=tuple(actor.init(*shape) for actor in actors),
+            start=jnp.ones(self.num_envs, bool),
+            notes=no_turns(*shape),
+        )
 
-    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
-        return demonstration(bound, world, task_keys, key, limit, noise, thoughts)
+    def collect(self, params: Any, state: SegmentState, key: jax.Array) -> tuple:
+        """`Rollout.collect`."""
+        world, bound, env = self.world, self.bound, self.world.env
+        pool_key, scan_key = jax.random.split(key)
+        pooled, ahead = None, self.fresh_tasks
+        if ahead:
+            pooled = envs.vector.pool(self.draw(pool_key, ahead), self.num_envs)
 
-    provides = {"reward", "mask", "terminated", "truncated", "valid", "success"}
-    provides |= {"role", "task"} if env.num_agents > 1 else set()
-    return Rollout(
-        init=lambda key: _init(plan, key),
-        collect=collect,
-        num_streams=plan.num_envs * env.num_agents,
-        turns=plan.length,
-        units=(plan.num_envs, "config.rollout.num_envs"),
-        provides=frozenset(provides) | (bound.provides & {"value", "bootstrap"}),
-        num_rows=bound.num_rows(plan.num_envs, plan.length),
-        roles=env.num_agents,
-        demonstrate=demonstrate,
-        properties=frozenset({"team"} if env.cooperative else ()),
-    )
+        def restart(key):
+            if pooled is None:
+                return self.draw(key, self.num_envs)
+            offset = jax.random.randint(key, (), 0, ahead)
+            return envs.vector.window(pooled, offset, self.num_envs)
 
+        actors = self.opposition.actors(bound, world, params)
+        seats = self.opposition.seating(world, None, self.num_envs)
+        critic = actors[0].value is not None
 
-def _draw(plan: _Plan, key: jax.Array, count: int) -> envs.vector.Starts:
-    keys, params = plan.sampler(key, count, None)
-    if params is not None:
-        raise ValueError("segments restart with the environment's own parameters only")
-    starts = envs.vector.reset_agents(plan.world, keys)
-    if plan.opposition.reads_arrays(plan.bound):
-        return starts
-    return starts.replace(observation=None)
+        def keep(notes, turn):
+            following, now = count_turn(notes, turn)
+            after = None
+            if critic and bound.reads_arrays:
+                after = (turn.after.observation, None, turn.after.memory[0])
+            elif critic:
+                # Transcripts of every step would be too much to keep.
+                after = _truncated_value(world, actors[0], turn)
+            return following, (keep_turn(None, turn)[1], now, after)
 
-
-def _init(plan: _Plan, key: jax.Array) -> SegmentState:
-    """`Rollout.init`."""
-    starts = along_data(_draw(plan, key, plan.num_envs))
-    shape = (plan.num_envs, plan.world.env.num_agents)
-    actors = plan.opposition.actors(plan.bound, plan.world, None)
-    return SegmentState(
-        observation=starts.observation,
-        env=starts.state,
-        memory=tuple(actor.init(*shape) for actor in actors),
-        start=jnp.ones(plan.num_envs, bool),
-        notes=no_turns(*shape),
-    )
-
-
-def _collect(plan: _Plan, params: Any, state: SegmentState, key: jax.Array) -> tuple:
-    """`Rollout.collect`."""
-    world, bound, env = plan.world, plan.bound, plan.world.env
-    pool_key, scan_key = jax.random.split(key)
-    pooled, ahead = None, plan.fresh_tasks
-    if ahead:
-        pooled = envs.vector.pool(_draw(plan, pool_key, ahead), plan.num_envs)
-
-    def restart(key):
-        if pooled is None:
-            return _draw(plan, key, plan.num_envs)
-        offset = jax.random.randint(key, (), 0, ahead)
-        return envs.vector.window(pooled, offset, plan.num_envs)
-
-    actors = plan.opposition.actors(bound, world, params)
-    seats = plan.opposition.seating(world, None, plan.num_envs)
-    critic = actors[0].value is not None
-
-    def keep(notes, turn):
-        following, now = count_turn(notes, turn)
-        after = None
-        if critic and bound.reads_arrays:
-            after = (turn.after.observation, None, turn.after.memory[0])
-        elif critic:
-            # Transcripts of every step would be too much to keep.
-            after = _truncated_value(world, actors[0], turn)
-        return following, (keep_turn(None, turn)[1], now, after)
-
-    trajectory = unroll(
-        world,
-        actors,
-        seats,
-        Start(state.env, state.observation, state.memory, begins=state.start),
-        scan_key,
-        length=plan.length,
-        restart=restart,
-        keep=keep,
-        notes=state.notes,
-    )
-    turns, notes, after = trajectory.turns
-    bootstrap, final = None, trajectory.final
-    if critic:
-        truncated = turns.outcome.truncated
-        if bound.reads_arrays:
-            after = _last_values(world, actors[0], after, truncated)
-        bootstrap = _bootstrap(world, actors[0], final, after, truncated)
-    streams = streams_of(env, turns, group=None, bootstrap=bootstrap, fields=bound.fields(turns))
-    rows = bound.rows(world, trajectory._replace(turns=turns), seats.learns)
-    metrics = metrics_of(env, restarted_episodes(turns, notes), streams, plan.opposition.name)
-    metrics |= bound.metrics(turns, streams)
-    following = SegmentState(
-        final.observation, final.state, final.memory, final.begins, trajectory.notes
-    )
-    return following, streams, rows, metrics
+        trajectory = unroll(
+            world,
+            actors,
+            seats,
+            Start(state.env, state.observation, state.memory, begins=state.start),
+            scan_key,
+            length=self.length,
+            restart=restart,
+            keep=keep,
+            notes=state.notes,
+        )
+        turns, notes, after = trajectory.turns
+        bootstrap, final = None, trajectory.final
+        if critic:
+            truncated = turns.outcome.truncated
+            if bound.reads_arrays:
+                after = _last_values(world, actors[0], after, truncated)
+            bootstrap = _bootstrap(world, actors[0], final, after, truncated)
+        trajectory = trajectory._replace(turns=turns)
+        streams, rows = pack(env, bound.packing, trajectory, seats.learns, bootstrap=bootstrap)
+        metrics = metrics_of(env, restarted_episodes(turns, notes), streams, self.opposition.name)
+        metrics |= bound.packing.metrics(turns)
+        following = SegmentState(
+            final.observation, final.state, final.memory, final.begins, trajectory.notes
+        )
+        return following, streams, rows, metrics
 
 
 def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -> jax.Array:

@@ -4,17 +4,35 @@ Letters: T turns, B episodes, A agents, S agents shown in a turn, N = B * A stre
 reply, R rows of L positions.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 from agentrl.actors.records import Memory, TextRecord, Written
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
+from agentrl.rollout.pack import Packing
 from agentrl.rollout.types import Turn
 from agentrl.streams import Rows
 
 # Entropy is shown for these turns, where they exist: it often falls turn by turn.
 _SHOWN_TURNS = (1, 2, 4, 8, 16)
+
+
+def text_packing(speaker: Speaker, env: Any) -> Packing:
+    """The packing of a language policy."""
+    critic = {"value", "bootstrap"} if speaker.policy.has_critic else set()
+    return Packing(
+        rows=lambda trajectory, learns: text_rows(
+            speaker, trajectory.turns, trajectory.final.memory[0]
+        ),
+        num_rows=lambda batch, turns: num_text_rows(speaker, env.num_acting, batch, turns),
+        fields=text_fields,
+        metrics=text_metrics,
+        provides=frozenset({"cost", "well_formed"} | critic),
+        properties=frozenset({"tokens_as_cost"}),
+    )
 
 
 def text_rows(speaker: Speaker, turns: Turn, memory: Memory) -> Rows:

@@ -15,13 +15,15 @@ from typing import Any
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.records import Observed
 from agentrl.actors.types import Decision
 from agentrl.policies import codec as codecs
 from agentrl.rollout.host_actors import HostActor, Said, Shown
-from agentrl.rollout.host_record import Collected, HostCounts, HostRecord
+from agentrl.rollout.host_record import Collected, HostRecord
+from agentrl.rollout.processes import Host
 from agentrl.rollout.types import Start, Trajectory
 from envs.hosted import Hosted, HostError, Pool
 
@@ -38,24 +40,18 @@ class HostLoop:
     collections continue where the previous one stopped.
     """
 
-    def __init__(
-        self,
-        env: Hosted,
-        actor: HostActor,
-        pool: Pool,
-        *,
-        workers: int,
-        length: int,
-        retries: int,
-        restart: bool,
-        max_turns: int | None = None,
-    ):
-        """max_turns: turns after which an episode of segments is truncated."""
-        self.env, self.actor, self.pool = env, actor, pool
-        self.workers, self.length, self.retries, self.restart = workers, length, retries, restart
-        self.max_turns = max_turns
+    def __init__(self, env: Hosted, actor: HostActor, host: Host, *, length: int, restart: bool):
+        self.env, self.actor, self.host = env, actor, host
+        self.workers, self.length, self.restart = host.workers, length, restart
+        # Turns after which an episode of segments is truncated.
+        self.max_turns = host.max_turns if restart else None
         self.agents, self.shown = env.num_agents, env.num_acting
-        rows = (workers, self.shown)
+        self.pool: Pool | None = None
+
+    def _start(self) -> None:
+        """Starts the processes."""
+        self.pool = self.env.pool(self.workers, self.host.timeout_s)
+        rows, workers = (self.workers, self.shown), self.workers
         self.agent = np.zeros(rows, np.int32)
         if self.shown == self.agents:
             self.agent[:] = np.arange(self.agents)
@@ -85,9 +81,26 @@ class HostLoop:
         """Plays one episode per seed to its end, or with `restart` a segment per process, whose
         seeds of episodes follow from its own.
 
+        The processes are started if there are none, and ended after an error.
+
         Raises:
           HostError: every episode was lost, or the environment does not start any more.
         """
+        if self.pool is None:
+            self._start()
+        try:
+            return self._collect(params, seeds, key, greedy)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the processes; the next collection starts new ones."""
+        if self.pool is not None:
+            self.pool.close()
+        self.pool = None
+
+    def _collect(self, params, seeds, key, greedy) -> Collected:
         continues, self.started = self.started and self.restart, True
         if not continues:
             self.memory = self.actor.init(params, self.workers)
@@ -99,24 +112,32 @@ class HostLoop:
         self.seeds = [int(seed) for seed in seeds]
         self._allocate(len(self.seeds))
         self._run()
-        if (self.lost > self.retries).all() and not self.restart:
-            raise HostError(f"all {len(self.seeds)} episodes were lost; the last: {self.failure}")
-        retried = int(np.sum((self.lost > 0) & (self.lost <= self.retries)))
-        failed = int(np.sum(self.lost > self.retries))
-        counts = HostCounts(failed, retried, *self.seconds)
-        if self.restart:
-            counts = counts._replace(failed=int(self.lost.sum()), retried=0)
-        return Collected(self._trajectory(), self.record.bootstrap, counts, continues)
+        # Segments go on with another task instead of playing one again.
+        failed, retried = self.lost.sum(), 0
+        if not self.restart:
+            given_up = self.lost > self.host.retries
+            failed, retried = given_up.sum(), ((self.lost > 0) & ~given_up).sum()
+            if given_up.all():
+                raise HostError(f"all {len(seeds)} episodes were lost; the last: {self.failure}")
+        metrics = {
+            "failed_episodes": failed,
+            "retried_episodes": retried,
+            "time/generation": self.seconds[0],
+            "time/environment": self.seconds[1],
+        }
+        metrics = {name: jnp.array([x, 1], jnp.float32) for name, x in metrics.items()}
+        first, final = (Start(None, None, (memory,)) for memory in (self.before, self.final))
+        trajectory = Trajectory(self.record.turns(), first, final)
+        return Collected(trajectory, self.record.bootstrap, metrics, continues)
 
     def _allocate(self, batch: int) -> None:
         """The arrays and counts of a collection."""
-        decision = jax.eval_shape(
-            lambda p, m, s, k: self.actor.act(p, m, s, k, self.greedy)[0],
-            self.params,
-            self.memory,
-            self._shown(()),
-            self.key,
-        )
+        self.at, self.first, self.lost, self.lost_in_a_row = np.zeros((4, batch), np.int32)
+        self.failure, self.seconds = "", [0.0, 0.0]
+        self.playing: dict[int, int] = {}
+        self.waiting: set[int] = set()
+        given = self.params, self.memory, self._shown(()), self.key
+        decision, *_ = jax.eval_shape(lambda *given: self.actor.act(*given, self.greedy), *given)
         self.record = HostRecord(
             decision, self.length, batch, self.agents, self.shown, restart=self.restart
         )
@@ -124,13 +145,6 @@ class HostLoop:
         if speaker is not None and speaker.one_row:
             one = jax.tree.map(lambda x: np.asarray(x[:1]), self.memory.replace(cache=None))
             self.final = jax.tree.map(lambda x: np.repeat(x, batch, axis=0), one)
-        self.at = np.zeros(batch, np.int32)
-        self.first = np.zeros(batch, np.int32)
-        self.lost = np.zeros(batch, np.int32)
-        self.lost_in_a_row = np.zeros(batch, np.int32)
-        self.failure, self.seconds = "", [0.0, 0.0]
-        self.playing: dict[int, int] = {}
-        self.waiting: set[int] = set()
 
     def _run(self) -> None:
         to_play = collections.deque(range(len(self.seeds)))
@@ -236,27 +250,15 @@ class HostLoop:
         """Views of these processes; the other rows have no acting agent."""
         rows = range(self.workers)
         waits = np.array([row in workers for row in rows])
-        playing = getattr(self, "playing", {})
-        episode = np.array([playing.get(row, 0) for row in rows], np.int32)
-        turn = self.at[episode] if playing else episode
-        return Shown(
-            self.agent,
-            self.acting & waits[:, None],
-            self.observation,
-            self.begins & waits,
-            episode,
-            turn,
-        )
+        episode = np.array([self.playing.get(row, 0) for row in rows], np.int32)
+        turn, acting = self.at[episode], self.acting & waits[:, None]
+        return Shown(self.agent, acting, self.observation, self.begins & waits, episode, turn)
 
     def _decide(self) -> None:
         """Decides for all processes that wait, and passes the actions on."""
         before = time.perf_counter()
         decision, said, self.memory = self.actor.act(
-            self.params,
-            memory=self.memory,
-            shown=self._shown(self.waiting),
-            key=self.key,
-            greedy=self.greedy,
+            self.params, self.memory, self._shown(self.waiting), self.key, self.greedy
         )
         decision, said = jax.device_get((decision, said))
         self.seconds[0] += time.perf_counter() - before
@@ -324,9 +326,4 @@ class HostLoop:
             self.at[episode] = first
             return True
         self.at[episode] = 0
-        return self.lost[episode] <= self.retries
-
-    def _trajectory(self) -> Trajectory:
-        turns = self.record.turns()
-        final = Start(None, None, (self.final,))
-        return Trajectory(turns, Start(None, None, (self.before,)), final)
+        return self.lost[episode] <= self.host.retries
