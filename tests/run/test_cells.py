@@ -14,7 +14,6 @@ import pytest
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
-from agentrl.evaluation.play import task_keys
 from agentrl.rollout import contexts
 from agentrl.run.programs import compile_programs
 
@@ -24,7 +23,6 @@ IN_GRAPH = {
     "turns": env_section("Nim-v1", max_steps_in_episode=6),
     "once": env_section("Foraging-v1", size=5, foods=1, max_steps_in_episode=5),
 }
-AGENTS = {"one": 1, "turns": 2, "once": 2}
 DECODER = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32, "critic": "shared"}
 EPISODES = 8
 
@@ -95,8 +93,6 @@ def test_cell(view, acting, where, collected):
         (outcomes,) = jax.device_get(programs.evaluate(state.params)).values()
         assert outcomes.episode_return.shape == (1, EPISODES)
         assert np.isfinite(outcomes.episode_return).all() and (outcomes.length > 0).any()
-        if where == "graph":
-            _expert_demonstrates(experiment, acting)
     finally:
         experiment.rollout.close()
 
@@ -108,7 +104,7 @@ def moved(before, params):
 
 def _ratio_is_one(experiment, state):
     """What the learner scores is what was acted with, at every position that is learnt from."""
-    batch = experiment.batches(state)["rollout"]
+    batch = experiment.maybe_jit(experiment.batches)(state)["rollout"]
     rows, streams = jax.device_get((batch.rows, batch.streams))
     scored = jax.device_get(jax.jit(experiment.policy.score)(state.params, batch.rows))
     mask = rows.loss_mask
@@ -120,11 +116,3 @@ def _ratio_is_one(experiment, state):
         for t in turn[m]
     }
     assert turns == {(int(n), int(t)) for n, t in np.argwhere(streams.mask)}
-
-
-def _expert_demonstrates(experiment, acting):
-    streams, rows = jax.jit(experiment.rollout.demonstrate)(task_keys(0, 4), jax.random.key(0))
-    streams, rows = jax.device_get((streams, rows))
-    assert streams.mask.shape[0] == 4 * AGENTS[acting] and rows.loss_mask.any()
-    ended = streams.terminated | streams.truncated
-    assert (ended.sum(axis=1)[streams.mask.any(axis=1)] == 1).all()
