@@ -98,6 +98,8 @@ def host_segments(
         )
     actor, packing = _bind(policy, env, context, host, host.max_turns, segments=True)
     loop = HostLoop(env, actor, host, length=length, restart=True)
+    # Evaluation is of whole episodes, in processes of its own.
+    whole = host_episodes(policy, env, context, host, num_groups=1, group_size=1, max_turns=None)
     nothing = no_turns(num_envs, env.num_agents)
     totals = {"now": nothing}
 
@@ -121,6 +123,10 @@ def host_segments(
         streams, rows, metrics = packed
         return state, streams, rows, metrics | got.metrics
 
+    def close():
+        loop.close()
+        whole.close()
+
     return Rollout(
         init=lambda key: None,
         collect=collect,
@@ -130,8 +136,9 @@ def host_segments(
         provides=filled(env, whole=False) | packing.provides,
         num_rows=packing.num_rows(num_envs, length),
         roles=env.num_agents,
+        play=whole.play,
         on_host=True,
-        close=loop.close,
+        close=close,
         properties=properties_of(env, whole=False) | packing.properties,
     )
 

@@ -13,7 +13,7 @@ from agentrl.actors.types import View
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.rollout.bound import Bound, bind
-from agentrl.rollout.episodes import demonstrations
+from agentrl.rollout.episodes import episodes
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.pack import filled, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition
@@ -82,6 +82,9 @@ def segments(
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
     limit = int(env_params.max_steps_in_episode)
     bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal, segments=True)
+    # Demonstrations and evaluation are of whole episodes.
+    one = {"num_groups": 1, "group_size": 1, "mask_illegal": mask_illegal}
+    whole = episodes(policy, env, env_params, context, **one)
     return _Segments(
         world=World(env, env_params),
         bound=bound,
@@ -90,7 +93,7 @@ def segments(
         num_envs=num_envs,
         length=length,
         fresh_tasks=fresh_tasks,
-    ).rollout(limit)
+    ).rollout(whole)
 
 
 class _Segments(NamedTuple):
@@ -104,7 +107,7 @@ class _Segments(NamedTuple):
     length: int
     fresh_tasks: int
 
-    def rollout(self, limit: int) -> Rollout:
+    def rollout(self, whole: Rollout) -> Rollout:
         env, packing = self.world.env, self.bound.packing
         return Rollout(
             init=self.init,
@@ -115,7 +118,8 @@ class _Segments(NamedTuple):
             provides=filled(env, whole=False) | (packing.provides & {"value", "bootstrap"}),
             num_rows=packing.num_rows(self.num_envs, self.length),
             roles=env.num_agents,
-            demonstrate=demonstrations(self.bound, self.world, limit),
+            demonstrate=whole.demonstrate,
+            play=whole.play,
             properties=properties_of(env, whole=False),
         )
 
