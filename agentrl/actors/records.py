@@ -4,6 +4,7 @@ Letters: B episodes, A agents, S agents shown in a step, n lanes; O tokens of an
 reply, L of a row, V in the vocabulary.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -14,7 +15,10 @@ from agentrl.actors.transcript import SPAN_OF_KIND, Composed, Transcript
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated
 from agentrl.policies.language import LanguagePolicy
-from agentrl.streams import SUMMARY
+from agentrl.streams import ACTION, MESSAGE, SUBGOAL, SUMMARY, THOUGHT
+from envs.text import between, thinks
+
+_TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
 
 
 @struct.dataclass
@@ -108,21 +112,41 @@ def written(prompt: Composed | None, said: Generated, turn: jax.Array, spans: ja
     return Written(*shown, said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
 
 
+def token_spans(
+    policy: LanguagePolicy, text: jax.Array, length: jax.Array, tokens: jax.Array
+) -> jax.Array:
+    """The span of each token of a reply, i8[G], by the tags around its first byte.
+
+    text: u8[W], the reply's bytes in lower case.
+    """
+    sizes = jnp.asarray(policy.codec.token_lengths)[tokens]
+    first = jnp.minimum(jnp.cumsum(sizes) - sizes, text.shape[0] - 1)
+    out = jnp.full(tokens.shape, ACTION, jnp.int8)
+    if policy.grammar.name == "bare":
+        return out
+    for name, span in _TAGS:
+        out = jnp.where(between(text, length, name)[first], jnp.int8(span), out)
+    return out
+
+
 def text_record(
     policy: LanguagePolicy,
     replied: Replied,
     observed: Observed,
-    spans: jax.Array,
+    text: jax.Array,
+    length: jax.Array,
     *,
     format_ok: jax.Array,
     known: jax.Array | bool,
-    thinks: jax.Array,
 ) -> TextRecord:
     """The record of a turn in n lanes, from what was understood of the replies.
 
-    spans: i8[n, G], of the reply's tokens. format_ok, known, thinks: see `TextRecord`.
+    text, length: u8[n, W] and i32[n], the replies' bytes in lower case. format_ok, known: bool[n],
+    whether a reply keeps the grammar, and whether it names commands.
     """
     said, turn, summary = replied.said, replied.turn, None
+    spans = jax.vmap(functools.partial(token_spans, policy))(text, length, said.tokens)
+    thoughts = None if policy.grammar.think == "none" else jax.vmap(thinks)(text, length)
     if replied.summary is not None:
         asked, told = replied.summary
         kinds = jnp.full(told.tokens.shape, SUMMARY, jnp.int8)
@@ -136,5 +160,5 @@ def text_record(
         cut=observed.cut,
         format_ok=replied.active & format_ok & said.ended,
         known=replied.active & known,
-        thinks=None if policy.grammar.think == "none" else thinks,
+        thinks=thoughts,
     )

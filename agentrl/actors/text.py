@@ -16,7 +16,6 @@ from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
 from agentrl.actors.records import Memory, Observed, text_record
-from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.policies import codec as codecs
@@ -208,23 +207,15 @@ class TextActor:
             text, size = codecs.to_bytes(codec, tokens, length)
             slots = self.world.env.slots_as(state, agent, params)
             parsed = parse(self.policy.grammar, self.world.env.view, slots, text, size)
-            lowered = lower(text)
-            return parsed, lowered, size, token_spans(speaker.policy, lowered, size, tokens)
+            return parsed, lower(text), size
 
         shape = shown.agent.shape
         tokens, length = (x.reshape(*shape, *x.shape[1:]) for x in (said.tokens, said.length))
-        parsed, text, size, spans = self._each(understand, shown.state, shown.agent, tokens, length)
+        parsed, text, size = self._each(understand, shown.state, shown.agent, tokens, length)
         if self.context.branch:
             memory = speaker.fold(memory, lane, replied, text, size)
-        record = text_record(
-            self.policy,
-            replied,
-            observed,
-            spans,
-            format_ok=parsed.valid_format,
-            known=parsed.known,
-            thinks=parsed.thinks,
-        )
+        ok, known = parsed.valid_format, parsed.known
+        record = text_record(self.policy, replied, observed, text, size, format_ok=ok, known=known)
         actions = parsed.actions
         if stray is not None:
             actions = self._strayed(shown, actions, *stray)

@@ -13,8 +13,7 @@ from agentrl.config.base import check, warm_start
 from agentrl.config.bind import bind
 from agentrl.config.components import make_components
 from agentrl.config.environments import environments
-from agentrl.config.learning import learner_of, objective_of, recipe_of
-from agentrl.config.optimizers import make_transform
+from agentrl.config.learning import learner_of, make_transform, objective_of, recipe_of
 from agentrl.config.tasks import Task, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
 from agentrl.learner.state import TrainState
@@ -148,7 +147,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     rollout = next(iter(tasks.values())).rollout
     if not isinstance(config.env.name, str):
         rollout = several({name: task.rollout for name, task in tasks.items()})
-    terms, recipe = objective_of(config), recipe_of(config)
+    terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)
     setup = Setup(
@@ -182,7 +181,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
 def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Mapping[str, Any]):
     """[(Phase, optimizer)]: the warm start, if there is one, and reinforcement learning."""
     options = bind("learner", learner, config.learner)
-    terms = objective_of(config)
+    terms = objective_of(config.objective)
     first, end = setup.updates
     per_update = options["epochs"] * options["minibatches"]
     annotations = requirements.annotations_of(config)

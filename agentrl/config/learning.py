@@ -1,20 +1,22 @@
-"""The objective, the credit and the update of a config."""
+"""The objective, the credit, the optimizer and the update of a config."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import ml_collections
+import optax
 
 from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.config.bind import TERM_KEYS, bind, bound, nearest
-from agentrl.config.optimizers import make_transform
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Setup
 from agentrl.learner.credit import Recipe, make_credit
 from agentrl.learner.objective import Term
+from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import NORMALIZATIONS, learner, make_update
+from agentrl.policies.scoring import split
 
 # Sections whose numbers members of a population may tune: they are bound while an update is traced.
 TUNABLE = ("reward", "advantage", "objective", "learner", "optimizer")
@@ -23,18 +25,14 @@ DURING = ("rl", "warm_start", "both")
 CARRIED = ("baseline",)
 
 
-def objective_of(
-    config: ml_collections.ConfigDict, objective: Mapping[str, Any] | None = None
-) -> dict[str, Term]:
-    """The terms of a config's objective by name.
-
-    objective: numbers in place of the config's.
+def objective_of(objective: Mapping[str, Any]) -> dict[str, Term]:
+    """The terms of an objective by name.
 
     Raises:
       ValueError: a term that cannot be as it says.
     """
     terms = {}
-    for key, values in (config.objective if objective is None else objective).items():
+    for key, values in objective.items():
         label = f"objective.{key}"
         own = {name: values.get(name, default) for name, default in TERM_KEYS.items()}
         if isinstance(own["weight"], float | int) and own["weight"] == 0:
@@ -108,6 +106,46 @@ def with_options(
     return sections
 
 
+def make_transform(
+    config: ml_collections.ConfigDict,
+    policy: Any,
+    total_steps: int,
+    rate: Mapping[str, float],
+    section: Mapping[str, Any] | None = None,
+) -> optax.GradientTransformation:
+    """The optimizer of the trained parameters over `total_steps` gradient steps.
+
+    config.optimizers: {entry of the parameters: options that differ from config.optimizer's}. The
+    gradients of each entry are then clipped to a norm of their own.
+    rate: {"learning_rate": ...} in place of config.optimizer's, or {}. section: numbers in place of
+    config.optimizer's.
+
+    Raises:
+      ValueError: an entry that is not among the trained parameters, or an unknown option.
+    """
+    common = bind("optimizer", optimizer, config.optimizer if section is None else section)
+    common = common | dict(rate)
+    if not config.optimizers:
+        return optimizer(total_steps, **common)
+    trained, frozen = split(jax.eval_shape(policy.init, jax.random.key(0)), policy.frozen)
+    known = list(trained) if isinstance(trained, dict) else []
+    transforms = {"": optimizer(total_steps, **common)}
+    for entry, values in config.optimizers.items():
+        if entry not in known:
+            raise ValueError(
+                f"config.optimizers.{entry}: the policy has no trained entry of that name"
+                f"{nearest(entry, known)}; expected one of {', '.join(known) or 'none'}"
+                + (f" (frozen: {', '.join(frozen)})" if frozen else "")
+            )
+        own = bind(f"optimizers.{entry}", optimizer, values)
+        transforms[entry] = optimizer(total_steps, **{**common, **own})
+
+    def labels(params):
+        return {name: name if name in config.optimizers else "" for name in params}
+
+    return optax.multi_transform(transforms, labels)
+
+
 def learner_of(
     config: ml_collections.ConfigDict,
     setup: Setup,
@@ -124,8 +162,8 @@ def learner_of(
     """
 
     def made(options: Mapping[str, jax.Array]) -> tuple[Callable, Callable]:
-        sections = with_options(config, options) if options else config
-        now = objective_of(config, sections["objective"]) if options else terms
+        sections = with_options(config, options)
+        now = objective_of(sections["objective"])
         now = {name: now[name] for name in terms}
         update = bind("learner", learner, sections["learner"])
         if supervised:

@@ -131,7 +131,7 @@ class _Episodes(NamedTuple):
             num_rows=packing.num_rows(count, self.turns),
             roles=env.num_agents,
             slots=self.opposition.slots,
-            demonstrate=demonstrations(self.bound, self.world, self.turns),
+            demonstrate=self.demonstrate,
             play=None if self.bound.reads_arrays else self.play,
             states=self.states,
             needs=tuple(name for name, needed in needs.items() if needed),
@@ -205,6 +205,21 @@ class _Episodes(NamedTuple):
 
         return jax.tree.map(joined, before, trajectory.final.state)
 
+    def demonstrate(
+        self, task_keys: jax.Array, key: jax.Array, *, thoughts: bool = False, noise: float = 0.0
+    ) -> tuple[Streams, Rows]:
+        """`Rollout.demonstrate`: episodes of the environment's expert in all seats.
+
+        noise: probability that a random action is played instead of the one in the expert's row.
+        """
+        world, bound = self.world, self.bound
+        expert = bound.demonstrator(world, noise, thoughts)
+        start, seating = fresh(world, along_data(task_keys)), seat_all(world.env, len(task_keys))
+        trajectory = unroll(
+            world, [expert], seating, start, key, length=self.turns, early_exit=bound.early_exit
+        )
+        return pack(world.env, bound.packing, trajectory, seating.learns)
+
     def play(
         self, params: Any, task_keys: jax.Array, key: jax.Array, greedy: bool
     ) -> tuple[Streams, Rows]:
@@ -255,24 +270,6 @@ def packed(
     return pack(
         world.env, bound.packing, trajectory, seating.learns, group=group, bootstrap=bootstrap
     )
-
-
-def demonstrations(bound: Bound, world: World, turns: int) -> Callable[..., tuple[Streams, Rows]]:
-    """`Rollout.demonstrate`: episodes of the environment's expert in all seats.
-
-    noise: probability that a random action is played instead of the one in the expert's row.
-    """
-
-    def demonstrate(task_keys, key, *, thoughts=False, noise=0.0):
-        expert = bound.demonstrator(world, noise, thoughts)
-        start = fresh(world, along_data(task_keys))
-        seating = seat_all(world.env, task_keys.shape[0])
-        trajectory = unroll(
-            world, [expert], seating, start, key, length=turns, early_exit=bound.early_exit
-        )
-        return pack(world.env, bound.packing, trajectory, seating.learns)
-
-    return demonstrate
 
 
 def turn_limit(env_params: Any, max_turns: int | None) -> int:

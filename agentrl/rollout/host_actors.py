@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, Observed, text_record
-from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.text import check_roles
 from agentrl.actors.types import Decision, View, select
@@ -26,7 +25,7 @@ from agentrl.policies import codec as codecs
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from envs.hosted import Hosted
-from envs.text import lower, span, thinks
+from envs.text import lower, span
 
 
 class Shown(NamedTuple):
@@ -185,12 +184,10 @@ def _understood(speaker, lane, observed, replied, memory):
     text, length = jax.vmap(to_bytes)(said.tokens, said.length)
     lowered = lower(text)
     start, end, format_ok = jax.vmap(functools.partial(span, policy.grammar))(lowered, length)
-    spans = jax.vmap(functools.partial(token_spans, speaker.policy))(lowered, length, said.tokens)
     if speaker.context.branch:
         memory = speaker.fold(memory, lane, replied, lowered, length)
-    thoughts = jax.vmap(thinks)(lowered, length)
     record = text_record(
-        policy, replied, observed, spans, format_ok=format_ok, known=True, thinks=thoughts
+        policy, replied, observed, lowered, length, format_ok=format_ok, known=True
     )
     decision = Decision(
         action=jnp.zeros(lane.shape, jnp.int32),

@@ -109,7 +109,7 @@ class _Segments(NamedTuple):
 
     def rollout(self, whole: Rollout) -> Rollout:
         env, packing = self.world.env, self.bound.packing
-        return Rollout(
+        return whole._replace(
             init=self.init,
             collect=self.collect,
             num_streams=self.num_envs * env.num_agents,
@@ -117,9 +117,7 @@ class _Segments(NamedTuple):
             units=(self.num_envs, "config.rollout.num_envs"),
             provides=filled(env, whole=False) | (packing.provides & {"value", "bootstrap"}),
             num_rows=packing.num_rows(self.num_envs, self.length),
-            roles=env.num_agents,
-            demonstrate=whole.demonstrate,
-            play=whole.play,
+            states=None,
             properties=properties_of(env, whole=False),
         )
 

@@ -11,7 +11,7 @@ import pytest
 import envs
 from agentrl import policies
 from agentrl.actors import contexts
-from agentrl.actors.spans import token_spans
+from agentrl.actors.records import token_spans
 from agentrl.actors.text import TextActor
 from agentrl.policies import codec as codecs
 from agentrl.rollout.text_rows import text_metrics, text_rows
