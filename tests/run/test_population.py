@@ -212,7 +212,7 @@ def test_one_device_equals_eight(uninterrupted):
         ({"population__every": 0, "population__relative_gap": 0.1}, TUNED,
          "config.population.tuned.advantage.gamma is not used by anything"),
         ({"population__every": 0, "population__top": 0.5, "population__relative_gap": 0.1}, {},
-         "config.population.top is not used by anything"),
+         "config.population.top=0.5 is not used by anything: set .*every, or leave it at 0.3"),
         ({"population__top": 0.0}, TUNED, "top=0.0: expected more than 0 and at most 1"),
         ({"population__bottom": 1.5}, TUNED, "bottom=1.5: expected at least 0 and at most 1"),
         ({"population__absolute_gap": -1.0}, TUNED, "absolute_gap=-1.0: expected at least 0"),
