@@ -62,7 +62,7 @@ class Form(NamedTuple):
     action: Callable[[Any, jax.Array], jax.Array]
 
 
-def number_of(component: jax.Array, count: int) -> jax.Array:
+def bin_index(component: jax.Array, count: int) -> jax.Array:
     """Index in [0, count) of the bin that a component in [-1, 1] of a continuous action falls into.
 
     The `count` bins are equal, so a uniform component gives a uniform index. For games with
@@ -72,8 +72,8 @@ def number_of(component: jax.Array, count: int) -> jax.Array:
     return jnp.minimum(jnp.floor(share * count), count - 1).astype(jnp.int32)
 
 
-def number_to(number: jax.Array, count: int) -> jax.Array:
-    """Centre of the bin of an index, in [-1, 1]: the inverse of `number_of`."""
+def bin_centre(number: jax.Array, count: int) -> jax.Array:
+    """Centre of the bin of an index, in [-1, 1]: the inverse of `bin_index`."""
     return (2 * number + 1) / count - 1.0
 
 
