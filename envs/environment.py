@@ -80,7 +80,7 @@ class Environment(Agents):
 
     @property
     def name(self) -> str:
-        """Registered name without its version."""
+        """The class's name, for messages; the registered name has a version behind it."""
         return type(self).__name__
 
     @property
@@ -115,7 +115,7 @@ class Environment(Agents):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """Shape of one observation."""
+        """Shape of what one agent observes, without an axis of agents."""
         raise NotImplementedError
 
     @property

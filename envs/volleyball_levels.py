@@ -74,7 +74,7 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def base(self) -> Volleyball | PlanarVolleyball:
-        """The game by decisions."""
+        """The same game with one action per decision: a skill of each drone."""
         return PlanarVolleyball() if self.teams == "plane" else Volleyball(teams=self.teams)
 
     @property

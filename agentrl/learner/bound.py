@@ -38,7 +38,8 @@ def options_of(function: Callable) -> dict[str, inspect.Parameter]:
 
 
 def optional_inputs(function: Callable) -> tuple[str, ...]:
-    """Names of a function's optional arrays."""
+    """Names of the keyword-only parameters annotated with jax.Array: given where something fills
+    them."""
     return tuple(_keywords(function, arrays=True))
 
 
@@ -70,7 +71,7 @@ def mask_of(function: Callable) -> bool:
 
 
 class Bound(NamedTuple):
-    """A function with its options."""
+    """A function of arrays by name, with its options (keyword-only) already given."""
 
     function: Callable
     options: Mapping[str, Any]
@@ -82,7 +83,7 @@ class Bound(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The function's own name."""
+        """Name of the function, without its module."""
         return self.function.__name__
 
     def __call__(self, arrays: Mapping[str, Any]) -> Any:

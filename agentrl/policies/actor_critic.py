@@ -57,7 +57,7 @@ class Policy(NamedTuple):
 
     @property
     def reads_text(self) -> bool:
-        """Whether it is a language policy."""
+        """False: it reads arrays. A `LanguagePolicy` has True."""
         return False
 
     @property
