@@ -114,15 +114,15 @@ class Game(Environment):
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""
-        raise NotImplementedError
+        raise self.undefined("observe_as")
 
     def is_over(self, state: GameState, params: GameParams) -> jax.Array:
         """Whether the rules have ended the game, bool[]."""
-        raise NotImplementedError
+        raise self.undefined("is_over")
 
     def won(self, state: GameState, params: GameParams) -> jax.Array:
         """Winners, bool[A]."""
-        raise NotImplementedError
+        raise self.undefined("won")
 
     def side_of(self, state: GameState, params: GameParams) -> jax.Array:
         """Index into `sides` of each seat's side, i32[A]; constant during an episode."""
@@ -141,7 +141,7 @@ class Game(Environment):
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:
         """Next state, rewards f32[A] and which actions were legal bool[A], in a running game."""
-        raise NotImplementedError
+        raise self.undefined("play")
 
     def is_running(self, state: GameState, params: GameParams) -> jax.Array:
         """Whether the game is neither over nor truncated, bool[]."""
@@ -237,7 +237,7 @@ class TurnGame(Game):
 
     def mover(self, state: GameState, params: GameParams) -> jax.Array:
         """The current player, i32[]."""
-        raise NotImplementedError
+        raise self.undefined("mover")
 
     def views(
         self, state: GameState, observation: chex.ArrayTree, params: GameParams, *, everyone=False

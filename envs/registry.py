@@ -106,7 +106,10 @@ def _imported(name: str) -> type[Environment]:
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
-        raise ValueError(f"environment {name!r}: {error}; expected module.Class") from None
+        raise ValueError(
+            f"environment {name!r}: {error}; expected module.Class, with the module's folder on "
+            "the Python path (start the command there, or set PYTHONPATH)"
+        ) from None
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ValueError(
             f"environment {name!r}: {module} has no class {attribute!r} that derives from "

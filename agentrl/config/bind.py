@@ -78,18 +78,24 @@ def lookup(section: str, name: str) -> Callable:
     """
     home = HOMES.get(section.partition(".")[0])
     module, _, attribute = name.rpartition(".")
+    here, why = None, ""
     try:
-        found = getattr(importlib.import_module(module or home), attribute, None)
+        here = importlib.import_module(module or home)
     except ImportError as error:
         if module and error.name is not None and not module.startswith(error.name):
             raise
-        found = None
+        why = (
+            f": no module {module!r} on the Python path (start the command in its folder, or set "
+            "PYTHONPATH to that)"
+        )
+    found = getattr(here, attribute, None)
     if callable(found):
         return found
     known = [] if home is None else functions_of(home)
+    near = known if here is None else [*functions_of(here.__name__), *known]
     raise ValueError(
-        f"config.{section}.name={name!r} does not exist{nearest(attribute, known)}; expected the "
-        f"dotted path of a function of yours, or one of {', '.join(known)}"
+        f"config.{section}.name={name!r} does not exist{nearest(attribute, near)}{why}; expected "
+        f"the dotted path of a function of yours, or one of {', '.join(known)}"
     )
 
 
