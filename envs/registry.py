@@ -141,8 +141,8 @@ def _make_gymnax(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     if name not in gymnax.registered_envs:
         known = [*registered(), *gymnax.registered_envs]
         raise ValueError(
-            f"environment {name!r} does not exist{_nearest(name, known)}; "
-            f"there are {', '.join(known)}"
+            f"environment {name!r} does not exist{_nearest(name, known)}; expected the dotted path "
+            f"of a class of yours, my_module.MyEnvironment, or one of {', '.join(known)}"
         )
     env = gymnax_bridge.load(name)
     return env, _with_params(name, env.default_params, set(), options)

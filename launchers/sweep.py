@@ -68,7 +68,7 @@ def command(arguments: list[str], workdir: pathlib.Path) -> list[str]:
 def _print_table(workdir: pathlib.Path, commands: dict[str, list[str]]) -> None:
     rows = table({name: workdir / name for name in commands}, _METRIC.value)
     if not rows:
-        print(f"no cell in {workdir} has the metric {_METRIC.value!r}; see agentrl/README.md")
+        print(f"no cell has the metric {_METRIC.value!r} yet; agentrl/README.md lists the metrics")
     else:
         print(f"{_METRIC.value:>12} whole    end  cell")
     for name, whole, end in rows:

@@ -100,10 +100,11 @@ def lookup(section: str, name: str) -> Callable:
 
 
 def functions_of(module: str) -> list[str]:
-    """Names of the functions that a package of the library offers."""
+    """Names of the public functions that a module or package defines, sorted."""
     found = importlib.import_module(module)
-    names = getattr(found, "__all__", None) or dir(found)
-    return sorted(n for n in names if inspect.isfunction(getattr(found, n, None)))
+    names = [n for n in getattr(found, "__all__", None) or dir(found) if not n.startswith("_")]
+    functions = {n: getattr(found, n) for n in names if inspect.isfunction(getattr(found, n, None))}
+    return sorted(n for n, f in functions.items() if f.__module__.startswith(module))
 
 
 def bind(
@@ -122,9 +123,16 @@ def bind(
     for key in given:
         if key not in known:
             valid = [*known, *beside]
+            near, remedy = nearest(key, valid), ""
+            if "name" in values and not near:
+                # Named alone, a function is given the options of the one that it replaces.
+                remedy = (
+                    f". To name another function, give the section as a whole: --config.{section}="
+                    f"\"{{'name': {values['name']!r}, ...}}\""
+                )
             raise ValueError(
-                f"config.{section}.{key} is not an option of {label!r}{nearest(key, valid)}; "
-                f"its options are {', '.join(valid) or 'none'}"
+                f"config.{section}.{key} is not an option of {label!r}{near}; its options are "
+                f"{', '.join(valid) or 'none'}{remedy}"
             )
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
