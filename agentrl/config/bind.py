@@ -112,6 +112,7 @@ def bind(
 ) -> dict[str, Any]:
     """Keyword arguments for `function` from a section's values.
 
+    section: its path in the config, or "" of a function that has no place in a config yet.
     beside: keys that the section has for others than the function.
 
     Raises:
@@ -120,6 +121,7 @@ def bind(
     known = options_of(function)
     given = {key: value for key, value in values.items() if key not in ("name", *beside)}
     label = function.__name__
+    where = f"config.{section}." if section else f"section({label}): "
     for key in given:
         if key not in known:
             valid = [*known, *beside]
@@ -131,12 +133,12 @@ def bind(
                     f"\"{{'name': {values['name']!r}, ...}}\""
                 )
             raise ValueError(
-                f"config.{section}.{key} is not an option of {label!r}{near}; its options are "
+                f"{where}{key} is not an option of {label!r}{near}; its options are "
                 f"{', '.join(valid) or 'none'}{remedy}"
             )
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
-            raise ValueError(f"config.{section}.{key} is missing: {label!r} has no default for it")
+            raise ValueError(f"{where}{key} is missing: {label!r} has no default for it")
     return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
 
 
@@ -147,7 +149,7 @@ def section(function: Callable, /, named: bool = True, **values: Any) -> ml_coll
     `values` are changes of the defaults, checked as in `bind`. named=False leaves out the name,
     where the section is always bound to this function.
     """
-    bind(function.__name__, function, values)
+    bind("", function, values)
     filled = ml_collections.ConfigDict({"name": path_of(function)} if named else {})
     for key, parameter in options_of(function).items():
         if key in values or parameter.default is not inspect.Parameter.empty:
