@@ -38,8 +38,7 @@ def options_of(function: Callable) -> dict[str, inspect.Parameter]:
 
 
 def optional_inputs(function: Callable) -> tuple[str, ...]:
-    """Names of the keyword-only parameters annotated with jax.Array: given where something fills
-    them."""
+    """Names of a function's optional arrays."""
     return tuple(_keywords(function, arrays=True))
 
 

@@ -141,7 +141,7 @@ def _rollout(plan: _Plan) -> Rollout:
 
 
 def _needs(plan: _Plan) -> tuple[str, ...]:
-    """Inputs of `collect` by name: "opponents" with a pool, "tasks" if the sampler takes them."""
+    """`Rollout.needs`."""
     opponents = () if plan.opposition.slots is None else ("opponents",)
     return (*opponents, *(("tasks",) if takes_tasks(plan.sampler) else ()))
 
@@ -173,7 +173,7 @@ def _act(
 
 
 def _collect(plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any]) -> tuple:
-    """(state, streams, rows, metrics) of a collection; see `Rollout.collect`."""
+    """`Rollout.collect`."""
     world, seating, trajectory = _act(plan, params, state, key, given, keep_turn)
     group = jnp.repeat(jnp.arange(plan.num_groups, dtype=jnp.int32), plan.group_size)
     streams, rows = packed(plan.bound, world, trajectory, seating, params, group)
@@ -195,7 +195,7 @@ def _collect(plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[s
 def _states(
     plan: _Plan, params: Any, state: Any, key: jax.Array, given: dict[str, Any]
 ) -> chex.ArrayTree:
-    """The environments' states [T + 1, B, ...] of the same episodes; see `Rollout.states`."""
+    """`Rollout.states`."""
 
     def keep(notes, turn):
         return notes, (turn.before.state, turn.running)
@@ -343,7 +343,6 @@ def horizon_of(collections: jax.Array, horizons: tuple[int, ...], every: int) ->
 
 
 def properties_of(env: Any) -> frozenset[str]:
-    """The `Rollout.properties` of whole episodes: "whole_episodes", "one_end", in cooperative games
-    "team"."""
+    """`Rollout.properties` of whole episodes."""
     team = {"team"} if env.cooperative else set()
     return frozenset({"whole_episodes", "one_end"} | team)

@@ -135,7 +135,7 @@ def _draw(plan: _Plan, key: jax.Array, count: int) -> envs.vector.Starts:
 
 
 def _init(plan: _Plan, key: jax.Array) -> SegmentState:
-    """The state before the first collection: num_envs newly drawn episodes (`Rollout.init`)."""
+    """`Rollout.init`."""
     starts = along_data(_draw(plan, key, plan.num_envs))
     shape = (plan.num_envs, plan.world.env.num_agents)
     actors = plan.opposition.actors(plan.bound, plan.world, None)
@@ -149,7 +149,7 @@ def _init(plan: _Plan, key: jax.Array) -> SegmentState:
 
 
 def _collect(plan: _Plan, params: Any, state: SegmentState, key: jax.Array) -> tuple:
-    """(state, streams, rows, metrics) of a collection; see `Rollout.collect`."""
+    """`Rollout.collect`."""
     world, bound, env = plan.world, plan.bound, plan.world.env
     pool_key, scan_key = jax.random.split(key)
     pooled, ahead = None, plan.fresh_tasks
