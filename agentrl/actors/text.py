@@ -143,7 +143,11 @@ class TextActor:
         thoughts: bool,
         noise: float,
     ) -> tuple[Decision, Memory]:
-        """As `act`, by the environment's expert."""
+        """As `act`, but the reply is the command of the environment's expert.
+
+        thoughts: with a scripted thought before it. noise: probability that a random action is
+        played instead; the reply stays the expert's.
+        """
         shown = self.speaker.all_lanes(view)
         observed, lane = self._observe(shown, memory), self.speaker.lanes(shown)
         said = self._expert_reply(shown, thoughts=thoughts)

@@ -154,7 +154,10 @@ def options_of(components: Mapping[str, Component], carry: Mapping[str, Any]) ->
 def gathered(
     phase: Phase, state: TrainState, collected: Collected | None, key: jax.Array
 ) -> tuple[dict[str, tuple[Streams | None, Rows]], Metrics]:
-    """({source: (Streams, Rows)}, metrics of collecting)."""
+    """({source: (Streams, Rows)}, metrics of collecting): what an update learns from.
+
+    Source "rollout" is `collected`, amended by components; the others are made by components.
+    """
     sources: dict[str, tuple[Streams | None, Rows]] = {}
     metrics: Metrics = {}
     if collected is not None:
