@@ -99,7 +99,7 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def layout(self) -> dict[str, object]:
-        """Layout of observations and actions for `agentrl.policies.hierarchy`."""
+        """Layout of observations and actions for `agentrl.policies.composed`."""
         dims = len(self.base.game.server)
         return {
             "skills": SKILLS,

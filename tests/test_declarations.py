@@ -142,7 +142,8 @@ def test_functions_that_group_streams_compare_roles_apart():
 
 @pytest.mark.parametrize("package", [advantages, losses, rewards])
 def test_public_functions_document_arguments_and_results(package):
-    for name, function in vars(package).items():
+    for name in dir(package):
+        function = getattr(package, name)
         if not inspect.isfunction(function):
             continue
         text = inspect.getdoc(function)

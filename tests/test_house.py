@@ -14,6 +14,7 @@ import launchers
 
 FLOORS = {
     "envs": 1,
+    "agentrl.lazy": 1,
     "agentrl.streams": 1,
     "agentrl.checks": 1,
     "agentrl.declarations": 1,

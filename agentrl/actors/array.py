@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 import envs
+from agentrl import losses
 from agentrl.actors.types import Actor, Decision, View, flat
-from agentrl.losses import categorical_log_prob
 from agentrl.policies.actor_critic import Policy
 from envs.vector import World
 
@@ -95,7 +95,7 @@ def array_actor(
             start = jnp.zeros((asked.size, 1), bool)
             logits = policy.answer(params, memory, seen, start)[:, 0]
             logits = logits.reshape(*asked.shape, -1)
-            belief = jnp.exp(categorical_log_prob(logits, answer))
+            belief = jnp.exp(losses.categorical_log_prob(logits, answer))
         return {"asked": asked, "answer": answer, "belief": belief}
 
     def value(params, memory, view: View):

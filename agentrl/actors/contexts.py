@@ -22,6 +22,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from agentrl.checks import check_range
+
 SUMMARY_REQUEST = "Summarize what has happened so far."
 BRANCH_TAGS = ("<branch>", "<return>")
 
@@ -118,10 +120,8 @@ def summary(*, limit: int, summary_tokens: int = 32, request: str = SUMMARY_REQU
     Later prompts show the first observation, the request with the summary, and the turns since.
     Deviation: SUPO discards the observation that overflowed; here it is shown after the summary.
     """
-    if limit < 1 or summary_tokens < 1:
-        raise ValueError(
-            f"context limit={limit}, summary_tokens={summary_tokens}: expected at least 1 of each"
-        )
+    check_range("context limit", limit, 1)
+    check_range("context summary_tokens", summary_tokens, 1)
     return Context(
         "summary", keep_first=True, limit=limit, summary_tokens=summary_tokens, request=request
     )
@@ -141,14 +141,9 @@ def fold(*, branch: tuple[str, str] = BRANCH_TAGS) -> Context:
 
 
 def _checked(context: Context) -> Context:
-    if context.history is not None and context.history < 0:
-        raise ValueError(
-            f"context history={context.history}: expected the number of turns to keep, 0 or more"
-        )
-    for name in ("max_new_tokens", "context_tokens"):
-        given = getattr(context, name)
-        if given is not None and given < 1:
-            raise ValueError(f"context {name}={given}: expected at least 1")
+    check_range("context history", context.history, 0)
+    check_range("context max_new_tokens", context.max_new_tokens, 1)
+    check_range("context context_tokens", context.context_tokens, 1)
     if context.inject_every < 0 or (context.inject_every and not context.inject):
         raise ValueError(
             f"context inject_every={context.inject_every} with inject={context.inject!r}: expected "

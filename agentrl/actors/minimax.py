@@ -158,21 +158,14 @@ def solve(env: TurnGame, env_params: Any) -> Solution:
                 f"minimax with {env.name}: more than {_MOST:,} positions; give a depth, for "
                 "example minimax:4, or use mcts"
             )
-        edges.append((layer.mark[source], action, layer.mover[source], reward, reached))
+        mover = layer.mover[source]
+        own, same = reward[np.arange(len(mover)), mover], mover == reached.mover
+        edges.append((layer.mark[source], reached.mark, action, own, same))
         layers.append(reached[np.array(new, int)])
     positions = jax.tree.map(lambda *xs: np.concatenate(xs), *layers)
 
-    def joined(pick):
-        return np.concatenate([pick(*edge) for edge in edges])
-
-    def numbers(marks):
-        return np.array([number[mark] for mark in marks.tolist()], int)
-
-    source = numbers(joined(lambda mark, action, mover, reward, reached: mark))
-    target = numbers(joined(lambda mark, action, mover, reward, reached: reached.mark))
-    action = joined(lambda mark, action, mover, reward, reached: action)
-    own = joined(lambda m, a, mover, reward, reached: reward[np.arange(len(mover)), mover])
-    same = joined(lambda mark, action, mover, reward, reached: mover == reached.mover)
+    *marks, action, own, same = (np.concatenate(xs) for xs in zip(*edges, strict=True))
+    source, target = (np.array([number[mark] for mark in of.tolist()], int) for of in marks)
     sign = np.where(same, 1.0, -1.0)
     value = np.zeros(len(number))
     # A position may be reached in games of several lengths: repeated until nothing changes, which

@@ -13,6 +13,8 @@ from flax import struct
 from agentrl.actors.transcript import SPAN_OF_KIND, Composed, Transcript
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated
+from agentrl.policies.language import LanguagePolicy
+from agentrl.streams import SUMMARY
 
 
 @struct.dataclass
@@ -104,3 +106,35 @@ def written(prompt: Composed | None, said: Generated, turn: jax.Array, spans: ja
         span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
         shown = (prompt.tokens, age, span, prompt.length)
     return Written(*shown, said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
+
+
+def text_record(
+    policy: LanguagePolicy,
+    replied: Replied,
+    observed: Observed,
+    spans: jax.Array,
+    *,
+    format_ok: jax.Array,
+    known: jax.Array | bool,
+    thinks: jax.Array,
+) -> TextRecord:
+    """The record of a turn in n lanes, from what was understood of the replies.
+
+    spans: i8[n, G], of the reply's tokens. format_ok, known, thinks: see `TextRecord`.
+    """
+    said, turn, summary = replied.said, replied.turn, None
+    if replied.summary is not None:
+        asked, told = replied.summary
+        kinds = jnp.full(told.tokens.shape, SUMMARY, jnp.int8)
+        summary = written(asked, told, turn, kinds)
+    return TextRecord(
+        replied=replied.active,
+        turn=turn,
+        reply=written(replied.prompt, said, turn, spans),
+        summary=summary,
+        ended=said.ended,
+        cut=observed.cut,
+        format_ok=replied.active & format_ok & said.ended,
+        known=replied.active & known,
+        thinks=None if policy.grammar.think == "none" else thinks,
+    )

@@ -32,6 +32,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range
 from envs.game import TurnGame
 
 
@@ -92,8 +93,7 @@ def make_search(
       ValueError: the game has hidden information, or its agents do not move in turns.
     """
     check_searchable(env, f"mcts:{simulations}")
-    if simulations < 1:
-        raise ValueError(f"simulations={simulations}: expected at least 1")
+    check_range("simulations", simulations, 1)
     rules = _Rules(env, env_params, simulations, exploration)
 
     def choose(state, wanted, key):

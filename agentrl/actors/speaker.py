@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.records import Memory, Observed, Replied, Written, written
+from agentrl.actors.records import Memory, Observed, Replied
 from agentrl.actors.transcript import OBSERVED, REPLIED, Layout
 from agentrl.actors.types import View
 from agentrl.devices.placement import along_data
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, generate
 from agentrl.policies.language import LanguagePolicy
-from agentrl.streams import SUMMARY
 from envs.text import contains
 
 # Folded into the key of a turn for the summary that is written in it.
@@ -325,11 +324,3 @@ class Speaker:
         everyone = jnp.ones(lane.shape, bool)
         last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
         return decoder.values(params, self.policy.config, last)[..., 0]
-
-    def written_summary(self, replied: Replied) -> Written | None:
-        """The record of the summaries of a turn; None in contexts without."""
-        if replied.summary is None:
-            return None
-        asked, said = replied.summary
-        spans = jnp.full(said.tokens.shape, SUMMARY, jnp.int8)
-        return written(asked, said, replied.turn, spans)

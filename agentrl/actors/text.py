@@ -15,7 +15,7 @@ import envs
 from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
-from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.records import Memory, Observed, text_record
 from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.types import Actor, Decision, View
@@ -113,25 +113,13 @@ class TextActor:
         self, params: chex.ArrayTree, memory: Memory, view: View, key: jax.Array, *, greedy: bool
     ) -> tuple[Decision, Memory]:
         """Replies of the acting agents of a view: see `agentrl.actors.types`."""
-        shown = self.speaker.all_lanes(view)
-        observed = self._observe(shown, memory)
-        constraint = None
+        shown, constraint = self.speaker.all_lanes(view), None
         if self.policy.constrained:
             constraint = command_constraint(
                 self.policy, self.world, shown.state, shown.agent, self.speaker.layout.reply_tokens
             )
-        lane = self.speaker.lanes(shown)
-        replied, memory = self.speaker.reply(
-            params,
-            memory,
-            lane,
-            shown.acting.reshape(-1),
-            observed,
-            key,
-            greedy=greedy,
-            constraint=constraint,
-        )
-        return self._decided(view, shown, lane, observed, replied, memory, None)
+        how = {"greedy": greedy, "constraint": constraint}
+        return self._turn(params, memory, view, shown, key, None, **how)
 
     def demonstrate(
         self,
@@ -149,14 +137,9 @@ class TextActor:
         played instead; the reply stays the expert's.
         """
         shown = self.speaker.all_lanes(view)
-        observed, lane = self._observe(shown, memory), self.speaker.lanes(shown)
         said = self._expert_reply(shown, thoughts=thoughts)
-        replied, memory = self.speaker.reply(
-            None, memory, lane, shown.acting.reshape(-1), observed, key, expert=said
-        )
-        noise_key = jax.random.fold_in(key, _NOISE)
-        stray = (noise_key, noise) if noise else None
-        return self._decided(view, shown, lane, observed, replied, memory, stray)
+        stray = (jax.random.fold_in(key, _NOISE), noise) if noise else None
+        return self._turn(None, memory, view, shown, key, stray, expert=said)
 
     def value(self, params: chex.ArrayTree, memory: Memory, view: View) -> jax.Array:
         """The critic's value of the next prompts of the agents of a view, f32[B, S]."""
@@ -216,9 +199,14 @@ class TextActor:
         length = jnp.minimum(said.length, room)
         return Generated(tokens, nothing, nothing, length, said.length <= room, None, None, None)
 
-    def _decided(self, view, shown, lane, observed, replied, memory, stray):
-        """(Decision, memory) from the lanes' replies."""
-        speaker, said, codec = self.speaker, replied.said, self.policy.codec
+    def _turn(self, params, memory, view, shown, key, stray, **how):
+        """(Decision, memory). shown: the view of all lanes. stray: (key, noise) of an expert, or
+        None. how: options of `Speaker.reply`."""
+        speaker, codec = self.speaker, self.policy.codec
+        observed, lane = self._observe(shown, memory), speaker.lanes(shown)
+        acting = shown.acting.reshape(-1)
+        replied, memory = speaker.reply(params, memory, lane, acting, observed, key, **how)
+        said = replied.said
 
         def understand(state, agent, params, tokens, length):
             text, size = codecs.to_bytes(codec, tokens, length)
@@ -232,24 +220,21 @@ class TextActor:
         parsed, text, size, spans = self._each(understand, shown.state, shown.agent, tokens, length)
         if self.context.branch:
             memory = speaker.fold(memory, lane, replied, text, size)
-        think = self.policy.grammar.think != "none"
-        record = TextRecord(
-            replied=replied.active,
-            turn=replied.turn,
-            reply=written(replied.prompt, said, replied.turn, spans),
-            summary=speaker.written_summary(replied),
-            ended=said.ended,
-            cut=observed.cut,
-            format_ok=replied.active & parsed.valid_format & said.ended,
-            known=replied.active & parsed.known,
-            thinks=parsed.thinks if think else None,
+        record = text_record(
+            self.policy,
+            replied,
+            observed,
+            spans,
+            format_ok=parsed.valid_format,
+            known=parsed.known,
+            thinks=parsed.thinks,
         )
         actions = parsed.actions
         if stray is not None:
             actions = self._strayed(shown, actions, *stray)
         actions = actions[:, 0] if self.policy.grammar.max_actions == 1 else actions
         logp = jnp.sum(said.logp, axis=1)
-        full = shown.acting.reshape(-1) & ~replied.active
+        full = acting & ~replied.active
         anchor = jnp.where(replied.active[:, None], observed.anchor, 0)
         decision = Decision(actions, logp, replied.value, record, anchor, full)
         return self.speaker.own(view, shown, decision), memory

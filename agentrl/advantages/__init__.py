@@ -13,37 +13,44 @@ What a function assumes of its streams (whole episodes, a cooperative team) is d
 with `agentrl.declarations.assumes`. Read `group_relative.py` first.
 """
 
-from agentrl.advantages.agentwise import dr_mas as dr_mas
-from agentrl.advantages.delegation import m_grpo as m_grpo
-from agentrl.advantages.delegation import matpo as matpo
-from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
-from agentrl.advantages.filtering import not_truncated as not_truncated
-from agentrl.advantages.filtering import over_turn_masking as over_turn_masking
-from agentrl.advantages.filtering import resample_on_correct as resample_on_correct
-from agentrl.advantages.filtering import top_variance as top_variance
-from agentrl.advantages.group_relative import anchor_segments as anchor_segments
-from agentrl.advantages.group_relative import gigpo as gigpo
-from agentrl.advantages.group_relative import grpo as grpo
-from agentrl.advantages.group_relative import rloo as rloo
-from agentrl.advantages.grouping import group_segments as group_segments
-from agentrl.advantages.grouping import moments as moments
-from agentrl.advantages.hierarchical import Hierarchical as Hierarchical
-from agentrl.advantages.hierarchical import hae as hae
-from agentrl.advantages.hierarchical import hae_by_turn as hae_by_turn
-from agentrl.advantages.information_gain import igpo as igpo
-from agentrl.advantages.mars import mars as mars
-from agentrl.advantages.mars import mars_by_position as mars_by_position
-from agentrl.advantages.mars import mars_released as mars_released
-from agentrl.advantages.mixed import mapo as mapo
-from agentrl.advantages.pairwise import pairwise_sign as pairwise_sign
-from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
-from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
-from agentrl.advantages.reinforce import whiten as whiten
-from agentrl.advantages.role_conditioned import broadcast_to_turns as broadcast_to_turns
-from agentrl.advantages.role_conditioned import rae as rae
-from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
-from agentrl.advantages.sequential import marft as marft
-from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
-from agentrl.advantages.surprisal import stare as stare
-from agentrl.advantages.temporal import gae as gae
-from agentrl.advantages.temporal import spoken_gae as spoken_gae
+from typing import TYPE_CHECKING
+
+from agentrl.lazy import lazy
+
+if TYPE_CHECKING:
+    from agentrl.advantages.agentwise import dr_mas as dr_mas
+    from agentrl.advantages.delegation import m_grpo as m_grpo
+    from agentrl.advantages.delegation import matpo as matpo
+    from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
+    from agentrl.advantages.filtering import not_truncated as not_truncated
+    from agentrl.advantages.filtering import over_turn_masking as over_turn_masking
+    from agentrl.advantages.filtering import resample_on_correct as resample_on_correct
+    from agentrl.advantages.filtering import top_variance as top_variance
+    from agentrl.advantages.group_relative import anchor_segments as anchor_segments
+    from agentrl.advantages.group_relative import gigpo as gigpo
+    from agentrl.advantages.group_relative import grpo as grpo
+    from agentrl.advantages.group_relative import rloo as rloo
+    from agentrl.advantages.grouping import group_segments as group_segments
+    from agentrl.advantages.grouping import moments as moments
+    from agentrl.advantages.hierarchical import Hierarchical as Hierarchical
+    from agentrl.advantages.hierarchical import hae as hae
+    from agentrl.advantages.hierarchical import hae_by_turn as hae_by_turn
+    from agentrl.advantages.information_gain import igpo as igpo
+    from agentrl.advantages.mixed import mapo as mapo
+    from agentrl.advantages.pairwise import pairwise_sign as pairwise_sign
+    from agentrl.advantages.reinforce import reinforce_pp as reinforce_pp
+    from agentrl.advantages.reinforce import reinforce_pp_baseline as reinforce_pp_baseline
+    from agentrl.advantages.reinforce import whiten as whiten
+    from agentrl.advantages.role_conditioned import broadcast_to_turns as broadcast_to_turns
+    from agentrl.advantages.role_conditioned import rae as rae
+    from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
+    from agentrl.advantages.sequential import marft as marft
+    from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
+    from agentrl.advantages.surprisal import stare as stare
+    from agentrl.advantages.temporal import gae as gae
+    from agentrl.advantages.temporal import spoken_gae as spoken_gae
+    from agentrl.advantages.turn_level import mars as mars
+    from agentrl.advantages.turn_level import mars_by_position as mars_by_position
+    from agentrl.advantages.turn_level import mars_released as mars_released
+
+__getattr__, __dir__ = lazy(__name__)

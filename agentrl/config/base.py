@@ -3,6 +3,7 @@
 import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
+from agentrl.checks import check_range
 from agentrl.config.bind import check_keys, section, term
 from agentrl.learner.components.expert import expert
 from agentrl.learner.components.opponent_pool import opponent_pool
@@ -123,8 +124,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     for name in ("mesh", "evaluation", "checkpoint"):
         check_keys(f"config.{name}", config[name], expected[name])
     for name in ("num_seeds", "updates", "log_every", "max_rejected_updates"):
-        if config[name] < 1:
-            raise ValueError(f"config.{name}={config[name]}: expected at least 1")
+        check_range(f"config.{name}", config[name], 1)
     for name, every in (
         ("updates", config.updates),
         ("warm_start.updates", config.warm_start.get("updates", 0)),

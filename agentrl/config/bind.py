@@ -16,7 +16,7 @@ from typing import Any
 import ml_collections
 from ml_collections import config_dict
 
-from agentrl.learner.bound import options_of
+from agentrl.learner.bound import Bound, options_of
 
 # Where the library's own functions of each section are: their short names work too.
 HOMES = {
@@ -140,6 +140,16 @@ def bind(
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ValueError(f"{where}{key} is missing: {label!r} has no default for it")
     return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+
+
+def bound(section: str, values: Mapping[str, Any], *, beside: Mapping[str, Any] = {}) -> Bound:
+    """The function of a section with its options; without a name, that of the section itself.
+
+    Raises:
+      ValueError: as `lookup` and `bind`.
+    """
+    function = lookup(section, values.get("name", section.rpartition(".")[2]))
+    return Bound(function, bind(section, function, values, beside=beside))
 
 
 def check_unused(section: str, function: Callable, values: Mapping[str, Any], remedy: str) -> None:

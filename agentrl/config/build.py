@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import ml_collections
+import optax
 
 from agentrl.config import requirements
 from agentrl.config.base import check, warm_start
@@ -29,23 +30,53 @@ class Experiment(NamedTuple):
     """A config, bound to functions.
 
     tasks: what is trained on, by name. rollout: of all of them. components: by name.
-    init: (seed i32[]) -> TrainState.
     phases: the updates of the run, each with the program (TrainState) -> (TrainState, metrics) of
       `log_every` updates; metrics are totals and weights f32[2] by name.
-    restart: (TrainState) -> TrainState between two phases.
+    transforms: the optimizer of each phase.
     batches: (TrainState) -> {source: Batch}, what the next update learns from.
-    across: (TrainState, metrics) -> the same, for all seeds together, after each program.
     """
 
     config: ml_collections.ConfigDict
     tasks: dict[str, Task]
     rollout: Rollout
     components: Mapping[str, Component]
-    init: Callable[[jax.Array], TrainState]
     phases: tuple[tuple[Phase, Callable[[TrainState], tuple[TrainState, Metrics]]], ...]
-    restart: Callable[[TrainState], TrainState]
+    transforms: tuple[optax.GradientTransformation, ...]
     batches: Callable[[TrainState], Any]
-    across: Callable[..., tuple[TrainState, Metrics]]
+
+    def init(self, seed: jax.Array) -> TrainState:
+        """The state before the first update, of a seed i32[]."""
+        param_key, rollout_key, carry_key, key = jax.random.split(jax.random.key(seed), 4)
+        params = self.policy.init(param_key)
+        trained, _ = split(params, self.policy.frozen)
+        zero = jnp.zeros((), jnp.int32)
+        return TrainState(
+            params=params,
+            opt_state=self.transforms[0].init(trained),
+            rollout=self.rollout.init(rollout_key),
+            key=key,
+            update=zero,
+            carry=_carry(self.components, Start(trained, carry_key, seed, zero)),
+        )
+
+    def restart(self, state: TrainState) -> TrainState:
+        """Between two phases: a fresh optimizer, and components that begin from the parameters."""
+        trained, _ = split(state.params, self.policy.frozen)
+        key, carry_key = jax.random.split(state.key)
+        start = Start(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
+        again = {name: part for name, part in self.components.items() if part.restarts}
+        return state.replace(
+            opt_state=self.transforms[-1].init(trained),
+            key=key,
+            carry=state.carry | _carry(again, start),
+        )
+
+    def across(self, state: TrainState, metrics: Metrics) -> tuple[TrainState, Metrics]:
+        """State and metrics after a program, for all seeds together."""
+        for component in self.components.values():
+            if component.across is not None:
+                state, metrics = component.across(state, metrics)
+        return state, metrics
 
     @property
     def env(self) -> Any:
@@ -129,25 +160,19 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         updates=(warm["updates"], config.updates),
         log_every=config.log_every,
         microbatch=config.learner.get("microbatch"),
-        reads=requirements.names_read(config, terms, recipe),
+        reads=requirements.names_read(terms, recipe),
     )
     components = make_components(config, setup, terms, recipe)
     requirements.check_names(config, setup, terms, recipe, components)
-    phases = _phases(config, setup, components, warm)
-    init = _make_init(setup, components, phases)
-    bound = tuple(
-        (phase, make_train(policy, rollout, phase, config.log_every)) for phase, _ in phases
-    )
+    phases, transforms = zip(*_phases(config, setup, components, warm), strict=True)
     experiment = Experiment(
         config=config,
         tasks=tasks,
         rollout=rollout,
         components=components,
-        init=init,
-        phases=bound,
-        restart=_make_restart(setup, components, phases[-1][1]),
-        batches=make_batches(policy, rollout, phases[-1][0]),
-        across=_make_across(components),
+        phases=tuple((x, make_train(policy, rollout, x, config.log_every)) for x in phases),
+        transforms=transforms,
+        batches=make_batches(policy, rollout, phases[-1]),
     )
     requirements.check_sources(config, experiment)
     requirements.check_population(config, experiment)
@@ -207,48 +232,3 @@ def _carry(components: Mapping[str, Component], start: Start) -> dict[str, Any]:
         name: component.init(start._replace(key=key))
         for key, (name, component) in zip(keys, components.items(), strict=False)
     }
-
-
-def _make_init(setup: Setup, components: Mapping[str, Component], phases) -> Callable:
-    transform = phases[0][1]
-
-    def init(seed: jax.Array) -> TrainState:
-        param_key, rollout_key, carry_key, key = jax.random.split(jax.random.key(seed), 4)
-        params = setup.policy.init(param_key)
-        trained, _ = split(params, setup.policy.frozen)
-        zero = jnp.zeros((), jnp.int32)
-        return TrainState(
-            params=params,
-            opt_state=transform.init(trained),
-            rollout=setup.rollout.init(rollout_key),
-            key=key,
-            update=zero,
-            carry=_carry(components, Start(trained, carry_key, seed, zero)),
-        )
-
-    return init
-
-
-def _make_restart(setup: Setup, components: Mapping[str, Component], transform) -> Callable:
-    again = {name: component for name, component in components.items() if component.restarts}
-
-    def restart(state: TrainState) -> TrainState:
-        """A fresh optimizer, and components that begin from the parameters as they are now."""
-        trained, _ = split(state.params, setup.policy.frozen)
-        key, carry_key = jax.random.split(state.key)
-        start = Start(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
-        return state.replace(
-            opt_state=transform.init(trained), key=key, carry=state.carry | _carry(again, start)
-        )
-
-    return restart
-
-
-def _make_across(components: Mapping[str, Component]) -> Callable:
-    def across(state: TrainState, metrics: Metrics) -> tuple[TrainState, Metrics]:
-        for component in components.values():
-            if component.across is not None:
-                state, metrics = component.across(state, metrics)
-        return state, metrics
-
-    return across

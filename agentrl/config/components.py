@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import ml_collections
 
-from agentrl.config.bind import bind, check_unused, flat, lookup, nearest
+from agentrl.checks import check_range
+from agentrl.config.bind import bind, bound, check_unused, flat, nearest
 from agentrl.config.learning import TUNABLE
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.components.baseline import baseline
@@ -22,10 +23,7 @@ from agentrl.learner.objective import Term
 
 
 def make_components(
-    config: ml_collections.ConfigDict,
-    setup: Setup,
-    terms: Mapping[str, Term],
-    recipe: Recipe,
+    config: ml_collections.ConfigDict, setup: Setup, terms: Mapping[str, Term], recipe: Recipe
 ) -> dict[str, Component]:
     """The components of a run by name.
 
@@ -87,8 +85,8 @@ def _counts(term: Term, setup: Setup) -> bool:
 
 def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:
     path = values.get("name", f"agentrl.learner.components.{name}.{name}")
-    factory = lookup(f"components.{name}", path)
-    made = factory(setup, **bind(f"components.{name}", factory, values))
+    factory, options = bound(f"components.{name}", {**values, "name": path})
+    made = factory(setup, **options)
     if not isinstance(made, Component):
         raise ValueError(
             f"config.components.{name}: {path} gives {type(made).__name__}; expected a function "
@@ -131,20 +129,11 @@ def _check_population(config, setup: Setup, options: Mapping[str, Any]) -> None:
             f"config.population.every={every} with config.rollout.name={config.rollout.name!r}, "
             "which trains one seed after the other: set every=0, or use an environment in JAX"
         )
-    for name, (low, high) in {
-        "top": (0, 1),
-        "bottom": (0, 1),
-        "probability": (0, 1),
-        "absolute_gap": (0, None),
-        "relative_gap": (0, None),
-    }.items():
-        value = options[name]
-        if value < low or (high is not None and value > high) or (name == "top" and value == 0):
-            raise ValueError(
-                f"config.population.{name}={value}: expected "
-                f"{'more than' if name == 'top' else 'at least'} 0"
-                f"{'' if high is None else ' and at most 1'}"
-            )
+    check_range("config.population.top", options["top"], 0, 1, above=True)
+    for name in ("bottom", "probability"):
+        check_range(f"config.population.{name}", options[name], 0, 1)
+    for name in ("absolute_gap", "relative_gap"):
+        check_range(f"config.population.{name}", options[name], 0)
 
 
 def _ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:

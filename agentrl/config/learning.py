@@ -7,7 +7,8 @@ import jax
 import ml_collections
 
 from agentrl import losses
-from agentrl.config.bind import TERM_KEYS, bind, lookup, nearest
+from agentrl.checks import check_range
+from agentrl.config.bind import TERM_KEYS, bind, bound, nearest
 from agentrl.config.optimizers import make_transform
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Setup
@@ -20,12 +21,6 @@ TUNABLE = ("reward", "advantage", "objective", "learner", "optimizer")
 DURING = ("rl", "warm_start", "both")
 # Carried numbers that an estimator takes and returns a new value of.
 CARRIED = ("baseline",)
-
-
-def bound(section: str, values: Mapping[str, Any], name: str, beside: Mapping[str, Any] = {}):
-    """The function of a section with its options."""
-    function = lookup(section, name)
-    return Bound(function, bind(section, function, values, beside=beside))
 
 
 def objective_of(
@@ -55,7 +50,7 @@ def objective_of(
                 f"config.{label}.final_weight={final} with weight={own['weight']}: it goes there "
                 "by equal factors, so both are above 0; or set None"
             )
-        made = Term(bound(label, values, values.get("name", key), TERM_KEYS), **own)
+        made = Term(bound(label, values, beside=TERM_KEYS), **own)
         if made.scale is not None and made.unit != "position":
             raise ValueError(
                 f"config.{label}.scale={made.scale!r} multiplies values per position, and "
@@ -74,13 +69,10 @@ def recipe_of(
       ValueError: unknown functions or options.
     """
     sections = config if sections is None else sections
-    reward = [
-        bound(f"reward.{key}", values, values.get("name", key))
-        for key, values in sections["reward"].items()
-    ]
+    reward = [bound(f"reward.{key}", values) for key, values in sections["reward"].items()]
     # Terms that move reward between turns come after those that change it.
     reward.sort(key=lambda one: getattr(one.function, "moves_reward", False))
-    estimator = bound("advantage", sections["advantage"], config.advantage.name)
+    estimator = bound("advantage", sections["advantage"])
     filters: dict[str, list[Bound]] = {"before": [], "after": []}
     for key, values in config.filters.items():
         when = values.get("when", "after")
@@ -88,8 +80,7 @@ def recipe_of(
             raise ValueError(
                 f"config.filters.{key}.when={when!r}: expected 'before' or 'after' the statistics"
             )
-        name = values.get("name", key)
-        filters[when].append(bound(f"filters.{key}", values, name, {"when": "after"}))
+        filters[when].append(bound(f"filters.{key}", values, beside={"when": "after"}))
     carried = [name for name in CARRIED if name in estimator.inputs]
     return Recipe(
         reward=reward,
@@ -98,8 +89,7 @@ def recipe_of(
         before=filters["before"],
         after=filters["after"],
         reweighting=[
-            bound(f"reweighting.{key}", values, values.get("name", key))
-            for key, values in config.reweighting.items()
+            bound(f"reweighting.{key}", values) for key, values in config.reweighting.items()
         ],
     )
 
@@ -168,8 +158,7 @@ def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
             "has one: use 'batch'"
         )
     for name in ("epochs", "minibatches", "lengths"):
-        if given[name] < 1:
-            raise ValueError(f"config.learner.{name}={given[name]}: expected at least 1")
+        check_range(f"config.learner.{name}", given[name], 1)
     if given.lengths > 1 and (given.microbatch is None or not setup.policy.reads_text):
         raise ValueError(
             f"config.learner.lengths={given.lengths} is for language policies in microbatches; "

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import ml_collections
 
-from agentrl.config.bind import bind, lookup
+from agentrl.config.bind import bound
 from agentrl.config.components import check_traced
 from agentrl.declarations import check_assumptions
 from agentrl.learner.bound import Bound
@@ -30,19 +30,13 @@ GIVEN = frozenset({"mask", "progress", "old_logp", "turn_start", "loss_mask"})
 
 def annotations_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """(policy, params, streams, rows, key) -> {name: array} of each annotation, by name."""
-    found = {}
-    for key, values in config.annotations.items():
-        function = lookup(f"annotations.{key}", values.get("name", key))
-        found[key] = partial(function, **bind(f"annotations.{key}", function, values))
-    return found
+    found = {key: bound(f"annotations.{key}", x) for key, x in config.annotations.items()}
+    return {key: partial(one.function, **one.options) for key, one in found.items()}
 
 
-def names_read(
-    config: ml_collections.ConfigDict, terms: Mapping[str, Term], recipe: Recipe
-) -> frozenset[str]:
+def names_read(terms: Mapping[str, Term], recipe: Recipe) -> frozenset[str]:
     """Names of all arrays that terms and credit read, needed or not."""
-    credit = [*recipe.reward, recipe.estimator, *recipe.before, *recipe.after, *recipe.reweighting]
-    names = {name for one in credit for name in (*one.inputs, *one.optional)}
+    names = {name for _, one in _credit(recipe) for name in (*one.inputs, *one.optional)}
     return frozenset(names.union(*(term.reads for term in terms.values())))
 
 
@@ -76,7 +70,7 @@ def check_names(
     streams = set(rollout.provides) | supplied | noted
     if reads_positions(recipe.estimator):
         streams |= ROW_FIELDS
-    for section, function in _credit(config, recipe):
+    for section, function in _credit(recipe):
         of_rows = EVERY_ROW if function in recipe.reweighting else set()
         for name in function.inputs:
             if name not in streams | of_rows | {"advantage"}:
@@ -116,7 +110,8 @@ def check_names(
     _check_use(config, setup, terms, recipe, components)
 
 
-def _credit(config: ml_collections.ConfigDict, recipe: Recipe) -> list[tuple[str, Bound]]:
+def _credit(recipe: Recipe) -> list[tuple[str, Bound]]:
+    """The functions of the credit, with their sections."""
     filters = [*recipe.before, *recipe.after]
     return [
         *((f"config.reward.{one.name}", one) for one in recipe.reward),

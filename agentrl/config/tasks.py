@@ -11,7 +11,7 @@ import envs
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor
-from agentrl.config.bind import bind, check_keys, check_unused, lookup
+from agentrl.config.bind import bind, bound, check_keys, check_unused
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
@@ -33,11 +33,7 @@ class Task(NamedTuple):
 
 
 def make_task(
-    config: ml_collections.ConfigDict,
-    policy: Any,
-    name: str,
-    env: Any,
-    env_params: Any,
+    config: ml_collections.ConfigDict, policy: Any, name: str, env: Any, env_params: Any
 ) -> Task:
     """Binds the policy and the rollout of a config to an environment.
 
@@ -50,12 +46,12 @@ def make_task(
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     _check_fit(config, name, env)
-    make_rollout = lookup("rollout", config.rollout.name)
+    make_rollout, options = bound("rollout", config.rollout)
     parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
     parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config)}
     taken = inspect.signature(make_rollout).parameters
     given = {key: value for key, value in parts.items() if key in taken}
-    rollout = make_rollout(**given, **bind("rollout", make_rollout, config.rollout))
+    rollout = make_rollout(**given, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
     return Task(env, env_params, policy, rollout, evaluate)
 
@@ -65,8 +61,8 @@ def context_of(config: ml_collections.ConfigDict) -> Any:
     if config.context.name == "none":
         check_keys("config.context", config.context, {"name": "none"})
         return None
-    make_context = lookup("context", config.context.name)
-    return make_context(**bind("context", make_context, config.context))
+    context = bound("context", config.context)
+    return context.function(**context.options)
 
 
 def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
@@ -80,8 +76,8 @@ def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
 
 def _sampler_of(config: ml_collections.ConfigDict) -> Callable[..., Any]:
     """Which tasks are played: (key, count, given) -> (task keys, parameters or None)."""
-    sampler = lookup("sampler", config.sampler.name)
-    return functools.partial(sampler, **bind("sampler", sampler, config.sampler))
+    sampler = bound("sampler", config.sampler)
+    return functools.partial(sampler.function, **sampler.options)
 
 
 def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
@@ -90,8 +86,7 @@ def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[
     networks = {}
     for name, values in config.policy.roles.items():
         label = f"policy.roles.{name}"
-        make = lookup(label, values["name"])
-        options = bind(label, make, values, beside={"agents": ()})
+        make, options = bound(label, values, beside={"agents": ()})
         agents = tuple(values["agents"])
         spans = {env.role_actions[agent] for agent in agents if agent < env.num_agents}
         if len(spans) != 1:
@@ -138,8 +133,7 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
     """The policy of the first environment, with the words of all."""
     if "roles" in config.policy:
         return _policy_by_role(config, made)
-    make_policy = lookup("policy", config.policy.name)
-    options = bind("policy", make_policy, config.policy)
+    make_policy, options = bound("policy", config.policy)
     (env, _), *others = made.values()
     if short(config.policy.name) in LANGUAGE_POLICIES:
         if config.lexicon and options.get("codec") != "word":

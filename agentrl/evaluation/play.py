@@ -11,6 +11,7 @@ from agentrl.actors.scripted import random_actor
 from agentrl.actors.types import Actor
 from agentrl.rollout.results import play_results
 from agentrl.rollout.seating import first_of_teams, seat_side, seat_teams
+from agentrl.rollout.starts import task_keys as task_keys
 from agentrl.streams import Streams
 from envs.vector import World
 
@@ -21,14 +22,6 @@ class Outcomes(NamedTuple):
     episode_return: jax.Array
     length: jax.Array
     success: jax.Array
-
-
-def task_keys(seed: int, episodes: int) -> jax.Array:
-    """Keys of a fixed set of tasks. Training never draws from this stream of keys.
-
-    A training run starts from `jax.random.key(seed)`; here a constant is folded in first.
-    """
-    return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x5EED), episodes)
 
 
 def kinds(env: Any, env_params: Any, keys: jax.Array) -> jax.Array:

@@ -17,35 +17,42 @@ mask. The array that a loss is averaged over and its diagnostics per position ar
 mask, f32[], for metrics. Read `policy.py` first.
 """
 
-from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
-from agentrl.losses.aggregation import aggregate as aggregate
-from agentrl.losses.aggregation import aggregation_weights as aggregation_weights
-from agentrl.losses.categorical import categorical_entropy as categorical_entropy
-from agentrl.losses.categorical import categorical_kl as categorical_kl
-from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
-from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
-from agentrl.losses.divergence import approx_kl as approx_kl
-from agentrl.losses.divergence import exact_kl as exact_kl
-from agentrl.losses.divergence import kl as kl
-from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
-from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
-from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
-from agentrl.losses.gspo import gspo as gspo
-from agentrl.losses.guidance import shaped_imitation as shaped_imitation
-from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
-from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
-from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
-from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
-from agentrl.losses.listening import listening_loss as listening_loss
-from agentrl.losses.policy import cispo as cispo
-from agentrl.losses.policy import clip_fraction as clip_fraction
-from agentrl.losses.policy import clipped as clipped
-from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
-from agentrl.losses.policy import negative_entropy as negative_entropy
-from agentrl.losses.policy import reinforce as reinforce
-from agentrl.losses.preference import dpo as dpo
-from agentrl.losses.preference import kto as kto
-from agentrl.losses.smoothing import epo as epo
-from agentrl.losses.value import clipped_value_loss as clipped_value_loss
-from agentrl.losses.value import explained_variance as explained_variance
-from agentrl.losses.value import value_loss as value_loss
+from typing import TYPE_CHECKING
+
+from agentrl.lazy import lazy
+
+if TYPE_CHECKING:
+    from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
+    from agentrl.losses.aggregation import aggregate as aggregate
+    from agentrl.losses.aggregation import aggregation_weights as aggregation_weights
+    from agentrl.losses.categorical import categorical_entropy as categorical_entropy
+    from agentrl.losses.categorical import categorical_kl as categorical_kl
+    from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
+    from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
+    from agentrl.losses.divergence import approx_kl as approx_kl
+    from agentrl.losses.divergence import exact_kl as exact_kl
+    from agentrl.losses.divergence import kl as kl
+    from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
+    from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
+    from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
+    from agentrl.losses.guidance import shaped_imitation as shaped_imitation
+    from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
+    from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
+    from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
+    from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
+    from agentrl.losses.listening import listening_loss as listening_loss
+    from agentrl.losses.policy import cispo as cispo
+    from agentrl.losses.policy import clip_fraction as clip_fraction
+    from agentrl.losses.policy import clipped as clipped
+    from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
+    from agentrl.losses.policy import negative_entropy as negative_entropy
+    from agentrl.losses.policy import reinforce as reinforce
+    from agentrl.losses.preference import dpo as dpo
+    from agentrl.losses.preference import kto as kto
+    from agentrl.losses.sequence import gspo as gspo
+    from agentrl.losses.smoothing import epo as epo
+    from agentrl.losses.value import clipped_value_loss as clipped_value_loss
+    from agentrl.losses.value import explained_variance as explained_variance
+    from agentrl.losses.value import value_loss as value_loss
+
+__getattr__, __dir__ = lazy(__name__)

@@ -6,14 +6,21 @@ subtracts from the turn's own score. `speaking_reward` is about one discussion, 
 streams. Read `shaping.py` first.
 """
 
-from agentrl.rewards.novelty import novelty_bonus as novelty_bonus
-from agentrl.rewards.returns import discounted_return as discounted_return
-from agentrl.rewards.shaping import at_end as at_end
-from agentrl.rewards.shaping import format_penalty as format_penalty
-from agentrl.rewards.shaping import gated_accumulation as gated_accumulation
-from agentrl.rewards.shaping import invalid_action_penalty as invalid_action_penalty
-from agentrl.rewards.shaping import length_penalty as length_penalty
-from agentrl.rewards.shaping import persuasion_reward as persuasion_reward
-from agentrl.rewards.shaping import potential_shaping as potential_shaping
-from agentrl.rewards.shaping import step_penalty as step_penalty
-from agentrl.rewards.speaking import speaking_reward as speaking_reward
+from typing import TYPE_CHECKING
+
+from agentrl.lazy import lazy
+
+if TYPE_CHECKING:
+    from agentrl.rewards.novelty import novelty_bonus as novelty_bonus
+    from agentrl.rewards.returns import discounted_return as discounted_return
+    from agentrl.rewards.shaping import at_end as at_end
+    from agentrl.rewards.shaping import format_penalty as format_penalty
+    from agentrl.rewards.shaping import gated_accumulation as gated_accumulation
+    from agentrl.rewards.shaping import invalid_action_penalty as invalid_action_penalty
+    from agentrl.rewards.shaping import length_penalty as length_penalty
+    from agentrl.rewards.shaping import persuasion_reward as persuasion_reward
+    from agentrl.rewards.shaping import potential_shaping as potential_shaping
+    from agentrl.rewards.shaping import step_penalty as step_penalty
+    from agentrl.rewards.speaking import speaking_reward as speaking_reward
+
+__getattr__, __dir__ = lazy(__name__)

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from agentrl import rewards
 from agentrl.policies.actor_critic import Policy
-from agentrl.rewards import speaking_reward
 
 LISTENERS = ("none", "all", "others")
 
@@ -48,7 +48,7 @@ def persuasion(
     speaker = jnp.where(message, jnp.argmax(acting, axis=2), -1)
 
     def of_match(belief, listener, speaker, opposed):
-        return speaking_reward(belief, listener, speaker, opposed, among=among)
+        return rewards.speaking_reward(belief, listener, speaker, opposed, among=among)
 
     heard = jax.vmap(of_match, in_axes=(1, 1, 1, 0), out_axes=1)(
         belief, listener, speaker[:-1], opposed

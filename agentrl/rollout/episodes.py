@@ -9,19 +9,13 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import check_anchor
 from agentrl.actors.scripted import random_actor, view_of
+from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
-from agentrl.rollout.seating import (
-    Opposition,
-    make_opposition,
-    seat_all,
-    seat_teams,
-    sides,
-    teams,
-)
+from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
 from agentrl.rollout.types import Rollout, Seating, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
@@ -75,7 +69,8 @@ def episodes(
     Streams: N = num_groups * group_size * A, of stream i agent i % A.
     """
     check_anchor(anchor)
-    check_groups(num_groups, group_size)
+    check_range("rollout num_groups", num_groups, 1)
+    check_range("rollout group_size", group_size, 1)
     if env.in_python:
         from agentrl.rollout.hosted import host_episodes  # imports the decoder
 
@@ -290,13 +285,6 @@ def turn_limit(env_params: Any, max_turns: int | None) -> int:
             f"raise env.max_steps_in_episode for more"
         )
     return turns
-
-
-def check_groups(num_groups: int, group_size: int) -> None:
-    """ValueError unless there is a group, and an episode in it."""
-    for name, given in (("num_groups", num_groups), ("group_size", group_size)):
-        if given < 1:
-            raise ValueError(f"rollout {name}={given}: expected at least 1")
 
 
 def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> None:

@@ -16,11 +16,12 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
-from agentrl.actors.records import Memory, Observed, TextRecord, written
+from agentrl.actors.records import Memory, Observed, text_record
 from agentrl.actors.spans import token_spans
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.text import check_roles
 from agentrl.actors.types import Decision, View, select
+from agentrl.checks import check_range
 from agentrl.policies import codec as codecs
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
@@ -128,8 +129,7 @@ def host_text_actor(
     """A language policy. ValueError where policy, context and environment do not fit."""
     _check_text(policy, env, context)
     least = len(policy.codec.before) + len(policy.codec.after) + 1
-    if observation_tokens < least:
-        raise ValueError(f"host observation_tokens={observation_tokens}: expected at least {least}")
+    check_range("host observation_tokens", observation_tokens, least)
     speaker = Speaker(
         policy,
         context,
@@ -188,16 +188,9 @@ def _understood(speaker, lane, observed, replied, memory):
     spans = jax.vmap(functools.partial(token_spans, speaker.policy))(lowered, length, said.tokens)
     if speaker.context.branch:
         memory = speaker.fold(memory, lane, replied, lowered, length)
-    record = TextRecord(
-        replied=replied.active,
-        turn=replied.turn,
-        reply=written(replied.prompt, said, replied.turn, spans),
-        summary=speaker.written_summary(replied),
-        ended=said.ended,
-        cut=observed.cut,
-        format_ok=replied.active & format_ok & said.ended,
-        known=replied.active,
-        thinks=None if policy.grammar.think == "none" else jax.vmap(thinks)(lowered, length),
+    thoughts = jax.vmap(thinks)(lowered, length)
+    record = text_record(
+        policy, replied, observed, spans, format_ok=format_ok, known=True, thinks=thoughts
     )
     decision = Decision(
         action=jnp.zeros(lane.shape, jnp.int32),

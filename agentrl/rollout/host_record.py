@@ -28,14 +28,7 @@ class HostRecord:
     """
 
     def __init__(
-        self,
-        decision: Decision,
-        length: int,
-        batch: int,
-        agents: int,
-        shown: int,
-        *,
-        restart: bool,
+        self, decision: Decision, length: int, batch: int, agents: int, shown: int, *, restart: bool
     ):
         """decision: shapes of the decisions of one step, rows first."""
         self.length, self.shown, self.restart = length, shown, restart

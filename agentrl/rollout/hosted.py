@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.types import select
+from agentrl.checks import check_range
 from agentrl.rollout.bound import check_no_context
 from agentrl.rollout.host_actors import HostActor, host_array_actor, host_text_actor
 from agentrl.rollout.metrics import (
@@ -42,8 +43,7 @@ def host_episodes(
     """
     host = processes() if host is None else host
     turns = host.max_turns if max_turns is None else max_turns
-    if turns < 1:
-        raise ValueError(f"rollout max_turns={turns}: expected at least 1")
+    check_range("rollout max_turns", turns, 1)
     actor, packing = _bind(policy, env, context, host, turns, segments=False)
     loop = HostLoop(env, actor, host, length=turns, restart=False)
 

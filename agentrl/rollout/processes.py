@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from agentrl.checks import check_range
+
 
 class Host(NamedTuple):
     """How environments in Python are played; see `processes`."""
@@ -35,13 +37,8 @@ def processes(
       observation_tokens: tokens of an observation in words; a longer one loses its beginning.
       max_turns: turns of an episode, of all agents together; longer ones are truncated.
     """
-    for name, given, least in (
-        ("workers", workers, 1),
-        ("retries", retries, 0),
-        ("max_turns", max_turns, 1),
-    ):
-        if given < least:
-            raise ValueError(f"host {name}={given}: expected at least {least}")
-    if timeout_s <= 0:
-        raise ValueError(f"host timeout_s={timeout_s}: expected more than 0 seconds")
+    check_range("host workers", workers, 1)
+    check_range("host timeout_s", timeout_s, 0, above=True)
+    check_range("host retries", retries, 0)
+    check_range("host max_turns", max_turns, 1)
     return Host(workers, timeout_s, retries, observation_tokens, max_turns)

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.pool import pool_actor
 from agentrl.actors.scripted import opponent_named
-from agentrl.actors.types import Actor
+from agentrl.actors.types import Actor, Decision, View
+from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import Bound
 from agentrl.rollout.types import Seating
 from envs.vector import World
@@ -126,6 +126,42 @@ def make_slots(
     return Slots(num_groups // (members * seats), members, seats * group_size)
 
 
+def pool_actor(
+    bound: Bound, world: World, slots: Slots, members: chex.ArrayTree, params: chex.ArrayTree
+) -> Actor:
+    """The policy with frozen parameters: each slot's episodes are played by that slot's member.
+
+    members: their trained parameters, [members, ...]; all others are the policy's, from `params`.
+    """
+    _, shared = split(params, bound.frozen)
+
+    def actor_of(member):
+        return bound.actor(world, join(member, shared))
+
+    def init(batch, agents):
+        def one(member):
+            return actor_of(member).init(batch // slots.members, agents)
+
+        return slots.merge(bound.over_members(one)(members))
+
+    def act(members, memory, view: View, key):
+        def one(member, memory, view, key):
+            own = actor_of(member)
+            decision, memory = own.act(own.params, memory, view, key)
+            return decision.action, memory
+
+        given = (
+            members,
+            slots.split(memory),
+            slots.split(view),
+            jax.random.split(key, slots.members),
+        )
+        action, memory = bound.over_members(one)(*given)
+        return Decision(slots.merge(action)), slots.merge(memory)
+
+    return bound.actor(world, params)._replace(init=init, act=act, params=members, value=None)
+
+
 class Opposition(NamedTuple):
     """Opponents of the policy, and which seats they have.
 
@@ -155,15 +191,7 @@ class Opposition(NamedTuple):
         own = bound.actor(world, params)
         if self.slots is None:
             return [own] if self.actor is None else [own, self.actor]
-        other = pool_actor(
-            lambda member: bound.actor(world, member),
-            self.slots,
-            members,
-            params,
-            bound.frozen,
-            over_members=bound.over_members,
-        )
-        return [own, other]
+        return [own, pool_actor(bound, world, self.slots, members, params)]
 
     def reads_arrays(self, bound: Bound) -> bool:
         """Whether any of the actors looks at observations."""

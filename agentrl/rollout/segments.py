@@ -10,6 +10,7 @@ from flax import struct
 import envs.vector
 from agentrl.actors.scripted import view_of
 from agentrl.actors.types import View
+from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import episodes
@@ -61,9 +62,8 @@ def segments(
     `terminated` and `truncated`, so estimators that compare whole episodes do not apply. With
     several agents, rewards before an agent's first turn in a segment are dropped.
     """
-    for name, given in (("num_envs", num_envs), ("length", length)):
-        if given < 1:
-            raise ValueError(f"rollout {name}={given}: expected at least 1")
+    check_range("rollout num_envs", num_envs, 1)
+    check_range("rollout length", length, 1)
     if env.in_python:
         from agentrl.rollout.hosted import host_segments  # imports the decoder
 

@@ -27,6 +27,14 @@ def takes_tasks(sampler: Sampler) -> bool:
     return inspect.signature(sampler).parameters["given"].default is inspect.Parameter.empty
 
 
+def task_keys(seed: int, episodes: int) -> jax.Array:
+    """Keys of a fixed set of tasks. Training never draws from this stream of keys.
+
+    A training run starts from `jax.random.key(seed)`; here a constant is folded in first.
+    """
+    return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x5EED), episodes)
+
+
 def start_groups(
     sampler: Sampler, world: World, key: jax.Array, groups: int, size: int, given: Any
 ) -> tuple[World, Start]:

@@ -75,7 +75,7 @@ def unroll(
     """
     shape = seating.actor.shape
     first = start._replace(
-        memory=_initial(actors, shape) if start.memory is None else start.memory,
+        memory=tuple(x.init(*shape) for x in actors) if start.memory is None else start.memory,
         running=jnp.ones(shape[0], bool) if start.running is None else start.running,
         begins=jnp.ones(shape[0], bool) if start.begins is None else start.begins,
     )
@@ -130,10 +130,6 @@ def _while_running(advance: Callable, first: Any, length: int, limit: Any) -> tu
     turns = jax.tree.map(lambda s: jnp.zeros((length, *s.shape), s.dtype), shapes)
     _, final, turns = jax.lax.while_loop(going, body, (jnp.int32(0), first, turns))
     return final, turns
-
-
-def _initial(actors: Sequence[Actor], shape: tuple[int, ...]) -> tuple[chex.ArrayTree, ...]:
-    return tuple(actor.init(*shape) for actor in actors)
 
 
 def _restarted(

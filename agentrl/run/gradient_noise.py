@@ -40,13 +40,7 @@ def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Arra
 
 
 def episode_gradients(
-    policy: Any,
-    params: chex.ArrayTree,
-    rows: Rows,
-    weight: jax.Array,
-    *,
-    streams: int,
-    most: int,
+    policy: Any, params: chex.ArrayTree, rows: Rows, weight: jax.Array, *, streams: int, most: int
 ) -> jax.Array:
     """Gradient of the sum of weight log pi over the rows of each stream, f32[streams, D].
 

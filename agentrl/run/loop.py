@@ -130,15 +130,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         try:
             with progress:
                 parts = _Parts(
-                    config,
-                    workdir,
-                    device_mesh,
-                    programs,
-                    experiment,
-                    writer,
-                    progress,
-                    stop,
-                    {},
+                    config, workdir, device_mesh, programs, experiment, writer, progress, stop, {}
                 )
                 return _loop(parts, state, update, started)
         finally:

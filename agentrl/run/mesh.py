@@ -8,6 +8,7 @@ import jax
 import ml_collections
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from agentrl.checks import check_range
 from agentrl.devices.placement import AXES, BATCH, parameter_spec
 from agentrl.devices.targets import Target
 from agentrl.learner.components import guard as guards
@@ -29,8 +30,7 @@ def make_mesh(
     available = len(devices)
     sizes = {name: config.mesh[name] for name in AXES}
     for name in AXES:
-        if sizes[name] < (name != "data"):
-            raise ValueError(f"config.mesh.{name}={sizes[name]}: expected at least 1")
+        check_range(f"config.mesh.{name}", sizes[name], int(name != "data"))
     inner = sizes["fsdp"] * sizes["tensor"]
     sizes["data"] = sizes["data"] or max(1, available // inner)
     count = math.prod(sizes.values())

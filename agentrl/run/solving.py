@@ -5,6 +5,7 @@ from typing import Any
 import ml_collections
 
 from agentrl import selfplay
+from agentrl.checks import check_range
 from agentrl.config import bind as configs
 
 KEYS = ("game", "iterations", "method")
@@ -17,11 +18,9 @@ def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
       ValueError: an unused key, a game that is not tabular, or an unknown method.
     """
     configs.check_keys("config", config, dict.fromkeys(KEYS))
-    function = configs.lookup("method", config.method.name)
-    options = configs.bind("method", function, config.method)
+    function, options = configs.bound("method", config.method)
     game = {key: value for key, value in config.game.items() if key != "name"}
-    if config.iterations < 1:
-        raise ValueError(f"config.iterations={config.iterations}: expected at least 1")
+    check_range("config.iterations", config.iterations, 1)
     result = function(config.game.name, config.iterations, **options, **game)
     return result._asdict() | {
         "infostates": selfplay.infostates(config.game.name, **game),

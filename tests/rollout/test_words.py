@@ -256,7 +256,7 @@ def test_a_full_context_truncates():
         ({"horizons": (9,)}, "expected 1 to max_turns"),
         ({"anchor": "name"}, "expected one of observation, state"),
         ({"num_groups": 0}, "expected at least 1"),
-        ({"context": "window", "read": (("history", -1),)}, "number of turns to keep"),
+        ({"context": "window", "read": (("history", -1),)}, "history=-1: expected at least 0"),
         ({"context": "summary", "read": (("limit", 9),)}, "no token for 'Summarize"),
         ({"context": "fold"}, "use config.policy.grammar"),
         ({"read": (("inject_every", 2),)}, "and a text to inject"),

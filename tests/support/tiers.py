@@ -20,7 +20,7 @@ FULL = (
     "rollout/test_host*.py",
     "rollout/test_opponents.py",
     "rollout/test_search.py",
-    "rollout/test_several.py",
+    "rollout/test_mixture.py",
     "rollout/test_word_matches.py",
     "rollout/test_word_segments.py",
     "rollout/test_words_at_once.py",

@@ -5,9 +5,10 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from agentrl.evaluation.play import task_keys
+from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.scores import log_probs
+from agentrl.rollout.starts import task_keys
 
 
 def expert(
@@ -34,12 +35,9 @@ def expert(
       held_out: once per program, measure the loss on as many episodes of tasks that training never
         uses: metric held_out_loss, nats per token. A forward pass, no gradients.
     """
-    if episodes < 1:
-        raise ValueError(f"config.expert.episodes={episodes}: expected at least 1")
-    if demonstrations < 0:
-        raise ValueError(f"config.expert.demonstrations={demonstrations}: expected 0 or more")
-    if not 0 <= noise < 1:
-        raise ValueError(f"config.expert.noise={noise}: expected at least 0, and less than 1")
+    check_range("config.expert.episodes", episodes, 1)
+    check_range("config.expert.demonstrations", demonstrations, 0)
+    check_range("config.expert.noise", noise, 0, 1, below=True)
     if setup.rollout.demonstrate is None:
         raise ValueError(
             'source "expert": this rollout has no episodes of an expert; set '

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl import losses
+from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.scores import log_probs
 
@@ -21,8 +22,7 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
     Args:
       cap: largest weight. level: one of `losses.IMPORTANCE_LEVELS`.
     """
-    if cap <= 0:
-        raise ValueError(f"config.components.importance.cap={cap}: expected more than 0")
+    check_range("config.components.importance.cap", cap, 0, above=True)
     if level not in losses.IMPORTANCE_LEVELS:
         raise ValueError(
             f"config.components.importance.level={level!r}: expected one of "
@@ -52,8 +52,5 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
         return value, {name: jnp.where(finite, x, 0.0) for name, x in metrics.items()}
 
     return Component(
-        init=lambda start: (),
-        annotate=annotate,
-        after=after,
-        supplies=("importance", "old_logp"),
+        init=lambda start: (), annotate=annotate, after=after, supplies=("importance", "old_logp")
     )

@@ -89,9 +89,7 @@ def population(
         first_seed=setup.seed,
     )
     return Component(
-        init=init,
-        options=lambda member: member.options,
-        across=functools.partial(_across, plan),
+        init=init, options=lambda member: member.options, across=functools.partial(_across, plan)
     )
 
 

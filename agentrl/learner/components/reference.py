@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.scores import log_probs
 from agentrl.policies.scoring import join, split
@@ -21,8 +22,7 @@ def reference(setup: Setup, *, every: int = 0) -> Component:
         updates after the warm start, for good.
     """
     policy = setup.policy
-    if every < 0:
-        raise ValueError(f"config.reference.every={every}: expected 0 (never) or more updates")
+    check_range("config.reference.every", every, 0)
 
     def whole(value, params):
         return join(value, split(params, policy.frozen)[1])

@@ -10,7 +10,7 @@ import pytest
 import envs
 from agentrl import policies, rollout
 from agentrl.policies import codec as codecs
-from agentrl.rollout.several import rows_together, streams_together
+from agentrl.rollout.mixture import rows_together, streams_together
 from agentrl.streams import Rows, Streams
 from envs.text import join
 
