@@ -11,9 +11,9 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
-from agentrl.learner.gradients import gradients
 from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
+from agentrl.learner.passes import gradients
 from agentrl.learner.totals import summed, totals
 from agentrl.policies.scoring import join, split
 from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
