@@ -89,6 +89,19 @@ def check_streams(
             _refuse(function, name, array, f"i32[{shape[0]}], one number per stream of mask")
 
 
+def check_returned(function: str, given: Any, like: Any, meaning: str) -> None:
+    """Refuses what a function returned unless it has the shape of the array `like`.
+
+    Raises:
+      ValueError: names the function, both shapes and what was expected.
+    """
+    if np.shape(given) != np.shape(like):
+        raise ValueError(
+            f"{function}() returned an array of shape {np.shape(given)}; expected {meaning}, here "
+            f"{np.shape(like)}"
+        )
+
+
 def _dtype(array: Any) -> np.dtype:
     return array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
 

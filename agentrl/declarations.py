@@ -146,7 +146,7 @@ def over_of(function: Callable) -> str:
 
 
 def unit_of(function: Callable) -> str:
-    """ "position", "row" or "pair", see `averaged`."""
+    """What a loss returns one value for, one of `UNITS`; declared by `averaged`."""
     return getattr(function, "unit", "position")
 
 

@@ -13,7 +13,7 @@ import ml_collections
 
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
-from agentrl.methods.curriculum import curriculum, numbered
+from agentrl.methods.curriculum import curriculum, tasks_by_number
 
 METHODS = ("learnability", "failure", "even")
 
@@ -28,7 +28,7 @@ def get_config(method: str = "learnability") -> ml_collections.ConfigDict:
     config.env = env_section("KeyDoor-v1", rooms=2)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
-    config.sampler = section(numbered)
+    config.sampler = section(tasks_by_number)
     drawn = {"floor": 1.0} if method == "even" else {"weighting": method}
     config.components.curriculum = section(curriculum, tasks=128, **drawn)
     config.advantage = section(advantages.grpo)

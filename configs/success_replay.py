@@ -12,7 +12,7 @@ import ml_collections
 
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
-from agentrl.methods.curriculum import curriculum, numbered
+from agentrl.methods.curriculum import curriculum, tasks_by_number
 from agentrl.methods.success_replay import success_replay
 
 METHODS = ("replay", "none")
@@ -29,7 +29,7 @@ def get_config(method: str = "replay") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
     # 32 tasks that come again, drawn evenly.
-    config.sampler = section(numbered)
+    config.sampler = section(tasks_by_number)
     config.components.curriculum = section(curriculum, tasks=32, floor=1.0)
     config.advantage = section(advantages.grpo)
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")

@@ -107,7 +107,7 @@ class Coin(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of indicators."""
+        """(number of indicators,); the class lists them."""
         return (self.show_name * self.num_names + 5 + self.show_last_move * 5,)
 
     def initial(self, key: jax.Array, params: CoinParams) -> CoinState:

@@ -78,20 +78,27 @@ class Environment(Agents):
     # Drawing a task costs much more than a step: rollouts draw tasks ahead and reuse them.
     costly_reset: ClassVar[bool] = True
 
+    def undefined(self, name: str) -> NotImplementedError:
+        """The error of a member that a subclass has to define."""
+        return NotImplementedError(
+            f"{self.name} does not define {name!r}: what an environment defines is listed in the "
+            "docstring of envs.Environment (of a game: in those of envs/game.py)"
+        )
+
     @property
     def name(self) -> str:
-        """Registered name without its version."""
+        """The class's name, for messages; the registered name has a version behind it."""
         return type(self).__name__
 
     @property
     def default_params(self) -> EnvParams:
         """Parameters that `envs.make` returns."""
-        raise NotImplementedError
+        raise self.undefined("default_params")
 
     @property
     def action_names(self) -> tuple[str, ...]:
         """One word per action, in action order."""
-        raise NotImplementedError
+        raise self.undefined("action_names")
 
     @property
     def num_actions(self) -> int:
@@ -115,8 +122,8 @@ class Environment(Agents):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """Shape of one observation."""
-        raise NotImplementedError
+        """Shape of what one agent observes, without an axis of agents."""
+        raise self.undefined("observation_shape")
 
     @property
     def observation_dtype(self) -> Any:
@@ -127,25 +134,25 @@ class Environment(Agents):
 
     def initial(self, key: jax.Array, params: EnvParams) -> EnvState:
         """State at the start of an episode; the task is a function of the key."""
-        raise NotImplementedError
+        raise self.undefined("initial")
 
     def transition(
         self, key: jax.Array, state: EnvState, action: jax.Array, params: EnvParams
     ) -> tuple[EnvState, jax.Array]:
         """Next state and reward of a legal action in a running episode."""
-        raise NotImplementedError
+        raise self.undefined("transition")
 
     def observe(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Observation of a state, [*observation_shape]."""
-        raise NotImplementedError
+        raise self.undefined("observe")
 
     def is_terminated(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Whether the rules have ended the episode, bool[]; the time limit does not count."""
-        raise NotImplementedError
+        raise self.undefined("is_terminated")
 
     def is_success(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Whether the task is solved, bool[]."""
-        raise NotImplementedError
+        raise self.undefined("is_success")
 
     def legal(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Legal actions of the single agent, bool[num_actions]."""

@@ -62,7 +62,7 @@ class Form(NamedTuple):
     action: Callable[[Any, jax.Array], jax.Array]
 
 
-def number_of(component: jax.Array, count: int) -> jax.Array:
+def bin_index(component: jax.Array, count: int) -> jax.Array:
     """Index in [0, count) of the bin that a component in [-1, 1] of a continuous action falls into.
 
     The `count` bins are equal, so a uniform component gives a uniform index. For games with
@@ -72,8 +72,8 @@ def number_of(component: jax.Array, count: int) -> jax.Array:
     return jnp.minimum(jnp.floor(share * count), count - 1).astype(jnp.int32)
 
 
-def number_to(number: jax.Array, count: int) -> jax.Array:
-    """Centre of the bin of an index, in [-1, 1]: the inverse of `number_of`."""
+def bin_centre(number: jax.Array, count: int) -> jax.Array:
+    """Centre of the bin of an index, in [-1, 1]: the inverse of `bin_index`."""
     return (2 * number + 1) / count - 1.0
 
 
@@ -114,15 +114,15 @@ class Game(Environment):
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
         """What one agent sees, [*observation_shape]."""
-        raise NotImplementedError
+        raise self.undefined("observe_as")
 
     def is_over(self, state: GameState, params: GameParams) -> jax.Array:
         """Whether the rules have ended the game, bool[]."""
-        raise NotImplementedError
+        raise self.undefined("is_over")
 
     def won(self, state: GameState, params: GameParams) -> jax.Array:
         """Winners, bool[A]."""
-        raise NotImplementedError
+        raise self.undefined("won")
 
     def side_of(self, state: GameState, params: GameParams) -> jax.Array:
         """Index into `sides` of each seat's side, i32[A]; constant during an episode."""
@@ -141,7 +141,7 @@ class Game(Environment):
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:
         """Next state, rewards f32[A] and which actions were legal bool[A], in a running game."""
-        raise NotImplementedError
+        raise self.undefined("play")
 
     def is_running(self, state: GameState, params: GameParams) -> jax.Array:
         """Whether the game is neither over nor truncated, bool[]."""
@@ -237,7 +237,7 @@ class TurnGame(Game):
 
     def mover(self, state: GameState, params: GameParams) -> jax.Array:
         """The current player, i32[]."""
-        raise NotImplementedError
+        raise self.undefined("mover")
 
     def views(
         self, state: GameState, observation: chex.ArrayTree, params: GameParams, *, everyone=False

@@ -153,7 +153,7 @@ class Hanabi(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of codes."""
+        """(number of codes,); the class lists them."""
         bits = self.hand * (self.colours + self.ranks)
         return (8 + self.colours * (1 + self.ranks) + 2 * bits + 2 * self.hand,)
 

@@ -137,7 +137,7 @@ class Household(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of indicators."""
+        """(number of indicators,); the class lists them."""
         stand = RECEPTACLE_BITS + 2 + 3 * self.show_seen
         thing = OBJECT_BITS + self.objects.bit_length() + 4
         head = len(TASKS) + 2 * OBJECT_BITS + 3 + 4

@@ -74,7 +74,7 @@ class KeyDoor(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of indicators."""
+        """(number of indicators,); the class lists them."""
         return (self.rooms + self.width + 2 * self.keys + self.keys * self.width,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> KeyDoorState:

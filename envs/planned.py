@@ -75,7 +75,7 @@ class Planned(TurnGame):
 
     @property
     def base(self) -> Environment:
-        """The environment that is played."""
+        """The environment in which the executor acts, and of whose subgoals the planner chooses."""
         raise NotImplementedError
 
     @property
@@ -202,7 +202,7 @@ class PlannedKeyDoor(Planned):
 
     @property
     def base(self) -> KeyDoor:
-        """The chain of rooms."""
+        """The chain of rooms in which the executor acts."""
         return KeyDoor(self.rooms, self.keys, self.width)
 
 

@@ -14,6 +14,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Coin-v1": ("envs.coin", "Coin"),
     "ConnectFour-v1": ("envs.connect_four", "ConnectFour"),
     "Debate-v1": ("envs.debate", "Debate"),
+    "DictSum-v1": ("envs.dict_sum", "DictSum"),
     "EZPoints-v1": ("envs.points", "EZPoints"),
     "Foraging-v1": ("envs.foraging", "Foraging"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
@@ -42,6 +43,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Telecom-v1": ("envs.telecom", "Telecom"),
     "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
+    "TradingDesk-v1": ("envs.trading_desk", "TradingDesk"),
     "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),
     "Volleyball-v1": ("envs.volleyball", "Volleyball"),
     "VolleyballSkill-v1": ("envs.volleyball_skill", "VolleyballSkill"),
@@ -106,7 +108,10 @@ def _imported(name: str) -> type[Environment]:
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:
-        raise ValueError(f"environment {name!r}: {error}; expected module.Class") from None
+        raise ValueError(
+            f"environment {name!r}: {error}; expected module.Class, with the module's folder on "
+            "the Python path (start the command there, or set PYTHONPATH)"
+        ) from None
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise ValueError(
             f"environment {name!r}: {module} has no class {attribute!r} that derives from "
@@ -138,8 +143,8 @@ def _make_gymnax(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     if name not in gymnax.registered_envs:
         known = [*registered(), *gymnax.registered_envs]
         raise ValueError(
-            f"environment {name!r} does not exist{_nearest(name, known)}; "
-            f"there are {', '.join(known)}"
+            f"environment {name!r} does not exist{_nearest(name, known)}; expected the dotted path "
+            f"of a class of yours, my_module.MyEnvironment, or one of {', '.join(known)}"
         )
     env = gymnax_bridge.load(name)
     return env, _with_params(name, env.default_params, set(), options)

@@ -98,7 +98,7 @@ class Screens(Environment):
 
     @property
     def tree(self) -> rules.Tree:
-        """Structure of the tree."""
+        """Moves, distances and shortest paths between all screens, see `rules.Tree`."""
         return rules.tree(self.branching)
 
     @property
@@ -112,7 +112,7 @@ class Screens(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of indicators."""
+        """(number of indicators,); the class lists them."""
         return (2 * self.screens + self.num_actions,)
 
     def initial(self, key: jax.Array, params: ScreensParams) -> ScreensState:

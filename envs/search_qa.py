@@ -143,7 +143,7 @@ class SearchQA(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of codes."""
+        """(number of codes,); the class lists them."""
         return (1 + self.objectives * (1 + self.max_hops) + 3 * self.passages,)
 
     def initial(self, key: jax.Array, params: SearchQAParams) -> SearchQAState:

@@ -150,7 +150,7 @@ class Shop(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of codes."""
+        """(number of codes,); the class lists them."""
         return (8 + 4 * self.items_per_page + 10 + (self.options == 2) * 5,)
 
     def catalogue(self, state: ShopState) -> Catalogue:

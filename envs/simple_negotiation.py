@@ -139,7 +139,7 @@ class SimpleNegotiation(TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """Number of codes."""
+        """(number of codes,); the class lists them."""
         return (3 + 5 * len(self.resources),)
 
     def encode(self, give: jax.Array, ask: jax.Array, accept: jax.Array) -> jax.Array:

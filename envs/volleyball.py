@@ -333,7 +333,7 @@ class Volleyball(_Volleyball):
 
     @property
     def game(self) -> skills.Game:
-        """By `teams`."""
+        """Court, skills of each role and serves of `teams`."""
         return skills.GAMES[self.teams]
 
 
@@ -351,5 +351,5 @@ class PlanarVolleyball(_Volleyball):
 
     @property
     def game(self) -> skills.Game:
-        """In the plane."""
+        """Court, skills and serves in the plane."""
         return skills.GAMES["plane"]

@@ -9,7 +9,7 @@ import numpy as np
 from flax import struct
 
 from envs.environment import Environment
-from envs.game import Form, GameParams, GameState, SimultaneousGame, number_of, number_to, opening
+from envs.game import Form, GameParams, GameState, SimultaneousGame, bin_centre, bin_index, opening
 from envs.rules import volleyball as rules
 from envs.rules import volleyball_flight as flight
 from envs.rules import volleyball_skills as skills
@@ -44,7 +44,7 @@ class PlannedVolleyball(SimultaneousGame):
     therefore identical to one of those games.
 
     Actions: f32[commands] in [-1, 1]. A planner's first component encodes the index of its team's
-    joint choice (`envs.game.number_of`); the others are ignored. A drone's action is a command by
+    joint choice (`envs.game.bin_index`); the others are ignored. A drone's action is a command by
     rates; with `residual` > 0 it is multiplied by it and added to the scripted controllers'
     command, so that 0 is the scripted skill.
 
@@ -74,7 +74,7 @@ class PlannedVolleyball(SimultaneousGame):
 
     @property
     def base(self) -> Volleyball | PlanarVolleyball:
-        """The game by decisions."""
+        """The same game with one action per decision: a skill of each drone."""
         return PlanarVolleyball() if self.teams == "plane" else Volleyball(teams=self.teams)
 
     @property
@@ -146,7 +146,7 @@ class PlannedVolleyball(SimultaneousGame):
         """The planners' choices, or one control step."""
         base, before = self.base, state.match
         by_team = action.reshape(2, 1 + self.players, -1)
-        number = number_of(by_team[:, 0, 0], base.num_actions)
+        number = bin_index(by_team[:, 0, 0], base.num_actions)
         planned = state.replace(
             choice=base.choices(number), planning=jnp.zeros((), bool), since=before.ticks
         )
@@ -194,7 +194,7 @@ class PlannedVolleyball(SimultaneousGame):
 
     def _plan(self, number: jax.Array) -> jax.Array:
         """The planners' actions f32[2, K] that encode joint choices [2]."""
-        first = number_to(number, self.base.num_actions)
+        first = bin_centre(number, self.base.num_actions)
         return jnp.zeros((2, self.num_actions)).at[:, 0].set(first)
 
     def _joined(self, plan: jax.Array, command: jax.Array) -> jax.Array:

@@ -145,7 +145,7 @@ class VolleyballSkill(Environment):
 
     @property
     def body(self) -> ModuleType:
-        """The drone's body."""
+        """Module with the drone's dynamics: `planar` in the plane, else `quadrotor`."""
         return planar if self.teams == "plane" else quadrotor
 
     @property

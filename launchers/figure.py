@@ -10,6 +10,7 @@ install .[plots]`).
 
 import itertools
 import pathlib
+import sys
 
 from absl import flags
 
@@ -57,7 +58,8 @@ def main(argv: list[str]) -> None:
                 continue
             grid = statistics.common_grid(run.lines, metric)
             if not grid.size:
-                cli.fail(f"--metric={metric}: {label} has no such metric")
+                known = ", ".join(sorted(run.metrics()))
+                cli.fail(f"--metric={metric}: {label} has no such metric; it has {known}")
             curve = statistics.curve(run.lines, metric, grid)
             colour = _COLOURS[seen.index(label) % len(_COLOURS)]
             axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")
@@ -115,7 +117,9 @@ def _pyplot():
 
 def _save(figure) -> None:
     metadata = {"Date": None} if _OUT.value.endswith(".svg") else None
+    pathlib.Path(_OUT.value).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(_OUT.value, metadata=metadata, dpi=150)
+    print(f"written: {_OUT.value}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ through submitit (`pip install .[slurm]`), which is requeued when it is preempte
 
 import itertools
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -45,7 +46,8 @@ def cells(configs: list[str], grid: str) -> dict[str, list[str]]:
             raise ValueError(
                 f"--grid: {axis!r} is not an axis; write key=value,value with ; between axes"
             )
-        axes.append([(key, value) for value in values.split(",")])
+        # Commas within brackets belong to a value: policy.hidden=(32,32),(64,64).
+        axes.append([(key, value) for value in re.split(r",(?![^(\[{]*[)\]}])", values)])
     out = {}
     for config, *choices in itertools.product(configs, *axes):
         path, _, preset = config.partition(":")
@@ -65,7 +67,9 @@ def command(arguments: list[str], workdir: pathlib.Path) -> list[str]:
 
 def _print_table(workdir: pathlib.Path, commands: dict[str, list[str]]) -> None:
     rows = table({name: workdir / name for name in commands}, _METRIC.value)
-    if rows:
+    if not rows:
+        print(f"no cell has the metric {_METRIC.value!r} yet; agentrl/README.md lists the metrics")
+    else:
         print(f"{_METRIC.value:>12} whole    end  cell")
     for name, whole, end in rows:
         print(f"{whole:18.3f} {end:6.3f}  {name}")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.checks import check_choice, check_range, check_streams
+from agentrl.checks import check_choice, check_range, check_returned, check_streams
 
 MASK = np.ones((4, 3), bool)
 
@@ -17,6 +17,13 @@ def test_unknown_names_are_answered_with_the_nearest():
         check_choice("level", "tokens", ("token", "row"))
     with pytest.raises(ValueError, match="level='xyz': expected one of 'token', 'row'"):
         check_choice("level", "xyz", ("token", "row"))
+
+
+def test_what_a_function_returns_has_the_expected_shape():
+    check_returned("f", jnp.zeros((4, 3)), MASK, "advantages [N, T]")
+    message = r"f\(\) returned an array of shape \(4,\); expected advantages .*, here \(4, 3\)"
+    with pytest.raises(ValueError, match=message):
+        check_returned("f", np.zeros(4), MASK, "advantages [N, T]")
 
 
 def test_ranges_of_python_numbers():

@@ -2,8 +2,11 @@
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
+
+import pytest
 
 import agentrl
 import envs
@@ -37,6 +40,14 @@ MODULES = {
     for package in PACKAGES
     for path in sorted(package.rglob("*.py"))
 }
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md"]
+PAGES += [
+    page
+    for name in ("agentrl", "colab", "configs", "envs", "launchers")
+    for page in sorted((ROOT / name).rglob("*.md"))
+]
 
 
 def room(module):
@@ -91,3 +102,33 @@ def test_importing_touches_no_device():
         "assert not xla_bridge._backends, xla_bridge._backends\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def anchors(page):
+    """The names by which links reach the headings of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_paths_of_a_page_lead_somewhere(page):
+    text, wrong = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), []
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", text):
+        if "://" in link:
+            continue
+        to = page.parent / link if link else page
+        if not to.exists() or (anchor and anchor not in anchors(to)):
+            wrong.append(f"{link}#{anchor}")
+    # Files by their path, or by their name on the page of their folder.
+    homes = [ROOT, page.parent, ROOT / "configs", ROOT / "colab/figures"]
+    for path in re.findall(r"`([\w./-]+\.(?:py|md|sh|svg|ipynb))(?::\w+)?`", text):
+        if "NAME" not in path and not any((home / path).exists() for home in homes):
+            wrong.append(path)
+    assert not wrong
+
+
+def test_the_first_page_and_the_cards_of_configs_are_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    for path in sorted((ROOT / "configs").glob("*.py")):
+        card = ast.get_docstring(ast.parse(path.read_text()))
+        assert card and len(card.splitlines()) <= 12, path

@@ -51,7 +51,7 @@ def array_actor(
     asks: the record includes which agents the `world` asks the belief question; believes: also the
       probability that the policy gives to the true answer.
     """
-    remembers, masks = policy.memory(1) is not None, mask_illegal and policy.head.numbered
+    remembers, masks = policy.memory(1) is not None, mask_illegal and policy.head.discrete
 
     def init(batch, agents):
         memory = policy.memory(batch * agents)

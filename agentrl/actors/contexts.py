@@ -60,7 +60,7 @@ class Context(NamedTuple):
 
     @property
     def remembers(self) -> bool:
-        """Whether prompts depend on earlier turns."""
+        """Whether a prompt shows anything but the new observation, so that it needs memory."""
         return self.history != 0 or self.keep_first or self.keep_replies or bool(self.inject)
 
 

@@ -108,7 +108,11 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
 
 
 def opponent_named(name: str, env: Any, env_params: Any) -> Actor:
-    """`scripted`, with an error for config.rollout.opponent."""
+    """The actor that config.rollout.opponent names; see `scripted`.
+
+    Raises:
+      ValueError: as `scripted`, with the name of the config key.
+    """
     try:
         return scripted(name, env, env_params)
     except ValueError as error:

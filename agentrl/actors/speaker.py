@@ -76,7 +76,7 @@ class Speaker:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of the longest prompt."""
+        """Most tokens that may stand in a row before a reply: row_tokens less those of a reply."""
         return self.row_tokens - self.layout.reply_tokens
 
     def init(self, params: chex.ArrayTree | None, batch: int) -> Memory:

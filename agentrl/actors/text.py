@@ -130,7 +130,11 @@ class TextActor:
         thoughts: bool,
         noise: float,
     ) -> tuple[Decision, Memory]:
-        """As `act`, by the environment's expert."""
+        """As `act`, but the reply is the command of the environment's expert.
+
+        thoughts: with a scripted thought before it. noise: probability that a random action is
+        played instead; the reply stays the expert's.
+        """
         shown = self.speaker.all_lanes(view)
         said = self._expert_reply(shown, thoughts=thoughts)
         stray = (jax.random.fold_in(key, _NOISE), noise) if noise else None

@@ -79,7 +79,7 @@ class Actor(NamedTuple):
 
 
 def no_memory(batch: int, agents: int) -> None:
-    """`Actor.init` of actors without memory."""
+    """`Actor.init` of actors without memory, whose memory is None."""
 
 
 def flat(tree: chex.ArrayTree) -> chex.ArrayTree:

@@ -78,26 +78,33 @@ def lookup(section: str, name: str) -> Callable:
     """
     home = HOMES.get(section.partition(".")[0])
     module, _, attribute = name.rpartition(".")
+    here, why = None, ""
     try:
-        found = getattr(importlib.import_module(module or home), attribute, None)
+        here = importlib.import_module(module or home)
     except ImportError as error:
         if module and error.name is not None and not module.startswith(error.name):
             raise
-        found = None
+        why = (
+            f": no module {module!r} on the Python path (start the command in its folder, or set "
+            "PYTHONPATH to that)"
+        )
+    found = getattr(here, attribute, None)
     if callable(found):
         return found
     known = [] if home is None else functions_of(home)
+    near = known if here is None else [*functions_of(here.__name__), *known]
     raise ValueError(
-        f"config.{section}.name={name!r} does not exist{nearest(attribute, known)}; expected the "
-        f"dotted path of a function of yours, or one of {', '.join(known)}"
+        f"config.{section}.name={name!r} does not exist{nearest(attribute, near)}{why}; expected "
+        f"the dotted path of a function of yours, or one of {', '.join(known)}"
     )
 
 
 def functions_of(module: str) -> list[str]:
-    """Names of the functions that a package of the library offers."""
+    """Names of the public functions that a module or package defines, sorted."""
     found = importlib.import_module(module)
-    names = getattr(found, "__all__", None) or dir(found)
-    return sorted(n for n in names if inspect.isfunction(getattr(found, n, None)))
+    names = [n for n in getattr(found, "__all__", None) or dir(found) if not n.startswith("_")]
+    functions = {n: getattr(found, n) for n in names if inspect.isfunction(getattr(found, n, None))}
+    return sorted(n for n, f in functions.items() if f.__module__.startswith(module))
 
 
 def bind(
@@ -105,6 +112,7 @@ def bind(
 ) -> dict[str, Any]:
     """Keyword arguments for `function` from a section's values.
 
+    section: its path in the config, or "" of a function that has no place in a config yet.
     beside: keys that the section has for others than the function.
 
     Raises:
@@ -113,16 +121,24 @@ def bind(
     known = options_of(function)
     given = {key: value for key, value in values.items() if key not in ("name", *beside)}
     label = function.__name__
+    where = f"config.{section}." if section else f"section({label}): "
     for key in given:
         if key not in known:
             valid = [*known, *beside]
+            near, remedy = nearest(key, valid), ""
+            if "name" in values and not near:
+                # Named alone, a function is given the options of the one that it replaces.
+                remedy = (
+                    f". To name another function, give the section as a whole: --config.{section}="
+                    f"\"{{'name': {values['name']!r}, ...}}\""
+                )
             raise ValueError(
-                f"config.{section}.{key} is not an option of {label!r}{nearest(key, valid)}; "
-                f"its options are {', '.join(valid) or 'none'}"
+                f"{where}{key} is not an option of {label!r}{near}; its options are "
+                f"{', '.join(valid) or 'none'}{remedy}"
             )
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
-            raise ValueError(f"config.{section}.{key} is missing: {label!r} has no default for it")
+            raise ValueError(f"{where}{key} is missing: {label!r} has no default for it")
     return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
 
 
@@ -155,7 +171,7 @@ def section(function: Callable, /, named: bool = True, **values: Any) -> ml_coll
     `values` are changes of the defaults, checked as in `bind`. named=False leaves out the name,
     where the section is always bound to this function.
     """
-    bind(function.__name__, function, values)
+    bind("", function, values)
     filled = ml_collections.ConfigDict({"name": path_of(function)} if named else {})
     for key, parameter in options_of(function).items():
         if key in values or parameter.default is not inspect.Parameter.empty:

@@ -79,12 +79,12 @@ class Experiment(NamedTuple):
 
     @property
     def env(self) -> Any:
-        """The first task's environment."""
+        """The environment of the first of `tasks`; of most configs the only one."""
         return self._first.env
 
     @property
     def env_params(self) -> Any:
-        """The first task's parameters."""
+        """The parameters of `env`, as `envs.make` returns them."""
         return self._first.env_params
 
     @property

@@ -52,7 +52,7 @@ def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
     if microbatch is not None and (microbatch < 1 or minibatch % microbatch):
         raise ValueError(
             f"config.learner.microbatch={microbatch} does not divide the {minibatch} rows of a "
-            "minibatch; choose a divisor, or None"
+            "minibatch; choose a divisor, or None in the config file"
         )
 
 

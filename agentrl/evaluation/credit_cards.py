@@ -60,7 +60,7 @@ def shade(value: float, limit: float) -> str:
 
 
 def scale(limit: float) -> Markup:
-    """Legend of the colours."""
+    """Legend of the colours: seven advantages from -limit to limit in their shades."""
     cells = [
         tag("span", signed(value), class_="cell", style=shade(value, limit))
         for value in np.linspace(-limit, limit, 7)

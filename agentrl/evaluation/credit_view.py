@@ -165,7 +165,7 @@ def view(
 
 
 def returns_of(streams: Streams) -> np.ndarray:
-    """Undiscounted return of each stream, [N]."""
+    """Sum of the rewards of each stream's turns (where `mask`), undiscounted, f32[N]."""
     return np.where(np.asarray(streams.mask), np.asarray(streams.reward), 0).sum(axis=1)
 
 

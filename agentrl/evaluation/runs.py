@@ -50,7 +50,7 @@ class Run:
 
     @property
     def env(self) -> str:
-        """Name of the environment."""
+        """config.env.name; of several environments their names."""
         return str(_section(self.config, "env"))
 
     @property

@@ -22,7 +22,7 @@ _CHUNK = 4_000_000
 
 
 class Interval(NamedTuple):
-    """Ends of a confidence interval."""
+    """Both ends of a confidence interval, in the unit of the estimate."""
 
     low: float
     high: float

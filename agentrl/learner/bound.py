@@ -51,7 +51,7 @@ def optional_inputs(function: Callable) -> tuple[str, ...]:
 
 
 class Bound(NamedTuple):
-    """A function with its options."""
+    """A function of arrays by name, with its options (keyword-only) already given."""
 
     function: Callable
     options: Mapping[str, Any]
@@ -68,7 +68,7 @@ class Bound(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The function's own name."""
+        """Name of the function, without its module."""
         return self.function.__name__
 
     def __call__(self, arrays: Mapping[str, Any]) -> Any:

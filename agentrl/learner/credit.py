@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages
+from agentrl.checks import check_returned
 from agentrl.learner.bound import Bound
 from agentrl.streams import Rows, Streams, fields_of
 
@@ -61,10 +62,12 @@ def shaped(recipe: Recipe, arrays: Mapping[str, jax.Array]) -> tuple[jax.Array, 
     """(reward, penalty or None), f32[N, T] each, after the reward terms."""
     reward, penalty = arrays["reward"], None
     for term in recipe.reward:
-        if "reward" in term.inputs:
-            reward = term({**arrays, "reward": reward})
+        changes = "reward" in term.inputs
+        one = term({**arrays, "reward": reward} if changes else arrays)
+        check_returned(term.name, one, reward, "one number per turn [N, T]")
+        if changes:
+            reward = one
         else:
-            one = term(arrays)
             penalty = one if penalty is None else penalty + one
     return reward, penalty
 
@@ -99,6 +102,8 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
         carried: dict[str, jax.Array] = {}
         if recipe.carried is not None:
             advantage, carried[recipe.carried] = advantage
+        like, shape = (rows.loss_mask, "[R, L]") if by_position else (streams.mask, "[N, T]")
+        check_returned(estimator.name, advantage, like, f"advantages {shape}")
         for chosen in recipe.after:
             keep = keep & chosen(arrays)
         target = None

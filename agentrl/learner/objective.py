@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import losses
+from agentrl.checks import check_returned
 from agentrl.declarations import metrics_of, over_of, unit_of
 from agentrl.learner.bound import Bound
 from agentrl.streams import Rows, fields_of
@@ -153,6 +154,8 @@ def make_loss(
         for name, term in terms.items():
             here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
             values = term.loss(here)
+            if term.unit == "position":
+                check_returned(term.loss.name, values, mask, "one value per position [R, L]")
             if term.scale is not None:
                 values = arrays[term.scale] * values
             where = term.over if term.unit == "position" else term.unit

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from agentrl.learner.component import Component, Outcome, exposed, own_key
 from agentrl.learner.credit import group_metrics
 from agentrl.learner.state import TrainState
+from agentrl.learner.totals import Totals, summed, totals
 from agentrl.learner.update import Batch
 from agentrl.policies.scoring import split
 from agentrl.streams import Rows, Streams
@@ -153,7 +154,10 @@ def options_of(components: Mapping[str, Component], carry: Mapping[str, Any]) ->
 def gathered(
     phase: Phase, state: TrainState, collected: Collected | None, key: jax.Array
 ) -> tuple[dict[str, tuple[Streams | None, Rows]], Metrics]:
-    """({source: (Streams, Rows)}, metrics of collecting)."""
+    """({source: (Streams, Rows)}, metrics of collecting): what an update learns from.
+
+    Source "rollout" is `collected`, amended by components; the others are made by components.
+    """
     sources: dict[str, tuple[Streams | None, Rows]] = {}
     metrics: Metrics = {}
     if collected is not None:
@@ -244,8 +248,9 @@ def make_train(
     collect = make_collect(rollout, phase.components)
     learn = make_learn(policy, rollout, phase)
 
-    def one_update(state: TrainState, _: None) -> tuple[TrainState, Metrics]:
-        return learn(state, collect(state) if phase.collects else None)
+    def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
+        state, metrics = learn(state, collect(state) if phase.collects else None)
+        return state, totals(metrics)
 
     def reported(state: TrainState) -> Metrics:
         metrics: Metrics = {}
@@ -258,9 +263,8 @@ def make_train(
         return _on_host(collect, learn, phase.components, log_every)
 
     def train(state: TrainState) -> tuple[TrainState, Metrics]:
-        state, metrics = jax.lax.scan(one_update, state, length=log_every)
-        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=0), metrics)
-        return state, metrics | reported(state)
+        state, per_update = jax.lax.scan(one_update, state, length=log_every)
+        return state, summed(per_update, (0,)) | reported(state)
 
     return train
 

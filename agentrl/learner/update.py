@@ -11,9 +11,10 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
-from agentrl.learner.gradients import gradients
 from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
+from agentrl.learner.passes import gradients
+from agentrl.learner.totals import summed, totals
 from agentrl.policies.scoring import join, split
 from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
 
@@ -128,13 +129,14 @@ def make_update(
         (new_params, new_opt_state, finite), per_step = jax.lax.scan(
             epoch, carry, jax.random.split(key, epochs)
         )
-        finite = finite & jnp.isfinite(optax.tree.norm(new_params))
         change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
+        # Of parameters that are not finite the change is not, either.
+        finite = finite & jnp.isfinite(change)
         params, opt_state = _chosen(finite, (new_params, new_opt_state), (params, opt_state))
-        metrics = jax.tree.map(lambda x: jnp.sum(x, axis=(0, 1)), per_step)
-        if "approx_kl" in per_step:
+        metrics = summed(per_step, (0, 1))
+        if "approx_kl" in metrics:
             # Before the first step the policy is the learner's.
-            metrics["kl/rollout_train"] = per_step["approx_kl"][0, 0]
+            metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for name, term in terms.items():
             if term.final_weight is not None:
@@ -143,8 +145,9 @@ def make_update(
             if batch.credit is not None:
                 metrics |= advantage_metrics(batch)
         # A rejected update reports only that it was rejected.
-        metrics = jax.tree.map(lambda x: jnp.where(finite, x, 0.0), metrics)
-        return join(params, frozen), opt_state, metrics, finite
+        told = totals(metrics)
+        told = told.replace(values=jnp.where(finite, told.values, 0.0))
+        return join(params, frozen), opt_state, told.by_name(), finite
 
     return update
 
@@ -154,7 +157,7 @@ def _chosen(flag: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.A
 
 
 def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
-    """One optimizer step on a minibatch of each source: (carry, metrics)."""
+    """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
     params, opt_state, finite = carry
     parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
     loss = sum(part[0] for part in parts)
@@ -167,7 +170,7 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     one = jnp.ones(())
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
-    return (*new, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), metrics
+    return (*new, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), totals(metrics)
 
 
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):

@@ -40,7 +40,7 @@ def task_weights(
     return jnp.where(total > 0, floor * even + (1 - floor) * weight / total, even)
 
 
-def numbered(key: jax.Array, count: int, given: jax.Array) -> tuple[jax.Array, Any]:
+def tasks_by_number(key: jax.Array, count: int, given: jax.Array) -> tuple[jax.Array, Any]:
     """A task sampler: (keys of the tasks with the numbers `given` i32[count], None).
 
     Task n is the same in all updates, of all seeds and runs.
@@ -85,7 +85,7 @@ def curriculum(
     if "tasks" not in setup.rollout.needs:
         raise ValueError(
             "component 'curriculum' draws numbers of tasks, which this rollout does not take: set "
-            "its task sampler to agentrl.methods.curriculum.numbered"
+            "its task sampler to agentrl.methods.curriculum.tasks_by_number"
         )
     groups = setup.rollout.units[0]
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from agentrl.advantages.information_gain import last_turns
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.scores import log_probs
+from agentrl.learner.passes import log_probs
 from agentrl.policies import codec as codecs
 from agentrl.streams import Rows
 

@@ -8,7 +8,7 @@ from flax import struct
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.scores import log_probs
+from agentrl.learner.passes import log_probs
 from agentrl.streams import Rows, Streams
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.

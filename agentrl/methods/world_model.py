@@ -108,7 +108,7 @@ class LearnedEnvironment(Environment):
         return after, out[:, -2], out[:, -1]
 
     def initial(self, key: jax.Array, params: LearnedParams) -> LearnedState:
-        """An observation of `params.starts`, drawn evenly."""
+        """A state whose observation is drawn uniformly from `params.starts`."""
         number = jax.random.randint(key, (), 0, params.starts.shape[0])
         no = jnp.zeros((), bool)
         return LearnedState(jnp.zeros((), jnp.int32), params.starts[number], no)
@@ -116,7 +116,7 @@ class LearnedEnvironment(Environment):
     def transition(
         self, key: jax.Array, state: LearnedState, action: jax.Array, params: LearnedParams
     ) -> tuple[LearnedState, jax.Array]:
-        """What the model predicts."""
+        """(next state, predicted mean reward f32[]); codes and the end are drawn, see the class."""
         after, reward, end = self.predicted(
             params.weights, state.observation[None], jnp.asarray(action)[None]
         )
@@ -127,15 +127,15 @@ class LearnedEnvironment(Environment):
         return state.replace(observation=after[0], over=over), reward[0]
 
     def observe(self, state: LearnedState, params: LearnedParams) -> jax.Array:
-        """What the model says is seen."""
+        """The predicted observation, which is the whole state of the model."""
         return state.observation
 
     def is_terminated(self, state: LearnedState, params: LearnedParams) -> jax.Array:
-        """The model has ended the episode."""
+        """Whether the end was drawn in the last transition, bool[]."""
         return state.over
 
     def is_success(self, state: LearnedState, params: LearnedParams) -> jax.Array:
-        """Unknown to the model."""
+        """Always False: the model does not predict success (`has_success` is False)."""
         return jnp.zeros((), bool)
 
 

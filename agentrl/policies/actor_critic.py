@@ -48,7 +48,7 @@ class Policy(NamedTuple):
         outputs, value = self.unroll(
             params, rows.memory, rows.observation, _starts(rows), _roles(rows)
         )
-        action = rows.tokens if self.head.numbered else rows.action
+        action = rows.tokens if self.head.discrete else rows.action
         return Scored(
             self.head.log_prob(outputs, rows.legal, action),
             self.head.entropy(outputs, rows.legal),
@@ -57,7 +57,7 @@ class Policy(NamedTuple):
 
     @property
     def reads_text(self) -> bool:
-        """Whether it is a language policy."""
+        """False: it reads arrays. A `LanguagePolicy` has True."""
         return False
 
     @property

@@ -110,23 +110,24 @@ def _select(role: jax.Array, values: list[jax.Array]) -> jax.Array:
 
 def _head(parts: tuple[Network, ...]) -> Head:
     """The distribution over the environment's actions: of each position, its network's."""
-    discrete = all(part.policy.head.numbered for part in parts)
-    width = max(part.count for part in parts if not part.policy.head.numbered or discrete)
+    discrete = all(part.policy.head.discrete for part in parts)
+    width = max(part.count for part in parts if not part.policy.head.discrete or discrete)
 
     def own_legal(part, legal):
-        numbered = part.policy.head.numbered and legal is not None
-        return legal[..., part.first : part.first + part.count] if numbered else None
+        if legal is None or not part.policy.head.discrete:
+            return None
+        return legal[..., part.first : part.first + part.count]
 
     def lifted(part, action):
         """A network's action as the environment's."""
-        if part.policy.head.numbered and not discrete:
+        if part.policy.head.discrete and not discrete:
             zeros = jnp.zeros((*action.shape, width))
             return zeros.at[..., 0].set(action)
-        return action + part.first if part.policy.head.numbered else action
+        return action + part.first if part.policy.head.discrete else action
 
     def lowered(part, action):
         """The environment's action as the network's; of other networks' actions anything."""
-        if not part.policy.head.numbered:
+        if not part.policy.head.discrete:
             return action
         action = action if discrete else action[..., 0].astype(jnp.int32)
         return jnp.clip(action - part.first * discrete, 0, part.count - 1)

@@ -32,7 +32,7 @@ class Cache:
 
     @property
     def size(self) -> int:
-        """Capacity of a row in tokens."""
+        """S, tokens that a row has room for: the sum of the segments' lengths."""
         return sum(segment.shape[2] for segment in self.v[0])
 
     @property

@@ -16,7 +16,7 @@ from envs.text import Grammar
 
 
 class Mark(str):
-    """A control token, by its name."""
+    """The name of a control token, such as "<|im_end|>"; a plain str stands for text to encode."""
 
 
 Parts = tuple[str, ...]

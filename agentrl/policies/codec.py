@@ -51,7 +51,7 @@ class Codec:
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens V."""
+        """V, number of tokens including control tokens: the width of the logits."""
         return self.token_bytes.shape[0]
 
     def observation_tokens(self, view: View) -> int:

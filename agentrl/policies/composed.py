@@ -10,7 +10,7 @@ import numpy as np
 
 from agentrl.policies.actor_critic import Policy, mlp
 from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, Normal
-from envs.game import number_of, number_to
+from envs.game import bin_centre, bin_index
 
 
 def factored(
@@ -92,11 +92,11 @@ def two_levels(choices: int, *, tied: bool) -> Head:
         return _joined(outputs, number, outputs.command.mean)
 
     def _joined(outputs, number, command):
-        plan = jnp.zeros_like(command).at[..., 0].set(number_to(number, choices))
+        plan = jnp.zeros_like(command).at[..., 0].set(bin_centre(number, choices))
         return jnp.where(outputs.plans[..., None], plan, command)
 
     def log_prob(outputs: Levels, legal, action):
-        number = number_of(action[..., 0], choices)
+        number = bin_index(action[..., 0], choices)
         return jnp.where(
             outputs.plans,
             CATEGORICAL.log_prob(outputs.logits, None, number),

@@ -19,15 +19,15 @@ class Normal(NamedTuple):
 class Head(NamedTuple):
     """A family of distributions over actions, parametrised by `outputs` [..., ...].
 
-    numbered: actions are discrete, i32[...], else continuous, f32[..., K]. draw: (outputs, legal,
-    key) -> actions. best: (outputs, legal) -> the mode.
+    discrete: whether actions are discrete, i32[...], or continuous, f32[..., K].
+    draw: (outputs, legal, key) -> actions. best: (outputs, legal) -> the mode.
     log_prob: (outputs, legal, action) -> f32[...]. entropy: (outputs, legal) -> f32[...], nats.
     kl: (outputs, those of a reference, legal) -> KL(pi || reference), f32[...], without a gradient
       to the reference.
     legal: bool[..., A] if some discrete actions are illegal, else None.
     """
 
-    numbered: bool
+    discrete: bool
     draw: Callable[..., jax.Array]
     best: Callable[..., jax.Array]
     log_prob: Callable[..., jax.Array]
@@ -40,18 +40,18 @@ def mask_logits(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
     return logits if legal is None else jnp.where(legal, logits, -jnp.inf)
 
 
-def _draw_number(logits: jax.Array, legal: jax.Array | None, key: jax.Array) -> jax.Array:
+def _draw_category(logits: jax.Array, legal: jax.Array | None, key: jax.Array) -> jax.Array:
     return jax.random.categorical(key, mask_logits(logits, legal)).astype(jnp.int32)
 
 
-def _best_number(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
+def _best_category(logits: jax.Array, legal: jax.Array | None) -> jax.Array:
     return jnp.argmax(mask_logits(logits, legal), axis=-1).astype(jnp.int32)
 
 
 CATEGORICAL = Head(
-    numbered=True,
-    draw=_draw_number,
-    best=_best_number,
+    discrete=True,
+    draw=_draw_category,
+    best=_best_category,
     log_prob=lambda logits, legal, action: losses.categorical_log_prob(
         mask_logits(logits, legal), action
     ),
@@ -69,7 +69,7 @@ def _draw_vector(normal: Normal, legal: Any, key: jax.Array) -> jax.Array:
 
 # Neither squashed nor clipped: see `losses.gaussian_log_prob` for the reason.
 GAUSSIAN = Head(
-    numbered=False,
+    discrete=False,
     draw=_draw_vector,
     best=lambda normal, legal: normal.mean,
     log_prob=lambda normal, legal, action: losses.gaussian_log_prob(*normal, action),

@@ -54,14 +54,17 @@ class LanguagePolicy(NamedTuple):
 
     @property
     def cuts(self) -> bool:
-        """Whether sampling can mask tokens."""
+        """Whether some tokens may have probability 0 (top-k, top-p, min-p, constrained replies).
+
+        Rows then have a sampling mask (`Rows.legal`).
+        """
         sampling = self.sampling
         cut = sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
         return self.constrained or cut
 
     @property
     def reads_text(self) -> bool:
-        """Whether it is a language policy."""
+        """True: it reads and writes text. A `Policy` over arrays has False."""
         return True
 
     @property
@@ -109,7 +112,7 @@ def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
 
 
 def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
-    """ValueError for adapter options without adapters."""
+    """ValueError if alpha or targets of LoRA adapters are set while their rank is 0."""
     if rank == 0 and (alpha != ALPHA or tuple(targets) != PROJECTIONS):
         raise ValueError(
             f"policy lora_alpha={alpha}, lora_targets={targets} with lora_rank=0, which has no "

@@ -113,7 +113,10 @@ def _weights(
 
 
 def entropy(logits: jax.Array, sampling: Sampling, kept: jax.Array | None) -> jax.Array:
-    """Entropy f32[...] of `distribution`."""
+    """Entropy f32[...] in nats of the distribution sampled from, that of `distribution`.
+
+    logits: [..., V]. kept: bool[..., V], tokens that can be drawn; None: all.
+    """
     shifted, weights, total = _weights(logits, sampling, kept)
     mean = jnp.sum(weights * shifted, axis=-1, keepdims=True) / total
     return (jnp.log(total) - mean)[..., 0]

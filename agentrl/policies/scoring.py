@@ -39,5 +39,5 @@ def split(params: chex.ArrayTree, frozen: tuple[str, ...]) -> tuple[chex.ArrayTr
 
 
 def join(trained: chex.ArrayTree, frozen: dict) -> chex.ArrayTree:
-    """Merges the two parts of `split`."""
+    """All parameters, from the two parts that `split` returns."""
     return {**trained, **frozen} if frozen else trained

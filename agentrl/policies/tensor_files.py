@@ -232,7 +232,7 @@ def replacing(directory: pathlib.Path, overwrite: bool, ours: Callable[[str], bo
 
 
 def write_json(path: pathlib.Path, content: Mapping[str, Any]) -> None:
-    """An object as a JSON file."""
+    """Writes an object as indented JSON."""
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -76,7 +76,7 @@ def _keys(key: jax.Array, shown: Shown) -> jax.Array:
 
 
 def host_array_actor(policy: Policy, agents: int) -> HostActor:
-    """A policy over arrays."""
+    """The `HostActor` of a policy over arrays for environments of `agents` agents."""
     options = {"records": True, "anchor": "observation"}
     actors = {greedy: array_actor(policy, greedy=greedy, **options) for greedy in (False, True)}
 

@@ -57,7 +57,10 @@ class HostRecord:
     def decided(
         self, at: int, episode: int, decision: Decision, agent: Any, acting: Any, begins: bool
     ) -> None:
-        """Records a decision [S, ...]."""
+        """Writes the decision [S, ...] of one step of one episode to its place.
+
+        at: the step. agent, acting: as in `Turn`. begins: it is the first step of an episode.
+        """
         here = (at, episode)
         self.running[here], self.begun[here] = True, begins
         self.agent[here], self.acted[here] = agent, acting

@@ -75,7 +75,7 @@ class Running(NamedTuple):
 
 
 def no_turns(batch: int, agents: int) -> Running:
-    """`Running` at the start of episodes."""
+    """The totals before the first step of B episodes of A agents: zeros."""
     shape = (batch, agents)
     return Running(jnp.zeros(shape), jnp.zeros(shape, bool), jnp.zeros(batch, jnp.int32))
 

@@ -16,13 +16,13 @@ _COUNTS = ("tokens", "episodes")
 
 
 class SlotsOfSeveral(NamedTuple):
-    """As `opponents.Slots`, for the matches of several games one behind the other."""
+    """As `seating.Slots`, for the matches of several games one behind the other."""
 
     members: int
     slots: tuple[np.ndarray, ...]
 
     def of_match(self) -> np.ndarray:
-        """The slot of each match, i32[B]."""
+        """Index of the pool member that each match is played against, i32[B]."""
         return np.concatenate(self.slots)
 
 

@@ -50,7 +50,7 @@ def seat_side(world: World, state: Any, side: str, opponent: int = 1) -> Seating
 
 
 def seat_all(env: Any, batch: int) -> Seating:
-    """Actor 0 has all seats."""
+    """The seating in which actor 0 has all seats of all episodes and learns from each of them."""
     shape = (batch, env.num_agents)
     return Seating(jnp.zeros(shape, jnp.int32), jnp.ones(shape, bool))
 
@@ -97,7 +97,7 @@ class Slots(NamedTuple):
         return jax.tree.map(one, tree)
 
     def of_match(self) -> np.ndarray:
-        """The slot of each episode, i32[B]."""
+        """Index of the pool member that each episode is played against, i32[B], in [0, members)."""
         slot = np.repeat(np.arange(self.members, dtype=np.int32), self.width)
         return np.tile(slot, self.blocks)
 

@@ -55,7 +55,8 @@ def text_rows(speaker: Speaker, turns: Turn, memory: Memory) -> Rows:
 
 
 def num_text_rows(speaker: Speaker, shown: int, batch: int, turns: int) -> int:
-    """R of `text_rows`; shown: S."""
+    """R, number of rows that `text_rows` returns for B episodes of T turns. shown: S, agents with a
+    view in each turn."""
     if speaker.one_row:
         return batch * speaker.agents
     return batch * shown * turns * (1 if speaker.context.limit is None else 2)

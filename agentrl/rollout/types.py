@@ -68,8 +68,7 @@ class Turn(NamedTuple):
 class Trajectory(NamedTuple):
     """T steps of B episodes. turns: the kept part of each `Turn`, [T, B, ...]. first, final: before
     the first step and after the last one; final.running: bool[B], episodes that neither ended
-    nor
-    were cut. notes: further values carried from step to step.
+    nor were cut. notes: further values carried from step to step.
     """
 
     turns: Any

@@ -105,7 +105,7 @@ def use(mesh: Mesh | None) -> Any:
 
 
 def everywhere(mesh: Mesh) -> NamedSharding:
-    """The replicated sharding."""
+    """The sharding of an array of which every device of the mesh has a copy."""
     return NamedSharding(mesh, PartitionSpec())
 
 

@@ -102,7 +102,7 @@ class Writer:
         self._file.flush()
 
     def close(self) -> None:
-        """Flushes and closes."""
+        """Closes metrics.jsonl and the TensorBoard files; what was written is kept."""
         self._file.close()
         for board in self._boards.values():
             board.close()

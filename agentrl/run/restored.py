@@ -52,7 +52,7 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
         experiment = build(config)
     except ValueError as error:
         raise RunError(
-            f"{path} does not fit this version of agentrl ({error}); {_origin(workdir)}"
+            f"{path}: {error}. If agentrl has changed since the run, {_origin(workdir)}"
         ) from None
     shapes = compile_programs(experiment, config, None).shapes
     found, state = checkpoint.restore(workdir / "checkpoints", shapes, update)

@@ -16,7 +16,7 @@ from agentrl.run.restored import RunError
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes a file atomically."""
+    """Writes JSON with sorted keys; readers see the old file or the whole new one, never a part."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
     os.replace(temporary, path)

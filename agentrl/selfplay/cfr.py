@@ -38,7 +38,7 @@ def matched(form: SequenceForm, regret: jax.Array) -> jax.Array:
 
 
 def initial(form: SequenceForm, dtype=jnp.float32) -> State:
-    """The state before the first iteration."""
+    """The state before the first iteration: no regrets, no plans, zeros [I, A]."""
     return State(jnp.zeros(form.legal.shape, dtype), jnp.zeros(form.legal.shape, dtype))
 
 

@@ -28,7 +28,7 @@ class Lines(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Number of lines of play."""
+        """Number of lines of play, of all kinds of end."""
         return sum(self.ends.values())
 
     @property

@@ -205,7 +205,11 @@ SOLVERS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def solver(name: str) -> Callable[..., np.ndarray]:
-    """A meta-solver by name."""
+    """The meta-solver of that name in `SOLVERS`.
+
+    Raises:
+      ValueError: there is none.
+    """
     if name not in SOLVERS:
         raise ValueError(f"no meta-solver {name!r}; there are {', '.join(sorted(SOLVERS))}")
     return SOLVERS[name]

@@ -46,7 +46,7 @@ class Record(NamedTuple):
 
 
 def no_games(learners: int, opponents: int) -> Record:
-    """The record before the first match."""
+    """The record before the first match: zeros f32[A, B]."""
     return Record(jnp.zeros((learners, opponents)), jnp.zeros((learners, opponents)))
 
 

@@ -51,7 +51,7 @@ class SequenceForm:
 
     @property
     def num_players(self) -> int:
-        """Number of players N."""
+        """N, players of the game, chance not among them."""
         return self.sequences.shape[1]
 
 

@@ -156,7 +156,7 @@ def healthy() -> World:
 
 
 def search(world: World) -> World:
-    """The phone looks for a network."""
+    """The phone after its search for a network: none if it is blocked, else by `mode`."""
     blocked = world.airplane | world.sim_missing | world.sim_locked
     blocked |= world.apn_broken | world.suspended
     # The signal of a technology follows its generation, 2G poor to 5G excellent.

@@ -76,7 +76,7 @@ class Match(NamedTuple):
 
     @property
     def over(self) -> jax.Array:
-        """Whether a team has lost."""
+        """Whether a team has lost the match, bool[...]."""
         return jnp.any(self.lost, axis=0)
 
 

@@ -115,11 +115,11 @@ WRONG = {
     ),
     "misspelt function": (
         lambda c: c.advantage.update(name="own_pieces.centered"),
-        "config.advantage.name='own_pieces.centered' does not exist",
+        r"config.advantage.name='own_pieces.centered' does not exist \(did you mean 'centred'\?\)",
     ),
     "misspelt module": (
         lambda c: c.advantage.update(name="own_peaces.centred"),
-        "config.advantage.name='own_peaces.centred' does not exist",
+        "config.advantage.name='own_peaces.centred' does not exist.*no module 'own_peaces' on",
     ),
     "an estimator that reads what nothing fills": (
         lambda c: c.annotations.__delitem__("surprise"),

@@ -1,9 +1,13 @@
-"""One conformance test for games, run over every registered one."""
+"""One conformance test for games, run over every registered one.
+
+Of a game of your own: OWN_ENV=my_module.MyGame python -m pytest tests/envs/test_games.py
+"""
 
 import dataclasses
 import functools
 import importlib
 import json
+import os
 
 import chex
 import jax
@@ -17,7 +21,8 @@ from envs.text import join, make_grammar, parse
 
 STEPS, EPISODES = 128, 64
 make = functools.cache(envs.make)
-NAMES = tuple(name for name in envs.registered() if make(name)[0].num_agents > 1)
+OWN = os.environ.get("OWN_ENV")
+NAMES = tuple(n for n in ([OWN] if OWN else envs.registered()) if make(n)[0].num_agents > 1)
 TURNS = tuple(name for name in NAMES if isinstance(make(name)[0], TurnGame))
 WORDED = tuple(
     (name, wording)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import envs
-from envs.game import number_of, number_to
+from envs.game import bin_centre, bin_index
 from envs.rules import volleyball as rules
 from envs.rules import volleyball_flight as flight
 from envs.rules import volleyball_skills as skills
@@ -75,11 +75,11 @@ def test_observations_say_who_and_which_skill(both):
 def test_numbers_are_parts_of_the_interval():
     for count in (1, 4, 72):
         numbers = jnp.arange(count)
-        np.testing.assert_array_equal(number_of(number_to(numbers, count), count), numbers)
+        np.testing.assert_array_equal(bin_index(bin_centre(numbers, count), count), numbers)
     np.testing.assert_array_equal(
-        number_of(np.float32([-9, -1, -0.51, 0, 1, 9]), 4), [0, 0, 0, 2, 3, 3]
+        bin_index(np.float32([-9, -1, -0.51, 0, 1, 9]), 4), [0, 0, 0, 2, 3, 3]
     )
-    even = number_of(np.linspace(-1, 1, 40, endpoint=False, dtype=np.float32) + 1e-3, 4)
+    even = bin_index(np.linspace(-1, 1, 40, endpoint=False, dtype=np.float32) + 1e-3, 4)
     np.testing.assert_array_equal(np.bincount(even), 10)
 
 

@@ -137,6 +137,8 @@ def test_sweep_cells():
         "lake__b=1__c=x",
         "lake__b=2__c=x",
     ]
+    widths = sweep.cells(["x.py"], "policy.hidden=(8,8),(4,)")
+    assert list(widths) == ["x__hidden=(8,8)", "x__hidden=(4,)"]
     assert cells["lake__b=2__c=x"] == ["--config=configs/lake.py", "--config.a.b=2", "--config.c=x"]
     with pytest.raises(ValueError, match="is not an axis"):
         sweep.cells(["x.py"], "learning_rate")

@@ -11,7 +11,7 @@ from experiments import lake, train_and_resume
 from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.component import Outcome
-from agentrl.methods.curriculum import Record, curriculum, numbered, task_weights
+from agentrl.methods.curriculum import Record, curriculum, task_weights, tasks_by_number
 from agentrl.streams import Streams
 
 # Of a rollout the component reads what it takes and how many groups there are.
@@ -73,8 +73,8 @@ def test_tasks_are_drawn_by_their_weights():
 
 
 def test_numbered_tasks_are_the_same_for_all_keys():
-    one, params = numbered(jax.random.key(0), 3, jnp.array([5, 2, 5]))
-    other, _ = numbered(jax.random.key(1), 3, jnp.array([2, 5, 7]))
+    one, params = tasks_by_number(jax.random.key(0), 3, jnp.array([5, 2, 5]))
+    other, _ = tasks_by_number(jax.random.key(1), 3, jnp.array([2, 5, 7]))
     assert params is None
     raw, again = jax.random.key_data(one), jax.random.key_data(other)
     np.testing.assert_array_equal(raw[0], raw[2])
@@ -91,7 +91,7 @@ def test_a_rollout_that_takes_no_tasks_is_refused():
 
 def test_a_run_plays_the_tasks_that_are_drawn_and_resumes(tmp_path):
     config = lake()
-    config.sampler = section(numbered)
+    config.sampler = section(tasks_by_number)
     config.components.curriculum = section(curriculum, tasks=6)
     experiment, states, metrics = train_and_resume(config, tmp_path)
     record = states[-1].carry["curriculum"]
@@ -110,6 +110,6 @@ def test_a_run_plays_the_tasks_that_are_drawn_and_resumes(tmp_path):
 
 def test_a_sampler_without_its_component_is_refused():
     config = lake()
-    config.sampler = section(numbered)
+    config.sampler = section(tasks_by_number)
     with pytest.raises(ValueError, match="takes 'tasks', which nothing gives here"):
         build(config)

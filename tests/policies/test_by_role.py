@@ -125,7 +125,7 @@ def test_continuous_and_discrete_roles_in_one_policy():
     seen, role = jnp.ones((6, 3)), jnp.array([0, 1] * 3)
     outputs, _, _ = policy.step(params, None, seen, role)
     action = policy.head.draw(outputs, None, jax.random.key(1))
-    assert action.shape == (6, 2) and not policy.head.numbered
+    assert action.shape == (6, 2) and not policy.head.discrete
     chosen = np.asarray(action)[::2]
     assert (chosen[:, 0] == chosen[:, 0].round()).all() and (chosen[:, 1] == 0).all()
     logits, _, _ = planner.step(params["planner"], None, seen)

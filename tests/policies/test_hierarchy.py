@@ -9,7 +9,7 @@ import pytest
 
 from agentrl import losses, policies
 from agentrl.streams import Rows
-from envs.game import number_of
+from envs.game import bin_index
 
 SIZES = {"skills": ("goto", "hit"), "choices": (3,), "planner_features": 5, "skill_features": 4}
 make = functools.partial(policies.hierarchy, (8,), None, 2, True, hidden=(8,), planner_hidden=(8,))
@@ -54,7 +54,7 @@ def acted(policy, params):
 
 def test_planners_choose_numbers(acted):
     outputs, action, logp, best = acted["planner"]
-    number = np.asarray(number_of(action[:, 0], 3))
+    number = np.asarray(bin_index(action[:, 0], 3))
     chance = jax.nn.softmax(outputs.logits[0])
     shares = np.bincount(number, minlength=3) / 4000
     np.testing.assert_allclose(shares, chance, atol=4 / np.sqrt(4000))

@@ -26,7 +26,11 @@ class Guard:
 
 
 def guard(setup: Setup) -> Component:
-    """The component; every run has it."""
+    """Counts non-finite updates, and keeps the state from which the last one collected its batch.
+
+    Every run has it: after `config.max_rejected_updates` in a row the run stops and saves that
+    batch.
+    """
 
     def init(start):
         # A placeholder of the right structure, with buffers of its own.

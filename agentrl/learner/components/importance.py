@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.scores import log_probs
+from agentrl.learner.passes import log_probs
 
 
 def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:

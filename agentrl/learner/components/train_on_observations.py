@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.scores import log_probs
+from agentrl.learner.passes import log_probs
 from agentrl.streams import OBSERVATION
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.config.build import build
-from agentrl.learner.gradients import gradients
+from agentrl.learner.passes import gradients
 
 ROWS, LONGEST = 8, 7
 

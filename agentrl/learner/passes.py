@@ -1,4 +1,4 @@
-"""Gradient accumulation over microbatches; rows without anything to learn from are skipped."""
+"""Passes over a batch, a microbatch at a time: gradients, and log-probabilities without them."""
 
 import functools
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
+from agentrl.streams import Rows
 
 
 def gradients(
@@ -74,3 +75,16 @@ def gradients(
     count = jnp.sum(length > 0, dtype=jnp.int32)
     (loss, metrics), grads = jax.lax.fori_loop(0, -(-count // microbatch), add, zeros)
     return loss, metrics, grads
+
+
+def log_probs(policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None) -> jax.Array:
+    """Log-probability of each position, f32[R, L], computed `microbatch` rows at a time.
+
+    None, or a number that does not divide the rows: all at once.
+    """
+    count = rows.tokens.shape[0]
+    if microbatch is None or count % microbatch:
+        return policy.score(params, rows).logp
+    parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
+    logp = jax.lax.map(lambda part: policy.score(params, part).logp, along_data(parts, 1))
+    return logp.reshape(rows.tokens.shape)
