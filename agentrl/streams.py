@@ -39,7 +39,8 @@ class Streams:
     cost: f32[N, T], what the turn used up, kept apart from reward.
     persuasion: f32[N, T], what a message has done to the listeners' beliefs, to the good of the
       speaker's side; 0 for turns that were none.
-    parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none.
+    parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none. Of an
+      episode that branched off another: that one, and the first turn that they do not share.
     first_state: [N, ...], the environment's state that the episode started from: its task.
     """
 

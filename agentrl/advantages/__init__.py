@@ -14,6 +14,7 @@ with `agentrl.declarations.assumes`. Read `group_relative.py` first.
 """
 
 from agentrl.advantages.agentwise import dr_mas as dr_mas
+from agentrl.advantages.branching import shared_prefix as shared_prefix
 from agentrl.advantages.delegation import m_grpo as m_grpo
 from agentrl.advantages.delegation import matpo as matpo
 from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling

@@ -5,6 +5,7 @@ the samplers of tasks that belong to them. Each file is all that a method needs 
 estimators and reward terms in their own packages and a config; `agentrl.learner` knows none of
 them. What crosses the border is `agentrl.learner.component.Component`.
 
+  branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   curriculum       tasks of a list drawn by the policy's success
   epo              the history of mean entropies for `losses.epo`
