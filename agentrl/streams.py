@@ -85,6 +85,8 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
     "SocialDeduction-v1",
+    "desirable": "component agentrl.methods.pairs.successes",
+    "kto_baseline": "component agentrl.methods.pairs.successes",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

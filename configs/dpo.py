@@ -13,9 +13,9 @@ import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
 from agentrl.config import base_config, env_section, section, term
-from agentrl.methods.pairs import pairs
+from agentrl.methods.pairs import pairs, successes
 
-METHODS = ("dpo", "grpo")
+METHODS = ("dpo", "kto", "grpo")
 
 
 def get_config(method: str = "dpo") -> ml_collections.ConfigDict:
@@ -31,6 +31,11 @@ def get_config(method: str = "dpo") -> ml_collections.ConfigDict:
     config.advantage = section(advantages.grpo)
     config.optimizer.learning_rate = 3e-3
     config.learner.epochs = 4
+    if method == "kto":
+        config.components.successes = section(successes)
+        config.objective.policy.weight = 0.0
+        config.objective.kto = term(losses.kto, source="successes")
+        config.reference.every = 5
     if method == "dpo":
         config.components.pairs = section(pairs)
         config.objective.policy.weight = 0.0
