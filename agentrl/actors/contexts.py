@@ -30,7 +30,8 @@ class Context(NamedTuple):
     history: turns that are kept; None: all. keep_first: the first observation always stays.
     keep_replies: replies older than `history` stay too. one_row: the row is the whole episode.
     limit: prompt tokens from which a summary is written; None: never. summary_tokens: tokens of a
-      summary. request: text that asks for it.
+      summary. request: text that asks for it. max_summaries: per episode and agent; None: any
+      number.
     branch: (opening, returning) tags of `fold`, or ().
     inject: text that is put into observations, or a function (state, agent, params) -> fragments
       i32[K] of the environment's lexicon (task-dependent, 0 for none); inject_every: into the
@@ -48,6 +49,7 @@ class Context(NamedTuple):
     limit: int | None = None
     summary_tokens: int = 0
     request: str = ""
+    max_summaries: int | None = None
     branch: tuple[str, ...] = ()
     inject: str | Callable[[Any, Any, Any], Any] = ""
     inject_every: int = 0
@@ -132,6 +134,7 @@ def summary(
     limit: int,
     summary_tokens: int = 32,
     request: str = SUMMARY_REQUEST,
+    max_summaries: int | None = None,
     inject: str | Callable[[Any, Any, Any], Any] = "",
     inject_every: int = 0,
     max_new_tokens: int | None = None,
@@ -141,12 +144,15 @@ def summary(
 
     SUPO (https://arxiv.org/abs/2510.06727). The summary is an extra reply within the turn: it is
     sampled after `request`, has a row of its own and is trained with the advantage of its turn.
-    Later prompts show the first observation, the request with the summary, and the turns since.
+    Later prompts show the first observation, the request with the summary, and the turns since. An
+    episode that needs more than max_summaries (SUPO's S) is truncated; SUPO's overlong mask is
+    filter `not_truncated` with when="after".
     Deviation: SUPO discards the observation that overflowed; here it is shown after the summary.
     """
-    if limit < 1 or summary_tokens < 1:
+    if limit < 1 or summary_tokens < 1 or (max_summaries or 0) < 0:
         raise ValueError(
-            f"context limit={limit}, summary_tokens={summary_tokens}: expected at least 1 of each"
+            f"context limit={limit}, summary_tokens={summary_tokens}, max_summaries="
+            f"{max_summaries}: expected at least 1, 1 and 0"
         )
     return _checked(
         Context(
@@ -155,6 +161,7 @@ def summary(
             limit=limit,
             summary_tokens=summary_tokens,
             request=request,
+            max_summaries=max_summaries,
             inject=inject,
             inject_every=inject_every,
             max_new_tokens=max_new_tokens,
