@@ -26,7 +26,7 @@ from envs.vector import World
 
 
 class Plan(NamedTuple):
-    """Constants of a branching rollout; groups: G, size: M, initial: N, turns: T; copies: C."""
+    """Constants of a branching rollout, G, M, N, T among them; scale: log of the vocabulary."""
 
     world: World
     bound: Bound
@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     alpha: float
     beta: float
     first_tokens: int
-    log_vocabulary: float
+    scale: float
 
     @property
     def copies(self) -> int:
@@ -110,8 +110,8 @@ def branching(
     A branch's stream and rows hold the turns that it shares, so each descendant trains them (soft
     advantages); `advantages.shared_prefix` gives shared turns the mean advantage of those that
     share them (hard). `Streams.parent` is the stream that a branch left, `call_turn` the first turn
-    of its own; -1 for episodes from the start. Turns that were copied are not counted in the
-    metrics of text, such as `tokens`; they are in `env_steps`.
+    of its own; -1 for episodes from the start. Metrics of text, such as `tokens`, count turns that
+    were copied once, `env_steps` counts them in each episode.
 
     Metrics: branch_rate, the share of branches among the episodes; branch_turn, the mean of their
     first own turns; shared_turn_rate, the share of turns that were copied.
@@ -126,11 +126,10 @@ def branching(
       ValueError: not a language policy, several agents, an environment in Python, sizes that do not
         divide, or options outside their ranges.
 
-    Deviations: in ARPO all episodes of a group compete for the budget, branches branch again, and
-    episodes are tried in the order of their index. The paper's entropy is of the reply after a tool
-    result, as here; the released code takes the reply that ended in the call, of another slot's
-    episode at times, sums the ten likeliest tokens only, and repeats the last episode if the budget
-    is not used up.
+    Deviations: in ARPO all episodes of a group compete for the budget, and branches branch again.
+    The paper's entropy is of the reply after a tool result, as here; the released code takes the
+    reply that ended in the call, sums the ten likeliest tokens only, and repeats the last episode
+    if the budget is not used up.
 
     References:
       Dong et al. (2025), Agentic reinforced policy optimization, https://arxiv.org/abs/2507.19849.
@@ -139,40 +138,33 @@ def branching(
     check_range("rollout alpha", alpha, 0.0, 1.0)
     check_range("rollout beta", beta, 0.0)
     check_range("rollout first_tokens", first_tokens, 1)
-    if not policy.reads_text or env.in_python or env.num_agents > 1:
-        raise ValueError(
-            f"rollout 'branching' with {env.name}: it needs a language policy, and an environment "
-            "in the graph with one agent; use rollout 'episodes'"
-        )
-    if initial < 1 or group_size % initial or group_size == initial:
-        raise ValueError(
-            f"rollout group_size={group_size}, initial={initial}: expected a multiple of initial, "
-            "twice or more, so that each initial episode can branch equally often"
-        )
+    _check_fit(policy, env, group_size, initial)
     whole = episodes(
         policy, env, env_params, context, sampler=sampler,
         num_groups=num_groups, group_size=group_size, anchor=anchor,
     )  # fmt: skip
-    plan = Plan(
-        world=World(env, env_params),
-        bound=bind(
-            policy, env, env_params, context, whole.turns, anchor=anchor, mask_illegal=False
-        ),
-        sampler=sampler,
-        groups=num_groups,
-        size=group_size,
-        initial=initial,
-        turns=whole.turns,
-        alpha=alpha,
-        beta=beta,
-        first_tokens=first_tokens,
-        log_vocabulary=float(np.log(policy.config.vocab_size)),
-    )
+    bound = bind(policy, env, env_params, context, whole.turns, anchor=anchor, mask_illegal=False)
+    scale = float(np.log(policy.config.vocab_size))
+    sizes = (num_groups, group_size, initial, whole.turns)
+    plan = Plan(World(env, env_params), bound, sampler, *sizes, alpha, beta, first_tokens, scale)
     return whole._replace(
         collect=functools.partial(collect, plan),
         provides=whole.provides | {"parent", "call_turn"},
         states=None,
     )
+
+
+def _check_fit(policy: Any, env: Any, group_size: int, initial: int) -> None:
+    if not policy.reads_text or env.in_python or env.num_agents > 1:
+        raise ValueError(
+            f"rollout 'branching' with {env.name}: it needs a language policy, and an environment "
+            "in the graph with one agent; use rollout 'episodes'"
+        )
+    if initial < 1 or group_size % initial or group_size <= initial:
+        raise ValueError(
+            f"rollout group_size={group_size}, initial={initial}: expected a multiple of initial, "
+            "twice or more, so that each initial episode can branch equally often"
+        )
 
 
 def collect(
@@ -250,7 +242,7 @@ def _watched(plan: Plan, key: jax.Array, watch: Watch, turn: Turn) -> tuple[Watc
     entropy = first_entropy(
         record.reply.entropy[:, 0], record.reply.count[:, 0], first_tokens=plan.first_tokens
     )
-    entropy = entropy / plan.log_vocabulary
+    entropy = entropy / plan.scale
     first = jnp.where(watch.step == 0, entropy, watch.entropy)
     chance = branch_probability(entropy - first, alpha=plan.alpha, beta=plan.beta)
     draw = jax.random.uniform(jax.random.fold_in(key, watch.step), chance.shape)
