@@ -187,6 +187,22 @@ def test_branches_start_from_prefixes_of_the_trajectory(monkeypatch):
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[there], b[there]), one, other)
 
 
+def test_branches_have_a_critic_too():
+    config = config_of(alpha=1.0, beta=0.0)
+    config.policy.critic, config.objective.value.weight = "shared", 0.5
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    experiment = build(config)
+    params = jax.jit(experiment.init)(0).params
+    _, streams, *_ = jax.jit(experiment.rollout.collect)(params, None, jax.random.key(4))
+    values, ends = np.asarray(streams.value), np.asarray(streams.bootstrap)
+    assert np.isfinite(values).all() and np.isfinite(ends).all()
+    for n in np.flatnonzero(streams.call_turn >= 0):
+        # The same prompts, the first own one included.
+        shared = slice(0, int(streams.call_turn[n]) + 1)
+        source = int(streams.parent[n])
+        np.testing.assert_allclose(values[n, shared], values[source, shared], atol=1e-6)
+
+
 def test_a_run_is_traced_once_and_resumes(tmp_path):
     config = config_of(alpha=0.5, beta=0.2)
     config.reweighting.shared_prefix = section(advantages.shared_prefix)
