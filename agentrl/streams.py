@@ -41,7 +41,8 @@ class Streams:
     cost: f32[N, T], what the turn used up, kept apart from reward.
     persuasion: f32[N, T], what a message has done to the listeners' beliefs, to the good of the
       speaker's side; 0 for turns that were none.
-    parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none.
+    parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none. Of an
+      episode that branched off another: that one, and the first turn that they do not share.
     first_state: [N, ...], the environment's state that the episode started from: its task.
     """
 
@@ -92,6 +93,8 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
     "SocialDeduction-v1",
+    "desirable": "component agentrl.methods.pairs.successes",
+    "kto_baseline": "component agentrl.methods.pairs.successes",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

@@ -34,7 +34,8 @@ class Context(NamedTuple):
     history: turns that are kept; None: all. keep_first: the first observation always stays.
     keep_replies: replies older than `history` stay too. one_row: the row is the whole episode.
     limit: prompt tokens from which a summary is written; None: never. summary_tokens: tokens of a
-      summary. request: text that asks for it.
+      summary. request: text that asks for it. max_summaries: per episode and agent; None: any
+      number.
     branch: (opening, returning) tags of `fold`, or ().
     inject: text that is put into observations, or a function (state, agent, params) -> fragments
       i32[K] of the environment's lexicon (task-dependent, 0 for none); inject_every: into the
@@ -52,6 +53,7 @@ class Context(NamedTuple):
     limit: int | None = None
     summary_tokens: int = 0
     request: str = ""
+    max_summaries: int | None = None
     branch: tuple[str, ...] = ()
     inject: str | Callable[[Any, Any, Any], Any] = ""
     inject_every: int = 0
@@ -112,18 +114,32 @@ def sliding(*, history: int = 0, keep_first: bool = False) -> Context:
 
 
 @_context
-def summary(*, limit: int, summary_tokens: int = 32, request: str = SUMMARY_REQUEST) -> Context:
+def summary(
+    *,
+    limit: int,
+    summary_tokens: int = 32,
+    request: str = SUMMARY_REQUEST,
+    max_summaries: int | None = None,
+) -> Context:
     """Everything, with a summary by the policy when a prompt would be longer than `limit` tokens.
 
     SUPO (https://arxiv.org/abs/2510.06727). The summary is an extra reply within the turn: it is
     sampled after `request`, has a row of its own and is trained with the advantage of its turn.
-    Later prompts show the first observation, the request with the summary, and the turns since.
+    Later prompts show the first observation, the request with the summary, and the turns since. An
+    episode that needs more than max_summaries (SUPO's S) is truncated; SUPO's overlong mask is
+    filter `not_truncated` with when="after".
     Deviation: SUPO discards the observation that overflowed; here it is shown after the summary.
     """
     check_range("context limit", limit, 1)
     check_range("context summary_tokens", summary_tokens, 1)
+    check_range("context max_summaries", max_summaries or 0, 0)
     return Context(
-        "summary", keep_first=True, limit=limit, summary_tokens=summary_tokens, request=request
+        "summary",
+        keep_first=True,
+        limit=limit,
+        summary_tokens=summary_tokens,
+        request=request,
+        max_summaries=max_summaries,
     )
 
 

@@ -26,11 +26,13 @@ class Memory:
     """Memory of the lanes of B episodes and A agents, leaves [B, A, ...].
 
     turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
+    summaries: i32, how many have been written.
     cache: the KV cache, if the context keeps it across turns, else None; of one agent [B, ...].
     """
 
     turn: jax.Array
     branch: jax.Array
+    summaries: jax.Array
     transcript: Transcript
     cache: decoder.Cache | None
 

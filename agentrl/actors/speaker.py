@@ -88,7 +88,7 @@ class Speaker:
             cache = decoder.empty_cache(self.policy.config, lanes, self.row_tokens + room)
             cache = self._with_opening(params, cache)
         zeros = jnp.zeros(lanes, jnp.int32)
-        memory = Memory(zeros, zeros - 1, self.layout.empty(lanes), cache)
+        memory = Memory(zeros, zeros - 1, zeros, self.layout.empty(lanes), cache)
         return along_data(self._by_agent(memory))
 
     def restart(self, memory: Memory, done: jax.Array) -> Memory:
@@ -102,6 +102,7 @@ class Speaker:
             Memory(
                 turn=jnp.where(done, 0, flat.turn),
                 branch=jnp.where(done, -1, flat.branch),
+                summaries=jnp.where(done, 0, flat.summaries),
                 transcript=self.layout.restarted(flat.transcript, done),
                 cache=cache,
             )
@@ -185,9 +186,9 @@ class Speaker:
             memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
         )
         memory = memory.replace(transcript=transcript)
-        summary = None
+        summary, spent = None, jnp.zeros(active.shape, bool)
         if self.context.limit is not None:
-            memory, summary = self._summarize(
+            memory, summary, spent = self._summarize(
                 params, memory, lane, turn, active, key, greedy, expert is not None
             )
         value, prompt = jnp.zeros(active.shape), None
@@ -195,6 +196,7 @@ class Speaker:
             last, cache, fits, prompt = self._read(
                 params, memory, lane, turn, observed, active, self.prompt_tokens
             )
+            fits = fits & ~spent
             active = active & self._whole_episode(fits | ~active, shape)
             if self.policy.has_critic:
                 value = decoder.values(params, self.policy.config, last)[..., 0]
@@ -265,14 +267,21 @@ class Speaker:
         return last[:, 0], cache, fits, prompt
 
     def _summarize(self, params, memory, lane, turn, active, key, greedy, skip):
-        """Writes a summary in the lanes whose prompt is longer than the limit."""
+        """Writes a summary in the lanes whose prompt is longer than the limit.
+
+        Returns (memory, (prompts, summaries), lanes that may not write another one).
+        """
         layout, size = self.layout, self.context.summary_tokens
         room = self.row_tokens - size
         prompt = layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
         asked = layout.prompt(memory.transcript, lane, turn, room, request=True)
         too_long = prompt.cut | (prompt.length > self.context.limit)
-        needs = active & too_long & layout.holds_replies(memory.transcript, lane, turn) & ~asked.cut
+        needs = active & too_long & layout.holds_replies(memory.transcript, lane, turn)
         needs = needs & (not skip)
+        spent = jnp.zeros(needs.shape, bool)
+        if self.context.max_summaries is not None:
+            spent = needs & (memory.summaries[lane] >= self.context.max_summaries)
+        needs = needs & ~spent & ~asked.cut
         fold = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
 
         def write():
@@ -293,7 +302,8 @@ class Speaker:
             nothing = nothing.replace(kept=jnp.ones_like(nothing.kept))
         said = nothing if skip else jax.lax.cond(jnp.any(needs), write, lambda: nothing)
         transcript = layout.summarized(memory.transcript, lane, turn, said.tokens, said.length)
-        return memory.replace(transcript=transcript), (asked, said)
+        written = memory.summaries.at[lane].add(needs.astype(jnp.int32))
+        return memory.replace(transcript=transcript, summaries=written), (asked, said), spent
 
     def fold(self, memory: Memory, lane: jax.Array, replied: Replied, text, length) -> Memory:
         """Opens and closes branches by the tags in the replies' bytes u8[n, W], i32[n]."""

@@ -19,6 +19,7 @@ from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
     from agentrl.advantages.agentwise import dr_mas as dr_mas
+    from agentrl.advantages.branching import shared_prefix as shared_prefix
     from agentrl.advantages.delegation import m_grpo as m_grpo
     from agentrl.advantages.delegation import matpo as matpo
     from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling

@@ -5,11 +5,12 @@ the samplers of tasks that belong to them. Each file is all that a method needs 
 estimators and reward terms in their own packages and a config; `agentrl.learner` knows none of
 them. What crosses the border is `agentrl.learner.component.Component`.
 
+  branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   curriculum       tasks of a list drawn by the policy's success
   epo              the history of mean entropies for `losses.epo`
   igpo             information gain of each turn about the reference answer
-  pairs            a source of preference pairs for `losses.dpo`
+  pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   world_model      a learned environment in which the policy trains, too

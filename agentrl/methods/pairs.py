@@ -1,11 +1,12 @@
-"""Preference pairs of the policy's own episodes, for `losses.dpo`."""
+"""Sources of the policy's own episodes for preference losses: pairs for `losses.dpo`, and episodes
+that are good or bad by themselves for `losses.kto`."""
 
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import stream_rows
+from agentrl.methods.by_turn import stream_rows, to_turns
 
 
 def chosen_and_rejected(
@@ -29,6 +30,16 @@ def chosen_and_rejected(
     best, worst = drawn(returns, high_key), drawn(-returns, low_key)
     margin = jnp.where(jnp.any(member, axis=1), returns[best] - returns[worst], 0.0)
     return best, worst, margin
+
+
+def check_one_row(setup: Setup, name: str) -> None:
+    """ValueError where streams have several rows of text: their log-ratio is of whole streams."""
+    rows, streams = setup.rollout.num_rows, setup.rollout.num_streams
+    if setup.policy.reads_text and rows != streams:
+        raise ValueError(
+            f"component {name!r} with {rows} rows of text for {streams} streams: use a context "
+            "with one row per stream ('whole')"
+        )
 
 
 def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
@@ -58,11 +69,7 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
             "component 'pairs' compares episodes of one task: use a rollout of whole episodes in "
             "groups (config.rollout.name='episodes')"
         )
-    if setup.policy.reads_text and rollout.num_rows != rollout.num_streams:
-        raise ValueError(
-            f"component 'pairs' with {rollout.num_rows} rows of text for {rollout.num_streams} "
-            "streams: use a context with one row per stream ('whole')"
-        )
+    check_one_row(setup, "pairs")
     groups = rollout.units[0] * (rollout.roles if rollout.roles > 1 else 1)
 
     def source(value, params, sources, key):
@@ -80,3 +87,52 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
         return streams, rows.replace(loss_mask=rows.loss_mask & learnt[:, None])
 
     return Component(init=lambda start: (), source=source, unit=2, made_from=("rollout",))
+
+
+def successes(setup: Setup) -> Component:
+    """Source of its own name: every episode, desirable if it succeeded. For `losses.kto`.
+
+    One row holds a whole stream. Supplies `desirable` [N, T], and `kto_baseline` f32[], z0: the
+    mean over the streams of sum_t log sampler - log reference, which estimates KL(sampler ||
+    reference) without the mismatched pairs that KTO needs for data of another policy. z0 is of the
+    update before, 0 in the first one, and 0 always where config.reference.every=1.
+
+    Metric: kto_baseline, z0 of this update's episodes.
+
+    Raises:
+      ValueError: several rows of text per stream.
+
+    References:
+      Ethayarajh et al. (2024), KTO, https://arxiv.org/abs/2402.01306; success as the label: Xiong
+      et al. (2024), https://arxiv.org/abs/2409.02392 (recalled, not read).
+    """
+    check_one_row(setup, "successes")
+
+    def source(value, params, sources, key):
+        streams, rows = sources["rollout"]
+        return streams, stream_rows(rows, streams)
+
+    def annotate(value, params, streams, rows, key):
+        if streams is None:
+            return {}
+        solved = jnp.any(streams.success & streams.mask, axis=1)
+        return {"desirable": jnp.broadcast_to(solved[:, None], streams.mask.shape)}
+
+    def after(value, outcome):
+        if outcome.rows is None:
+            return value, {}
+        rows, mask = outcome.rows, outcome.streams.mask
+        ratio = jnp.where(rows.loss_mask, rows.behaviour_logp - outcome.notes["reference_logp"], 0)
+        total = jnp.sum(to_turns(ratio, rows, mask.shape))
+        present = jnp.sum(jnp.any(mask, axis=1)) * 1.0
+        return total / jnp.maximum(present, 1), {"kto_baseline": jnp.stack([total, present])}
+
+    return Component(
+        init=lambda start: jnp.zeros(()),
+        source=source,
+        made_from=("rollout",),
+        annotate=annotate,
+        exposes=lambda value: {"kto_baseline": value},
+        after=after,
+        supplies=("desirable", "kto_baseline"),
+    )

@@ -36,6 +36,7 @@ CONTEXTS = {
     "first": (contexts.window, {"history": 1, "keep_first": True}),
     "sliding": (contexts.sliding, {"history": 1}),
     "summary": (contexts.summary, {"summary_tokens": 3}),
+    "summary once": (contexts.summary, {"summary_tokens": 3, "max_summaries": 1}),
     "fold": (contexts.fold, {"max_new_tokens": 6}),
     "hint": (contexts.window, {"history": 1, "inject": WORDS[-1], "inject_every": 2}),
 }
@@ -46,7 +47,7 @@ def played(kind, name, segments=False, **options):
     env, params = envs.make(ENVS[kind][0], **ENVS[kind][1])
     make, context_options = CONTEXTS[name]
     context_options = dict(context_options)
-    if name == "summary":
+    if name.startswith("summary"):
         observation = policies.transformer(env.view, **SMALL).codec.observation_tokens(env.view)
         context_options["limit"] = 2 * observation + 6
     if name == "fold":
@@ -93,7 +94,7 @@ def test_on_policy_ratios_are_one(kind, name):
     scored = jax.tree.map(np.asarray, jax.jit(policy.score)(weights, rows))
     mask, record = rows.loss_mask, trajectory.turns.decision.record
     assert mask.sum() == metrics["tokens"][0] > 20
-    if name == "summary":
+    if name.startswith("summary"):
         assert metrics["summary_rate"][0] > 0
     np.testing.assert_allclose(scored.logp[mask], rows.behaviour_logp[mask], atol=1e-4)
     assert not rows.behaviour_logp[~mask].any()
@@ -132,7 +133,7 @@ def shown(name, texts, replies, t, marks):
         for s in range(t):
             out += [texts[s] if s >= t - 1 else "", replies[s]]
         return [*out, texts[t]]
-    if name == "summary" and marks:
+    if name.startswith("summary") and marks:
         since, said = marks[-1]
         out = [texts[0], contexts.SUMMARY_REQUEST, said] if since else []
         for s in range(since, t):
@@ -218,6 +219,35 @@ def test_rows_show_what_the_context_says(kind, name):
                 assert codecs.decode(codec, rows.tokens[row]) == "".join(pieces)
     if name == "fold" and kind == "at once":
         assert folds > 0
+
+
+@pytest.mark.parametrize("kind", ENVS)
+def test_episodes_that_need_one_more_summary_are_truncated(kind):
+    _, _, _, _, (many, *_) = played(kind, "summary")
+    _, _, _, _, (once, rows, _) = played(kind, "summary once")
+    written = [x.turns.decision.record.summary.count > 0 for x in (many, once)]
+    per_agent = [
+        _per_agent(x.turns.agent, there) for x, there in zip((many, once), written, strict=True)
+    ]
+    assert per_agent[0].max() > 1 and per_agent[1].max() == 1
+    # The turn of the second summary, of any agent, is not played: until then nothing differs.
+    cut = once.turns.outcome.truncated & ~many.turns.outcome.truncated
+    assert (cut.any(axis=0) == (per_agent[0] > 1).any(axis=1)).all()
+    for episode in np.flatnonzero(cut.any(axis=0)):
+        end = int(np.flatnonzero(cut[:, episode])[0])
+        assert written[0][end, episode].any()
+        np.testing.assert_array_equal(
+            once.turns.action[:end, episode], many.turns.action[:end, episode]
+        )
+        assert not once.turns.running[end:, episode].any()
+
+
+def _per_agent(agent, there):
+    """Number of flags of each episode and agent [B, A], of flags [T, B, S]."""
+    out = np.zeros((agent.shape[1], agent.max() + 1), int)
+    for turn, episode, place in np.argwhere(there):
+        out[episode, agent[turn, episode, place]] += 1
+    return out
 
 
 def test_spans_are_what_the_tags_say():

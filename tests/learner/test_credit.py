@@ -131,6 +131,27 @@ def sharpened(advantage, valid, *, factor: float):
     return jnp.where(valid, factor * advantage, advantage)
 
 
+def test_summaries_are_rows_of_one_rollout():
+    """SUPO: one reward per rollout, whatever its rows; a cut one counts and is not learnt from."""
+    # Rollout 0 succeeds and has 3 rows, 1 fails with one; 2 and 3 are of another task, 3 is cut.
+    reward = np.zeros((4, 3), np.float32)
+    reward[[0, 2], [2, 0]] = 1.0
+    mask = np.array([[True] * 3, [True, False, False], [True, False, False], [True] * 3])
+    truncated = np.zeros((4, 3), bool)
+    truncated[3, 2] = True
+    s = Streams(reward=reward, mask=mask, group=np.array([0, 0, 1, 1]), truncated=truncated)
+    credit = make(advantages.grpo, after=[Bound(advantages.not_truncated, {})])(s)
+    stream = jnp.array([0, 0, 0, 1, 2, 3])
+    turn = jnp.array([[0, 0, 1], [1, 2, 2], [2, 2, 2], [0, 0, 0], [0, 0, -1], [0, 1, 2]])
+    there = turn >= 0
+    rows = Rows(jnp.zeros((6, 3), int), there, stream, turn, jnp.zeros((6, 3)))
+    spread = at_positions(credit.advantage, rows)
+    np.testing.assert_allclose(spread[:3], np.full((3, 3), 0.7071), atol=1e-4)
+    np.testing.assert_allclose(spread[3], np.full(3, -0.7071), atol=1e-4)
+    np.testing.assert_allclose(spread[4], [0.7071, 0.7071, 0], atol=1e-4)
+    np.testing.assert_array_equal(credit.keep, [True, True, True, False])
+
+
 def test_reweighting_follows_the_estimator():
     s = streams()
     ours = make(advantages.grpo, reweighting=[Bound(sharpened, {"factor": 3.0})])(s).advantage

@@ -11,7 +11,7 @@ from agentrl import losses, policies, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.methods.by_turn import stream_rows
-from agentrl.methods.pairs import chosen_and_rejected, pairs
+from agentrl.methods.pairs import chosen_and_rejected, pairs, successes
 
 
 def config_of(config=None, **options):
@@ -78,6 +78,43 @@ def test_conversations_give_pairs_of_whole_rows():
     np.testing.assert_array_equal(
         np.asarray(streams.group)[rows.stream], np.repeat(np.arange(8), 2)
     )
+
+
+def kto_config():
+    """KTO alone, with a reference that stays."""
+    config = lake()
+    config.components.successes = section(successes)
+    config.objective.policy.weight = 0.0
+    config.objective.kto = term(losses.kto, source="successes", beta=1.0)
+    return config
+
+
+def test_successes_are_desirable_and_become_likelier(tmp_path):
+    experiment, states, metrics = train_and_resume(kto_config(), tmp_path)
+    batch = jax.jit(experiment.batches)(states[0])["successes"]
+    rows, solved = batch.rows, np.asarray(batch.streams.success).any(axis=1)
+    assert batch.unit == 1 and solved.any() and not solved.all()
+    np.testing.assert_array_equal(rows.stream, np.arange(16))
+    np.testing.assert_array_equal(batch.notes["desirable"], np.repeat(solved[:, None], 6, axis=1))
+
+    def log_ratio(params):
+        logp = experiment.policy.score(params, rows).logp
+        return losses.preference.row_log_ratio(logp, rows.behaviour_logp, rows.loss_mask)
+
+    # One step on this batch: desirable episodes gain, against the others.
+    after = np.asarray(log_ratio(states[1].params))
+    assert after[solved].mean() > after[~solved].mean()
+    # z0: 0 for the policy that is the reference, then the mean log-ratio of its episodes.
+    assert abs(metrics[0]["kto_baseline"]) < 1e-5
+    batch = jax.jit(experiment.batches)(states[-1])["successes"]
+    rows, before = batch.rows, states[0].params
+    ratio = rows.behaviour_logp - experiment.policy.score(before, rows).logp
+    expected = np.where(rows.loss_mask, ratio, 0).sum(axis=1).mean()
+    _, train = experiment.phases[-1]
+    new, told = jax.jit(train)(states[-1])
+    np.testing.assert_allclose(new.carry["successes"], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(told["kto_baseline"][0] / 16, expected, rtol=1e-4, atol=1e-6)
+    assert expected != 0
 
 
 def test_rollouts_that_have_no_pairs_are_refused():

@@ -1,0 +1,339 @@
+"""Entropy-branching rollouts (ARPO): episodes continue twice where the policy is uncertain.
+
+Letters: G groups of M episodes, of which N are initial and the others C = M / N - 1 copies per
+initial episode; B = G * N initial lanes; T turns.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.actors.types import beside, select
+from agentrl.checks import check_range
+from agentrl.rollout.bound import bind
+from agentrl.rollout.bound_type import Bound
+from agentrl.rollout.episodes import episodes, packed
+from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
+from agentrl.rollout.seating import seat_all
+from agentrl.rollout.starts import Sampler, independent, start_groups
+from agentrl.rollout.types import Rollout, Start, Trajectory, Turn
+from agentrl.rollout.unroll import keep_turn, unroll
+from agentrl.streams import Rows, Streams
+from envs.vector import World
+
+
+class Plan(NamedTuple):
+    """Constants of a branching rollout, G, M, N, T among them; scale: log of the vocabulary."""
+
+    world: World
+    bound: Bound
+    sampler: Sampler
+    groups: int
+    size: int
+    initial: int
+    turns: int
+    alpha: float
+    beta: float
+    first_tokens: int
+    scale: float
+
+    @property
+    def copies(self) -> int:
+        """C."""
+        return self.size // self.initial - 1
+
+
+class Watch(NamedTuple):
+    """Branch points of B episodes, as carried from turn to turn by `unroll`.
+
+    step: i32[], turns taken. entropy: f32[B], of the first turn. found: i32[B], branch points so
+    far. turn: i32[C, B], the turn of each, T for none. before: C states in front of these turns.
+    """
+
+    step: jax.Array
+    entropy: jax.Array
+    found: jax.Array
+    turn: jax.Array
+    before: tuple[Start, ...]
+
+
+def branch_probability(
+    difference: jax.Array, *, alpha: float = 0.5, beta: float = 0.2
+) -> jax.Array:
+    """clip(alpha + beta * difference, 0, 1) of a turn's entropy less that of the first turn."""
+    return jnp.clip(alpha + beta * difference, 0.0, 1.0)
+
+
+def first_entropy(entropy: jax.Array, count: jax.Array, *, first_tokens: int) -> jax.Array:
+    """Mean over the first tokens of replies, [...]; 0 for empty ones.
+
+    entropy: f32[..., G], of the distribution that each token was drawn from. count: i32[...], the
+    tokens of each reply.
+    """
+    size = jnp.minimum(count, first_tokens)
+    there = jnp.arange(entropy.shape[-1]) < size[..., None]
+    return jnp.sum(jnp.where(there, entropy, 0.0), axis=-1) / jnp.maximum(size, 1)
+
+
+def branching(
+    policy: Any,
+    env: Any,
+    env_params: Any,
+    context: Any = None,
+    sampler: Sampler = independent,
+    *,
+    num_groups: int = 16,
+    group_size: int = 16,
+    initial: int = 8,
+    alpha: float = 0.5,
+    beta: float = 0.2,
+    first_tokens: int = 20,
+    anchor: str = "observation",
+) -> Rollout:
+    """Rollout of groups of episodes of one task, some of which share their first turns.
+
+    `initial` episodes per group are played from the start. At each turn t > 0 such an episode
+    becomes a branch point with probability
+
+      P = clip(alpha + beta (H_t - H_0), 0, 1),
+
+    where H_t is the mean entropy of the first tokens of the reply of turn t, that is after the
+    result of turn t - 1 was read, divided by the logarithm of the vocabulary. A branch starts from
+    the state, the transcript and the KV cache in front of turn t and samples that reply and all
+    later turns anew. The initial episodes have equal budgets: each branches at most group_size /
+    initial - 1 times, at its first branch points. A budget that is not used is filled with fresh
+    episodes of the same task, so a group always has group_size whole episodes.
+
+    A branch's stream and rows hold the turns that it shares, so each descendant trains them (soft
+    advantages); `advantages.shared_prefix` gives shared turns the mean advantage of those that
+    share them (hard). `Streams.parent` is the stream that a branch left, `call_turn` the first turn
+    of its own; -1 for episodes from the start. Metrics of text, such as `tokens`, count turns that
+    were copied once, `env_steps` counts them in each episode.
+
+    Metrics: branch_rate, the share of branches among the episodes; branch_turn, the mean of their
+    first own turns; shared_turn_rate, the share of turns that were copied.
+
+    Args:
+      num_groups, group_size, anchor, sampler: as for `agentrl.rollout.episodes`.
+      initial: N, a divisor of group_size below it.
+      alpha, beta: see above; alpha=0, beta=0 gives group_size fresh episodes.
+      first_tokens: tokens of a reply that its entropy is of.
+
+    Raises:
+      ValueError: not a language policy, several agents, an environment in Python, sizes that do not
+        divide, or options outside their ranges.
+
+    Deviations: in ARPO all episodes of a group compete for the budget, and branches branch again.
+    The paper's entropy is of the reply after a tool result, as here; the released code takes the
+    reply that ended in the call, sums the ten likeliest tokens only, and repeats the last episode
+    if the budget is not used up.
+
+    References:
+      Dong et al. (2025), Agentic reinforced policy optimization, https://arxiv.org/abs/2507.19849.
+      Read: dongguanting/ARPO e257337.
+    """
+    check_range("rollout alpha", alpha, 0.0, 1.0)
+    check_range("rollout beta", beta, 0.0)
+    check_range("rollout first_tokens", first_tokens, 1)
+    _check_fit(policy, env, group_size, initial)
+    whole = episodes(
+        policy, env, env_params, context, sampler=sampler,
+        num_groups=num_groups, group_size=group_size, anchor=anchor,
+    )  # fmt: skip
+    bound = bind(policy, env, env_params, context, whole.turns, anchor=anchor, mask_illegal=False)
+    scale = float(np.log(policy.config.vocab_size))
+    sizes = (num_groups, group_size, initial, whole.turns)
+    plan = Plan(World(env, env_params), bound, sampler, *sizes, alpha, beta, first_tokens, scale)
+    return whole._replace(
+        collect=functools.partial(collect, plan),
+        provides=whole.provides | {"parent", "call_turn"},
+        states=None,
+    )
+
+
+def _check_fit(policy: Any, env: Any, group_size: int, initial: int) -> None:
+    if not policy.reads_text or env.in_python or env.num_agents > 1:
+        raise ValueError(
+            f"rollout 'branching' with {env.name}: it needs a language policy, and an environment "
+            "in the graph with one agent; use rollout 'episodes'"
+        )
+    if initial < 1 or group_size % initial or group_size <= initial:
+        raise ValueError(
+            f"rollout group_size={group_size}, initial={initial}: expected a multiple of initial, "
+            "twice or more, so that each initial episode can branch equally often"
+        )
+
+
+def collect(
+    plan: Plan, params: Any, state: Any, key: jax.Array, **given: Any
+) -> tuple[Any, Streams, Rows, dict[str, jax.Array]]:
+    """`Rollout.collect`."""
+    task_key, act_key, branch_key, chance_key = jax.random.split(key, 4)
+    world, start = start_groups(
+        plan.sampler, plan.world, task_key, plan.groups, plan.size, given.get("tasks")
+    )
+    first, rest = (_part(plan, world, start.state, s) for s in _split(plan))
+    initial = _initial_episodes(plan, params, first, act_key, chance_key)
+    own, begin = _branches(plan, params, rest, initial.notes)
+    later = _unroll(plan, params, rest[0], begin, branch_key)
+    turns = _join(plan, initial.turns, _behind(plan, initial.turns, later.turns, own), axis=1)
+    final = _join(plan, initial.final, later.final, axis=0)
+    trajectory = Trajectory(turns, start, final)
+    seating = seat_all(world.env, plan.groups * plan.size)
+    group = jnp.repeat(jnp.arange(plan.groups, dtype=jnp.int32), plan.size)
+    streams, rows = packed(plan.bound, world, trajectory, seating, params, group)
+    parent, call_turn = _origins(plan, own)
+    streams = streams.replace(first_state=start.state, parent=parent, call_turn=call_turn)
+    return state, streams, rows, _metrics(plan, turns, streams)
+
+
+def _split(plan: Plan) -> tuple[slice, slice]:
+    """The initial episodes of a group, and the others."""
+    return slice(0, plan.initial), slice(plan.initial, plan.size)
+
+
+def _part(plan: Plan, world: World, state: Any, part: slice) -> tuple[World, Any]:
+    """World and states of these episodes of each group."""
+
+    def of(x):
+        x = x.reshape(plan.groups, plan.size, *x.shape[1:])[:, part]
+        return x.reshape(-1, *x.shape[2:])
+
+    if world.batched:
+        world = world._replace(params=jax.tree.map(of, world.params))
+    return world, jax.tree.map(of, state)
+
+
+def _unroll(
+    plan: Plan, params: Any, world: World, start: Start, key: jax.Array, **watching: Any
+) -> Trajectory:
+    actors = [plan.bound.actor(world, params)]
+    seating = seat_all(world.env, start.memory[0].turn.shape[0])
+    return unroll(
+        world, actors, seating, start, key, length=plan.turns, early_exit=True, **watching
+    )
+
+
+def _initial_episodes(
+    plan: Plan, params: Any, part: tuple[World, Any], key: jax.Array, chance_key: jax.Array
+) -> Trajectory:
+    """The initial episodes; notes: their `Watch`."""
+    world, state = part
+    count = plan.groups * plan.initial
+    memory = (plan.bound.actor(world, params).init(count, 1),)
+    yes = jnp.ones(count, bool)
+    watch = Watch(
+        step=jnp.zeros((), jnp.int32),
+        entropy=jnp.zeros(count),
+        found=jnp.zeros(count, jnp.int32),
+        turn=jnp.full((plan.copies, count), plan.turns, jnp.int32),
+        before=(Start(state, None, memory, yes, yes),) * plan.copies,
+    )
+    keep = functools.partial(_watched, plan, chance_key)
+    return _unroll(plan, params, world, Start(state, None, memory), key, keep=keep, notes=watch)
+
+
+def _watched(plan: Plan, key: jax.Array, watch: Watch, turn: Turn) -> tuple[Watch, Turn]:
+    """`keep` of `unroll`: remembers the states in front of branch points."""
+    record = turn.decision.record
+    entropy = first_entropy(
+        record.reply.entropy[:, 0], record.reply.count[:, 0], first_tokens=plan.first_tokens
+    )
+    entropy = entropy / plan.scale
+    first = jnp.where(watch.step == 0, entropy, watch.entropy)
+    chance = branch_probability(entropy - first, alpha=plan.alpha, beta=plan.beta)
+    draw = jax.random.uniform(jax.random.fold_in(key, watch.step), chance.shape)
+    branches = (watch.step > 0) & turn.running & (draw < chance)
+    # Of the k-th copy where so many have been found before.
+    here = branches & (watch.found == jnp.arange(plan.copies)[:, None])
+    watch = Watch(
+        step=watch.step + 1,
+        entropy=first,
+        found=watch.found + branches,
+        turn=jnp.where(here, watch.step, watch.turn),
+        before=tuple(
+            select(now, turn.before, then) for now, then in zip(here, watch.before, strict=True)
+        ),
+    )
+    return keep_turn(watch, turn)
+
+
+def _branches(
+    plan: Plan, params: Any, part: tuple[World, Any], watch: Watch
+) -> tuple[jax.Array, Start]:
+    """(first own turn of each other episode i32[G * C * N], 0 if fresh; their start)."""
+    world, fresh = part
+    turn = _by_group(plan, watch.turn)
+    branched = turn < plan.turns
+    before = jax.tree.map(lambda *x: _by_group(plan, x), *watch.before)
+    memory = plan.bound.actor(world, params).init(turn.shape[0], 1)
+    start = Start(
+        state=select(branched, before.state, fresh),
+        observation=None,
+        memory=(select(branched, before.memory[0], memory),),
+    )
+    return jnp.where(branched, turn, 0), start
+
+
+def _by_group(plan: Plan, copies: Any) -> jax.Array:
+    """C arrays [G * N, ...] as [G * C * N, ...], groups together."""
+    by_copy = [x.reshape(plan.groups, 1, plan.initial, *x.shape[1:]) for x in copies]
+    together = jnp.concatenate(by_copy, axis=1)
+    return together.reshape(-1, *together.shape[3:])
+
+
+def _behind(plan: Plan, old: Turn, new: Turn, own: jax.Array) -> Turn:
+    """Turns [T, G * C * N, ...]: those of the initial episode before turn `own`, then the new."""
+    source = np.arange(plan.groups * plan.initial).reshape(plan.groups, 1, plan.initial)
+    source = np.tile(source, (1, plan.copies, 1)).reshape(-1)
+    step = jnp.arange(plan.turns)[:, None] - own
+    lane = jnp.arange(own.shape[0])
+
+    def of(old, new):
+        moved = new[jnp.maximum(step, 0), lane]
+        return jnp.where(beside(step >= 0, moved), moved, old[:, source])
+
+    return jax.tree.map(of, old, new)
+
+
+def _join(plan: Plan, first: Any, rest: Any, *, axis: int) -> Any:
+    """The initial episodes [.., G * N, ..] and the others, each group together."""
+
+    def by_group(x):
+        return x.reshape(*x.shape[:axis], plan.groups, -1, *x.shape[axis + 1 :])
+
+    def of(first, rest):
+        x = jnp.concatenate([by_group(first), by_group(rest)], axis=axis + 1)
+        return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
+
+    return jax.tree.map(of, first, rest)
+
+
+def _origins(plan: Plan, own: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`Streams.parent` and `Streams.call_turn`, i32[G * M]."""
+    number = jnp.arange(plan.groups * plan.size, dtype=jnp.int32).reshape(plan.groups, plan.size)
+    source = jnp.tile(number[:, : plan.initial], (1, plan.copies))
+    none = jnp.full((plan.groups, plan.initial), -1, jnp.int32)
+    own = own.reshape(plan.groups, -1)
+    parent = jnp.where(own > 0, source, -1)
+    call_turn = jnp.where(own > 0, own, -1)
+    return tuple(jnp.concatenate([none, x], axis=1).reshape(-1) for x in (parent, call_turn))
+
+
+def _metrics(plan: Plan, turns: Turn, streams: Streams) -> dict[str, jax.Array]:
+    ended = whole_episodes(turns, streams)
+    copied = jnp.arange(plan.turns) < streams.call_turn[:, None]
+    sampled = turns._replace(learns=turns.learns & ~copied.T[..., None])
+    branch = streams.call_turn >= 0
+    return (
+        metrics_of(plan.world.env, ended, streams)
+        | plan.bound.metrics(sampled, streams)
+        | {
+            "branch_rate": mean(branch, jnp.ones(branch.shape, bool)),
+            "branch_turn": mean(streams.call_turn, branch),
+            "shared_turn_rate": mean(copied, streams.mask),
+        }
+    )

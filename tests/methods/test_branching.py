@@ -1,0 +1,222 @@
+"""Branching rollouts: when episodes branch, what branches share, and hard and soft advantages."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from experiments import lake, train_and_resume
+from tiny import talk_config
+
+from agentrl import advantages, rollout
+from agentrl.config import section
+from agentrl.config.build import build
+from agentrl.learner.scores import log_probs
+from agentrl.methods.branching import branch_probability, branching, first_entropy
+from agentrl.rollout.unroll import keep_turn, prefix, unroll
+
+GROUPS, SIZE, INITIAL, TURNS = 3, 6, 2, 5
+
+
+def config_of(context=rollout.contexts.whole, **options):
+    """Commands on a lake. With alpha=1, beta=0 initial episodes branch as early as they can."""
+    config = talk_config(warm_start__updates=0, policy__constrained=True)
+    config.env.max_steps_in_episode = TURNS
+    options = {"num_groups": GROUPS, "group_size": SIZE, "initial": INITIAL} | options
+    config.rollout = section(branching, **options)
+    config.context = section(context)
+    config.advantage = section(advantages.grpo)
+    config.learner.minibatches = 1
+    config.log_every = 1
+    return config
+
+
+@functools.cache
+def collected(context=rollout.contexts.whole, **options):
+    """(experiment, state, streams, rows, metrics) of a first collection."""
+    experiment = build(config_of(context, **options))
+    state = jax.jit(experiment.init)(0)
+    collect = jax.jit(experiment.rollout.collect)
+    _, streams, rows, metrics = collect(state.params, state.rollout, jax.random.key(4))
+    return experiment, state, jax.tree.map(np.asarray, streams), rows, metrics
+
+
+def test_probability_of_a_branch():
+    chance = branch_probability(jnp.array([-0.4, 0.0, 0.3, 1.0, 9.0]))
+    np.testing.assert_allclose(chance, [0.42, 0.5, 0.56, 0.7, 1.0], rtol=1e-6)
+    entropy = jnp.array([[1.0, 3.0, 8.0], [2.0, jnp.nan, jnp.nan], [jnp.nan] * 3])
+    mean = first_entropy(entropy, jnp.array([3, 1, 0]), first_tokens=2)
+    np.testing.assert_array_equal(mean, [2.0, 2.0, 0.0])
+
+
+def test_hard_advantages_worked_example():
+    reward = jnp.zeros((4, 3)).at[:, 2].set(jnp.array([1.0, 0, 0, 1]))
+    mask = jnp.ones((4, 3), bool)
+    soft = advantages.grpo(reward, mask, jnp.zeros(4, jnp.int32))
+    np.testing.assert_allclose(soft[:, 0], 0.8660 * np.array([1, -1, -1, 1]), atol=1e-4)
+    # Streams 1 and 3 branch off stream 0 at turn 1.
+    parent, turn = jnp.array([-1, 0, -1, 0]), jnp.array([-1, 1, -1, 1])
+    hard = np.asarray(advantages.shared_prefix(soft, mask, parent, turn))
+    np.testing.assert_allclose(hard[[0, 1, 3], 0], 0.28868, atol=1e-5)
+    np.testing.assert_array_equal(hard[2], soft[2])
+    np.testing.assert_array_equal(hard[:, 1:], soft[:, 1:])
+    # Stream 3 branches off stream 1 at turn 2: it shares turn 1 with it, and turn 0 with both.
+    parent, turn = jnp.array([-1, 0, -1, 1]), jnp.array([-1, 1, -1, 2])
+    hard = np.asarray(advantages.shared_prefix(soft, mask, parent, turn))
+    np.testing.assert_allclose(hard[[0, 1, 3], 0], 0.28868, atol=1e-5)
+    np.testing.assert_allclose(hard[:, 1], [0.8660, 0, -0.8660, 0], atol=1e-4)
+    np.testing.assert_array_equal(hard[:, 2], soft[:, 2])
+
+
+def test_turns_that_were_not_acted_take_no_part():
+    advantage = jnp.array([[1.0, 5.0], [3.0, jnp.nan]])
+    mask = jnp.array([[True, True], [True, False]])
+    hard = advantages.shared_prefix(advantage, mask, jnp.array([-1, 0]), jnp.array([-1, 1]))
+    np.testing.assert_array_equal(hard, [[2.0, 5.0], [2.0, 0.0]])
+    with pytest.raises(ValueError, match="shared_prefix"):
+        advantages.shared_prefix(jnp.zeros((4, 7)), mask, jnp.zeros(2, int), jnp.zeros(2, int))
+
+
+@pytest.mark.parametrize("context", [rollout.contexts.whole, rollout.contexts.window])
+def test_branches_share_the_first_turns_and_differ_after(context):
+    _, _, streams, rows, metrics = collected(context, alpha=1.0, beta=0.0)
+    turn, parent = streams.call_turn, streams.parent
+    branch = np.flatnonzero(turn >= 0)
+    assert branch.size and (turn[branch] > 0).all()
+    # A group is one task, and has its episodes whatever has branched.
+    np.testing.assert_array_equal(streams.group, np.repeat(np.arange(GROUPS), SIZE))
+    for leaf in jax.tree.leaves(streams.first_state):
+        np.testing.assert_array_equal(leaf, np.repeat(leaf[::SIZE], SIZE, axis=0))
+    assert streams.mask[:, 0].all()
+    assert (parent.reshape(GROUPS, SIZE)[:, :INITIAL] == -1).all()
+    differ = 0
+    for n in branch:
+        source, first = parent[n], turn[n]
+        assert streams.group[n] == streams.group[source] and parent[source] == -1
+        assert streams.mask[source, first] and streams.mask[n, first]
+        for name in ("reward", "mask", "anchor", "valid", "cost"):
+            values = getattr(streams, name)
+            np.testing.assert_array_equal(values[n, :first], values[source, :first])
+        # What the first own turn is acted from is the same, too.
+        np.testing.assert_array_equal(streams.anchor[n, first], streams.anchor[source, first])
+        one, other = (_written(rows, stream) for stream in (n, source))
+        assert [w for w in one if w[0] < first] == [w for w in other if w[0] < first]
+        differ += one != other
+    assert differ > branch.size // 2
+    # With a probability of 1 the k-th copy branches at turn k, if the episode had that turn.
+    length = streams.mask.sum(axis=1).reshape(GROUPS, SIZE)[:, :INITIAL]
+    for copy in range(1, SIZE // INITIAL):
+        own = turn.reshape(GROUPS, -1, INITIAL)[:, copy]
+        np.testing.assert_array_equal(own, np.where(length > copy, copy, -1))
+    np.testing.assert_array_equal(metrics["branch_rate"], [branch.size, GROUPS * SIZE])
+    # Tokens are those that were sampled: shared turns once.
+    copied = np.arange(TURNS) < turn[:, None]
+    assert metrics["tokens"][0] == streams.cost[~copied].sum() < streams.cost.sum()
+    np.testing.assert_array_equal(
+        metrics["shared_turn_rate"], [(copied & streams.mask).sum(), streams.mask.sum()]
+    )
+
+
+def _written(rows, stream):
+    """(turn, token, log-probability) of each trained position of a stream."""
+    own = np.asarray(rows.loss_mask) & (np.asarray(rows.stream) == stream)[:, None]
+    fields = (rows.turn, rows.tokens, rows.behaviour_logp)
+    return sorted(zip(*(np.asarray(x)[own].tolist() for x in fields), strict=True))
+
+
+@pytest.mark.parametrize("context", [rollout.contexts.whole, rollout.contexts.window])
+def test_ratios_are_one_before_the_first_update(context):
+    experiment, state, streams, rows, _ = collected(context, alpha=1.0, beta=0.0)
+    logp = log_probs(experiment.tasks["FrozenLake-v1"].policy, state.params, rows, None)
+    trained = np.asarray(rows.loss_mask)
+    assert trained[(streams.call_turn >= 0)[np.asarray(rows.stream)]].any()
+    np.testing.assert_allclose(
+        np.asarray(logp)[trained], np.asarray(rows.behaviour_logp)[trained], atol=2e-5
+    )
+
+
+def test_without_branches_it_collects_groups_of_fresh_episodes():
+    _, state, streams, rows, metrics = collected(alpha=0.0, beta=0.0)
+    assert (streams.parent == -1).all() and metrics["branch_rate"][0] == 0
+    np.testing.assert_array_equal(
+        advantages.shared_prefix(streams.reward, streams.mask, streams.parent, streams.call_turn),
+        streams.reward,
+    )
+    assert metrics["tokens"][0] == streams.cost.sum()
+    # The initial episodes are those of groups of that size, bitwise.
+    config = config_of()
+    config.rollout = section(rollout.episodes, num_groups=GROUPS, group_size=INITIAL)
+    plain = build(config).rollout.collect
+    _, own, own_rows, _ = jax.jit(plain)(state.params, None, jax.random.key(4))
+    initial = (np.arange(GROUPS * SIZE) % SIZE) < INITIAL
+    for name in ("reward", "mask", "anchor", "valid", "terminated", "truncated", "cost"):
+        np.testing.assert_array_equal(getattr(streams, name)[initial], getattr(own, name))
+    np.testing.assert_array_equal(np.asarray(rows.tokens)[initial], own_rows.tokens)
+    # The others are as many, of the same tasks, and not copies of these.
+    tokens = np.asarray(rows.tokens).reshape(GROUPS, SIZE, -1)
+    assert (tokens[:, INITIAL : 2 * INITIAL] != tokens[:, :INITIAL]).any()
+
+
+def test_branches_start_from_prefixes_of_the_trajectory(monkeypatch):
+    """The state in front of a branch point is `prefix` of a trajectory kept with all states."""
+    calls = []
+
+    def recorded(*args, keep=keep_turn, **options):
+        both = lambda notes, turn: (keep(notes, turn)[0], turn)  # noqa: E731
+        calls.append((args[3], unroll(*args, keep=both, **options)))
+        kept = keep_turn(None, calls[-1][1].turns)[1]
+        return calls[-1][1]._replace(turns=kept)
+
+    monkeypatch.setattr("agentrl.methods.branching.unroll", recorded)
+    experiment = build(config_of(alpha=1.0, beta=0.0, group_size=2 * INITIAL))
+    state = jax.jit(experiment.init)(0)
+
+    def states(key):
+        calls.clear()
+        _, streams, *_ = experiment.rollout.collect(state.params, None, key)
+        (_, initial), (start, _) = calls
+        turn = jnp.where(initial.notes.turn[0] < TURNS, initial.notes.turn[0], 0)
+        return streams, turn, start, prefix(initial, turn)
+
+    _, turn, start, expected = jax.jit(states)(jax.random.key(4))
+    there = np.asarray(turn) > 0
+    assert there.any()
+
+    one, other = ((x.state, x.memory) for x in (start, expected))
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[there], b[there]), one, other)
+
+
+def test_branches_have_a_critic_too():
+    config = config_of(alpha=1.0, beta=0.0)
+    config.policy.critic, config.objective.value.weight = "shared", 0.5
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    experiment = build(config)
+    params = jax.jit(experiment.init)(0).params
+    _, streams, *_ = jax.jit(experiment.rollout.collect)(params, None, jax.random.key(4))
+    values, ends = np.asarray(streams.value), np.asarray(streams.bootstrap)
+    assert np.isfinite(values).all() and np.isfinite(ends).all()
+    for n in np.flatnonzero(streams.call_turn >= 0):
+        # The same prompts, the first own one included.
+        shared = slice(0, int(streams.call_turn[n]) + 1)
+        source = int(streams.parent[n])
+        np.testing.assert_allclose(values[n, shared], values[source, shared], atol=1e-6)
+
+
+def test_a_run_is_traced_once_and_resumes(tmp_path):
+    config = config_of(alpha=0.5, beta=0.2)
+    config.reweighting.shared_prefix = section(advantages.shared_prefix)
+    _, _, metrics = train_and_resume(config, tmp_path)
+    assert 0 < metrics[0]["branch_rate"] < 1
+    assert abs(metrics[0]["kl/rollout_train"]) < 1e-5
+
+
+def test_what_cannot_branch_is_refused():
+    with pytest.raises(ValueError, match="group_size=6, initial=4: expected a multiple"):
+        build(config_of(initial=4))
+    with pytest.raises(ValueError, match="alpha=2"):
+        build(config_of(alpha=2.0))
+    config = lake()
+    config.rollout = section(branching)
+    with pytest.raises(ValueError, match="needs a language policy"):
+        build(config)
