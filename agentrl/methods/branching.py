@@ -13,8 +13,7 @@ import numpy as np
 
 from agentrl.actors.types import beside, select
 from agentrl.checks import check_range
-from agentrl.rollout.bound import bind
-from agentrl.rollout.bound_type import Bound
+from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import episodes, packed
 from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
 from agentrl.rollout.seating import seat_all
@@ -330,7 +329,7 @@ def _metrics(plan: Plan, turns: Turn, streams: Streams) -> dict[str, jax.Array]:
     branch = streams.call_turn >= 0
     return (
         metrics_of(plan.world.env, ended, streams)
-        | plan.bound.metrics(sampled, streams)
+        | plan.bound.packing.metrics(sampled)
         | {
             "branch_rate": mean(branch, jnp.ones(branch.shape, bool)),
             "branch_turn": mean(streams.call_turn, branch),

@@ -12,7 +12,7 @@ from tiny import talk_config
 from agentrl import advantages, rollout
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.learner.scores import log_probs
+from agentrl.learner.passes import log_probs
 from agentrl.methods.branching import branch_probability, branching, first_entropy
 from agentrl.rollout.unroll import keep_turn, prefix, unroll
 
