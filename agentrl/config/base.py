@@ -9,8 +9,7 @@ from agentrl.learner.components.expert import expert
 from agentrl.learner.components.opponent_pool import opponent_pool
 from agentrl.learner.components.population import population
 from agentrl.learner.components.reference import reference
-from agentrl.learner.optimizer import optimizer
-from agentrl.learner.update import learner
+from agentrl.learner.optimizer import learner, optimizer
 from agentrl.rollout import starts
 
 

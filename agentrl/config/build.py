@@ -16,9 +16,9 @@ from agentrl.config.environments import environments
 from agentrl.config.learning import learner_of, make_transform, objective_of, recipe_of
 from agentrl.config.tasks import Task, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.optimizer import learner
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
-from agentrl.learner.update import learner
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
 

@@ -14,8 +14,8 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.component import Setup
 from agentrl.learner.credit import Recipe, make_credit
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import optimizer
-from agentrl.learner.update import NORMALIZATIONS, learner, make_update
+from agentrl.learner.optimizer import NORMALIZATIONS, learner, optimizer
+from agentrl.learner.update import make_update
 from agentrl.policies.scoring import split
 
 # Sections whose numbers members of a population may tune: they are bound while an update is traced.

@@ -7,13 +7,15 @@ outside a component reads its fields.
 
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
 import jax
 
-from agentrl.learner.credit import Credit
 from agentrl.streams import Rows, Streams
+
+if TYPE_CHECKING:
+    from agentrl.learner.credit import Credit
 
 
 class Setup(NamedTuple):
@@ -63,7 +65,7 @@ class Outcome(NamedTuple):
     trained: chex.ArrayTree
     streams: Streams | None
     rows: Rows | None
-    credit: Credit | None
+    credit: "Credit | None"
     inputs: Mapping[str, Any]
     notes: Mapping[str, jax.Array]
     finite: jax.Array

@@ -1,6 +1,8 @@
-"""The optimiser of a config."""
+"""Options of the update and of its optimizer, as configs give them."""
 
 import optax
+
+NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
 def optimizer(
@@ -29,3 +31,32 @@ def optimizer(
         optax.clip_by_global_norm(max_grad_norm),
         optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
     )
+
+
+def learner(
+    *,
+    epochs: int = 1,
+    minibatches: int = 1,
+    microbatch: int | None = None,
+    lengths: int = 1,
+    aggregation: str = "token_mean",
+    normalize_advantage: str = "none",
+) -> None:
+    """Options of the update.
+
+    Args:
+      epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
+        before each pass. With microbatches every minibatch gets the same number of trained rows;
+        without, rows are assigned at random, and the weight of a position in a mean depends on the
+        number in its minibatch, as in PPO's own code.
+      microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients are
+        summed, and rows without anything to learn from skipped. None: the whole minibatch. On a CPU
+        a pass is fastest if its activations fit the caches.
+      lengths: rows go through in order of their length, each pass cut to the shortest of this many
+        evenly spaced sizes; each size is compiled. 1: all at full length.
+      aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
+        positions, trained or not. Terms over other positions than replies (questions) are means.
+      normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
+        turns), over each "minibatch" (of trained positions), over the batch per "role" (HiPER's
+        levels), or "none".
+    """
