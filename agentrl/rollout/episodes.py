@@ -72,8 +72,13 @@ def episodes(
     check_range("rollout num_groups", num_groups, 1)
     check_range("rollout group_size", group_size, 1)
     if env.in_python:
-        from agentrl.rollout.hosted import host_episodes  # imports the decoder
+        from agentrl.rollout.hosted import check_unused, host_episodes  # imports the decoder
 
+        check_unused(
+            episodes, env, sampler=sampler,
+            opponent=opponent, members=members, side=side, anchor=anchor, listeners=listeners,
+            mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every,
+        )  # fmt: skip
         sizes = {"num_groups": num_groups, "group_size": group_size, "max_turns": max_turns}
         return host_episodes(policy, env, context, host, **sizes)
     turns = turn_limit(env_params, max_turns)

@@ -1,5 +1,7 @@
 """Rollouts of environments in Python: episodes and segments, in words and with arrays."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,6 +25,20 @@ from agentrl.rollout.text_rows import text_packing
 from agentrl.rollout.types import Rollout
 from agentrl.rollout.unroll_host import HostLoop
 from envs.hosted import Hosted
+
+
+def check_unused(rollout: Callable[..., Rollout], env: Hosted, **given: Any) -> None:
+    """ValueError for options of a rollout that environments in Python do not use."""
+    for name, value in given.items():
+        # A sampler comes with its options bound.
+        value = getattr(value, "func", value)
+        default = inspect.signature(rollout).parameters[name].default
+        if value != default:
+            value, default = (getattr(x, "__name__", repr(x)) for x in (value, default))
+            raise ValueError(
+                f"rollout {name}={value} with {env.name}: environments in Python do not use it; "
+                f"leave it at {default}"
+            )
 
 
 def host_episodes(

@@ -65,8 +65,12 @@ def segments(
     check_range("rollout num_envs", num_envs, 1)
     check_range("rollout length", length, 1)
     if env.in_python:
-        from agentrl.rollout.hosted import host_segments  # imports the decoder
+        from agentrl.rollout.hosted import check_unused, host_segments  # imports the decoder
 
+        check_unused(
+            segments, env, sampler=sampler,
+            opponent=opponent, fresh_tasks=fresh_tasks, mask_illegal=mask_illegal,
+        )  # fmt: skip
         return host_segments(policy, env, context, host, num_envs=num_envs, length=length)
     if opponent == "pool":
         raise ValueError(

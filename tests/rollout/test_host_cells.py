@@ -10,6 +10,7 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
+from agentrl.methods.curriculum import tasks_by_number
 from agentrl.policies.codec import decode
 from agentrl.rollout import contexts
 from agentrl.streams import OBSERVATION
@@ -172,3 +173,15 @@ def test_the_environments_of_gymnasium_have_arrays():
 def test_what_does_not_fit_is_an_error(kind, what, options, message):
     with pytest.raises(ValueError, match=message):
         bound(kind, what, **options)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_options_that_nothing_uses_are_errors(segments):
+    """They were taken and did nothing."""
+    env, params = envs.make(f"{TOYS}:Digits", kind="turns", arrays=True)
+    policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
+    make = rollout.segments if segments else rollout.episodes
+    for options in ({"opponent": "random"}, {"mask_illegal": True}, {"sampler": tasks_by_number}):
+        ((name, _),) = options.items()
+        with pytest.raises(ValueError, match=f"rollout {name}=.* in Python do not use it; leave"):
+            make(policy, env, params, **options)
