@@ -13,6 +13,7 @@ _USERS_FLAGS = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{_USERS_FLAGS} {_NO_EMITTERS}".strip()
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import chex  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 import tiers  # noqa: E402
@@ -54,6 +55,11 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
-    """Drops a module's compiled programs after its tests: all of them together take gigabytes."""
+    """Drops a module's compiled programs after its tests: all of them together take gigabytes.
+
+    And the counts of traces, which chex keeps by the names of the functions on the stack: a fixture
+    of the same name in another module would go on from its counts.
+    """
     yield
     jax.clear_caches()
+    chex.clear_trace_counter()

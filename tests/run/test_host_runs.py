@@ -88,7 +88,10 @@ def test_a_run_goes_on_without_the_episodes_that_fail(tmp_path):
 
 def test_wrong_combinations_are_errors():
     for changes, message in (
-        ({"env": tiny.env_section("Coin-v1")}, "config.host.* is for environments in Python"),
+        (
+            {"env": tiny.env_section("Coin-v1")},
+            "config.host.* is not used by anything: use an env.* in Python",
+        ),
         ({"policy": tiny.section(tiny.policies.mlp)}, "language policies .* need a context"),
         ({"context": {"name": "none"}}, "language policies .* need a context"),
         ({"staleness": 5}, "less than config.max_rejected_updates=5"),
