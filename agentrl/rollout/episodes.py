@@ -46,8 +46,7 @@ def episodes(
     """Rollout of num_groups * group_size episodes from their start to their end.
 
     The members of a group share the task and differ in the keys of actions and of the environment's
-    own chance. Every agent of every episode is a stream, with its seat as role. An episode that
-    reaches max_turns is truncated, not terminated.
+    own chance. Every agent of an episode is a stream; its seat is its role. max_turns truncates.
 
     Args:
       sampler: which tasks are played, see `agentrl.rollout.starts`.

@@ -5,6 +5,7 @@ environment on some of its kind, one test per joint of acting and learning. What
 programs for one more combination of what is tested already is in the full tier.
 """
 
+import fnmatch
 import pathlib
 import re
 
@@ -18,6 +19,9 @@ FULL = (
     "config/test_files.py",
     # More combinations of acting.
     "rollout/test_host*.py",
+    "rollout/test_matches.py",
+    "rollout/test_words.py",
+    "rollout/test_players.py",
     "rollout/test_opponents.py",
     "rollout/test_search.py",
     "rollout/test_mixture.py",
@@ -38,6 +42,7 @@ FULL = (
     "policies/test_decoder_parity.py",
     "selfplay/test_arena.py",
     "selfplay/test_neural.py",
+    "evaluation/test_credit_view.py",
     "evaluation/test_flights.py",
     "evaluation/test_terminal.py",
     "evaluation/test_touches.py",
@@ -49,6 +54,18 @@ FULL = (
 # Of these files the quick tier runs the tests of the environments in `CORE` alone.
 BY_ENVIRONMENT = ("envs/test_conformance.py", "envs/test_games.py", "envs/text/test_view.py")
 CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "Foraging")
+# Single tests of other files: the longest ones, and ways of acting beside one that is kept.
+FULL_TESTS = (
+    "actors/test_text.py::*at once*",
+    "colab/test_one_file.py::test_gigpo_in_words*",
+    "config/test_tasks.py::test_baselines_metrics_and_evaluations_are_of_each_task",
+    "learner/test_components.py::test_a_rejected_update_leaves_what_is_carried",
+    "learner/test_components.py::test_an_expert_beside_the_rollout",
+    "learner/test_passes.py::test_a_run_in_passes_is_the_run_at_once",
+    "learner/test_pool.py::test_members_are_earlier_parameters_and_never_change",
+    "learner/test_update.py::test_only_replies_are_trained_and_on_demand_what_was_read",
+    "policies/test_by_role.py::test_networks_learn_at_their_own_rates_or_stay",
+)
 # Files that a pattern above has, and that are quick all the same.
 QUICK = (
     "run/test_restored.py",
@@ -65,4 +82,7 @@ def is_full(path: pathlib.PurePath, name: str) -> bool:
         return bool(environments) and not set(environments) & set(CORE)
     if any(path.match(pattern) for pattern in QUICK):
         return False
-    return any(path.match(pattern) for pattern in FULL)
+    single = f"{path.as_posix()}::{name}"
+    return any(path.match(pattern) for pattern in FULL) or any(
+        fnmatch.fnmatchcase(single, pattern) for pattern in FULL_TESTS
+    )
