@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """C."""
+        """C, copies per initial episode."""
         return self.size // self.initial - 1
 
 

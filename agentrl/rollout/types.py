@@ -77,9 +77,6 @@ class Trajectory(NamedTuple):
     notes: Any = None
 
 
-Sampler = Callable[[jax.Array, int, Any], tuple[jax.Array, Any]]
-
-
 class Rollout(NamedTuple):
     """How experience is collected, as pure functions.
 

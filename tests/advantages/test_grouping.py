@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from agentrl.advantages import grouping
 
@@ -142,3 +143,18 @@ def test_low_precision_inputs_are_converted():
     values = jnp.ones(512, jnp.bfloat16)
     ours = grouping.moments(values, jnp.zeros(512, int))
     assert ours.count.dtype == jnp.float32 and float(ours.count[0]) == 512
+
+
+def test_sharded_keys_need_no_communication_inside_the_loop():
+    """Sums over devices in each round made processes on CPUs fail: such loops run at once."""
+    mesh = jax.make_mesh((4,), ("data",), axis_types=(AxisType.Auto,))
+    sharded = NamedSharding(mesh, PartitionSpec("data"))
+    keys = jnp.asarray(np.random.default_rng(0).integers(0, 9, (64, 2)), jnp.int32)
+    include = jnp.arange(64) % 5 > 0
+    with jax.set_mesh(mesh):
+        placed = jax.device_put((keys, include), sharded)
+        program = jax.jit(grouping.segment_ids, out_shardings=sharded).lower(*placed).compile()
+        out = program(*placed)
+    np.testing.assert_array_equal(out, grouping.segment_ids(keys, include))
+    assert "while(" in program.as_text() and "all-gather" in program.as_text()
+    assert "all-reduce" not in program.as_text()
