@@ -105,9 +105,13 @@ class Experiment(NamedTuple):
     def over_seeds(self) -> Callable[[Callable], Callable]:
         """How a function of one seed becomes one of all seeds.
 
-        `jax.vmap`; `lax.map` for programs with `while_loop`s, since under `vmap` every seed would
-        run as long as the slowest and copy its KV cache at each step; a Python loop on the host.
+        One seed is not mapped at all: under `vmap` every `cond` computes both branches, and the
+        program is larger. Several: `jax.vmap`; `lax.map` for programs with `while_loop`s, since
+        under `vmap` every seed would run as long as the slowest and copy its KV cache at each step;
+        a Python loop on the host.
         """
+        if self.config.num_seeds == 1:
+            return only_seed
         if self.rollout.on_host:
             return python_map
         return lax_map if self.policy.reads_text else jax.vmap
@@ -116,6 +120,16 @@ class Experiment(NamedTuple):
 def no_jit(function: Callable, **_: Any) -> Callable:
     """In the place of `jax.jit`, for functions that cannot be compiled as a whole."""
     return function
+
+
+def only_seed(function: Callable) -> Callable:
+    """As `jax.vmap` over an axis of length 1, without mapping."""
+
+    def of_one(*args):
+        out = function(*jax.tree.map(lambda x: x.squeeze(0), args))
+        return jax.tree.map(lambda x: jnp.asarray(x)[None], out)
+
+    return of_one
 
 
 def python_map(function: Callable) -> Callable:

@@ -8,7 +8,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from agentrl.config.build import Experiment, lax_map
+from agentrl.config.build import Experiment, lax_map, only_seed
 from agentrl.evaluation import play
 from agentrl.learner.state import TrainState
 from agentrl.run import mesh
@@ -34,7 +34,10 @@ def compile_programs(
 ) -> Programs:
     """Wraps the experiment's functions for `num_seeds` seeds and the mesh. No program runs yet."""
     seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
-    init = jax.vmap(experiment.init)
+    one_at_a_time, together = (
+        (only_seed, only_seed) if config.num_seeds == 1 else (lax_map, jax.vmap)
+    )
+    init = together(experiment.init)
     shapes = jax.eval_shape(init, seeds)
     shardings = mesh.state_shardings(device_mesh, shapes)
     # The state is returned with its input shardings; otherwise the second call would compile
@@ -54,7 +57,9 @@ def compile_programs(
 
     def of_seeds(phase, train):
         on_host = phase.collects and experiment.rollout.on_host
-        over = experiment.over_seeds if phase.collects else _over(experiment)
+        # A phase without acting is a program even where the environments are in Python.
+        learns_only = experiment.rollout.on_host and not phase.collects
+        over = one_at_a_time if learns_only else experiment.over_seeds
 
         def trained(state):
             return experiment.across(*over(train)(state))
@@ -75,16 +80,11 @@ def compile_programs(
     return Programs(
         init=jax.jit(init, **placed),
         train={phase.name: of_seeds(phase, train) for phase, train in experiment.phases},
-        restart=jax.jit(jax.vmap(experiment.restart), donate_argnums=0, **placed),
+        restart=jax.jit(together(experiment.restart), donate_argnums=0, **placed),
         evaluate=experiment.maybe_jit(experiment.over_seeds(evaluate), **replicated),
         seeds=seeds,
         shapes=shapes,
     )
-
-
-def _over(experiment: Experiment) -> Callable[[Callable], Callable]:
-    """Maps over seeds in a phase without acting: as in the others, but never in Python."""
-    return lax_map if experiment.rollout.on_host else experiment.over_seeds
 
 
 def _back_in_place(train: Callable, shardings: Any) -> Callable:
