@@ -18,11 +18,10 @@ from agentrl.advantages.grouping import (
     Normalize,
     Singleton,
     as_advantage,
-    group_segments,
-    joint_segments,
     moments,
     per_turn,
     relative,
+    turn_segments,
 )
 from agentrl.advantages.reinforce import whiten
 from agentrl.checks import check_choice, check_streams
@@ -132,13 +131,12 @@ def _compared_calls(
     score = jnp.where(acted, score, 0.0)
     scale = jnp.where(acted, scale, 0.0)
     compared, frequency = score, None
-    groups = per_turn(group, shape)
     if statistics == "agent_turns":
-        segment = joint_segments(acted, groups, per_turn(role, shape))
+        segment = turn_segments(mask, group, role)
     else:
-        segment = group_segments(groups, acted)
+        segment = turn_segments(mask, group)
     if statistics in ("episode_means", "first_turns"):
-        played = joint_segments(acted, groups, per_turn(episode, shape))
+        played = turn_segments(mask, group, episode)
         frequency = _first_calls(acted, played, shape)
         if statistics == "episode_means":
             compared = score = moments(score, played, scale=scale).mean

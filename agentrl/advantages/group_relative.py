@@ -15,6 +15,7 @@ from agentrl.advantages.grouping import (
     moments,
     per_turn,
     relative,
+    turn_segments,
 )
 from agentrl.checks import check_choice, check_range, check_streams
 from agentrl.declarations import assumes
@@ -37,8 +38,7 @@ def _turn_moments(
 ) -> Moments:
     """Moments [N, T] of the scores of all turns of a group, i.e. long episodes weigh more."""
     acted, shape = jnp.asarray(mask).reshape(-1), mask.shape
-    role = None if role is None else per_turn(role, shape)
-    segment = group_segments(per_turn(group, shape), acted, role)
+    segment = turn_segments(mask, *(key for key in (group, role) if key is not None))
     statistics = moments(
         jnp.where(acted, score.reshape(-1), 0.0), segment, scale=jnp.where(acted, scale, 0.0)
     )

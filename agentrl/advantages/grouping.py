@@ -49,8 +49,9 @@ def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
     undecided element looks at its slot; the lowest index claims an empty one; those whose key is
     that of the slot's element are decided, the others go on to their next slot. Keys are compared
     whole, so the result is exact. Equal keys walk through the same slots, so a segment is decided
-    in one round; the table is at most half full, so a few rounds suffice. Why not a sort: with
-    payload it costs several times more on CPU (262,144 keys; `launchers.benchmark --suite=credit`).
+    in one round; the table is at most half full, so a few rounds suffice. Once a sixteenth or less
+    is undecided, the rounds go over these elements only. Why not a sort: with payload it costs
+    several times more on CPU (262,144 keys; `launchers.benchmark --suite=credit`).
     Each device fills the whole table: shared over a mesh, every round would need three sums over
     the devices. On CPUs of several processes they would even fail: XLA runs two loops that do not
     depend on each other at once, so their sums may meet in another order in each process.
@@ -66,24 +67,37 @@ def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
     count = keys.shape[0]
     keys, include = replicated((jnp.asarray(keys).astype(jnp.uint32), jnp.asarray(include)))
     size = 1 << max(1, (2 * count - 1).bit_length())
+    few = max(count // 16, 1)
     index = jnp.arange(count, dtype=jnp.int32)
     mixed = _mix(keys)
     stride = (_mix(keys[:, ::-1] ^ np.uint32(0x9E3779B9)) | 1).astype(jnp.uint32)
 
-    def probe(carry):
-        segment, slot, pending, table = carry
-        empty = table[slot] == count
-        table = table.at[slot].min(jnp.where(pending & empty, index, count))
-        claimed = jnp.minimum(table[slot], count - 1)
-        decided = pending & jnp.all(keys[claimed] == keys, axis=1)
-        segment = jnp.where(decided, claimed, segment)
-        return segment, (slot + stride) & np.uint32(size - 1), pending & ~decided, table
+    def rounds(index, segment, slot, pending, table, until):
+        at = jnp.minimum(index, count - 1)
+        own, step = (keys, stride) if index.size == count else (keys[at], stride[at])
 
-    segment = jnp.full(count, count, jnp.int32)
+        def probe(carry):
+            segment, slot, pending, table = carry
+            empty = table[slot] == count
+            table = table.at[slot].min(jnp.where(pending & empty, index, count))
+            claimed = jnp.minimum(table[slot], count - 1)
+            decided = pending & jnp.all(keys[claimed] == own, axis=1)
+            segment = jnp.where(decided, claimed, segment)
+            return segment, (slot + step) & np.uint32(size - 1), pending & ~decided, table
+
+        carry = replicated((segment, slot, pending, table))
+        return jax.lax.while_loop(lambda carry: jnp.sum(carry[2]) > until, probe, carry)
+
+    nowhere = jnp.full(count, count, jnp.int32)
     table = jnp.full(size, count, jnp.int32)
-    carry = replicated((segment, mixed & np.uint32(size - 1), include, table))
-    segment, *_ = jax.lax.while_loop(lambda carry: jnp.any(carry[2]), probe, carry)
-    return replicated(segment)
+    first = mixed & np.uint32(size - 1)
+    segment, slot, pending, table = rounds(index, nowhere, first, include, table, until=few)
+    # jnp.cumsum, and so jnp.nonzero, costs as much as a round on CPU.
+    place = jax.lax.associative_scan(jnp.add, pending.astype(jnp.int32)) - 1
+    left = nowhere[:few].at[jnp.where(pending, place, few)].set(index, mode="drop")
+    slot = slot[jnp.minimum(left, count - 1)]
+    found, *_ = rounds(left, nowhere[:few], slot, left < count, table, until=0)
+    return replicated(segment.at[left].set(found, mode="drop"))
 
 
 def joint_segments(include: jax.Array, *keys: jax.Array) -> jax.Array:
@@ -104,6 +118,21 @@ def group_segments(
       i32[M], as `segment_ids`.
     """
     return joint_segments(include, *(key for key in (group, role) if key is not None))
+
+
+def turn_segments(include: jax.Array, *keys: jax.Array) -> jax.Array:
+    """Segments of turns whose streams agree in all of several ids.
+
+    Args:
+      include: bool[N, T].
+      keys: i32[N] each, an id per stream; none: one segment.
+
+    Returns:
+      i32[N * T] in [0, N) where included, N * T elsewhere: the first stream of the segment.
+    """
+    ids = keys or (jnp.zeros(include.shape[0], jnp.int32),)
+    of_stream = joint_segments(jnp.any(include, axis=1), *ids)
+    return jnp.where(include, of_stream[:, None], include.size).reshape(-1)
 
 
 def per_turn(stream: jax.Array, shape: tuple[int, int]) -> jax.Array:
@@ -139,19 +168,20 @@ def moments(
     """
     count = values.shape[0]
     values = jnp.asarray(values, jnp.float32)
-    scale = jnp.abs(values) if scale is None else jnp.asarray(scale, jnp.float32)
     home = jnp.minimum(segment, count - 1)
 
     def total(*columns):
         summed = jax.ops.segment_sum(jnp.stack(columns, axis=-1), segment, num_segments=count)
         return tuple(summed[home].T)
 
-    extremes = jnp.stack([values, -values, scale], axis=-1)
-    if frequency is None:
-        weight = jnp.ones_like(values)
-    else:
-        weight = jnp.asarray(frequency, jnp.float32)
-        extremes = jnp.where(weight[:, None] > 0, extremes, -jnp.inf)
+    def largest(*columns):
+        # Two columns cost about as much as one on CPU, three twice as much.
+        stacked = jnp.stack(columns, axis=-1)
+        if frequency is not None:
+            stacked = jnp.where(weight[:, None] > 0, stacked, -jnp.inf)
+        return tuple(jax.ops.segment_max(stacked, segment, num_segments=count)[home].T)
+
+    weight = jnp.ones_like(values) if frequency is None else jnp.asarray(frequency, jnp.float32)
     size, mean = total(weight, weight * values)
     divisor = jnp.where(size > 0, size, 1.0)
     mean = mean / divisor
@@ -163,7 +193,11 @@ def moments(
     unbiased = size / jnp.where(size > 0, jnp.maximum(size - 1, size / 2), 1.0)
     variance = jnp.maximum(variance + left / divisor, 0.0) * unbiased
     variance = jnp.where(square < jnp.inf, variance, square)
-    highest, lowest, scale = jax.ops.segment_max(extremes, segment, num_segments=count)[home].T
+    highest, lowest = largest(values, -values)
+    if scale is None:
+        scale = jnp.maximum(highest, lowest)
+    else:
+        (scale,) = largest(jnp.asarray(scale, jnp.float32))
     extent = highest + lowest
     return Moments(mean, jnp.sqrt(variance), size, extent, extent <= ROUNDING * scale)
 

@@ -8,8 +8,8 @@ from agentrl.advantages.grouping import (
     as_advantage,
     group_segments,
     moments,
-    per_turn,
     relative,
+    turn_segments,
 )
 from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes
@@ -66,8 +66,8 @@ def igpo(
     last = last_turns(mask)
     gains = mask & ~last
     gain = jnp.where(gains, information_gain, 0.0).reshape(-1)
-    ids, options = per_turn(group, mask.shape), {"normalize": normalize, "epsilon": epsilon}
-    one = relative(gain, moments(gain, group_segments(ids, gains.reshape(-1))), **options)
+    options = {"normalize": normalize, "epsilon": epsilon}
+    one = relative(gain, moments(gain, turn_segments(gains, group)), **options)
     outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
     present = jnp.any(mask, axis=1)
     whole = relative(outcome, moments(outcome, group_segments(group, present)), **options)

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 
 from agentrl.advantages.grouping import (
     as_advantage,
-    group_segments,
     joint_segments,
     moments,
     per_turn,
     relative,
+    turn_segments,
 )
 from agentrl.checks import check_choice, check_range, check_streams
 from agentrl.declarations import assumes
@@ -72,7 +72,8 @@ def mapo(
     roles = None if role is None else per_turn(role, shape)
     number = (jnp.cumsum(mask, axis=1) - 1).reshape(-1)
     same_number = joint_segments(acted, *(k for k in (groups, number, roles) if k is not None))
-    pooled = group_segments(groups if pool == "group" else jnp.zeros_like(groups), acted, roles)
+    kept = (group if pool == "group" else None, role)
+    pooled = turn_segments(mask, *(key for key in kept if key is not None))
     values = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     returns = discounted_return(reward, mask, gamma=gamma)
     scale = discounted_return(jnp.abs(values), mask, gamma=gamma)

@@ -34,13 +34,12 @@ def whiten(values: jax.Array, mask: jax.Array, *, frequency: jax.Array | None = 
     mean = jnp.sum(values * counts) / divisor
     # The first mean is off by a rounding error of the sum, which the second pass takes away.
     mean = mean + jnp.sum((values - mean) * counts) / divisor
-    square = jnp.sum(jnp.square(values - mean) * counts)
-    variance = square / jnp.where(n > 0, jnp.maximum(n - 1, n / 2), 1.0)
-    lowest = jnp.min(values, where=counted, initial=jnp.inf)
-    highest = jnp.max(values, where=counted, initial=-jnp.inf)
-    constant = highest - lowest <= ROUNDING * jnp.maximum(jnp.abs(lowest), jnp.abs(highest))
-    whitened = (values - mean) * jax.lax.rsqrt(variance + 1e-8)
-    return as_advantage(whitened, mask & ~constant & (jnp.sum(counted) > 1))
+    away = values - mean
+    variance = jnp.sum(jnp.square(away) * counts) / jnp.where(n > 0, jnp.maximum(n - 1, n / 2), 1.0)
+    farthest = jnp.max(jnp.where(counted, jnp.abs(away), 0.0))
+    constant = farthest <= ROUNDING * jnp.max(jnp.where(counted, jnp.abs(values), 0.0))
+    single = n <= 1 if frequency is None else jnp.sum(counted) <= 1
+    return as_advantage(away * jax.lax.rsqrt(variance + 1e-8), mask & ~constant & ~single)
 
 
 @assumes("whole_episodes", "tokens_as_cost")

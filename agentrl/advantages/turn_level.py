@@ -10,10 +10,9 @@ from agentrl.advantages.grouping import (
     Normalize,
     as_advantage,
     distinct,
-    joint_segments,
     moments,
-    per_turn,
     relative,
+    turn_segments,
 )
 from agentrl.advantages.reinforce import whiten
 from agentrl.checks import check_choice, check_range, check_streams
@@ -38,8 +37,7 @@ def _segments(include: jax.Array, task: jax.Array, role: jax.Array, within: With
     """Segment of each turn or position, i32[N * T]; include bool[N, T], task and role i32[N]."""
     check_choice("within", within, get_args(Within))
     keys = [key for key, used in zip((task, role), _KEYS[within], strict=True) if used]
-    keys = keys or [jnp.zeros(include.shape[0], jnp.int32)]
-    return joint_segments(include.reshape(-1), *(per_turn(key, include.shape) for key in keys))
+    return turn_segments(include, *keys)
 
 
 @assumes("whole_episodes", "tokens_as_cost")
