@@ -2,8 +2,8 @@
 
 Every function returns 0 where the mask is False and never reads a value there. A term that reads
 `reward` returns another reward; a term that does not returns a penalty, which the estimator
-subtracts from the turn's own score. `speaking_reward` is about one discussion, before there are
-streams. Read `shaping.py` first.
+subtracts from the turn's own score. `speaking_reward` and `persuasion_of_turns` are about
+discussions, before there are streams. Read `shaping.py` first.
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.shaping import persuasion_reward as persuasion_reward
     from agentrl.rewards.shaping import potential_shaping as potential_shaping
     from agentrl.rewards.shaping import step_penalty as step_penalty
+    from agentrl.rewards.speaking import persuasion_of_turns as persuasion_of_turns
     from agentrl.rewards.speaking import speaking_reward as speaking_reward
 
 __getattr__, __dir__ = lazy(__name__)

@@ -60,3 +60,39 @@ def speaking_reward(
     change = jnp.sum(change, axis=1)
     change = jnp.where(jnp.asarray(imposter)[jnp.maximum(speaker, 0)], -change, change)
     return jnp.where(speaker >= 0, change, 0.0)
+
+
+def persuasion_of_turns(
+    asked: jax.Array, belief: jax.Array, acting: jax.Array, opposed: jax.Array, *, among: str
+) -> jax.Array:
+    """`speaking_reward` of each turn of B matches; 0 without a message.
+
+    A message is the action of an agent that acts alone between two questions of one discussion;
+    saying nothing is a message too.
+
+    Args:
+      asked: bool[T, B, A], the agent is asked for its belief.
+      belief: f32[T, B, A], its probability of the true answer.
+      acting: bool[T, B, A].
+      opposed: bool[B, A], agents that gain if the listeners are wrong.
+      among: the beliefs that count, those of "all" listeners or of "others" than the speaker.
+
+    Returns:
+      f32[T, B, A], as `Streams.persuasion` after it is turned into streams.
+
+    Raises:
+      ValueError: an unknown choice of listeners.
+    """
+    listener, asked = asked, jnp.any(asked, axis=2)
+    again = jnp.pad(asked[1:], ((0, 1), (0, 0)))
+    message = (jnp.sum(acting, axis=2) == 1) & asked & again
+    speaker = jnp.where(message, jnp.argmax(acting, axis=2), -1)
+
+    def of_match(belief, listener, speaker, opposed):
+        return speaking_reward(belief, listener, speaker, opposed, among=among)
+
+    heard = jax.vmap(of_match, in_axes=(1, 1, 1, 0), out_axes=1)(
+        belief, listener, speaker[:-1], opposed
+    )
+    heard = jnp.pad(heard, ((0, 1), (0, 0)))
+    return jnp.where(jnp.arange(acting.shape[2]) == speaker[..., None], heard[..., None], 0.0)

@@ -9,9 +9,10 @@ from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import check_expert, expert_actor
 from agentrl.actors.types import Actor
 from agentrl.policies.actor_critic import Policy
-from agentrl.rollout.beliefs import check_beliefs
 from agentrl.rollout.pack import Packing, array_packing
 from envs.vector import World
+
+LISTENERS = ("none", "all", "others")
 
 
 class Bound(NamedTuple):
@@ -79,7 +80,7 @@ def bind_arrays(
     listeners: str = "none",
 ) -> Bound:
     """A policy over arrays. ValueError where its head for beliefs does not fit the environment."""
-    check_beliefs(policy, env, listeners)
+    _check_beliefs(policy, env, listeners)
 
     def actor(world, params, greedy=False):
         return array_actor(
@@ -106,3 +107,19 @@ def bind_arrays(
 
     packing = array_packing(policy, env)
     return Bound(actor, demonstrator, packing, frozen=policy.frozen)
+
+
+def _check_beliefs(policy: Policy, env: Any, listeners: str) -> None:
+    """ValueError unless the policy can answer the environment's belief question, and all listen."""
+    asks = env.num_answers if env.num_agents > 1 else 0
+    if policy.num_answers != asks and policy.num_answers:
+        remedy = f"use {asks}, or 0" if asks else "it has no question about beliefs: use 0"
+        raise ValueError(f"policy option answers={policy.num_answers} with {env.name}: {remedy}")
+    if listeners not in LISTENERS:
+        raise ValueError(f"rollout listeners={listeners!r}: expected one of {', '.join(LISTENERS)}")
+    if listeners != "none" and not policy.num_answers:
+        remedy = f"set config.policy.answers={asks}" if asks else "the environment asks nothing"
+        raise ValueError(
+            f"rollout listeners={listeners!r} with {env.name} and a policy without answers: "
+            f"{remedy}, or leave listeners out"
+        )

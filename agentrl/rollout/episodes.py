@@ -7,11 +7,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl import rewards
 from agentrl.actors.array import check_anchor
 from agentrl.actors.scripted import random_actor, view_of
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
-from agentrl.rollout.beliefs import persuasion
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
@@ -185,7 +185,8 @@ class _Episodes(NamedTuple):
             record = turns.decision.record
             asked = record.asked & turns.running[..., None] & seating.learns
             opposed = side_of != 0
-            moved = persuasion(asked, record.belief, turns.acting, opposed, among=self.listeners)
+            about = (asked, record.belief, turns.acting, opposed)
+            moved = rewards.persuasion_of_turns(*about, among=self.listeners)
             streams = streams.replace(persuasion=by_stream(moved))
         ended = whole_episodes(turns, streams, side_of)
         metrics = metrics_of(world.env, ended, streams, self.opposition.name)

@@ -11,7 +11,7 @@ import envs
 from agentrl import policies, rollout
 from agentrl.actors.scripted import expert_actor
 from agentrl.evaluation import play
-from agentrl.rollout.beliefs import persuasion
+from agentrl.rewards import persuasion_of_turns
 from envs.vector import World
 
 SMALL = {"players": 4, "rows": 1, "cols": 2, "messages": 1, "tasks": 3, "max_steps_in_episode": 16}
@@ -78,11 +78,11 @@ def test_worked_numbers():
 
     question = (both(asked).at[:, 1].set(False), both(belief), both(acting))
     opposed = np.array([[True, False, False]] * 2)
-    ours = persuasion(*question, opposed, among="all")
+    ours = persuasion_of_turns(*question, opposed, among="all")
     # The sum of beliefs is 0.75, 1, 1: the imposter has changed nothing in sum.
     np.testing.assert_allclose(ours[:, 0], [[0, 0.25, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     np.testing.assert_array_equal(ours[:, 1], 0)
-    ours = persuasion(*question, opposed, among="others")
+    ours = persuasion_of_turns(*question, opposed, among="others")
     np.testing.assert_array_equal(ours, 0)
 
 

@@ -7,7 +7,6 @@ from flax import struct
 
 from agentrl.learner.component import Component, Outcome, Setup, Start
 from agentrl.selfplay import pfsp
-from agentrl.selfplay.mixture import nash_mixture
 
 DRAWS = ("latest", "uniform", "prioritised", "nash")
 # "nash" draws this share uniformly, so that every pair of members gets matches.
@@ -118,6 +117,9 @@ def draw_chance(pool: Pool, draw: str, weighting: str) -> jax.Array:
         return filled / jnp.sum(filled)
     if draw == "nash":
         even = EVEN * filled / jnp.sum(filled)
+        # The solver of games in sequence form is imported by runs that draw by equilibrium.
+        from agentrl.selfplay.mixture import nash_mixture
+
         return (1 - EVEN) * nash_mixture(pool.between, mask=filled) + even
     rates = pfsp.win_rates(pool.record)[0]
     return pfsp.opponent_weights(rates, weighting=weighting, mask=filled)
