@@ -14,7 +14,7 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.component import Setup
 from agentrl.learner.credit import Recipe, make_credit
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import NORMALIZATIONS, learner, optimizer
+from agentrl.learner.optimizer import NORMALIZATIONS, OVER_MAX_KL, learner, optimizer
 from agentrl.learner.update import make_update
 from agentrl.policies.scoring import split
 
@@ -184,6 +184,7 @@ def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
     for name, known in (
         ("aggregation", losses.AGGREGATIONS),
         ("normalize_advantage", NORMALIZATIONS),
+        ("over_max_kl", OVER_MAX_KL),
     ):
         if given[name] not in known:
             raise ValueError(
@@ -195,6 +196,13 @@ def check_learner(config: ml_collections.ConfigDict, setup: Setup) -> None:
             "config.learner.normalize_advantage='role' tells roles apart, of which this rollout "
             "has one: use 'batch'"
         )
+    if given.max_kl is None and given.over_max_kl != "stop":
+        raise ValueError(
+            f"config.learner.over_max_kl={given.over_max_kl!r} does nothing without a bound: set "
+            "config.learner.max_kl"
+        )
+    if given.max_kl is not None:
+        check_range("config.learner.max_kl", given.max_kl, 0, above=True)
     for name in ("epochs", "minibatches", "lengths"):
         check_range(f"config.learner.{name}", given[name], 1)
     if given.lengths > 1 and (given.microbatch is None or not setup.policy.reads_text):

@@ -1,7 +1,10 @@
 """Options of the update and of its optimizer, as configs give them."""
 
+from typing import Any
+
 import optax
 
+OVER_MAX_KL = ("stop", "reject")
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
@@ -41,8 +44,10 @@ def learner(
     lengths: int = 1,
     aggregation: str = "token_mean",
     normalize_advantage: str = "none",
-) -> None:
-    """Options of the update.
+    max_kl: float | None = None,
+    over_max_kl: str = "stop",
+) -> dict[str, Any]:
+    """Options of the update, by name.
 
     Args:
       epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
@@ -59,4 +64,10 @@ def learner(
       normalize_advantage: shift and scale to mean 0 and variance 1 over the "batch" (of trained
         turns), over each "minibatch" (of trained positions), over the batch per "role" (HiPER's
         levels), or "none".
+      max_kl: bound of a step's `approx_kl`, the KL of the learner from the policy that collected,
+        on the step's own rows and before the step is taken. None: no bound.
+      over_max_kl: "stop" takes neither the step above the bound nor those after it (LOOP's early
+        stop; metric stopped_steps, their share); "reject" takes none of the update's steps at all
+        (metric kl_rejected).
     """
+    return dict(locals())

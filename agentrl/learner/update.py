@@ -13,6 +13,7 @@ from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
 from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
+from agentrl.learner.optimizer import learner
 from agentrl.learner.passes import gradients
 from agentrl.learner.totals import summed, totals
 from agentrl.policies.scoring import join, split
@@ -60,10 +61,11 @@ def make_update(
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
     and parameters were; if not, parameters and optimizer state are returned unchanged. A step
     without anything to learn from changes neither (metric empty_steps): an optimizer's momentum
-    would move them.
+    would move them. Neither does a step above the bound `max_kl`, nor one after it.
 
-    options: all of `agentrl.learner.optimizer.learner`'s.
+    options: of `agentrl.learner.optimizer.learner`.
     """
+    options = learner(**options)
     epochs, minibatches = options["epochs"], options["minibatches"]
     by_source: dict[str, dict[str, Term]] = {}
     for name, term in terms.items():
@@ -94,10 +96,13 @@ def make_update(
             }
             return jax.lax.scan(functools.partial(_stepped, step, transform, units), carry, parts)
 
-        carry = (params, opt_state, jnp.ones((), bool))
-        (new_params, new_opt_state, finite), per_step = jax.lax.scan(
+        carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
+        (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
             epoch, carry, jax.random.split(key, epochs)
         )
+        if options["over_max_kl"] == "reject":
+            new = (new_params, new_opt_state)
+            new_params, new_opt_state = _chosen(within, new, (params, opt_state))
         change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
         # Of parameters that are not finite the change is not, either.
         finite = finite & jnp.isfinite(change)
@@ -106,6 +111,8 @@ def make_update(
         if "approx_kl" in metrics:
             # Before the first step the policy is the learner's.
             metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
+        if options["over_max_kl"] == "reject":
+            metrics["kl_rejected"] = jnp.stack([~within * 1.0, jnp.ones(())])
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for name, term in terms.items():
             if term.final_weight is not None:
@@ -127,19 +134,26 @@ def _chosen(flag: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.A
 
 def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
-    params, opt_state, finite = carry
+    params, opt_state, finite, within = carry
     parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
     loss = sum(part[0] for part in parts)
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
     norm = optax.tree.norm(grads)
     updates, new_opt_state = transform.update(grads, opt_state, params)
     some = sum(part[3] for part in parts) > 0
-    new = _chosen(some, (optax.apply_updates(params, updates), new_opt_state), (params, opt_state))
     metrics = {name: value for part in parts for name, value in part[1].items()}
-    one = jnp.ones(())
+    one, taken = jnp.ones(()), some
+    if step.options["max_kl"] is not None and "approx_kl" in metrics:
+        kl, count = metrics["approx_kl"]
+        within = within & (kl <= step.options["max_kl"] * jnp.maximum(count, 1e-30))
+        taken = some & within
+        metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
+    new = (optax.apply_updates(params, updates), new_opt_state)
+    new = _chosen(taken, new, (params, opt_state))
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
-    return (*new, finite & jnp.isfinite(loss) & jnp.isfinite(norm)), totals(metrics)
+    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
+    return (*new, finite, within), totals(metrics)
 
 
 def _of_source(step: _Step, source: str, unit: int, params, example: Example):

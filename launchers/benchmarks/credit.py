@@ -128,10 +128,6 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
         {"policy": Term(Bound(losses.clipped_surrogate, {}))},
         epochs=epochs,
         minibatches=MINIBATCHES,
-        microbatch=None,
-        lengths=1,
-        aggregation="token_mean",
-        normalize_advantage="none",
     )
     params = policy.init(jax.random.key(0))
     opt_state, key = transform.init(params), jax.random.key(1)

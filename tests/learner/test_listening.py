@@ -48,22 +48,13 @@ def batch(seed=0):
     )
 
 
-OPTIONS = {
-    "epochs": 1,
-    "minibatches": 1,
-    "lengths": 1,
-    "aggregation": "token_mean",
-    "normalize_advantage": "none",
-}
-
-
 @functools.cache
 def updater(weight, microbatch=None):
     transform = optax.sgd(1.0)
     terms = {"policy": Term(Bound(losses.reinforce, {}))}
     if weight:
         terms["listening"] = Term(Bound(losses.listening_loss, {}), weight=weight)
-    update = make_update(POLICY, transform, terms, microbatch=microbatch, **OPTIONS)
+    update = make_update(POLICY, transform, terms, microbatch=microbatch)
 
     def updated(params, batch):
         batches = {"rollout": Batch(*batch, notes={})}

@@ -19,14 +19,6 @@ from agentrl.learner.update import Batch, make_update
 from agentrl.streams import Rows, Streams
 
 ROWS, LENGTH, WORDS = 12, 5, 7
-OPTIONS = {
-    "epochs": 1,
-    "minibatches": 1,
-    "microbatch": None,
-    "lengths": 1,
-    "aggregation": "token_mean",
-    "normalize_advantage": "none",
-}
 
 
 class Toy:
@@ -89,7 +81,7 @@ def updater(names, transform, weights=(1.0, 1.0, 1.0, 1.0), **options):
         name: TERMS[name]._replace(weight=weight)
         for name, weight in zip(names, weights, strict=False)
     }
-    update = make_update(Toy, transform, terms, **{**OPTIONS, **options})
+    update = make_update(Toy, transform, terms, **options)
 
     @functools.partial(jax.jit, static_argnums=3)
     def updated(params, opt_state, batch, unit, progress):
@@ -220,7 +212,7 @@ def test_sources_add_up_and_report_under_their_names():
     of = {"rollout": batch(0)[0], "expert": batch(1)[0]._replace(credit=None)}
 
     def change(names, sources):
-        update = make_update(Toy, SGD, {name: terms[name] for name in names}, **OPTIONS)
+        update = make_update(Toy, SGD, {name: terms[name] for name in names})
         batches = {source: of[source] for source in sources}
         after, _, metrics, _ = update(
             PARAMS, SGD.init(PARAMS), batches, jax.random.key(0), lambda params, rows: {}, 0.0

@@ -157,3 +157,51 @@ def test_weights_need_the_component():
     config = tiny.groups_config(objective__policy__scale="importance")
     with pytest.raises(ValueError, match="config.objective.policy .*reads 'importance'"):
         build(config)
+
+
+@functools.cache
+def bounded(**options):
+    """(params before, params after, metrics) of one update with large steps."""
+    learner = {f"learner__{name}": value for name, value in options.items()}
+    config = tiny.groups_config(
+        log_every=1, learner__minibatches=1, optimizer__learning_rate=0.03, **learner
+    )
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    after, metrics = jax.jit(tiny.train_of(experiment))(state)
+    return state.params, after.params, metrics
+
+
+def test_steps_above_the_bound_of_kl_are_not_taken():
+    _, once, _ = bounded(epochs=1)
+    _, free, told = bounded(epochs=3)
+    _, stopped, metrics = bounded(epochs=3, max_kl=1e-5)
+    # The first step starts where the batch was collected; the second would be above.
+    chex.assert_trees_all_close(stopped, once, atol=1e-6)
+    np.testing.assert_allclose(metrics["stopped_steps"], [2, 3])
+    assert "stopped_steps" not in told
+    _, wide, metrics = bounded(epochs=3, max_kl=1e6)
+    chex.assert_trees_all_close(wide, free, atol=1e-6)
+    assert metrics["stopped_steps"][0] == 0
+
+
+def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():
+    before, after, metrics = bounded(epochs=3, max_kl=1e-5, over_max_kl="reject")
+    chex.assert_trees_all_equal(before, after)
+    assert metrics["kl_rejected"][0] == 1 and metrics["rejected_updates"][0] == 0
+    _, wide, metrics = bounded(epochs=3, max_kl=1e6, over_max_kl="reject")
+    chex.assert_trees_all_close(wide, bounded(epochs=3)[1], atol=1e-6)
+    assert metrics["kl_rejected"][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_kl": 0.0}, "config.learner.max_kl=0.0"),
+        ({"over_max_kl": "reject"}, "does nothing without a bound"),
+        ({"over_max_kl": "halt", "max_kl": 1.0}, "over_max_kl='halt'.*stop, reject"),
+    ],
+)
+def test_bounds_of_kl_that_mean_nothing_are_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        bounded(**options)
