@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl.evaluation import curves, figures, results, standings
+from agentrl.evaluation.alarms import begun
 from agentrl.evaluation.markup import Markup, join, table, tag
 from agentrl.evaluation.page import page
 from agentrl.evaluation.runs import Run, flat
+
+# Of each seed; the first ones tell.
+MAX_ALARMS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +50,7 @@ def report(
     environments = list(dict.fromkeys(run.env for run in runs))
     sections = [
         ("results", "Results", results.ends(runs, samples)),
+        ("alarms", "Alarms", _alarms(runs)),
         ("curves", "Learning curves", curves.learning(runs, environments, samples)),
         (
             "improvement",
@@ -73,6 +78,21 @@ def report(
 
 def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _alarms(runs: Sequence[Run]) -> Markup:
+    """Where the metrics of a seed begin to ask for a look."""
+    rows = [
+        tag(
+            "tr",
+            tag("td", figures.key(i), run.name),
+            *(tag("td", str(cell)) for cell in (seed, update, name, text)),
+        )
+        for i, run in enumerate(runs)
+        for seed, records in run.lines.items()
+        for update, name, text in begun(records)[:MAX_ALARMS]
+    ]
+    return table(["run", "seed", "update", "alarm", "what to do"], rows) if rows else Markup("")
 
 
 def _arenas(runs: Sequence[Run]) -> Markup:

@@ -15,7 +15,7 @@ from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.learner.optimizer import learner
 from agentrl.learner.passes import gradients
-from agentrl.learner.totals import summed, totals
+from agentrl.learner.totals import Totals, summed, totals
 from agentrl.policies.scoring import join, split
 from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
 
@@ -107,16 +107,8 @@ def make_update(
         # Of parameters that are not finite the change is not, either.
         finite = finite & jnp.isfinite(change)
         params, opt_state = _chosen(finite, (new_params, new_opt_state), (params, opt_state))
-        metrics = summed(per_step, (0, 1))
-        if "approx_kl" in metrics:
-            # Before the first step the policy is the learner's.
-            metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
-        if options["over_max_kl"] == "reject":
-            metrics["kl_rejected"] = jnp.stack([~within * 1.0, jnp.ones(())])
+        metrics = _metrics(step, terms, per_step, within)
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
-        for name, term in terms.items():
-            if term.final_weight is not None:
-                metrics[f"weight/{name}"] = jnp.stack([weights[name], jnp.ones(())])
         for batch in batches.values():
             if batch.credit is not None:
                 metrics |= advantage_metrics(batch)
@@ -126,6 +118,25 @@ def make_update(
         return join(params, frozen), opt_state, told.by_name(), finite
 
     return update
+
+
+def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: jax.Array):
+    """Metrics f32[2] of an update's steps."""
+    options, one = step.options, jnp.ones(())
+    metrics = summed(per_step, (0, 1))
+    if "approx_kl" in metrics:
+        # Before the first step the policy is the learner's.
+        metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
+    if options["over_max_kl"] == "reject":
+        metrics["kl_rejected"] = jnp.stack([~within * 1.0, one])
+    if step.policy.reads_text:
+        # Per update, as `tokens`, those that were written.
+        steps = options["epochs"] * options["minibatches"]
+        metrics["trained_tokens"] = metrics["trained_tokens"] * jnp.array([steps, 1.0])
+    for name, term in terms.items():
+        if term.final_weight is not None:
+            metrics[f"weight/{name}"] = jnp.stack([step.weights[name], one])
+    return metrics
 
 
 def _chosen(flag: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
@@ -150,6 +161,9 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
         metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
     new = (optax.apply_updates(params, updates), new_opt_state)
     new = _chosen(taken, new, (params, opt_state))
+    if step.policy.reads_text:
+        tokens = sum(jnp.sum(example.rows.loss_mask) for example in examples.values())
+        metrics["trained_tokens"] = jnp.stack([tokens * 1.0, one])
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
     finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)

@@ -1,9 +1,7 @@
 """The training loop: runs a config in a directory, resumes there, and stops cleanly."""
 
-import dataclasses
 import functools
 import pathlib
-import signal
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,6 +12,7 @@ import numpy as np
 
 from agentrl.config.build import Experiment, build
 from agentrl.evaluation import play
+from agentrl.evaluation.alarms import alarms
 from agentrl.learner.components import guard
 from agentrl.learner.components.steps import env_steps
 from agentrl.learner.state import TrainState
@@ -24,31 +23,12 @@ from agentrl.run.programs import Programs, compile_programs
 from agentrl.run.progress import Progress
 from agentrl.run.provenance import provenance
 from agentrl.run.restored import RunError
+from agentrl.run.signals import NOTICE_SECONDS, Stop
 from agentrl.run.workdir import claimed, write_json
 
 
 class NonFiniteError(RunError):
     """Several updates in a row were not finite; the last batch is saved."""
-
-
-@dataclasses.dataclass
-class Stop:
-    """Set by SIGTERM and SIGINT; the loop checks it after every program."""
-
-    requested: bool = False
-
-    def __enter__(self) -> "Stop":
-        self._before = {
-            number: signal.signal(number, self._set) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _set(self, number: int, frame: Any) -> None:
-        self.requested = True
 
 
 def _evaluation_record(
@@ -114,9 +94,10 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
                 params = {**state.params, **params}
                 placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
                 state = programs.restart(state.replace(params=jax.device_put(params, placed)))
-        writer = None
+        writer, first = None, {}
         if processes.is_first():
             metrics.rewind(workdir / "metrics.jsonl", update)
+            first = metrics.first_with("approx_kl", workdir / "metrics.jsonl")
             write_json(workdir / "provenance.json", provenance(command))
             writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
         progress = Progress(
@@ -130,7 +111,16 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         try:
             with progress:
                 parts = _Parts(
-                    config, workdir, device_mesh, programs, experiment, writer, progress, stop, {}
+                    config,
+                    workdir,
+                    device_mesh,
+                    programs,
+                    experiment,
+                    writer,
+                    progress,
+                    stop,
+                    timings={},
+                    first=first,
                 )
                 return _loop(parts, state, update, started)
         finally:
@@ -141,7 +131,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
 
 class _Parts(NamedTuple):
     """The parts of a run. writer: None in all processes but the first. timings: seconds of the last
-    call of each program.
+    call of each program. first: by seed, see `first_of`.
     """
 
     config: ml_collections.ConfigDict
@@ -153,6 +143,7 @@ class _Parts(NamedTuple):
     progress: Progress
     stop: Stop
     timings: dict[str, float]
+    first: dict[int, dict[str, Any]]
 
     def timed(self, name: str, function: Callable, *args: Any) -> Any:
         """The function's result, once computed; its duration goes to `timings`."""
@@ -161,6 +152,12 @@ class _Parts(NamedTuple):
         self.timings[name] = time.perf_counter() - before
         return out
 
+    def first_of(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The first record of the record's seed that has metrics of reinforcement learning."""
+        if "approx_kl" in record:
+            return self.first.setdefault(record["seed"], record)
+        return {}
+
     def save(self, state: TrainState, update: int) -> int:
         """Writes a checkpoint; returns its update."""
         config = self.config
@@ -168,6 +165,7 @@ class _Parts(NamedTuple):
             checkpoint.save, self.workdir / "checkpoints", update, keep=config.checkpoint.keep
         )
         self.timed("time/checkpoint", write, state)
+        self.stop.saved = update
         return update
 
 
@@ -175,12 +173,16 @@ def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
     saved, compile_time, steps_before = update, None, env_steps(state.carry)
+    if update:
+        parts.stop.saved = update
     stopping = processes.any_of(parts.stop.requested)
     while update < config.updates and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
             state = parts.programs.restart(state)
         state, totals = parts.timed("time/train", parts.programs.train[phase.name], state)
+        if compile_time is not None:
+            _warn_if_slow(parts)
         compile_time = compile_time or parts.timings["time/train"]
         update += config.log_every
         steps_now = env_steps(state.carry)
@@ -203,12 +205,27 @@ def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool
                 parts.writer.write(record | machine)
             parts.writer.flush()
         parts.progress.show(update, records, machine)
+        for record in records:
+            for name, text in alarms(record, parts.first_of(record)).items():
+                parts.progress.say(name, f"{text} (seed {record['seed']}, update {update})")
         every, stopping = config.checkpoint.every, processes.any_of(parts.stop.requested)
         if done or stopping or (every and update % every == 0):
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
     return update >= config.updates
+
+
+def _warn_if_slow(parts: _Parts) -> None:
+    """Says once that signals wait longer than clusters do, if fewer updates per program help."""
+    seconds, updates = parts.timings["time/train"], parts.config.log_every
+    if updates > 1 and seconds > NOTICE_SECONDS:
+        parts.progress.say(
+            "slow programs",
+            f"config.log_every={updates} updates take {seconds:.0f} s, and signals are obeyed "
+            f"after them; clusters give {NOTICE_SECONDS:.0f} s or a little more: "
+            f"set config.log_every={max(int(updates * NOTICE_SECONDS / seconds), 1)}",
+        )
 
 
 def _records(
@@ -245,6 +262,9 @@ def _rates(
     if "tokens" in records[0]:
         written = sum(record["tokens"] for record in records) * config.log_every
         rates["tokens_per_second"] = written / seconds
+    if "trained_tokens" in records[0]:
+        trained = sum(record["trained_tokens"] for record in records) * config.log_every
+        rates["trained_tokens_per_second"] = trained / seconds
     return rates
 
 

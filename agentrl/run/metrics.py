@@ -69,6 +69,15 @@ def read(path: pathlib.Path) -> list[dict[str, Any]]:
     return lines
 
 
+def first_with(name: str, path: pathlib.Path) -> dict[int, dict[str, Any]]:
+    """The first record of each seed that has a metric, by seed; {} without a file."""
+    found: dict[int, dict[str, Any]] = {}
+    for record in read(path) if path.exists() else ():
+        if name in record:
+            found.setdefault(record["seed"], record)
+    return found
+
+
 def peak_memory_gib() -> float:
     """Peak memory so far: of the accelerator if it reports it, else of this process."""
     stats = jax.local_devices()[0].memory_stats() or {}

@@ -33,6 +33,7 @@ class Progress:
         seconds_between_lines: float = 10.0,
         quiet: bool = False,
     ):
+        self._said: set[str] = set()
         self._console = rich_console.Console(stderr=True, quiet=quiet)
         self._terminal = self._console.is_terminal
         self._seconds = seconds_between_lines
@@ -56,6 +57,12 @@ class Progress:
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
+    def say(self, name: str, text: str) -> None:
+        """A line for people, once per name."""
+        if name not in self._said:
+            self._said.add(name)
+            self._console.print(f"{name}: {text}", highlight=False, soft_wrap=True)
+
     def show(
         self, update: int, records: Sequence[Mapping[str, float]], machine: Mapping[str, float]
     ) -> None:
@@ -68,6 +75,8 @@ class Progress:
         # Supervised updates take no steps in the environment.
         if "env_steps_per_second" in machine:
             words.append(f"{machine['env_steps_per_second']:,.0f} steps/s")
+        elif "trained_tokens_per_second" in machine:
+            words.append(f"{machine['trained_tokens_per_second']:,.0f} tokens/s")
         else:
             words.append(f"{machine['updates_per_second']:.2f} updates/s")
         text = " · ".join(words)

@@ -24,7 +24,7 @@ ROWS, LENGTH, WORDS = 12, 5, 7
 class Toy:
     """A policy of one number per word, whose log-probabilities depend on the words before."""
 
-    frozen, outputs = (), {}
+    frozen, outputs, reads_text = (), {}, False
 
     @staticmethod
     def score(params, rows):

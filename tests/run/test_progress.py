@@ -27,6 +27,20 @@ def test_supervised_updates(capsys):
     assert "loss 1.250 · held out 1.500 · rejected 50% · 2.00 updates/s" in text
 
 
+def test_supervised_updates_of_text_show_tokens(capsys):
+    machine = {"updates_per_second": 2.0, "trained_tokens_per_second": 12345.6}
+    assert "loss 1.250 · 12,346 tokens/s" in shown(capsys, {"loss/imitation": 1.25}, machine)
+
+
+def test_an_alarm_is_raised_once(capsys):
+    progress = Progress(total=10, done=0, title="a title")
+    with progress:
+        for update in range(3):
+            progress.say("KL", f"update {update}")
+    text = capsys.readouterr().err
+    assert "KL: update 0" in text and "update 1" not in text
+
+
 @pytest.fixture(scope="module")
 def supervised(tmp_path_factory):
     """A run of supervised updates alone."""
@@ -40,9 +54,9 @@ def test_a_supervised_run_shows_its_loss_and_no_steps(supervised, capsys):
     assert loop.run(config, workdir, command="test")
     text = capsys.readouterr().err
     assert "4/4 · loss " in text and "held out" in text
-    assert "updates/s" in text and "steps/s" not in text
+    assert "tokens/s" in text and "steps/s" not in text
     for record in metrics.read(workdir / "metrics.jsonl"):
-        assert record["updates_per_second"] > 0 and record["env_steps"] == 0
+        assert record["trained_tokens_per_second"] > 0 and record["env_steps"] == 0
         assert {"loss/imitation", "held_out_loss", "grad_norm"} <= record.keys()
         assert not {"env_steps_per_second", "entropy", "approx_kl"} & record.keys()
         assert record["gradient_steps"] == record["update"]
