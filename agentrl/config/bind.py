@@ -185,13 +185,12 @@ def _fill(filled: ml_collections.ConfigDict, key: str, value, default, annotatio
 
     ml_collections fixes a field's type when it is first set.
     """
-    if value is None:
+    if default is None or value is None:
         kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
-        filled[key] = config_dict.placeholder(kinds[0] if kinds else object)
-        return
-    if default is None:
-        filled[key] = config_dict.placeholder(type(value))
-    filled[key] = value
+        only = kinds[0] if len(kinds) == 1 else object
+        filled[key] = config_dict.placeholder(only if kinds or value is None else type(value))
+    if value is not None:
+        filled[key] = value
 
 
 def roles_section(

@@ -172,7 +172,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         num_seeds=config.num_seeds,
         updates=(warm["updates"], config.updates),
         log_every=config.log_every,
-        microbatch=config.learner.get("microbatch"),
+        microbatch=learner(**bind("learner", learner, config.learner))["microbatch"],
         reads=requirements.names_read(terms, recipe),
     )
     components = make_components(config, setup, terms, recipe)

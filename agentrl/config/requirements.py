@@ -18,6 +18,7 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
 from agentrl.learner.objective import FORWARD, Term
+from agentrl.learner.optimizer import AUTO
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
 
@@ -49,7 +50,13 @@ def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
             "of a batch; choose a divisor"
         )
     minibatch = rollout.num_rows // minibatches
-    if microbatch is not None and (microbatch < 1 or minibatch % microbatch):
+    if microbatch in (None, AUTO):
+        return
+    if not isinstance(microbatch, int):
+        raise ValueError(
+            f"config.learner.microbatch={microbatch!r}: expected a number of rows, {AUTO!r} or None"
+        )
+    if microbatch < 1 or minibatch % microbatch:
         raise ValueError(
             f"config.learner.microbatch={microbatch} does not divide the {minibatch} rows of a "
             "minibatch; choose a divisor, or None in the config file"

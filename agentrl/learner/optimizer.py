@@ -4,6 +4,7 @@ from typing import Any
 
 import optax
 
+AUTO = "auto"  # microbatch
 OVER_MAX_KL = ("stop", "reject")
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
@@ -40,7 +41,7 @@ def learner(
     *,
     epochs: int = 1,
     minibatches: int = 1,
-    microbatch: int | None = None,
+    microbatch: int | str | None = None,
     lengths: int = 1,
     aggregation: str = "token_mean",
     normalize_advantage: str = "none",
@@ -55,8 +56,9 @@ def learner(
         without, rows are assigned at random, and the weight of a position in a mean depends on the
         number in its minibatch, as in PPO's own code.
       microbatch: rows per forward and backward pass, a divisor of a minibatch's rows; gradients are
-        summed, and rows without anything to learn from skipped. None: the whole minibatch. On a CPU
-        a pass is fastest if its activations fit the caches.
+        summed, and rows without anything to learn from skipped. None: the whole minibatch. "auto":
+        the largest whose programs fit the device's memory, by the compiler's analysis. On a CPU a
+        pass is fastest if its activations fit the caches.
       lengths: rows go through in order of their length, each pass cut to the shortest of this many
         evenly spaced sizes; each size is compiled. 1: all at full length.
       aggregation: one of `losses.AGGREGATIONS`; "constant" divides by the minibatch's number of
@@ -70,4 +72,6 @@ def learner(
         stop; metric stopped_steps, their share); "reject" takes none of the update's steps at all
         (metric kl_rejected).
     """
+    if microbatch == AUTO:
+        microbatch = 1  # of a program that no run has sized
     return dict(locals())

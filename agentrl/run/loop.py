@@ -18,13 +18,14 @@ from agentrl.learner.components.steps import env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
 from agentrl.policies import parameter_count
-from agentrl.run import checkpoint, mesh, metrics, processes, restored
-from agentrl.run.programs import Programs, compile_programs
+from agentrl.run import checkpoint, memory, mesh, metrics, processes, restored
+from agentrl.run.prepare import Prepared, prepare
+from agentrl.run.programs import compile_programs
 from agentrl.run.progress import Progress
 from agentrl.run.provenance import provenance
 from agentrl.run.restored import RunError
 from agentrl.run.signals import NOTICE_SECONDS, Stop
-from agentrl.run.workdir import claimed, write_json
+from agentrl.run.workdir import claimed, store, with_stored_microbatch, write_json
 
 
 class NonFiniteError(RunError):
@@ -72,6 +73,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
       NonFiniteError: the run is broken; the batch that broke it is in `rejected/`.
     """
     started = time.time()
+    config = with_stored_microbatch(workdir, config)
     experiment = build(config)
     if experiment.rollout.on_host and jax.process_count() > 1:
         raise ValueError(
@@ -83,17 +85,11 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     if not checkpoint.steps(directory):
         params = restored.beginning(config, experiment, device_mesh)
     with claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:
+        update, state = 0, None
         programs = compile_programs(experiment, config, device_mesh)
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
-        else:
-            update, state = 0, programs.init(programs.seeds)
-            if params is not None:
-                # Published weights leave value heads at their random
-                # initialisation.
-                params = {**state.params, **params}
-                placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
-                state = programs.restart(state.replace(params=jax.device_put(params, placed)))
+            stop.saved = update
         writer, first = None, {}
         if processes.is_first():
             metrics.rewind(workdir / "metrics.jsonl", update)
@@ -110,23 +106,29 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         )
         try:
             with progress:
-                parts = _Parts(
-                    config,
-                    workdir,
-                    device_mesh,
-                    programs,
-                    experiment,
-                    writer,
-                    progress,
-                    stop,
-                    timings={},
-                    first=first,
-                )
-                return _loop(parts, state, update, started)
+                ready = prepare(config, experiment, programs, device_mesh)
+                if processes.is_first():
+                    store(workdir, ready.config)
+                parts = _Parts(ready, workdir, device_mesh, writer, progress, stop, {}, first)
+                with memory.told(ready.needs):
+                    state = _begun(ready, params) if state is None else state
+                    return _loop(parts, state, update, started)
         finally:
             if writer is not None:
                 writer.close()
             experiment.rollout.close()
+
+
+def _begun(ready: Prepared, params: Any) -> TrainState:
+    """The state before the first update. params: entries to begin from, or None."""
+    programs = ready.programs
+    state = programs.init(programs.seeds)
+    if params is None:
+        return state
+    # Published weights leave value heads at their random initialisation.
+    params = {**state.params, **params}
+    placed = jax.tree.map(lambda s: s.sharding, programs.shapes.params)
+    return programs.restart(state.replace(params=jax.device_put(params, placed)))
 
 
 class _Parts(NamedTuple):
@@ -134,16 +136,24 @@ class _Parts(NamedTuple):
     call of each program. first: by seed, see `first_of`.
     """
 
-    config: ml_collections.ConfigDict
+    ready: Prepared
     workdir: pathlib.Path
     device_mesh: jax.sharding.Mesh | None
-    programs: Programs
-    experiment: Experiment
     writer: metrics.Writer | None
     progress: Progress
     stop: Stop
     timings: dict[str, float]
     first: dict[int, dict[str, Any]]
+
+    @property
+    def config(self) -> ml_collections.ConfigDict:
+        """The run's config."""
+        return self.ready.config
+
+    @property
+    def experiment(self) -> Experiment:
+        """The config, bound to functions."""
+        return self.ready.experiment
 
     def timed(self, name: str, function: Callable, *args: Any) -> Any:
         """The function's result, once computed; its duration goes to `timings`."""
@@ -172,15 +182,15 @@ class _Parts(NamedTuple):
 def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
-    saved, compile_time, steps_before = update, None, env_steps(state.carry)
-    if update:
-        parts.stop.saved = update
+    saved, steps_before = update, env_steps(state.carry)
+    # Programs in Python compile as they are met.
+    compile_time = parts.ready.seconds if parts.ready.needs else None
     stopping = processes.any_of(parts.stop.requested)
     while update < config.updates and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
-            state = parts.programs.restart(state)
-        state, totals = parts.timed("time/train", parts.programs.train[phase.name], state)
+            state = parts.ready.programs.restart(state)
+        state, totals = parts.timed("time/train", parts.ready.train[phase.name], state)
         if compile_time is not None:
             _warn_if_slow(parts)
         compile_time = compile_time or parts.timings["time/train"]
@@ -271,7 +281,9 @@ def _rates(
 def _evaluate(parts: _Parts, state: TrainState, update: int, records: list[dict]) -> None:
     """Plays the fixed tasks, writes the outcomes, and adds their means to the records."""
     config = parts.config
-    outcomes = jax.device_get(parts.timed("time/evaluation", parts.programs.evaluate, state.params))
+    outcomes = jax.device_get(
+        parts.timed("time/evaluation", parts.ready.programs.evaluate, state.params)
+    )
     for name, played in outcomes.items():
         if parts.writer is not None:
             path = evaluation_path(parts.workdir, config, name, update)

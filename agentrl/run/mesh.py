@@ -55,7 +55,7 @@ def make_mesh(
             "config.mesh.data"
         )
     microbatch = config.learner.get("microbatch")
-    if microbatch is not None and microbatch % parts:
+    if isinstance(microbatch, int) and microbatch % parts:
         raise ValueError(
             f"config.learner.microbatch={microbatch} does not divide over {parts} devices; choose "
             "a multiple, or set config.mesh.data"

@@ -20,6 +20,7 @@ MACHINE_METRICS = (
     "updates_per_second",
     "env_steps_per_second",
     "tokens_per_second",
+    "trained_tokens_per_second",
     "time/train",
     "time/evaluation",
     "time/checkpoint",

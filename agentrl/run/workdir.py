@@ -11,8 +11,12 @@ from typing import Any
 import ml_collections
 
 from agentrl.config import bind as configs
+from agentrl.learner.optimizer import AUTO
 from agentrl.run import processes
 from agentrl.run.restored import RunError
+
+# Keys that may differ when a run resumes, besides config.mesh.
+RESUMABLE = ("updates", "learner.microbatch")
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
@@ -46,23 +50,25 @@ def _alone(workdir: pathlib.Path) -> Iterator[None]:
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     """Checks that the directory is empty or contains a run of this config.
 
-    `updates` may increase, and a run may resume on another mesh.
+    `updates` may increase, and a run may resume on another mesh and in other microbatches. A run
+    that ended before its first line of metrics has nothing to lose: any config may take its place.
     """
-    path = workdir / "config.json"
+    path, begun = workdir / "config.json", workdir / "metrics.jsonl"
     content = json.loads(json.dumps(config.to_dict()))
     if path.exists():
-        try:
-            before = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
-            raise RunError(
-                f"{path} is not readable JSON ({error}); use another --workdir"
-            ) from None
+        before = _stored(path)
+        if (
+            not begun.exists()
+            or not begun.stat().st_size
+            and not (workdir / "checkpoints").exists()
+        ):
+            before = content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
-            and not (key == "updates" or key.startswith("mesh."))
+            and not (key in RESUMABLE or key.startswith("mesh."))
         ]
         if changed:
             raise RunError(
@@ -71,7 +77,35 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
             )
     elif any(workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
-    write_json(path, content)
+    store(workdir, config)
+
+
+def store(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
+    """Writes config.json."""
+    write_json(workdir / "config.json", json.loads(json.dumps(config.to_dict())))
+
+
+def _stored(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise RunError(f"{path} is not readable JSON ({error}); use another --workdir") from None
+
+
+def with_stored_microbatch(
+    workdir: pathlib.Path, config: ml_collections.ConfigDict
+) -> ml_collections.ConfigDict:
+    """The config with the microbatch of the run in the directory in the place of "auto".
+
+    A resumed run then computes what the uninterrupted one would, whatever memory is free.
+    """
+    path = workdir / "config.json"
+    if config.learner.microbatch != AUTO or not path.exists():
+        return config
+    config = ml_collections.ConfigDict(config.to_dict())
+    with config.ignore_type():
+        config.learner.microbatch = _stored(path)["learner"]["microbatch"]
+    return config
 
 
 @contextlib.contextmanager

@@ -1,0 +1,119 @@
+"""Memory of a run's programs: known before they run, and the largest microbatch that fits."""
+
+import contextlib
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from agentrl.run.restored import RunError
+
+# What the interpreter, the compiler and the buffers between programs take beside them.
+SHARE = 0.92
+REMEDY = (
+    'set config.learner.microbatch lower or to "auto", config.policy.remat=True, fewer groups or '
+    "shorter replies, or config.mesh.fsdp over more devices"
+)
+
+
+class Need(NamedTuple):
+    """Memory of a compiled program per device, in bytes, by the compiler's own analysis.
+
+    state: its arguments. results: outputs that take none of the arguments' buffers. between:
+    activations, gradients and other arrays within the program.
+    """
+
+    state: int
+    results: int
+    between: int
+
+    @property
+    def total(self) -> int:
+        """Bytes while the program runs."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {size / 2**30:.1f}" for name, size in self._asdict().items())
+        return f"{self.total / 2**30:.1f} GiB ({parts})"
+
+
+def need(compiled: Any) -> Need:
+    """The memory of a compiled program."""
+    found = compiled.memory_analysis()
+    return Need(
+        found.argument_size_in_bytes,
+        found.output_size_in_bytes - found.alias_size_in_bytes,
+        found.temp_size_in_bytes,
+    )
+
+
+def limit() -> int | None:
+    """Bytes that programs may take on a device; None where nothing tells."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        return stats["bytes_limit"]
+    sizes = [size for size in (_of_machine(), _of_group()) if size]
+    # Simulated devices share the machine's memory.
+    return int(min(sizes) * SHARE) // jax.local_device_count() if sizes else None
+
+
+def _of_machine() -> int | None:
+    path = pathlib.Path("/proc/meminfo")
+    if not path.exists():
+        return None
+    return int(path.read_text().split("MemTotal:")[1].split()[0]) * 1024
+
+
+def _of_group() -> int | None:
+    path = pathlib.Path("/sys/fs/cgroup/memory.max")
+    text = path.read_text().strip() if path.exists() else "max"
+    return int(text) if text.isdigit() else None
+
+
+def too_large(name: str, needed: Need, allowed: int) -> str:
+    """The line that ends a run whose program does not fit."""
+    return (
+        f"the program of {name} needs {needed} of memory per device, and {allowed / 2**30:.1f} GiB "
+        f"are there; {REMEDY}"
+    )
+
+
+@contextlib.contextmanager
+def told(needs: Mapping[str, Need]) -> Iterator[None]:
+    """Raises RunError, with what the programs need, for an allocation that fails inside."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        first = str(error).strip().splitlines()[0]
+        sizes = "; ".join(f"{name} {need}" for name, need in needs.items())
+        raise RunError(f"{first}. Programs: {sizes or 'not compiled ahead'}; {REMEDY}") from None
+
+
+def largest(rows: int, parts: int, needed: Callable[[int], Need], allowed: int) -> int:
+    """The largest microbatch of at most `rows` rows that fits.
+
+    Activations grow with the microbatch and the rest does not, so that a program that does not fit
+    tells how much smaller the next trial has to be.
+
+    Args:
+      rows: of a minibatch; a microbatch divides them.
+      parts: devices that share a microbatch; it is a multiple of them.
+      needed: microbatch -> the largest need of the programs with it.
+      allowed: bytes.
+
+    Raises:
+      RunError: none fits.
+    """
+    sizes = [size for size in range(rows, 0, -1) if rows % size == 0 and size % parts == 0]
+    while sizes:
+        size = sizes.pop(0)
+        found = needed(size)
+        if found.total <= allowed:
+            return size
+        free = allowed - found.state - found.results
+        guess = size * max(free, 0) / max(found.between, 1)
+        sizes = [smaller for smaller in sizes if smaller <= guess] or sizes[-1:]
+    raise RunError(too_large(f"config.learner.microbatch={size}", found, allowed))
