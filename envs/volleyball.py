@@ -270,22 +270,7 @@ class _Volleyball(SimultaneousGame):
 
     def render(self, state: VolleyballState, params: VolleyballParams) -> str:
         """From the side, half a metre per character: 0, 1 .. the drones, o the ball, | the net."""
-        court, match = self.game.court, state.match
-        half, top = int(2 * court.length) + 2, 12
-        rows = np.full((top, 2 * half + 1), " ")
-        rows[top - int(2 * court.net) :, half] = "|"
-
-        def put(glyph, x, z):
-            row, column = top - 1 - int(2 * float(z)), half + round(2 * float(x))
-            if 0 <= row < top and 0 <= column < rows.shape[1]:
-                rows[row, column] = glyph
-
-        sides = rules.sides(match)
-        for drone in range(2 * self.players):
-            place = match.drones.position
-            put(str(drone), place[0][drone] * sides[drone], place[-1][drone])
-        put("o", match.ball.position[0], match.ball.position[-1])
-        return "\n".join("".join(row) for row in rows)
+        return rules.side_view(state.match, self.game.court)
 
 
 def _ticks(seconds: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ directory, or eval/ENV/update_N.json if ENV is not the run's only environment or
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
@@ -53,70 +54,31 @@ def main(argv: list[str]) -> None:
 
 
 def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
-    import jax
-    import numpy as np
-
-    from agentrl.actors.scripted import expert_actor, random_actor
+    """Prints the tables of one environment and writes the record."""
     from agentrl.config.tasks import evaluation_of
     from agentrl.evaluation import play
     from agentrl.run.loop import evaluation_path
-    from envs.vector import World
 
-    config, env, env_params = run.config, task.env, task.env_params
-    opponent, side = evaluation_of(config, env, env_params, task.rollout)
+    config, env = run.config, task.env
+    opponent, side = evaluation_of(config, env, task.env_params, task.rollout)
     keys = play.task_keys(_SEED.value, _EPISODES.value)
-    chance = jax.random.key(_SEED.value + 1)
-
-    def outcomes(player):
-        return jax.tree.map(
-            np.asarray,
-            jax.jit(play.play, static_argnums=(0, 1, 5, 6))(
-                player, env, env_params, keys, chance, opponent, side
-            ),
-        )
-
-    def policy_outcomes(params):
-        return task.evaluate(params, keys, chance, _GREEDY.value)
-
-    all_seeds = run.experiment.maybe_jit(run.experiment.over_seeds(policy_outcomes))
-    per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
-    seeds = [config.seed + i for i in range(config.num_seeds)]
-    rows = [
-        (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
-        for i, seed in enumerate(seeds)
-    ]
-    expert = None
-    # An environment in Python has no scripted players: games are self-play.
-    hosted = run.experiment.rollout.on_host
-    if not hosted:
-        rows.append(("random", outcomes(random_actor(env))))
-    if _EXPERT.value and not hosted:
-        try:
-            expert = outcomes(expert_actor(World(env, env_params)))
-            rows.append(("expert", expert))
-        except NotImplementedError:
-            pass  # then the table has no regret
+    rows = _rows(run, task, keys, opponent, side)
+    expert = dict(rows).get("expert")
     against = ""
-    if hosted:
+    if run.experiment.rollout.on_host:
         against = ", against itself" if task.rollout.roles > 1 else ""
     elif opponent is not None:
         seats = f"all seats of the {side}" if side else "seats in turn"
         against = f", {seats}, against {config.evaluation.opponent} play"
     print(f"{name}, update {run.update}, {_EPISODES.value} tasks of seed {_SEED.value}{against}")
-    columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
-    columns["length"] = lambda played: f"{played.length.mean():.2f}"
-    if env.has_success:
-        columns["success (95 %)"] = lambda played: _share(played.success)
-    if expert is not None:
-        columns["regret (95 %)"] = lambda played: _mean(
-            expert.episode_return - played.episode_return
-        )
+    columns = _columns(env.has_success, expert)
     print(f"{'':10}" + "".join(f"{title:>28}" for title in columns))
     for player, played in rows:
         print(f"{player:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
     by_kind = None
     if env.has_success and env.kinds:
-        by_kind = _by_kind(env, env_params, keys, rows)
+        by_kind = _by_kind(env, task.env_params, keys, rows)
+    seeds = _seeds(config)
     record = {
         "update": run.update,
         "seeds": seeds,
@@ -133,6 +95,64 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     temporary.write_text(json.dumps(record))
     os.replace(temporary, path)
     print(f"written: {path}")
+
+
+def _seeds(config: Any) -> list[int]:
+    return [config.seed + i for i in range(config.num_seeds)]
+
+
+def _rows(run: Any, task: Any, keys: Any, opponent: Any, side: Any) -> list[tuple[str, Any]]:
+    """(player, outcomes) of each seed's policy, then of random play and of the expert."""
+    import jax
+    import numpy as np
+
+    from agentrl.actors.scripted import expert_actor, random_actor
+    from agentrl.evaluation import play
+    from envs.vector import World
+
+    env, env_params = task.env, task.env_params
+    chance = jax.random.key(_SEED.value + 1)
+
+    def outcomes(player):
+        return jax.tree.map(
+            np.asarray,
+            jax.jit(play.play, static_argnums=(0, 1, 5, 6))(
+                player, env, env_params, keys, chance, opponent, side
+            ),
+        )
+
+    def policy_outcomes(params):
+        return task.evaluate(params, keys, chance, _GREEDY.value)
+
+    all_seeds = run.experiment.maybe_jit(run.experiment.over_seeds(policy_outcomes))
+    per_seed = jax.tree.map(np.asarray, all_seeds(run.state.params))
+    rows = [
+        (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
+        for i, seed in enumerate(_seeds(run.config))
+    ]
+    # An environment in Python has no scripted players: games are self-play.
+    if run.experiment.rollout.on_host:
+        return rows
+    rows.append(("random", outcomes(random_actor(env))))
+    if _EXPERT.value:
+        try:
+            rows.append(("expert", outcomes(expert_actor(World(env, env_params)))))
+        except NotImplementedError:
+            pass  # then the table has no regret
+    return rows
+
+
+def _columns(has_success: bool, expert: Any | None) -> dict[str, Callable[[Any], str]]:
+    """Titles of the table's columns, and what each shows of a player's outcomes."""
+    columns = {"return (95 %)": lambda played: _mean(played.episode_return)}
+    columns["length"] = lambda played: f"{played.length.mean():.2f}"
+    if has_success:
+        columns["success (95 %)"] = lambda played: _share(played.success)
+    if expert is not None:
+        columns["regret (95 %)"] = lambda played: _mean(
+            expert.episode_return - played.episode_return
+        )
+    return columns
 
 
 def _by_kind(env, env_params, keys, rows) -> list[str | None]:

@@ -108,157 +108,13 @@ class Missing(Exception):
     """A package that the environment needs is missing; the message says how to install it."""
 
 
-class TextArena:
-    """A game of TextArena, constructed anew for each episode.
-
-    Its observation wrappers would otherwise keep the messages of earlier games across a reset.
-    """
-
-    has_success = True
-
-    def __init__(self, name, num_players=2, **options):
-        self._arena = _package("textarena", f"textarena:{name}")
-        self._name, self._options, self.seats = name, options, num_players
-        self._make()
-
-    def _make(self):
-        return self._arena.make(self._name, **self._options)
-
-    def reset(self, *, seed):
-        self._env = self._make()
-        self._env.reset(num_players=self.seats, seed=seed)
-        seat, text = self._env.get_observation()
-        return text, {"seat": seat}
-
-    def step(self, action):
-        """Plays the action of the current player."""
-        seat = self._env.state.current_player_id
-        done, _ = self._env.step(action=action)
-        if not done:
-            # An illegal action is forgiven at first: the same player is asked again.
-            valid = not getattr(self._env.state, "error_count", 0)
-            after, text = self._env.get_observation()
-            return text, [0.0] * self.seats, False, False, {"seat": after, "valid": valid}
-        rewards, about = self._env.close()
-        reward = [float((rewards or {}).get(i, 0.0)) for i in range(self.seats)]
-        offended = bool((about or {}).get(seat, {}).get("invalid_move", False))
-        won = [r > 0 if self.seats > 1 else r >= 1 for r in reward]
-        info = {"valid": not offended, "success": won, "offender": seat if offended else -1}
-        return "", reward, True, False, info
+# Source -> function in adapters.py. A source is the name of the package that it needs.
+_ADAPTERS = {"textarena": "TextArena", "gymnasium": "gymnasium_environment"}
 
 
-def gymnasium_environment(name, arrays=False, **options):
-    """An environment of Gymnasium in words, or with arrays."""
-    return (GymnasiumArrays if arrays else Gymnasium)(name, **options)
-
-
-class GymnasiumArrays:
-    """An environment of Gymnasium with observations of numbers; Discrete ones are one-hot."""
-
-    def __init__(self, name, **options):
-        gymnasium = _package("gymnasium", f"gymnasium:{name}")
-        spaces = gymnasium.spaces
-        self._env = gymnasium.make(name, **options)
-        seen, space = self._env.observation_space, self._env.action_space
-        if isinstance(seen, spaces.Discrete):
-            self._first, self.observation_shape = int(seen.start), (int(seen.n),)
-        elif getattr(seen, "shape", None) is not None:
-            self._first, self.observation_shape = None, tuple(seen.shape)
-        else:
-            raise ValueError(
-                f"gymnasium:{name} has the observation space {seen}; expected Box or Discrete"
-            )
-        self.continuous = isinstance(space, spaces.Box)
-        if self.continuous and len(space.shape) == 1:
-            self.num_actions, self._space = int(space.shape[0]), space
-        elif isinstance(space, spaces.Discrete):
-            self.num_actions, self._space = int(space.n), space
-        else:
-            raise ValueError(
-                f"gymnasium:{name} has the action space {space}; expected Discrete or Box"
-            )
-
-    def _seen(self, observation):
-        if self._first is None:
-            return observation
-        return [float(i == int(observation) - self._first) for i in range(*self.observation_shape)]
-
-    def reset(self, *, seed):
-        """Starts a new episode."""
-        observation, _ = self._env.reset(seed=seed)
-        return self._seen(observation), {}
-
-    def step(self, action):
-        """Takes an action: a number, or components in [-1, 1] of the space's interval."""
-        if self.continuous:
-            low, high = self._space.low, self._space.high
-            share = (sys.modules["numpy"].clip(action, -1.0, 1.0) + 1) / 2
-            action = (low + share * (high - low)).astype(self._space.dtype)
-        else:
-            action = int(self._space.start) + action
-        observation, reward, terminated, truncated, about = self._env.step(action)
-        success = bool(about.get("success", about.get("is_success", False)))
-        info = {"success": success}
-        return self._seen(observation), float(reward), bool(terminated), bool(truncated), info
-
-    def close(self):
-        """Closes the environment."""
-        self._env.close()
-
-
-class Gymnasium:
-    """An environment of Gymnasium with actions and observations as text."""
-
-    def __init__(self, name, actions=(), **options):
-        gymnasium = _package("gymnasium", f"gymnasium:{name}")
-        self._env = gymnasium.make(name, **options)
-        space = self._env.action_space
-        self._free = isinstance(space, gymnasium.spaces.Text)
-        if not self._free and not isinstance(space, gymnasium.spaces.Discrete):
-            raise ValueError(
-                f"gymnasium:{name} has the action space {space}; expected Text or Discrete"
-            )
-        first = 0 if self._free else int(space.start)
-        number = 0 if self._free else int(space.n)
-        if actions and len(actions) != number:
-            raise ValueError(
-                f"gymnasium:{name} actions={list(actions)!r}: expected {number} words, one each"
-            )
-        words = actions or [str(first + i) for i in range(number)]
-        self._actions = {word.lower(): first + i for i, word in enumerate(words)}
-
-    def _text(self, observation):
-        if self._env.render_mode == "ansi":
-            observation = self._env.render()
-        return observation if isinstance(observation, str) else str(observation)
-
-    def reset(self, *, seed):
-        self._last, _ = self._env.reset(seed=seed)
-        return self._text(self._last), {}
-
-    def step(self, action):
-        """Takes the action that the text names; any other text leaves the state unchanged."""
-        if not self._free:
-            named = self._actions.get(action.strip().lower())
-            if named is None:
-                return self._text(self._last), 0.0, False, False, {"valid": False}
-            action = named
-        self._last, reward, terminated, truncated, about = self._env.step(action)
-        success = bool(about.get("success", about.get("is_success", False)))
-        told = {"success": success}
-        return self._text(self._last), float(reward), bool(terminated), bool(truncated), told
-
-    def close(self):
-        """Closes the environment."""
-        self._env.close()
-
-
-ADAPTERS = {"textarena": TextArena, "gymnasium": gymnasium_environment}
-
-
-def _package(package, source):
+def _require(package, source):
     try:
-        return importlib.import_module(package)
+        importlib.import_module(package)
     except ImportError as error:
         raise Missing(
             f"{source} needs the package {package}, but {sys.executable} reports: {error}; "
@@ -266,22 +122,27 @@ def _package(package, source):
         ) from None
 
 
+def _module_of_file(path):
+    spec = importlib.util.spec_from_file_location("environment_" + re.sub(r"\W", "_", path), path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def make(source, options):
     """The environment of a source (see the module docstring)."""
     place, colon, name = source.rpartition(":")
     if not (place and name):
         raise ValueError(f"environment {source!r}: expected textarena:ID, gymnasium:ID or module:f")
-    if place in ADAPTERS:
-        return ADAPTERS[place](name, **options)
+    if place in _ADAPTERS:
+        _require(place, source)
+        beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adapters.py")
+        return getattr(_module_of_file(beside), _ADAPTERS[place])(name, **options)
     if place.endswith(".py"):
         if not os.path.exists(place):
             raise Missing(f"environment {source!r}: no file {place} in {os.getcwd()}")
-        spec = importlib.util.spec_from_file_location(
-            "environment_" + re.sub(r"\W", "_", place), place
-        )
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
+        module = _module_of_file(place)
     else:
         try:
             module = importlib.import_module(place)

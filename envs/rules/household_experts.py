@@ -76,108 +76,158 @@ def _plan(verb: jax.Array | int, slot: jax.Array | int, subgoal: int) -> Plan:
     return Plan(*(jnp.asarray(x, jnp.int32) for x in (verb, slot, subgoal)))
 
 
-def plan(house: House, known: jax.Array) -> Plan:
-    """The next step of an agent that knows the positions of the things in the set `known`."""
+class _Situation(NamedTuple):
+    """What the planner decides from, for R receptacles and M things.
+
+    here i32[]: the agent's place. where i32[M]: places of things. away, shut i32[R]: actions to go
+    to a receptacle, and to open it. two, look bool[]: the task is that one. wanted bool[M]: things
+    of the goal. ready bool[M]: things with the property that the task requires. appliances bool[R],
+    change i32[]: where a thing gets it, and by which verb. meeting bool[R]: where a thing of the
+    goal may be put. most i32[]: how many are there already. deliver i32[R]: actions to deliver from
+    each receptacle. lamps bool[M]: known lamps.
+    """
+
+    here: jax.Array
+    where: jax.Array
+    away: jax.Array
+    shut: jax.Array
+    two: jax.Array
+    look: jax.Array
+    wanted: jax.Array
+    ready: jax.Array
+    appliances: jax.Array
+    change: jax.Array
+    meeting: jax.Array
+    most: jax.Array
+    deliver: jax.Array
+    lamps: jax.Array
+
+
+def _at(value: jax.Array, slot: jax.Array) -> jax.Array:
+    return value[jnp.clip(slot, 0, value.shape[0] - 1)]
+
+
+def _between(receptacles: int) -> np.ndarray:
+    """Actions from each receptacle to each, i32[R, R]."""
+    return 1 - np.eye(receptacles, dtype=np.int32)
+
+
+def _situation(house: House, known: jax.Array) -> _Situation:
     home, here = house.home, house.location.astype(jnp.int32)
     receptacles, objects = home.receptacle_class.shape[0], house.where.shape[0]
-    stands, things = np.arange(receptacles), np.arange(objects)
-    where, hand = house.where.astype(jnp.int32), house.hand
+    stands = np.arange(receptacles)
+    where = house.where.astype(jnp.int32)
     shut = unpack(~rules.accessible(house), receptacles).astype(jnp.int32)
-    away = (stands != here).astype(jnp.int32)
-    between = 1 - np.eye(receptacles, dtype=np.int32)
-    two, look = home.task == rules.TWO, home.task == rules.LOOK
+    two = home.task == rules.TWO
     wanted, places = unpack(home.wanted, objects), unpack(home.places, receptacles)
-    appliances = unpack(
-        jnp.where(
-            home.task == CLEAN,
-            home.sinks,
-            jnp.where(home.task == HEAT, home.microwaves, home.fridges),
-        ),
-        receptacles,
-    )
-    transforms = (home.task == CLEAN) | (home.task == HEAT) | (home.task == COOL)
-    changed = jnp.where(
-        home.task == CLEAN, house.clean, jnp.where(home.task == HEAT, house.hot, house.cool)
-    )
-    ready = unpack(changed, objects) | ~transforms
-    change = jnp.where(
-        home.task == CLEAN, rules.WASH, jnp.where(home.task == HEAT, rules.WARM, rules.CHILL)
-    )
+    clean, heat, cool = (home.task == task for task in (CLEAN, HEAT, COOL))
 
-    def at(value: jax.Array, slot: jax.Array) -> jax.Array:
-        return value[jnp.clip(slot, 0, value.shape[0] - 1)]
+    def by_task(for_clean, for_heat, for_cool):
+        return jnp.where(clean, for_clean, jnp.where(heat, for_heat, for_cool))
 
-    def reach(stand: jax.Array, verb: jax.Array | int, slot: jax.Array, subgoal: int) -> Plan:
-        """Goes there, opens it, acts."""
-        arrived = _choose(
-            at(shut, stand) == 1,
-            _plan(rules.OPEN, 0, subgoal),
-            _plan(verb, slot, subgoal),
-        )
-        return _choose(stand == here, arrived, _plan(rules.GO, stand, subgoal))
-
+    changed = unpack(by_task(house.clean, house.hot, house.cool), objects)
     # Places with a thing of the goal already, if two must be together.
     count = jnp.sum((where[:, None] == stands) & wanted[:, None] & places, axis=0)
     most = jnp.where(places, count, -1)
     meeting = places & (~two | (most == jnp.max(most)))
-    # Cost of delivering from each receptacle, and of transforming first: the appliance's door
-    # may stay shut.
-    deliver = jnp.min(jnp.where(meeting, between + shut, FAR), axis=1)
-    treat = jnp.min(jnp.where(appliances, between + 1 + deliver, FAR), axis=1)
+    return _Situation(
+        here=here,
+        where=where,
+        away=(stands != here).astype(jnp.int32),
+        shut=shut,
+        two=two,
+        look=home.task == rules.LOOK,
+        wanted=wanted,
+        ready=changed | ~(clean | heat | cool),
+        appliances=unpack(by_task(home.sinks, home.microwaves, home.fridges), receptacles),
+        change=by_task(rules.WASH, rules.WARM, rules.CHILL),
+        meeting=meeting,
+        most=jnp.max(most),
+        deliver=jnp.min(jnp.where(meeting, _between(receptacles) + shut, FAR), axis=1),
+        lamps=unpack(home.lamps & known, objects),
+    )
 
-    # Lamps: the known ones, and the path from each receptacle to the nearest.
-    lamps = unpack(home.lamps & known, objects)
-    way = jnp.where(lamps, where[None, :] != stands[:, None], FAR).astype(jnp.int32)
-    light = jnp.where(jnp.any(lamps), jnp.min(way, axis=1), 0)
 
-    # Empty hands: choose a thing to fetch.
-    met = at(meeting, where) & (where >= 0)
-    free = wanted & unpack(known, objects) & (where >= 0) & ~(two & met)
-    fetch = at(away, where) + at(shut, where)
-    onwards = jnp.where(ready, at(deliver, where), at(treat, where))
-    onwards = jnp.where(look, at(light, where), onwards)
+def _reach(
+    now: _Situation, stand: jax.Array, verb: jax.Array | int, slot: jax.Array | int, subgoal: int
+) -> Plan:
+    """Goes there, opens it, acts."""
+    arrived = _choose(
+        _at(now.shut, stand) == 1,
+        _plan(rules.OPEN, 0, subgoal),
+        _plan(verb, slot, subgoal),
+    )
+    return _choose(stand == now.here, arrived, _plan(rules.GO, stand, subgoal))
+
+
+def _search(house: House, now: _Situation, kind: jax.Array) -> Plan:
+    """Looks for a class of things where it may be, in open furniture first."""
+    home, receptacles = house.home, now.away.shape[0]
+    held = jnp.asarray(classes.HOLDS)[
+        jnp.minimum(home.receptacle_class, len(classes.RECEPTACLES) - 1), kind
+    ]
+    unseen = unpack(home.receptacles & ~house.seen, receptacles)
+    effort = now.away + now.shut + jnp.where(held, 0, 10)
+    nearest = jnp.argmin(jnp.where(unseen, effort, FAR))
+    searching = _reach(now, nearest, rules.LOOK_AROUND, 0, FIND)
+    return _choose(jnp.any(unseen), searching, _plan(rules.LOOK_AROUND, 0, FIND))
+
+
+def _with_empty_hands(house: House, known: jax.Array, now: _Situation) -> Plan:
+    """Fetches the thing of the goal that costs least, or searches for one."""
+    where, two = now.where, now.two
+    stands, things = np.arange(now.away.shape[0]), np.arange(where.shape[0])
+    # To the nearest lamp, and by an appliance, whose door may stay shut, to the goal.
+    way = jnp.where(now.lamps, where[None, :] != stands[:, None], FAR).astype(jnp.int32)
+    light = jnp.where(jnp.any(now.lamps), jnp.min(way, axis=1), 0)
+    by_appliance = _between(len(stands)) + 1 + now.deliver
+    treat = jnp.min(jnp.where(now.appliances, by_appliance, FAR), axis=1)
+
+    met = _at(now.meeting, where) & (where >= 0)
+    free = now.wanted & unpack(known, len(things)) & (where >= 0) & ~(two & met)
+    fetch = _at(now.away, where) + _at(now.shut, where)
+    onwards = jnp.where(now.ready, _at(now.deliver, where), _at(treat, where))
+    onwards = jnp.where(now.look, _at(light, where), onwards)
+    # Doors to open for the second of two.
     together = where[:, None] == where[None, :]
-    other = jnp.where(together, 0, at(shut, where)[None, :])
+    other = jnp.where(together, 0, _at(now.shut, where)[None, :])
     other = jnp.where(free[None, :] & (things[:, None] != things), other, FAR)
     second = jnp.min(other, axis=1)
-    second = jnp.where((jnp.max(most) > 0) | (second == FAR), 0, second)
+    second = jnp.where((now.most > 0) | (second == FAR), 0, second)
     cost = jnp.where(free, fetch + jnp.where(two, second, onwards), FAR)
     target = jnp.argmin(cost)
-    take = reach(at(where, target), rules.TAKE, target, FETCH)
+    take = _reach(now, _at(where, target), rules.TAKE, target, FETCH)
+    return _choose(jnp.any(free), take, _search(house, now, house.home.goal_object))
 
-    # No known thing to fetch, or no lamp: search where it may be, open furniture first.
-    def search(kind: jax.Array) -> Plan:
-        held = jnp.asarray(classes.HOLDS)[
-            jnp.minimum(home.receptacle_class, len(classes.RECEPTACLES) - 1), kind
-        ]
-        unseen = unpack(home.receptacles & ~house.seen, receptacles)
-        effort = away + shut + jnp.where(held, 0, 10)
-        nearest = jnp.argmin(jnp.where(unseen, effort, FAR))
-        searching = reach(nearest, rules.LOOK_AROUND, 0, FIND)
-        return _choose(jnp.any(unseen), searching, _plan(rules.LOOK_AROUND, 0, FIND))
 
-    empty = _choose(jnp.any(free), take, search(home.goal_object))
-
-    # The right thing in hand.
-    place = jnp.argmin(jnp.where(meeting, away + shut, FAR))
-    put = reach(place, rules.MOVE, 0, PLACE)
-    appliance = jnp.argmin(jnp.where(appliances, away + deliver, FAR))
+def _with_a_thing_in_hand(house: House, now: _Situation) -> Plan:
+    """Changes it and puts it into its place, or holds it under a lamp; puts down a wrong one."""
+    place = jnp.argmin(jnp.where(now.meeting, now.away + now.shut, FAR))
+    put = _reach(now, place, rules.MOVE, 0, PLACE)
+    appliance = jnp.argmin(jnp.where(now.appliances, now.away + now.deliver, FAR))
     treated = _choose(
-        appliance == here, _plan(change, 0, TRANSFORM), _plan(rules.GO, appliance, TRANSFORM)
+        appliance == now.here,
+        _plan(now.change, 0, TRANSFORM),
+        _plan(rules.GO, appliance, TRANSFORM),
     )
-    lamp = jnp.argmin(jnp.where(lamps, where != here, FAR))
-    lamp_place = at(where, lamp)
+    lamp = jnp.argmin(jnp.where(now.lamps, now.where != now.here, FAR))
+    lamp_place = _at(now.where, lamp)
     lit = _choose(
-        lamp_place == here,
+        lamp_place == now.here,
         _plan(rules.USE, lamp, TRANSFORM),
         _plan(rules.GO, lamp_place, TRANSFORM),
     )
-    lit = _choose(jnp.any(lamps), lit, search(home.goal_place))
-    holding = _choose(look, lit, _choose(at(ready, hand), put, treated))
+    lit = _choose(jnp.any(now.lamps), lit, _search(house, now, house.home.goal_place))
+    right = _choose(now.look, lit, _choose(_at(now.ready, house.hand), put, treated))
 
-    # The wrong thing in hand: put it down.
-    fits = unpack(at(home.fits, hand), receptacles)
-    aside = jnp.argmin(jnp.where(fits, away + shut, FAR))
-    drop = reach(aside, rules.MOVE, 0, FETCH)
-    holding = _choose(at(wanted, hand), holding, drop)
-    return _choose(hand < 0, empty, holding)
+    fits = unpack(_at(house.home.fits, house.hand), now.away.shape[0])
+    aside = jnp.argmin(jnp.where(fits, now.away + now.shut, FAR))
+    drop = _reach(now, aside, rules.MOVE, 0, FETCH)
+    return _choose(_at(now.wanted, house.hand), right, drop)
+
+
+def plan(house: House, known: jax.Array) -> Plan:
+    """The next step of an agent that knows the positions of the things in the set `known`."""
+    now = _situation(house, known)
+    empty = _with_empty_hands(house, known, now)
+    return _choose(house.hand < 0, empty, _with_a_thing_in_hand(house, now))

@@ -214,3 +214,21 @@ def _by_ball(match: Match, court: Court) -> jax.Array:
     mine = jnp.stack([x > 0, x <= 0])
     ours = jnp.stack([match.last == 0, match.last == 1])
     return (inside & mine) | (fault & ours)
+
+
+def side_view(match: Match, court: Court) -> str:
+    """One match from the side, in characters of half a metre: 0, 1 .. the drones, o the ball."""
+    half, top = int(2 * court.length) + 2, 12
+    rows = np.full((top, 2 * half + 1), " ")
+    rows[top - int(2 * court.net) :, half] = "|"
+
+    def put(glyph, x, z):
+        row, column = top - 1 - int(2 * float(z)), half + round(2 * float(x))
+        if 0 <= row < top and 0 <= column < rows.shape[1]:
+            rows[row, column] = glyph
+
+    place = match.drones.position
+    for drone, side in enumerate(sides(match)):
+        put(str(drone), place[0][drone] * side, place[-1][drone])
+    put("o", match.ball.position[0], match.ball.position[-1])
+    return "\n".join("".join(row) for row in rows)

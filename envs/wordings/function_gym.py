@@ -67,12 +67,41 @@ def _query(env: FunctionGym, lexicon: Lexicon, words: Words) -> Query:
     return Query(words.prefix, "", vocabulary, env.variables + 2, action)
 
 
+def _forms(env: FunctionGym, words: Words) -> tuple[str, ...]:
+    """Forms of the commands that are no free text."""
+    return words.commands if env.modulus else words.commands[:2]
+
+
+def _range(env: FunctionGym) -> tuple[int, int]:
+    """The least number to try, of ten, and the most characters of a result."""
+    return (0, 1) if env.modulus else (1, rules.WIDTH)
+
+
+def _bounds(env: FunctionGym, words: Words) -> tuple[int, int]:
+    """The most bytes of a description, and of a command."""
+    n, (low, width) = env.variables, _range(env)
+
+    def longest(ends: tuple[str, str, str], number: str) -> int:
+        return len(ends[0]) + n * len(number) + (n - 1) * len(ends[1]) + len(ends[2])
+
+    number = f"{9 + low}"
+    row = longest(words.row, number + ".0" * bool(words.floats and low))
+    row += width + len(words.row_end) + len(words.line)
+    message = max(map(len, words.messages.values())) + width + len(words.line)
+    second = f"{words.between}0"
+    commands = [form.format(first=0, second=second, answer=0) for form in _forms(env, words)]
+    if not env.modulus:
+        commands.append(f"{words.prefix}{words.verbs[0]}" + " 10" * n)
+        commands.append(f"{words.prefix}{words.verbs[1]} -{float(env.largest)}")
+    size = longest(words.case, number) + max(env.memory, 1) * row + message
+    return size, max(map(len, commands))
+
+
 def _view(env: FunctionGym, words: Words) -> View:
     lexicon = Lexicon()
     # Before all others, so that they have consecutive indices.
     characters = lexicon.table(rules.CHARACTERS)
-    n, low = env.variables, int(env.modulus == 0)
-    width = 1 if env.modulus else rules.WIDTH
+    n, (low, width) = env.variables, _range(env)
 
     def numbers(forms: tuple[str, str, str], floats: bool) -> list[np.ndarray]:
         values = [float(v) if floats else v for v in range(low, low + 10)]
@@ -87,11 +116,10 @@ def _view(env: FunctionGym, words: Words) -> View:
         first = lexicon.table(map(str, range(10)))
         second = lexicon.table(f"{words.between}{value}" for value in range(10))
         slots = {"first": first, "second": second, "answer": first[: env.modulus]}
-        forms, query = words.commands, None
+        query = None
     else:
-        slots, forms = {}, words.commands[:2]
-        query = _query(env, lexicon, words)
-    templates = tuple(template(lexicon, form) for form in forms)
+        slots, query = {}, _query(env, lexicon, words)
+    templates = tuple(template(lexicon, form) for form in _forms(env, words))
     slots = {name: values[:, None] for name, values in slots.items()}
 
     def written(state, probes):
@@ -127,26 +155,15 @@ def _view(env: FunctionGym, words: Words) -> View:
             ]
         )
 
-    shown = max(env.memory, 1)
-    number = len(f"{9 + low}{'.0' * bool(words.floats and low)}")
-
-    def longest(ends: tuple[str, str, str], number: int) -> int:
-        return len(ends[0]) + n * number + (n - 1) * len(ends[1]) + len(ends[2])
-
-    a_row = longest(words.row, number) + width + len(words.row_end) + len(words.line)
-    a_message = max(map(len, words.messages.values())) + width + len(words.line)
-    commands = [form.format(first=0, second=f"{words.between}0", answer=0) for form in forms]
-    if not env.modulus:
-        commands.append(f"{words.prefix}{words.verbs[0]}" + " 10" * n)
-        commands.append(f"{words.prefix}{words.verbs[1]} -{float(env.largest)}")
+    max_bytes, max_command_bytes = _bounds(env, words)
     return View(
         lexicon=lexicon,
         describe=describe,
         templates=templates,
         slots=lambda state, params: slots,
-        max_fragments=n + 1 + shown * (n + 3 + width) + 2 + width,
-        max_bytes=longest(words.case, len(str(9 + low))) + shown * a_row + a_message,
-        max_command_bytes=max(map(len, commands)),
+        max_fragments=n + 1 + max(env.memory, 1) * (n + 3 + width) + 2 + width,
+        max_bytes=max_bytes,
+        max_command_bytes=max_command_bytes,
         query=query,
         rules=RULES.format(
             count="two" if env.modulus else "four",

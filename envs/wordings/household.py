@@ -21,6 +21,30 @@ RULES = (
     "put / heat / cool / clean (the thing you hold, here) / use lamp 1 / slice egg 1 / see / check "
     "/ hand / look (these four tell nothing new). You hold one thing at a time."
 )
+# Indexed as by `names.properties`.
+_PROPERTIES = [
+    " ".join(filter(None, ["sliced" * sliced, "clean" * clean, ("", "hot", "cool")[warmth]]))
+    for sliced in (0, 1)
+    for clean in (0, 1)
+    for warmth in (0, 1, 2)
+]
+# Forms of the commands, in the order of `rules.VERBS`.
+_COMMANDS = (
+    *("go{receptacle}", "take{object}", "use{object}", "slice{object}"),
+    *("open", "close", "put", "heat", "cool", "clean", "see", "check", "hand", "look"),
+)
+
+
+def _bounds(env: Household) -> tuple[int, int]:
+    """The most bytes of a description, and of a command."""
+    place, thing = (names.longest(x, True) for x in (classes.RECEPTACLES, classes.OBJECTS))
+    number = len(f" {max(env.receptacles, env.objects)}")
+    lines = ("no\n", "clean  > \nat  open", "\nhand (sliced clean cool)", "\ngo")
+    size = sum(map(len, lines)) + thing + max(thing, place) + place + number
+    size += env.objects * (1 + thing + number)
+    size += env.receptacles * len(" " + "?") + env.receptacles * number
+    size += names.widest_list(env.receptacles, short=True, once=True)
+    return size, len("slice ") + max(thing, place) + number
 
 
 def compact(env: Household) -> View:
@@ -38,13 +62,7 @@ def compact(env: Household) -> View:
     counts = range(1, env.receptacles + 1)
     marked = [names.block(lexicon, [f" {n}{mark}" for n in counts]) - 1 for mark in "?!+"]
     listed = np.array([marked[0], words.counts, *marked[1:]], np.int32)
-    phrases = [
-        " ".join(filter(None, ["sliced" * sliced, "clean" * clean, ("", "hot", "cool")[warmth]]))
-        for sliced in (0, 1)
-        for clean in (0, 1)
-        for warmth in (0, 1, 2)
-    ]
-    held = names.block(lexicon, [f" ({phrase})" for phrase in phrases[1:]]) - 1
+    held = names.block(lexicon, [f" ({phrase})" for phrase in _PROPERTIES[1:]]) - 1
     arrow, at, hand, go = (lexicon(x) for x in (" >", "\nat", "\nhand", "\ngo"))
     is_open, is_shut, refused = lexicon(" open"), lexicon(" shut"), lexicon("no\n")
     slots = names.make_slots(words)
@@ -90,28 +108,16 @@ def compact(env: Household) -> View:
         ]
         return jnp.concatenate(parts)
 
-    place, thing = (names.longest(x, True) for x in (classes.RECEPTACLES, classes.OBJECTS))
-    number = len(f" {max(env.receptacles, env.objects)}")
-    lines = ("no\n", "clean  > \nat  open", "\nhand (sliced clean cool)", "\ngo")
-    size = sum(map(len, lines)) + thing + max(thing, place) + place + number
-    size += env.objects * (1 + thing + number)
-    size += env.receptacles * len(" " + "?") + env.receptacles * number
-    size += names.widest_list(env.receptacles, short=True, once=True)
+    size, command_size = _bounds(env)
     return View(
         lexicon=lexicon,
         describe=describe,
-        templates=tuple(
-            template(lexicon, form)
-            for form in (
-                *("go{receptacle}", "take{object}", "use{object}", "slice{object}"),
-                *("open", "close", "put", "heat", "cool", "clean", "see", "check", "hand", "look"),
-            )
-        ),
+        templates=tuple(template(lexicon, form) for form in _COMMANDS),
         slots=slots,
         # A thing in hand is not at a place: at most M are listed.
         max_fragments=12 + 2 * env.objects + 2 * env.receptacles,
         max_bytes=size,
-        max_command_bytes=len("slice ") + max(thing, place) + number,
+        max_command_bytes=command_size,
         rules=RULES,
     )
 

@@ -1,12 +1,16 @@
 """The household in ALFWorld's own words."""
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envs.household import Household
 from envs.rules import household as rules
 from envs.rules import household_classes as classes
-from envs.rules.household import has, unpack
+from envs.rules.household import House, has, unpack
 from envs.text import Lexicon, View, template
 from envs.wordings import household_names as names
 
@@ -54,6 +58,160 @@ _GOALS = {
     "cool": (("put a cool ", " in "), ("cool some ", " and put it in ")),
     "two": (("put two ", " in "), ("find two ", " and put them in ")),
 }
+_PIECES = {
+    "welcome": _WELCOME,
+    "middle": _MIDDLE + "nothing.",
+    "facing": "You are facing the ",
+    "beside": ". Next to it, you see nothing.",
+    "carrying": "You are carrying: a ",
+    "empty": "You are not carrying anything.",
+    "rejected": "Nothing happens.",
+    "vessel": "This is a normal ",
+    "contents": ". In it, you see nothing.",
+    "the": "The ",
+    "on the": "On the ",
+    "open": " is open. In it, you see ",
+    "closed": " is closed.",
+    "holds": ", you see ",
+    "nothing": "nothing.",
+    "stop": ".",
+    "a": "a ",
+    "comma": ", a ",
+    "and": ", and a ",
+    "task": ".\n\nYour task is to: ",
+}
+# Forms of the commands, in the order of `rules.VERBS`.
+_COMMANDS = (
+    "go to {receptacle}",
+    "take {object} from {here}",
+    "use {object}",
+    "slice {object} with {hand}",
+    "open {here}",
+    "close {here}",
+    "move {hand} to {here}",
+    "heat {hand} with {here}",
+    "cool {hand} with {here}",
+    "clean {hand} with {here}",
+    "examine {here}",
+    "examine {hand}",
+    "inventory",
+    "look",
+)
+
+
+class _Fragments(NamedTuple):
+    """Fragment indices. feedback: `_FEEDBACK` i32[3, codes] by the code of the last message.
+
+    pieces: `_PIECES`. like: of the first of `_LIKE`, which are consecutive. goals: `_GOALS`
+    i32[tasks, phrases, 2].
+    """
+
+    words: names.Words
+    feedback: np.ndarray
+    pieces: dict[str, np.int32]
+    like: np.int32
+    goals: np.ndarray
+
+
+def _fragments(env: Household, lexicon: Lexicon) -> _Fragments:
+    words = names.make_words(env, lexicon, "", short=False)
+    blank = ("", "", "")
+    feedback = [blank, *(_FEEDBACK.get(verb, blank) for verb in range(len(rules.VERBS))), blank]
+    return _Fragments(
+        words=words,
+        feedback=np.stack([lexicon.table(piece) for piece in zip(*feedback, strict=True)]),
+        pieces={name: lexicon(text) for name, text in _PIECES.items()},
+        like=names.block(lexicon, list(_LIKE)),
+        goals=np.array(
+            [[lexicon.table(phrase) for phrase in _GOALS[name]] for name in rules.TASKS], np.int32
+        ),
+    )
+
+
+def _when(condition: jax.Array, yes: Any, no: Any = 0) -> jax.Array:
+    return jnp.where(condition, yes, no)
+
+
+def _sentence(
+    house: House, called: Mapping[str, jax.Array], fragments: _Fragments
+) -> list[jax.Array]:
+    """Fragments of the feedback to the last action: opening, first name, joint, second, tail."""
+    pieces = fragments.pieces
+    before, between, behind = (jnp.asarray(column) for column in fragments.feedback)
+    told, verb = house.told.astype(jnp.int32), house.told.astype(jnp.int32) - 1
+    here, hand = called["here"][0], called["hand"][0]
+    subject = jnp.stack([names.select(house.subject, called["object"][:, i]) for i in range(2)])
+    looks, lists = verb == rules.LOOK_AROUND, verb == rules.INVENTORY
+    examines, vessel = verb == rules.EXAMINE_HELD, has(house.home.vessels, house.subject)
+    away, empty = house.location < 0, house.hand < 0
+
+    opening = _when(told == rules.WELCOME, pieces["welcome"], before[told])
+    opening = _when(told == rules.REJECTED, pieces["rejected"], opening)
+    opening = _when(looks, _when(away, pieces["middle"], pieces["facing"]), opening)
+    opening = _when(lists, _when(empty, pieces["empty"], pieces["carrying"]), opening)
+    kind = fragments.like + names.properties(house, house.subject)
+    opening = _when(examines, _when(vessel, pieces["vessel"], kind), opening)
+
+    of_place = (verb == rules.GO) | (verb == rules.OPEN) | (verb == rules.CLOSE)
+    of_place = of_place | (looks & ~away)
+    of_thing = (told > 0) & (told < rules.REJECTED) & ~of_place & ~looks
+    of_thing = of_thing & (verb != rules.EXAMINE_HERE)
+    first = _when(of_place, here, _when(of_thing, subject))
+    joint = between[told]
+    second = _when(joint > 0, _when(verb == rules.SLICE, hand, here))
+
+    tail = _when(looks & ~away, pieces["beside"], behind[told])
+    tail = _when(lists & ~empty, pieces["stop"], tail)
+    tail = _when(examines, _when(vessel, pieces["contents"], pieces["stop"]), tail)
+    return [opening, *first, joint, *second, tail]
+
+
+def _look(
+    house: House, called: Mapping[str, jax.Array], pieces: Mapping[str, np.int32]
+) -> tuple[list[jax.Array], jax.Array]:
+    """What precedes the list of the things at the place, and whether that list is shown."""
+    home, verb = house.home, house.told.astype(jnp.int32) - 1
+    views = (verb == rules.GO) | (verb == rules.OPEN) | (verb == rules.EXAMINE_HERE)
+    openable = has(home.openable, house.location)
+    is_open = openable & has(house.opened, house.location)
+    article = _when(views, _when(openable, pieces["the"], pieces["on the"]))
+    verdict = _when(is_open, pieces["open"], pieces["closed"])
+    verdict = _when(views, _when(openable, verdict, pieces["holds"]))
+    return [article, *_when(views, called["here"][0]), verdict], views & (~openable | is_open)
+
+
+def _list(items: jax.Array, pieces: Mapping[str, np.int32]) -> tuple[jax.Array, jax.Array]:
+    """`a x, a y, and a z` of the items [S, 2] that are not 0: fragments i32[3 S], their number."""
+    there = items[:, 0] > 0
+    rank, count = jnp.cumsum(there), jnp.sum(there)
+    joints = _when(rank == count, pieces["and"], pieces["comma"])
+    joints = _when(there, _when(rank == 1, pieces["a"], joints))
+    return jnp.concatenate([joints[:, None], items], axis=1).reshape(-1), count
+
+
+def _goal(house: House, fragments: _Fragments) -> jax.Array:
+    """Fragments i32[5] of the task's sentence."""
+    home, words = house.home, fragments.words
+    phrase = jnp.asarray(fragments.goals)[
+        home.task.astype(jnp.int32), home.phrase.astype(jnp.int32)
+    ]
+    place = home.goal_place.astype(jnp.int32)
+    place = _when(home.task == rules.LOOK, words.thing(place), words.receptacle(place))
+    thing = words.thing(home.goal_object.astype(jnp.int32))
+    return jnp.stack([phrase[0], thing, phrase[1], place, jnp.full((), fragments.pieces["stop"])])
+
+
+def _bounds(env: Household) -> tuple[int, int]:
+    """The most bytes of a description, and of a command."""
+    place, thing = names.longest(classes.RECEPTACLES), names.longest(classes.OBJECTS)
+    number = len(f" {max(env.receptacles, env.objects)}")
+    goal = ".\n\nYour task is to: clean some  and put it in ."
+    first = len(_WELCOME) + len(goal) + thing + max(place, thing)
+    first += names.widest_list(env.receptacles, short=False, once=False)
+    first += env.receptacles * (len(", a ") + number) + len("and ")
+    later = len("You arrive at . The  is open. In it, you see .") + 2 * (place + number)
+    later += env.objects * (len(", a ") + thing + number) + len("and ")
+    return max(first, later), len("take  from ") + thing + place + 2 * number
 
 
 def faithful(env: Household) -> View:
@@ -63,156 +221,41 @@ def faithful(env: Household) -> View:
     left out. As in ALFWorld, looking around shows nothing until another action was taken.
     """
     lexicon = Lexicon()
-    words = names.make_words(env, lexicon, "", short=False)
-    codes = range(len(rules.VERBS) + 2)
-    blank = ("", "", "")
-    pieces = [blank, *(_FEEDBACK.get(verb, blank) for verb in range(len(rules.VERBS))), blank]
-    before, between, behind = (lexicon.table([pieces[code][i] for code in codes]) for i in range(3))
-    special = {
-        name: lexicon(text)
-        for name, text in {
-            "welcome": _WELCOME,
-            "middle": _MIDDLE + "nothing.",
-            "facing": "You are facing the ",
-            "beside": ". Next to it, you see nothing.",
-            "carrying": "You are carrying: a ",
-            "empty": "You are not carrying anything.",
-            "rejected": "Nothing happens.",
-            "vessel": "This is a normal ",
-            "contents": ". In it, you see nothing.",
-            "the": "The ",
-            "on the": "On the ",
-            "open": " is open. In it, you see ",
-            "closed": " is closed.",
-            "holds": ", you see ",
-            "nothing": "nothing.",
-            "stop": ".",
-            "a": "a ",
-            "comma": ", a ",
-            "and": ", and a ",
-            "task": ".\n\nYour task is to: ",
-        }.items()
-    }
-    like = names.block(lexicon, list(_LIKE))
-    wishes = np.array(
-        [[lexicon.table(phrase) for phrase in _GOALS[name]] for name in rules.TASKS], np.int32
-    )
-    slots = names.make_slots(words)
-    size = max(env.receptacles, env.objects)
+    fragments = _fragments(env, lexicon)
+    pieces, slots = fragments.pieces, names.make_slots(fragments.words)
+    rows = max(env.receptacles, env.objects)
 
     def describe(state, params):
-        house, home = state.house, state.house.home
+        house = state.house
         called = slots(state, params)
-        told, verb = house.told.astype(jnp.int32), house.told.astype(jnp.int32) - 1
-        here, hand = called["here"][0], called["hand"][0]
-        subject = jnp.stack([names.select(house.subject, called["object"][:, i]) for i in range(2)])
-
-        def when(condition, yes, no=0):
-            return jnp.where(condition, yes, no)
-
-        welcome, looks = told == rules.WELCOME, verb == rules.LOOK_AROUND
-        examines, lists = verb == rules.EXAMINE_HELD, verb == rules.INVENTORY
-        vessel = has(home.vessels, house.subject)
-        away = house.location < 0
-        opening = jnp.asarray(before)[told]
-        opening = when(welcome, special["welcome"], opening)
-        opening = when(told == rules.REJECTED, special["rejected"], opening)
-        opening = when(looks, when(away, special["middle"], special["facing"]), opening)
-        opening = when(lists, when(house.hand < 0, special["empty"], special["carrying"]), opening)
-        kind = like + names.properties(house, house.subject)
-        opening = when(examines, when(vessel, special["vessel"], kind), opening)
-        # First and second name.
-        of_place = (verb == rules.GO) | (verb == rules.OPEN) | (verb == rules.CLOSE)
-        of_place = of_place | (looks & ~away)
-        of_thing = (told > 0) & (told < rules.REJECTED) & ~of_place & ~looks
-        of_thing = of_thing & (verb != rules.EXAMINE_HERE)
-        first = when(of_place, here, when(of_thing, subject))
-        joint = jnp.asarray(between)[told]
-        second = when(joint > 0, when(verb == rules.SLICE, hand, here))
-        tail = jnp.asarray(behind)[told]
-        tail = when(looks & ~away, special["beside"], tail)
-        tail = when(lists & (house.hand >= 0), special["stop"], tail)
-        tail = when(examines, when(vessel, special["contents"], special["stop"]), tail)
-        # A look at the place.
-        views = (verb == rules.GO) | (verb == rules.OPEN) | (verb == rules.EXAMINE_HERE)
-        openable = has(home.openable, house.location)
-        is_open = openable & has(house.opened, house.location)
-        shows = views & (~openable | is_open)
-        article = when(views, when(openable, special["the"], special["on the"]))
-        verdict = when(is_open, special["open"], special["closed"])
-        verdict = when(views, when(openable, verdict, special["holds"]))
-        # The list: things at this place, or at the start the receptacles.
+        welcome = house.told.astype(jnp.int32) == rules.WELCOME
+        look, shows = _look(house, called, pieces)
+        # Things at this place, or at the start the receptacles.
         view = shows & unpack(rules.things_in_view(house), env.objects)
-        items = when(view[:, None], called["object"])
-        items = jnp.pad(items, ((0, size - env.objects), (0, 0)))
-        stands = jnp.pad(called["receptacle"], ((0, size - env.receptacles), (0, 0)))
-        items = when(welcome, stands, items)
-        there = items[:, 0] > 0
-        rank, count = jnp.cumsum(there), jnp.sum(there)
-        joints = when(rank == count, special["and"], special["comma"])
-        joints = when(there, when(rank == 1, special["a"], joints))
-        items = jnp.concatenate([joints[:, None], items], axis=1).reshape(-1)
-        end = when(shows, when(count > 0, special["stop"], special["nothing"]))
-        phrase = jnp.asarray(wishes)[home.task.astype(jnp.int32), home.phrase.astype(jnp.int32)]
-        target = home.goal_place.astype(jnp.int32)
-        target = when(home.task == rules.LOOK, words.thing(target), words.receptacle(target))
-        wish = [
-            when(welcome, special["task"], end),
-            *when(
-                welcome,
-                jnp.stack(
-                    [
-                        phrase[0],
-                        words.thing(home.goal_object.astype(jnp.int32)),
-                        phrase[1],
-                        target,
-                        jnp.full((), special["stop"]),
-                    ]
-                ),
-            ),
-        ]
-        lead = [opening, *first, joint, *second, tail, article, *when(views, here), verdict]
+        things = _when(view[:, None], called["object"])
+        things = jnp.pad(things, ((0, rows - env.objects), (0, 0)))
+        stands = jnp.pad(called["receptacle"], ((0, rows - env.receptacles), (0, 0)))
+        items, count = _list(_when(welcome, stands, things), pieces)
+        end = _when(shows, _when(count > 0, pieces["stop"], pieces["nothing"]))
+        end = _when(welcome, pieces["task"], end)
+        lead = [*_sentence(house, called, fragments), *look]
         return jnp.concatenate(
             [
                 jnp.stack([jnp.asarray(x, jnp.int32) for x in lead]),
                 items,
-                jnp.stack([jnp.asarray(x, jnp.int32) for x in wish]),
+                jnp.asarray(end, jnp.int32)[None],
+                jnp.asarray(_when(welcome, _goal(house, fragments)), jnp.int32),
             ]
         )
 
-    place, thing = names.longest(classes.RECEPTACLES), names.longest(classes.OBJECTS)
-    number = len(f" {size}")
-    goal = ".\n\nYour task is to: clean some  and put it in ."
-    first = len(_WELCOME) + len(goal) + thing + max(place, thing)
-    first += names.widest_list(env.receptacles, short=False, once=False)
-    first += env.receptacles * (len(", a ") + number) + len("and ")
-    later = len("You arrive at . The  is open. In it, you see .") + 2 * (place + number)
-    later += env.objects * (len(", a ") + thing + number) + len("and ")
+    size, command_size = _bounds(env)
     return View(
         lexicon=lexicon,
         describe=describe,
-        templates=tuple(
-            template(lexicon, form)
-            for form in (
-                "go to {receptacle}",
-                "take {object} from {here}",
-                "use {object}",
-                "slice {object} with {hand}",
-                "open {here}",
-                "close {here}",
-                "move {hand} to {here}",
-                "heat {hand} with {here}",
-                "cool {hand} with {here}",
-                "clean {hand} with {here}",
-                "examine {here}",
-                "examine {hand}",
-                "inventory",
-                "look",
-            )
-        ),
+        templates=tuple(template(lexicon, form) for form in _COMMANDS),
         slots=slots,
         max_fragments=max(7 + 3 * env.receptacles, 9 + 3 * env.objects),
-        max_bytes=max(first, later),
-        max_command_bytes=len("take  from ") + thing + place + 2 * number,
+        max_bytes=size,
+        max_command_bytes=command_size,
         rules=RULES,
     )

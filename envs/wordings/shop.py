@@ -1,14 +1,25 @@
 """The shop in words: WebShop's text pages, and a short form of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envs.rules import shop as rules
 from envs.rules import shop_catalogue
 from envs.rules.shop_catalogue import ATTRIBUTES, CATEGORIES, NOUNS, VOCABULARY
-from envs.shop import BOUGHT, DESCRIPTION, FEATURES, ITEM, RESULTS, REVIEWS, SEARCH, Shop
+from envs.shop import (
+    BOUGHT,
+    DESCRIPTION,
+    FEATURES,
+    ITEM,
+    RESULTS,
+    REVIEWS,
+    SEARCH,
+    Shop,
+    ShopState,
+)
 from envs.text import Lexicon, Query, View, template
 
 RULES = (
@@ -140,6 +151,23 @@ def _offered(env: Shop, state, values: np.ndarray) -> list:
 _SEP = " [SEP] "
 _FOOT = f"{_SEP}Rating: N.A.{_SEP}Description{_SEP}Features{_SEP}Reviews{_SEP}Buy Now"
 
+_PIECES = {
+    "first": "Instruction: [SEP] Find me",
+    "start": "WebShop [SEP] ",
+    "search": f"{_SEP}Search",
+    "back": f"{_SEP}Back to Search",
+    "next": f"{_SEP}Next >",
+    "prev": f"{_SEP}< Prev",
+    "color": f"{_SEP}color",
+    "size": f"{_SEP}size",
+    "foot": _FOOT,
+    "no reviews": f"{_SEP}No reviews yet.",
+    "bought": f"{_SEP}Thank you for shopping with us!",
+}
+
+# Buttons that are not called as the action is.
+_BUTTONS = {"next": "next >", "prev": "< prev", "back": "back to search", "buy": "buy now"}
+
 
 def _asin(index: int) -> str:
     """Ten characters, like Amazon's product identifiers."""
@@ -148,6 +176,51 @@ def _asin(index: int) -> str:
         number, digit = divmod(number, 36)
         digits += "0123456789abcdefghijklmnopqrstuvwxyz"[digit]
     return f"b0{digits}"
+
+
+def _navigation(
+    state: ShopState, pieces: Mapping[str, np.int32], sheets: np.ndarray, found: np.ndarray
+) -> list[jax.Array]:
+    """Fragments of the buttons of a page and, among results, of its number and their count."""
+    page = state.page
+    on_results, on_search = page == RESULTS, page == SEARCH
+    inside = (page >= ITEM) & (page != BOUGHT)
+    return [
+        jnp.where(on_search, pieces["search"], 0),
+        jnp.where(on_search | (page == BOUGHT), 0, pieces["back"]),
+        jnp.where(on_results, _take(sheets, state.sheet), 0),
+        jnp.where(on_results, _take(found, state.found), 0),
+        jnp.where(inside | (on_results & (state.sheet > 0)), pieces["prev"], 0),
+        jnp.where(on_results, pieces["next"], 0),
+    ]
+
+
+def _title(tables: tuple[np.ndarray, ...], product: shop_catalogue.Product) -> list[jax.Array]:
+    """Fragments of a title: the first two attributes and the noun."""
+    first, second, noun = tables
+    return [
+        _take(first, product.attributes[0]),
+        _take(second, product.attributes[1]),
+        _take(noun, product.noun),
+    ]
+
+
+def _forms(env: Shop) -> list[str]:
+    """Forms of WebShop's commands."""
+    names = env.action_names[1 + env.items_per_page :]
+    return ["search", "click[{asin}]", *(f"click[{_BUTTONS.get(name, name)}]" for name in names)]
+
+
+def _longest_page(env: Shop) -> int:
+    """The most bytes of a faithful page."""
+    title = 2 * (_longest(ATTRIBUTES) + 1) + _longest(NOUNS)
+    goal = len("WebShop [SEP] Instruction: [SEP] Find me, [SEP] Search") + 2 + title
+    goal += len(" with color: beige, and size: 4xl, and price lower than 140.00 dollars")
+    results = len(f"{_SEP}Back to Search{_SEP}Page 10 (Total results: 10){_SEP}< Prev{_SEP}Next >")
+    results += env.items_per_page * (3 * len(_SEP) + 10 + title + len("$99.0"))
+    item = len(f"{_SEP}Back to Search{_SEP}< Prev{_SEP}color{_SEP}size{_SEP}{_SEP}Price: $99.0")
+    item += 4 * env.options * (len(_SEP) + 5) + title + len(_FOOT)
+    return goal + max(results, item)
 
 
 def faithful(env: Shop) -> View:
@@ -162,9 +235,9 @@ def faithful(env: Shop) -> View:
     nouns = lexicon.table(f" {word}" for word in NOUNS)
     attributes = lexicon.table(f" {word}," for word in ATTRIBUTES)
     last_attributes = lexicon.table(f" {word}" for word in ATTRIBUTES)
-    titles = lexicon.table(_SEP + word.capitalize() for word in ATTRIBUTES)
-    more_titles = lexicon.table(f" {word.capitalize()}" for word in ATTRIBUTES)
-    title_nouns = lexicon.table(f" {word.capitalize()}" for word in NOUNS)
+    traits = lexicon.table(_SEP + word.capitalize() for word in ATTRIBUTES)
+    more_traits = lexicon.table(f" {word.capitalize()}" for word in ATTRIBUTES)
+    titles = (traits, more_traits, lexicon.table(f" {word.capitalize()}" for word in NOUNS))
     colours = lexicon.table(f" with color: {word}" for word in shop_catalogue.COLOURS)
     sizes = lexicon.table(f", and size: {word}" for word in shop_catalogue.SIZES)
     caps = lexicon.table(f", and price lower than {10 * n}.00 dollars" for n in range(15))
@@ -174,75 +247,49 @@ def faithful(env: Shop) -> View:
     sheets = lexicon.table(f"{_SEP}Page {i + 1}" for i in range(env.sheets + 1))
     found = lexicon.table(f" (Total results: {n})" for n in range(env.max_results + 1))
     kinds = lexicon.table(f"{_SEP}A product for: {name}." for name in CATEGORIES)
-    first, start = lexicon("Instruction: [SEP] Find me"), lexicon("WebShop [SEP] ")
-    search, back = lexicon(f"{_SEP}Search"), lexicon(f"{_SEP}Back to Search")
-    next_page, prev = lexicon(f"{_SEP}Next >"), lexicon(f"{_SEP}< Prev")
-    options = [lexicon(f"{_SEP}color"), lexicon(f"{_SEP}size")]
-    foot = lexicon(_FOOT)
-    no_reviews = lexicon(f"{_SEP}No reviews yet.")
-    bought = lexicon(f"{_SEP}Thank you for shopping with us!")
+    pieces = {name: lexicon(text) for name, text in _PIECES.items()}
+    options = [pieces["color"], pieces["size"]]
 
     def describe(state, params):
         goal, page = state.goal, state.page
-        on_results, on_item, on_search = page == RESULTS, page == ITEM, page == SEARCH
-        ahead = [jnp.where(on_search, start, 0), first, _take(attributes, goal.attributes[0])]
+        ahead = [jnp.where(page == SEARCH, pieces["start"], 0), pieces["first"]]
+        ahead.append(_take(attributes, goal.attributes[0]))
         ahead += [_take(last_attributes, goal.attributes[1]), _take(nouns, goal.noun)]
         ahead += [_take(colours, goal.colour)] + [_take(sizes, goal.size)] * (env.options == 2)
-        ahead += [_take(caps, goal.cap // 10), jnp.where(on_search, search, 0)]
-        ahead.append(jnp.where(on_search | (page == BOUGHT), 0, back))
-        inside = (page >= ITEM) & (page != BOUGHT)
-        ahead.append(jnp.where(on_results, _take(sheets, state.sheet), 0))
-        ahead.append(jnp.where(on_results, _take(found, state.found), 0))
-        ahead.append(jnp.where(inside | (on_results & (state.sheet > 0)), prev, 0))
-        ahead.append(jnp.where(on_results, next_page, 0))
+        ahead += [_take(caps, goal.cap // 10), *_navigation(state, pieces, sheets, found)]
         listed = shop_catalogue.unpack(state.kinds)
-        rows = [_take(listed_asins, state.listed), _take(titles, listed.attributes[0])]
-        rows += [_take(more_titles, listed.attributes[1]), _take(title_nouns, listed.noun)]
+        rows = [_take(listed_asins, state.listed), *_title(titles, listed)]
         rows = jnp.stack([*rows, _take(listed_prices, listed.price)], axis=1)
         rows = jnp.where((state.listed >= 0)[:, None], rows, 0)
         product = shop_catalogue.unpack(state.kind)
         on_page = [[options[o], *v] for o, v in enumerate(_offered(env, state, values))]
         item = [fragment for option in on_page for fragment in option]
-        item += [_take(titles, product.attributes[0]), _take(more_titles, product.attributes[1])]
-        item += [_take(title_nouns, product.noun), _take(prices, product.price), foot]
-        features = jnp.stack([_take(titles, a) for a in product.attributes])
+        item += [*_title(titles, product), _take(prices, product.price), pieces["foot"]]
+        features = jnp.stack([_take(traits, a) for a in product.attributes])
         category = _take(kinds, product.noun // shop_catalogue.NOUNS_PER_CATEGORY)
         behind = [jnp.where(page == DESCRIPTION, category, 0)]
-        behind += [jnp.where(page == REVIEWS, no_reviews, 0), jnp.where(page == BOUGHT, bought, 0)]
+        behind.append(jnp.where(page == REVIEWS, pieces["no reviews"], 0))
+        behind.append(jnp.where(page == BOUGHT, pieces["bought"], 0))
         return jnp.concatenate(
             [
                 jnp.stack(ahead),
                 rows.reshape(-1),
-                jnp.where(on_item, jnp.stack(item), 0),
+                jnp.where(page == ITEM, jnp.stack(item), 0),
                 jnp.where(page == FEATURES, features, 0),
                 jnp.stack(behind),
             ]
         )
 
-    clicks = {"next": "next >", "prev": "< prev", "back": "back to search", "buy": "buy now"}
-    names = [clicks.get(name, name) for name in env.action_names[1 + env.items_per_page :]]
-
     def slots(state, params):
         return {"asin": jnp.where(state.listed >= 0, _take(asins, state.listed), 0)[:, None]}
 
-    title = 2 * (_longest(ATTRIBUTES) + 1) + _longest(NOUNS)
-    goal = len("WebShop [SEP] Instruction: [SEP] Find me, [SEP] Search") + 2 + title
-    goal += len(" with color: beige, and size: 4xl, and price lower than 140.00 dollars")
-    results = len(f"{_SEP}Back to Search{_SEP}Page 10 (Total results: 10){_SEP}< Prev{_SEP}Next >")
-    results += env.items_per_page * (3 * len(_SEP) + 10 + title + len("$99.0"))
-    item = len(f"{_SEP}Back to Search{_SEP}< Prev{_SEP}color{_SEP}size{_SEP}{_SEP}Price: $99.0")
-    item += 4 * env.options * (len(_SEP) + 5) + title + len(_FOOT)
     return View(
         lexicon=lexicon,
         describe=describe,
-        templates=(
-            template(lexicon, "search"),
-            template(lexicon, "click[{asin}]"),
-            *(template(lexicon, f"click[{name}]") for name in names),
-        ),
+        templates=tuple(template(lexicon, form) for form in _forms(env)),
         slots=slots,
         max_fragments=11 + env.options + max(5 * env.items_per_page, 5 + 5 * env.options),
-        max_bytes=goal + max(results, item),
+        max_bytes=_longest_page(env),
         max_command_bytes=len("click[back to search]"),
         query=_query(env, lexicon),
         rules=RULES.format(

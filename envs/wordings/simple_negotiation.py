@@ -194,6 +194,34 @@ def _read(env: SimpleNegotiation):
     return read
 
 
+_HEAD = "The resources and associated values you currently have are:"
+
+
+def _last_acts(lexicon: Lexicon) -> np.ndarray:
+    """TextArena's line on the last act, fragments [acts, seats]; none of offers."""
+    came = np.zeros((rules.OFFERED + 1, 2), np.int32)
+    for seat in range(2):
+        said = {
+            rules.PASSED: "made no new trade offer.",
+            rules.DENIED: "rejected the trade offer.",
+            rules.ACCEPTED: f"accepted the trade offer from Player {1 - seat}.",
+        }
+        for code, words in said.items():
+            came[code, seat] = lexicon(f"\nPlayer {seat} {words}")
+    return came
+
+
+def _bounds(env: SimpleNegotiation) -> tuple[int, int]:
+    """The most bytes of a faithful description, and of a command."""
+    size, longest = len(env.resources), max(map(len, env.resources))
+    line = len("\n\t+ ") + max(8, longest + 2) + len("  Qty: 50   Value: 40   Change: +50")
+    told = len("\nTurns left: 50") + len("\nPlayer 0 accepted the trade offer from Player 1.")
+    offer = len("\nPlayer 0 made the following offer to Player 1: Offered items: ")
+    offer += len(" -> Requested items: ") + 2 * size * (longest + len("50 , "))
+    command = len("[Accept] [Offer:  -> ]") + 4 * (longest + len("31 , "))
+    return len(_HEAD) + size * line + told + offer, command
+
+
 def faithful(env: SimpleNegotiation) -> View:
     """TextArena's list of one's goods and its lines on the last act and the offer; its commands.
 
@@ -204,23 +232,14 @@ def faithful(env: SimpleNegotiation) -> View:
     lexicon = Lexicon()
     size = len(env.resources)
     names = [name.title() for name in env.resources]
-    head = "The resources and associated values you currently have are:"
     lines = [f"\n\t+ {f'[{name}]':<8}  Qty: " for name in names]
-    lines[0] = head + lines[0]
+    lines[0] = _HEAD + lines[0]
     before = lexicon.table(lines)
     counts = lexicon.table(f"{n:<2}" for n in range(_FIELD + 1))
     values = lexicon.table(f"   Value: {n}" for n in range(41))
     changes = lexicon.table(f"   Change: {n:+d}" for n in range(-_FIELD, _FIELD + 1))
     left = lexicon.table(f"\nTurns left: {n}" for n in range(env.num_codes))
-    came = np.zeros((rules.OFFERED + 1, 2), np.int32)
-    for seat in range(2):
-        said = {
-            rules.PASSED: "made no new trade offer.",
-            rules.DENIED: "rejected the trade offer.",
-            rules.ACCEPTED: f"accepted the trade offer from Player {1 - seat}.",
-        }
-        for code, words in said.items():
-            came[code, seat] = lexicon(f"\nPlayer {seat} {words}")
+    came = _last_acts(lexicon)
     makers = lexicon.table(
         f"\nPlayer {seat} made the following offer to Player {1 - seat}: Offered items: "
         for seat in range(2)
@@ -263,11 +282,7 @@ def faithful(env: SimpleNegotiation) -> View:
         ]
         return jnp.concatenate(parts)
 
-    longest = max(map(len, names))
-    line = len("\n\t+ ") + max(8, longest + 2) + len("  Qty: 50   Value: 40   Change: +50")
-    told = len("\nTurns left: 50") + len("\nPlayer 0 accepted the trade offer from Player 1.")
-    offer = len("\nPlayer 0 made the following offer to Player 1: Offered items: ")
-    offer += len(" -> Requested items: ") + 2 * size * (longest + len("50 , "))
+    max_bytes, max_command_bytes = _bounds(env)
     how = "[Accept], [Deny], [Pass], [Offer: 2 {} -> 1 {}]".format(*names[1::-1])
     how += "" if env.rules == "spiral" else ", [Offer: 3 Sheep, 2 Ore -> 4 Brick, 1 Wheat]"
     return View(
@@ -276,8 +291,8 @@ def faithful(env: SimpleNegotiation) -> View:
         templates=tuple(template(lexicon, form) for form in forms),
         slots=lambda state, params, agent: {"trade": trades},
         max_fragments=4 * size + 2 + 2 + 4 * size,
-        max_bytes=len(head) + size * line + told + offer,
-        max_command_bytes=len("[Accept] [Offer:  -> ]") + 4 * (longest + len("31 , ")),
+        max_bytes=max_bytes,
+        max_command_bytes=max_command_bytes,
         # SPIRAL's parser is another one.
         read=_read(env) if env.rules == "textarena" else None,
         rules=RULES.format(PUBLIC * (env.rules == "spiral"), how),

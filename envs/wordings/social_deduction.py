@@ -1,5 +1,6 @@
 """Social deduction in words: players and bodies here, evidence, and messages."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,6 +22,23 @@ ROLES = ("crew", "imposter")
 # Evidence 1 to 4.
 EVIDENCE = ("\nwith", "\nalone", "\nsaw", "\nfellow")
 WAYS = (" north", " south", " west", " east")
+HEADS = ("\ngo", "\nhere", "\nbody", "\ndead", "\nwork", "\nvotes", " nobody")
+
+
+def _line(head: jax.Array, items: jax.Array, mask: jax.Array) -> jax.Array:
+    """The head and the items selected by the mask; empty without any."""
+    shown = jnp.where(mask.reshape(mask.shape + (1,) * (items.ndim - mask.ndim)), items, 0)
+    return jnp.append(jnp.where(jnp.any(mask), head, 0), shown.reshape(-1))
+
+
+def _longest(env: SocialDeduction) -> int:
+    """The most bytes of a description."""
+    colours, rooms = COLOURS[: env.players], env.rows * env.cols
+    size = sum(map(len, (*HEADS, *EVIDENCE, *WAYS, "vote: imposter in room 10\nkill in 10")))
+    # Every player has one status and one kind of evidence, and the agent itself is named.
+    size += 4 * sum(len(f" {name}") for name in colours)
+    size += rooms * len(" 10:32") + (env.players + 1) * len(" 1")
+    return size + env.messages * env.players * (len("\n: suspect ") + 2 * max(map(len, colours)))
 
 
 def compact(env: SocialDeduction) -> View:
@@ -41,16 +59,10 @@ def compact(env: SocialDeduction) -> View:
     places = lexicon.table(f" {i + 1}:" for i in range(rooms))
     digits = lexicon.table(str(i) for i in range(1 + 4 * 8))
     evidence = lexicon.table(EVIDENCE)
-    heads = ("\ngo", "\nhere", "\nbody", "\ndead", "\nwork", "\nvotes", " nobody")
-    go, here, body, dead, work, votes, nobody = lexicon.table(heads)
+    go, here, body, dead, work, votes, nobody = lexicon.table(HEADS)
     in_room, kill_in, out = lexicon.table((" in room", "\nkill in", "dead"))
     players = lexicon.table(colours)[:, None]
     at = 4 + rooms
-
-    def line(head, items, mask):
-        """The head and the items selected by the mask; empty without any."""
-        shown = jnp.where(mask.reshape(mask.shape + (1,) * (items.ndim - mask.ndim)), items, 0)
-        return jnp.append(jnp.where(jnp.any(mask), head, 0), shown.reshape(-1))
 
     def take(table, index):
         return jnp.asarray(table)[index]
@@ -78,23 +90,17 @@ def compact(env: SocialDeduction) -> View:
             jnp.stack([take(phases, phase), take(roles, imposter), own]),
             jnp.stack([jnp.asarray(in_room), take(number, room)]),
             jnp.where(imposter > 0, waits, 0),
-            line(go, jnp.asarray(ways), exits),
-            line(here, jnp.asarray(names), status == 1),
-            line(body, jnp.asarray(names), status == 2),
-            line(dead, jnp.asarray(names), status == 3),
-            line(work, jnp.stack([jnp.asarray(places), take(digits, todo)], axis=1), todo > 0),
-            *(line(evidence[k], jnp.asarray(names), seen == k + 1) for k in range(FELLOW)),
+            _line(go, jnp.asarray(ways), exits),
+            _line(here, jnp.asarray(names), status == 1),
+            _line(body, jnp.asarray(names), status == 2),
+            _line(dead, jnp.asarray(names), status == 3),
+            _line(work, jnp.stack([jnp.asarray(places), take(digits, todo)], axis=1), todo > 0),
+            *(_line(evidence[k], jnp.asarray(names), seen == k + 1) for k in range(FELLOW)),
             jnp.where((said > 0)[..., None], messages, 0).reshape(-1),
-            line(votes, voted, ballots > 0),
+            _line(votes, voted, ballots > 0),
         ]
         return jnp.append(jnp.where(alive, jnp.concatenate(parts), 0), jnp.where(alive, 0, out))
 
-    longest = sum(len(f" {name}") for name in colours)
-    widest = max(map(len, colours))
-    size = sum(map(len, (*heads, *EVIDENCE, *WAYS, "vote: imposter in room 10\nkill in 10")))
-    # Every player has one status and one kind of evidence, and the agent itself is named.
-    size += 4 * longest + rooms * len(" 10:32") + (count + 1) * len(" 1")
-    size += env.messages * count * (len("\n: suspect ") + 2 * widest)
     fixed = 3 + 2 + 2 + 5 + 3 + 1 + 2 * rooms + FELLOW + 3
     return View(
         lexicon=lexicon,
@@ -105,8 +111,8 @@ def compact(env: SocialDeduction) -> View:
         ),
         slots=lambda state, params, agent: {"player": players},
         max_fragments=fixed + 4 * count + 3 * env.messages * count,
-        max_bytes=size,
-        max_command_bytes=len("suspect ") + widest,
+        max_bytes=_longest(env),
+        max_command_bytes=len("suspect ") + max(map(len, colours)),
         rules=RULES,
     )
 

@@ -43,6 +43,64 @@ class Lake:
         return float(cell == "G")
 
 
+class _Conversations:
+    """Lakes with the tokens so far: what the policy read and, where `written`, what it wrote."""
+
+    def __init__(self, lakes: list[Lake]):
+        self.lakes = lakes
+        self.tokens: list[list[int]] = [[] for _ in lakes]
+        self.written: list[list[bool]] = [[] for _ in lakes]
+        self.returns = np.zeros(len(lakes))
+
+    def add(self, i: int, tokens: list[int], written: bool) -> None:
+        """Adds tokens to conversation i."""
+        self.tokens[i] += tokens
+        self.written[i] += [written] * len(tokens)
+
+
+def _replies(
+    torch: Any, model: Any, prompts: list[list[int]], *, pad: int, end: int, new_tokens: int
+) -> list[list[int]]:
+    """Sampled replies to the prompts, up to and with their EOS token."""
+    longest = max(map(len, prompts))
+    prompt = torch.full((len(prompts), longest), pad)
+    mask = torch.zeros((len(prompts), longest), dtype=torch.long)
+    for row, tokens in enumerate(prompts):
+        prompt[row, longest - len(tokens) :] = torch.tensor(tokens)
+        mask[row, longest - len(tokens) :] = 1
+    with torch.inference_mode():
+        out = model.generate(
+            prompt, attention_mask=mask, do_sample=True, top_k=0, max_new_tokens=new_tokens
+        )
+    replies = out[:, longest:].tolist()
+    return [said[: said.index(end) + 1] if end in said else said for said in replies]
+
+
+def _update(
+    torch: Any, model: Any, optimizer: Any, made: _Conversations, *, members: int, pad: int
+) -> None:
+    """One step of GRPO on all conversations, of which `members` in a row make up a group."""
+    longest = max(map(len, made.tokens))
+    rows = torch.full((len(made.tokens), longest), pad)
+    trained = torch.zeros((len(made.tokens), longest), dtype=torch.bool)
+    for i, (row, mask) in enumerate(zip(made.tokens, made.written, strict=True)):
+        rows[i, : len(row)] = torch.tensor(row)
+        trained[i, : len(row)] = torch.tensor(mask)
+    by_group = made.returns.reshape(-1, members)
+    spread = by_group.std(1, keepdims=True, ddof=1) + 1e-6
+    advantage = torch.tensor(((by_group - by_group.mean(1, keepdims=True)) / spread).ravel())
+    # Padding is on the right: causal attention never attends to it.
+    scores = torch.log_softmax(model(rows[:, :-1]).logits.float(), -1)
+    logp = scores.gather(-1, rows[:, 1:, None])[..., 0]
+    ratio = torch.exp(logp - logp.detach())
+    each = torch.minimum(ratio * advantage[:, None], ratio.clamp(0.8, 1.2) * advantage[:, None])
+    loss = -(each * trained[:, 1:]).sum() / trained.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+
+
 def make(
     config: DecoderConfig,
     codec: Codec,
@@ -68,69 +126,32 @@ def make(
     actions = {(number[name], codec.end): i for i, name in enumerate(commands)}
     chance, seeds, lengths = random.Random(0), iter(range(10**9)), []
 
-    def collect() -> tuple[list[list[int]], list[list[bool]], np.ndarray]:
+    def collect() -> _Conversations:
         tasks = [next(seeds) for _ in range(groups)]
-        lakes = [Lake(task, size) for task in tasks for _ in range(members)]
-        tokens: list[list[int]] = [[] for _ in lakes]
-        written: list[list[bool]] = [[] for _ in lakes]
-        returns, acted = np.zeros(len(lakes)), 0
+        made = _Conversations([Lake(task, size) for task in tasks for _ in range(members)])
+        acted = 0
         for _ in range(turns):
-            live = [i for i, lake in enumerate(lakes) if not lake.ended]
+            live = [i for i, lake in enumerate(made.lakes) if not lake.ended]
             if not live:
                 break
             acted += len(live)
             for i in live:
-                seen = [number[glyph] for glyph in lakes[i].look()] + list(codec.after)
-                tokens[i] += seen
-                written[i] += [False] * len(seen)
-            longest = max(len(tokens[i]) for i in live)
-            prompt = torch.full((len(live), longest), codec.pad)
-            mask = torch.zeros((len(live), longest), dtype=torch.long)
-            for row, i in enumerate(live):
-                prompt[row, longest - len(tokens[i]) :] = torch.tensor(tokens[i])
-                mask[row, longest - len(tokens[i]) :] = 1
-            with torch.inference_mode():
-                out = model.generate(
-                    prompt,
-                    attention_mask=mask,
-                    do_sample=True,
-                    top_k=0,
-                    max_new_tokens=reply_tokens,
-                )
-            for i, said in zip(live, out[:, longest:].tolist(), strict=True):
-                stop = said.index(codec.end) + 1 if codec.end in said else len(said)
-                said = said[:stop]
-                tokens[i] += said
-                written[i] += [True] * len(said)
+                look = made.lakes[i].look()
+                made.add(i, [number[glyph] for glyph in look] + list(codec.after), False)
+            prompts = [made.tokens[i] for i in live]
+            replies = _replies(
+                torch, model, prompts, pad=codec.pad, end=codec.end, new_tokens=reply_tokens
+            )
+            for i, said in zip(live, replies, strict=True):
+                made.add(i, said, True)
                 action = actions.get(tuple(said))
                 if action is not None:
-                    returns[i] += lakes[i].step(action, chance)
-        lengths.append(acted / len(lakes))
-        return tokens, written, returns
-
-    def update(tokens: list[list[int]], written: list[list[bool]], returns: np.ndarray) -> None:
-        longest = max(map(len, tokens))
-        rows = torch.full((len(tokens), longest), codec.pad)
-        trained = torch.zeros((len(tokens), longest), dtype=torch.bool)
-        for i, (row, mask) in enumerate(zip(tokens, written, strict=True)):
-            rows[i, : len(row)] = torch.tensor(row)
-            trained[i, : len(row)] = torch.tensor(mask)
-        by_group = returns.reshape(groups, members)
-        spread = by_group.std(1, keepdims=True, ddof=1) + 1e-6
-        advantage = torch.tensor(((by_group - by_group.mean(1, keepdims=True)) / spread).ravel())
-        # Padding is on the right: causal attention never attends to it.
-        scores = torch.log_softmax(model(rows[:, :-1]).logits.float(), -1)
-        logp = scores.gather(-1, rows[:, 1:, None])[..., 0]
-        ratio = torch.exp(logp - logp.detach())
-        each = torch.minimum(ratio * advantage[:, None], ratio.clamp(0.8, 1.2) * advantage[:, None])
-        loss = -(each * trained[:, 1:]).sum() / trained.sum()
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        optimizer.step()
+                    made.returns[i] += made.lakes[i].step(action, chance)
+        lengths.append(acted / len(made.lakes))
+        return made
 
     def call() -> None:
-        update(*collect())
+        _update(torch, model, optimizer, collect(), members=members, pad=codec.pad)
 
     def facts() -> dict[str, Any]:
         return {"mean_turns": float(np.mean(lengths)), "threads": torch.get_num_threads()}

@@ -43,7 +43,7 @@ def test_the_python_lake_is_the_same_game():
 
 def test_the_torch_loop_runs():
     pytest.importorskip("torch")
-    result = conversation.run(TINY, with_peers=True, groups=8, members=1, sizes=conversation.SMALL)
+    result = conversation.run(TINY, with_peers=True, groups=8, members=2, sizes=conversation.SMALL)
     ours, *_, theirs = result["rows"]
     assert theirs["program"] == conversation.PEER and ours["ratio_to_peer"] > 0
     assert 1 <= theirs["mean_turns"] <= 10
