@@ -61,7 +61,8 @@ def base_config() -> ml_collections.ConfigDict:
       host collects the next batch while the learner works; see component "importance".
     warm_start: supervised updates before the others.
     max_rejected_updates: non-finite updates in a row that stop the run.
-    evaluation.every, checkpoint.every: in updates; 0 for only at the end.
+    evaluation.every, checkpoint.every: in updates; 0 for only at the end. evaluation.at_start: also
+      before the first update (a published model's zero-shot success).
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
       `agentrl.actors.scripted`; evaluation.side: the side that the policy has all seats
       of, in games with `sides`, instead of one seat after the other.
@@ -94,7 +95,14 @@ def base_config() -> ml_collections.ConfigDict:
     config.warm_start = section(warm_start, named=False)
     config.max_rejected_updates = 5
     config.evaluation = ml_collections.ConfigDict(
-        {"every": 0, "episodes": 256, "greedy": False, "opponent": "random", "side": "none"}
+        {
+            "every": 0,
+            "at_start": False,
+            "episodes": 256,
+            "greedy": False,
+            "opponent": "random",
+            "side": "none",
+        }
     )
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     return config

@@ -185,6 +185,8 @@ def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool
     saved, steps_before = update, env_steps(state.carry)
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
+    if update == 0 and config.evaluation.at_start:
+        _evaluate(parts, state, update, [])
     stopping = processes.any_of(parts.stop.requested)
     while update < config.updates and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
