@@ -10,6 +10,7 @@ architectures, `agentrl.policies.gguf_tokenizer` the tokenizer.
 import math
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -68,10 +69,11 @@ def read(path: str | os.PathLike) -> File:
         reader = gguf.GGUFReader(path)
         metadata = {name: field.contents() for name, field in reader.fields.items()}
     except Exception as error:  # numpy's and Python's, by what the missing bytes break first
-        if "GGMLQuantizationType" in str(error):
+        if unknown := re.search(r"(\d+)\)? is not a valid GGMLQuantizationType", str(error)):
             raise ValueError(
-                f"{path}: {error} of the installed package gguf, so a tensor has an unknown "
-                "quantisation; upgrade gguf, or take a file with another one, such as Q8_0 or F16"
+                f"{path}: a tensor is of type {unknown[1]}, which the installed package gguf does "
+                "not know; upgrade gguf, or take a file with another quantisation, such as Q8_0 "
+                "or F16"
             ) from None
         if "appears to be version" in str(error):
             raise ValueError(f"{path}: {error}; convert it again with a newer llama.cpp") from None
