@@ -194,8 +194,8 @@ def save(
         generation_config.json and licence are kept; ValueError if it is a different model.
       fields: more of config.json, such as max_position_embeddings, bos_token_id, eos_token_id.
       dtype: of the weights in the files; default: unchanged.
-      shard_bytes: largest size of a file, unless one tensor is larger. The host holds one file at a
-        time.
+      shard_bytes: largest size of a file, unless one tensor is larger. The host holds one tensor at
+        a time.
       overwrite: replace a directory that holds a model. (For a moment between two renamings its
         only name is .NAME.PID.old.)
       role: the role whose adapters are merged, if each has its own.

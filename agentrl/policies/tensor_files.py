@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# Largest size of a written file, unless one tensor is larger.
+SHARD_BYTES = 5 * 10**9
 # Tensors of these types are plain numbers; integers and 8-bit floats would be quantised.
-_DTYPES = ("F32", "F16", "BF16")
+_DTYPE_NAMES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+_DTYPES = tuple(_DTYPE_NAMES.values())
 
 
 class WeightsError(ValueError):
@@ -242,7 +244,7 @@ def write_tensors(
     read: Callable[[str], np.ndarray],
     shard_bytes: int,
 ) -> None:
-    """Writes tensors (bytes by name) in files of `shard_bytes`, with one of them in memory at a
+    """Writes tensors (bytes by name) in files of `shard_bytes`, with one tensor in memory at a
     time."""
     shards: list[list[str]] = [[]]
     room = shard_bytes
@@ -255,14 +257,42 @@ def write_tensors(
     count, table = len(shards), {}
     for i, names in enumerate(shards):
         file = SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors"
-        # transformers requires the field "format", the framework that wrote the file.
-        # The library creates files that only their owner can read.
-        path = directory / file
-        path.touch()
-        mode = path.stat().st_mode
-        save_file({n: read(n) for n in names}, path, metadata={"format": "pt"})
-        path.chmod(mode)
+        _write_file(directory / file, {name: sizes[name] for name in names}, read)
         table |= dict.fromkeys(names, file)
     if count > 1:
         total = {"total_size": sum(sizes.values())}
         write_json(directory / INDEX, {"metadata": total, "weight_map": table})
+
+
+def _write_file(
+    path: pathlib.Path, sizes: Mapping[str, int], read: Callable[[str], np.ndarray]
+) -> None:
+    """Writes one file: the length of the header, the header as JSON, then the tensors.
+
+    The header precedes the tensors and holds their dtypes and shapes, which are known once they
+    are read; so its room is left free, filled at the end, and padded with spaces.
+    """
+    # Tensors whose sizes are multiples of 8 bytes come first, then of 4 and 2: each begins at a
+    # multiple of its itemsize, which torch requires.
+    names = sorted(sizes, key=lambda name: -min(sizes[name] & -sizes[name] or 8, 8))
+    room = -(-(256 + sum(256 + len(json.dumps(name)) for name in names)) // 8) * 8
+    # transformers requires the field "format", the framework that wrote the file.
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    with path.open("wb") as file:
+        file.seek(8 + room)
+        at = 0
+        for name in names:
+            array = np.ascontiguousarray(read(name))
+            if array.nbytes != sizes[name]:
+                raise ValueError(f"{name}: {array.nbytes} bytes, announced {sizes[name]}")
+            header[name] = {
+                "dtype": _DTYPE_NAMES[str(array.dtype)],
+                "shape": list(array.shape),
+                "data_offsets": [at, at + array.nbytes],
+            }
+            file.write(array.reshape(-1).view(np.uint8))
+            at += array.nbytes
+        text = json.dumps(header).encode()
+        assert len(text) <= room, (len(text), room)
+        file.seek(0)
+        file.write(room.to_bytes(8, "little") + text.ljust(room))

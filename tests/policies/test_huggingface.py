@@ -390,7 +390,7 @@ def test_nothing_is_overwritten_unasked(saved, small, monkeypatch):
         raise OSError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(huggingface.tensor_files, "save_file", fails)
+        patched.setattr(huggingface.tensor_files, "_write_file", fails)
         with pytest.raises(OSError, match="disk full"):
             huggingface.save(saved, SMALL, other, overwrite=True)
     assert [p.name for p in saved.parent.iterdir()] == ["model"]

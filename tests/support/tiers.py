@@ -39,6 +39,7 @@ FULL = (
     # Parity with other libraries, and sizes.
     "policies/test_generation.py",
     "policies/test_huggingface_parity.py",
+    "policies/test_smollm2.py",
     "policies/test_decoder_parity.py",
     "selfplay/test_arena.py",
     "selfplay/test_neural.py",

@@ -1,0 +1,43 @@
+"""Writes the model of a GGUF file, llama.cpp's format, as Hugging Face's files.
+
+    python -m launchers.import_gguf --file=SmolLM2-135M-Instruct.Q4_1.gguf --out=models/smollm2
+    python -m launchers.train --config=configs/pretrained.py:models/smollm2 --workdir=runs/smollm2
+
+Llama, SmolLM, Mistral, Qwen 2, 2.5 and 3, Gemma 1, 2 and 3, in every quantisation that the package
+gguf dequantises (pip install .[gguf]). The directory then holds config.json, safetensors,
+tokenizer.json and the chat template, which training and transformers read as any published model.
+"""
+
+from absl import flags
+
+from launchers import cli
+
+_FILE = flags.DEFINE_string("file", None, "GGUF file to read.")
+_OUT = flags.DEFINE_string("out", None, "Directory to write.")
+_DTYPE = flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    ["float32", "bfloat16", "float16"],
+    "Dtype of the weights; float32 is exact for every quantisation.",
+)
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a directory that holds a model.")
+
+
+def main(argv: list[str]) -> None:
+    """Reads, dequantises, writes."""
+    if len(argv) > 1 or _FILE.value is None or _OUT.value is None:
+        cli.fail("give --file=, a GGUF file, and --out=, the directory to write")
+    from agentrl.policies import gguf
+
+    try:
+        fields = gguf.write(_OUT.value, _FILE.value, dtype=_DTYPE.value, overwrite=_OVERWRITE.value)
+    except (ValueError, OSError) as error:
+        cli.fail(error)
+    print(
+        f"{_OUT.value}: {fields['model_type']}, {fields['num_hidden_layers']} layers of "
+        f"{fields['hidden_size']}, {fields['vocab_size']} tokens"
+    )
+
+
+if __name__ == "__main__":
+    cli.run(main)
