@@ -138,7 +138,8 @@ def curiosity(
         E3B's are those of an inverse model).
 
     Raises:
-      ValueError: a policy that reads text, or an option outside its range.
+      ValueError: a policy that reads text, a rollout without anchors for episodic="first", or an
+        option outside its range.
 
     References:
       Burda et al. (2018), random network distillation, https://arxiv.org/abs/1810.12894 (recalled,
@@ -148,6 +149,11 @@ def curiosity(
     """
     if setup.policy.reads_text:
         raise ValueError("component 'curiosity' embeds arrays: use a policy over arrays")
+    if episodic == "first" and "anchor" not in setup.rollout.provides:
+        raise ValueError(
+            "config.components.curiosity.episodic='first' needs anchors, which this rollout does "
+            "not give: use config.rollout.name='episodes', or episodic='elliptical'"
+        )
     for name, value in (("hidden", hidden), ("features", features), ("steps", steps)):
         check_range(f"config.components.curiosity.{name}", value, 1)
     env, _ = next(iter(setup.envs.values()))

@@ -1,9 +1,12 @@
 """Configs: what is wrong is said before anything compiles, with the nearest valid name."""
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import tiny
 
-from agentrl import advantages, losses, policies, rollout
+from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 
@@ -171,3 +174,22 @@ def test_a_wrong_config_is_an_error_that_names_the_remedy(name):
 def test_base_config_names_an_environment_or_says_so():
     with pytest.raises(ValueError, match="environment '' does not exist"):
         build(base_config())
+
+
+def test_terms_of_replies_work_in_segments():
+    config = tiny.segments_config(log_every=1, policy=tiny.talk_config().policy)
+    config.policy.critic = "shared"
+    config.context = section(rollout.contexts.window, history=0)
+    config.reward.format_penalty = section(rewards.format_penalty, coefficient=0.5)
+    config.reward.length_penalty = section(rewards.length_penalty, limit=4.0, buffer=4.0)
+    experiment = build(config)
+    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
+    streams = batch.streams
+    charged = rewards.format_penalty(streams.well_formed, streams.mask, coefficient=0.5)
+    charged += rewards.length_penalty(streams.cost, streams.mask, limit=4.0, buffer=4.0)
+    assert float(jnp.max(charged)) > 0
+    expected = advantages.gae(
+        streams.reward - charged, streams.value, streams.mask, streams.terminated,
+        streams.bootstrap, truncated=streams.truncated, gamma=0.99, lam=0.95,
+    )  # fmt: skip
+    np.testing.assert_allclose(batch.credit.advantage, expected, atol=1e-5)
