@@ -15,7 +15,7 @@ from agentrl.config.bind import bind, bound, check_keys, check_unused
 from agentrl.evaluation import play
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
-from agentrl.rollout import Rollout, processes
+from agentrl.rollout import Rollout, processes, starts
 from agentrl.rollout.seating import check_side
 
 
@@ -48,8 +48,8 @@ def make_task(
     _check_fit(config, name, env)
     make_rollout, options = bound("rollout", config.rollout)
     parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
-    parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config)}
     taken = inspect.signature(make_rollout).parameters
+    parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config, "sampler" in taken)}
     given = {key: value for key, value in parts.items() if key in taken}
     rollout = make_rollout(**given, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
@@ -74,9 +74,19 @@ def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
     return None
 
 
-def _sampler_of(config: ml_collections.ConfigDict) -> Callable[..., Any]:
-    """Which tasks are played: (key, count, given) -> (task keys, parameters or None)."""
+def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[..., Any]:
+    """Which tasks are played: (key, count, given) -> (task keys, parameters or None).
+
+    Raises:
+      ValueError: the rollout does not take a sampler, and this is not the default.
+    """
     sampler = bound("sampler", config.sampler)
+    if not taken and sampler.function is not starts.independent:
+        raise ValueError(
+            f"config.sampler.name={config.sampler.name!r} is not used by anything: rollout "
+            f"{config.rollout.name!r} has no parameter `sampler`; give it one, as in "
+            "agentrl.rollout.episodes, or leave config.sampler.name='independent'"
+        )
     return functools.partial(sampler.function, **sampler.options)
 
 

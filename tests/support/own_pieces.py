@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.declarations import assumes, averaged, measured
 from agentrl.learner.component import Component, Setup
+from agentrl.rollout import Rollout, episodes
 
 
 @assumes("whole_episodes")
@@ -98,6 +99,16 @@ def pairs(setup: Setup) -> Component:
         return streams, rows
 
     return Component(init=lambda _: (), source=source, unit=2)
+
+
+def whole_episodes(policy, env, env_params, *, groups: int = 2) -> Rollout:
+    """A rollout that draws its tasks itself: it takes no sampler."""
+    return episodes(policy, env, env_params, num_groups=groups, group_size=4)
+
+
+def one_task(key, count, given=None, *, number: int = 0):
+    """A sampler: the same task for all."""
+    return jax.random.split(jax.random.key(number), 1).repeat(count, axis=0), None
 
 
 def not_a_component(setup: Setup) -> int:
