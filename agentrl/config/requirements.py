@@ -172,7 +172,7 @@ def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
             f"config.policy.lora_roles={roles}, and this rollout has {rollout.roles} role(s): set "
             f"it to {rollout.roles}, or to 1 for one adapter for all roles"
         )
-    scratch = config.policy.name.endswith("transformer")
+    scratch = policy.load is None and not config.policy.get("rehearsal")
     if policy.frozen and scratch and not config.init_from:
         raise ValueError(
             f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
