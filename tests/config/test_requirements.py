@@ -123,6 +123,11 @@ WRONG = {
         lambda c: c.reference.__setitem__("every", 3),
         "config.reference.every=3 is not used by anything: add a term that reads the reference",
     ),
+    "options of an expert that no term reads": (
+        lambda c: c.expert.__setitem__("noise", 0.3),
+        "config.expert.noise=0.3 is not used by anything: set config.warm_start.updates, or add a "
+        "term with source='expert', or leave it at 0.0",
+    ),
     "a rollout of episodes in segments": (
         lambda c: (
             setattr(c, "rollout", section(rollout.segments)),
@@ -193,3 +198,12 @@ def test_terms_of_replies_work_in_segments():
         streams.bootstrap, truncated=streams.truncated, gamma=0.99, lam=0.95,
     )  # fmt: skip
     np.testing.assert_allclose(batch.credit.advantage, expected, atol=1e-5)
+
+
+def test_a_warm_start_that_is_switched_off_keeps_its_options():
+    config = tiny.groups_config()
+    config.warm_start.update(updates=0, learning_rate=3e-3)
+    config.expert.update(episodes=8)
+    assert "expert" not in build(config).components
+    config.objective.guidance = term(losses.behaviour_cloning, source="expert", weight=0.1)
+    assert "expert" in build(config).components
