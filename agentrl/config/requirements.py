@@ -17,6 +17,7 @@ from agentrl.declarations import check_assumptions
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
+from agentrl.learner.minibatch import check_dealt
 from agentrl.learner.objective import FORWARD, Term
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
@@ -189,16 +190,15 @@ def check_population(config: ml_collections.ConfigDict, experiment: Any) -> None
 
 
 def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:
-    """ValueError unless minibatches divide the rows of each source beside the rollout."""
+    """ValueError unless minibatches divide the rows, or pairs, of each source beside the rollout.
+
+    Where environments are in Python, nothing is traced before the first update, which checks it.
+    """
     phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
     # How many rows a source has is known when it is traced; supervised updates are one step.
     if minibatches == 1 or len(phase.sources) == 1 or experiment.rollout.on_host:
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():
-        rows = batch.rows.tokens.shape[0]
-        if rows % minibatches:
-            raise ValueError(
-                f"config.learner.minibatches={minibatches} does not divide the {rows} rows of "
-                f"source {name!r}; change one of the two"
-            )
+        unit = 1 if name == "rollout" else phase.components[name].unit
+        check_dealt(name, batch.rows.tokens.shape[0], minibatches, unit)

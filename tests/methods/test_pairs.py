@@ -10,6 +10,7 @@ from tiny import talk_config
 from agentrl import losses, policies, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
+from agentrl.learner.minibatch import check_dealt
 from agentrl.methods.by_turn import stream_rows
 from agentrl.methods.pairs import chosen_and_rejected, pairs, successes
 
@@ -127,3 +128,20 @@ def test_rollouts_that_have_no_pairs_are_refused():
     config.components.pairs.margin = -1.0
     with pytest.raises(ValueError, match="pairs.margin=-1"):
         build(config)
+
+
+def test_minibatches_divide_the_pairs():
+    """8 minibatches divide the rollout's rows, and the 8 rows of pairs, but not the 4 pairs."""
+    config = config_of()
+    config.learner.minibatches = 8
+    message = r"minibatches=8 does not divide the 8 rows of source 'pairs' \(of which 2 neighbours"
+    with pytest.raises(ValueError, match=message):
+        build(config)
+    config.learner.minibatches = 4
+    build(config)
+    # The same as an update finds it, where environments are in Python.
+    check_dealt("mine", 12, 4, 3)
+    with pytest.raises(ValueError, match="minibatches=8 does not divide the 12 rows of source 'mi"):
+        check_dealt("mine", 12, 8, 1)
+    with pytest.raises(ValueError, match="minibatches=1 does not divide the 7 rows of source"):
+        check_dealt("mine", 7, 1, 2)
