@@ -13,7 +13,7 @@ import ml_collections
 
 from agentrl.config.bind import bound
 from agentrl.config.components import check_traced
-from agentrl.declarations import check_assumptions
+from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
@@ -80,6 +80,13 @@ def check_names(
                     f"give here; it needs {_filler(name)}"
                 )
         check_assumptions(section, function.function, rollout.properties, rollout.provides)
+        for term in recipe.reward:
+            for name in broken_by(term.function) & assumptions_of(function.function):
+                raise ValueError(
+                    f"{section} assumes {name!r} of its streams, and reward term {term.name!r} "
+                    f"takes that away. {PROPERTIES[name].meaning} To do: leave the term out, use a "
+                    "penalty (a term that does not read `reward`), or an estimator such as 'gae'"
+                )
     for name in rollout.needs:
         if name not in supplied:
             raise ValueError(

@@ -128,6 +128,17 @@ WRONG = {
         "config.expert.noise=0.3 is not used by anything: set config.warm_start.updates, or add a "
         "term with source='expert', or leave it at 0.0",
     ),
+    "a step penalty for a team": (
+        lambda c: (
+            setattr(c, "env", env_section("Foraging-v1", size=5, max_steps_in_episode=4)),
+            c.policy.__setitem__("critic", "shared"),
+            c.objective.value.__setitem__("weight", 0.5),
+            setattr(c, "advantage", section(advantages.marft_by_turn)),
+            c.reward.__setitem__("step_penalty", {"amount": 0.1}),
+        ),
+        "config.advantage.name='marft_by_turn' assumes 'team' of its streams, and reward term "
+        "'step_penalty' takes that away. All .*use a penalty",
+    ),
     "a rollout of episodes in segments": (
         lambda c: (
             setattr(c, "rollout", section(rollout.segments)),
