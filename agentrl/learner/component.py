@@ -80,7 +80,8 @@ class Component(NamedTuple):
     acting_params: (value, params) -> the parameters that collect. ahead: (value, params before an
       update) -> value for acting_params after it, for collecting while the learner works.
     inputs: (value, key) -> {name: arrays} for `collect`, which the rollout takes by name.
-    amend: (value, params, streams, rows, key) -> (streams, rows), before anything reads them.
+    amend: (value, params, streams, rows, key) -> (streams, rows, metrics), before anything reads
+      them.
     source: (value, params, {source: (Streams, Rows)}, key) -> (Streams, Rows) of a source of the
       component's own name; `unit` rows of it, which are neighbours, stay together. made_from:
       sources that it reads, which are there even if no term is of them.
@@ -103,7 +104,7 @@ class Component(NamedTuple):
     acting_params: Callable[..., Any] | None = None
     ahead: Callable[..., Any] | None = None
     inputs: Callable[..., Mapping[str, Any]] | None = None
-    amend: Callable[..., tuple[Streams, Rows]] | None = None
+    amend: Callable[..., tuple[Streams, Rows, Mapping[str, jax.Array]]] | None = None
     source: Callable[..., tuple[Streams | None, Rows]] | None = None
     unit: int = 1
     made_from: tuple[str, ...] = ()

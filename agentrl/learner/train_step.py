@@ -164,9 +164,11 @@ def gathered(
         streams, rows, metrics = collected.streams, collected.rows, dict(collected.metrics)
         for name, component in phase.components.items():
             if component.amend is not None:
-                streams, rows = component.amend(
-                    state.carry[name], state.params, streams, rows, own_key(key, f"{name}.amend")
+                own = own_key(key, f"{name}.amend")
+                streams, rows, told = component.amend(
+                    state.carry[name], state.params, streams, rows, own
                 )
+                metrics |= told
         if streams.group is not None:
             metrics |= group_metrics(streams)
         sources["rollout"] = streams, rows

@@ -166,7 +166,8 @@ def success_replay(
     again for anything to happen. Then the update's own successes are stored, the oldest going
     first; one that is stored already is not stored again.
 
-    Metric: stored_successes, how many the buffer holds.
+    Metrics: replayed_groups, share of the groups that got one; stored_successes, how many the
+    buffer holds.
 
     Args:
       tasks: places for tasks. per_task: successes per task.
@@ -212,7 +213,8 @@ def success_replay(
             now = jnp.where(rows.loss_mask, logp, 0.0)
             new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
             rows = rows.replace(behaviour_logp=new)
-        return streams, rows
+        share = jnp.stack([jnp.sum(swapped), jnp.float32(groups)])
+        return streams, rows, {"replayed_groups": share}
 
     def after(buffer, outcome):
         streams = outcome.streams
