@@ -203,7 +203,7 @@ def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:
     """
     phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
     # How many rows a source has is known when it is traced; supervised updates are one step.
-    if minibatches == 1 or len(phase.sources) == 1 or experiment.rollout.on_host:
+    if len(phase.sources) == 1 or experiment.rollout.on_host:
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():

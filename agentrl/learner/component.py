@@ -84,7 +84,8 @@ class Component(NamedTuple):
       them.
     source: (value, params, {source: (Streams, Rows)}, key) -> (Streams, Rows) of a source of the
       component's own name; `unit` rows of it, which are neighbours, stay together. made_from:
-      sources that it reads, which are there even if no term is of them.
+      sources that it reads, which are there even if no term is of them. aligned: where its streams
+      [N, T] and rows [R, L] have the same shape, row n is stream n, and its position t turn t.
     annotate: (value, params, streams, rows, key) -> {name: [N, T] or [R, L]}, of every source.
     in_loss: (value, params, rows) -> {name: [R, L]}, recomputed where the loss is, with gradients.
     exposes: (value) -> {name: array}, carried numbers that terms and estimators take by name.
@@ -108,6 +109,7 @@ class Component(NamedTuple):
     source: Callable[..., tuple[Streams | None, Rows]] | None = None
     unit: int = 1
     made_from: tuple[str, ...] = ()
+    aligned: bool = False
     annotate: Callable[..., Mapping[str, jax.Array]] | None = None
     in_loss: Callable[..., Mapping[str, jax.Array]] | None = None
     exposes: Callable[..., Mapping[str, jax.Array]] | None = None

@@ -200,7 +200,10 @@ def example_of(
 
 
 def to_positions(values: jax.Array, batch: Batch) -> jax.Array:
-    """Values per turn [N, T] at the positions of their turns; values per row stay."""
+    """Values per turn [N, T] at the positions of their turns; values per position stay.
+
+    Where both have the same shape, they are the same (`Component.aligned`).
+    """
     streams, rows = batch.streams, batch.rows
     if streams is not None and values.shape == streams.mask.shape:
         return at_positions(values, rows)
