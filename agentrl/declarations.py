@@ -16,6 +16,9 @@ The decorators of this module add that as attributes and return the function unc
     @assumes("whole_episodes")
     def grpo(reward, mask, group, *, ...): ...
 
+    @breaks("team")
+    def step_penalty(reward, mask, *, ...): ...
+
     @averaged(over="turn_start")
     def value_loss(value, target, mask=None): ...
 
@@ -81,15 +84,32 @@ def assumes(*names: str) -> Callable[[Function], Function]:
     Raises:
       ValueError: a name that is not one of them.
     """
+    return _properties("assumes", names)
+
+
+def breaks(*names: str) -> Callable[[Function], Function]:
+    """States the properties of streams that a reward term takes away: sets `function.breaks`.
+
+    Args:
+      names: keys of `PROPERTIES`, which hold for the rewards that it gets and not for those that
+        it returns.
+
+    Raises:
+      ValueError: a name that is not one of them.
+    """
+    return _properties("breaks", names)
+
+
+def _properties(attribute: str, names: tuple[str, ...]) -> Callable[[Function], Function]:
     unknown = [name for name in names if name not in PROPERTIES]
     if unknown:
         raise ValueError(
-            f"assumes{names}: {', '.join(unknown)} is unknown; expected some of "
+            f"{attribute}{names}: {', '.join(unknown)} is unknown; expected some of "
             f"{', '.join(PROPERTIES)}"
         )
 
     def declare(function: Function) -> Function:
-        function.assumes = frozenset(names)
+        setattr(function, attribute, frozenset(names))
         return function
 
     return declare
@@ -138,6 +158,11 @@ def measured(**metrics: Callable) -> Callable[[Function], Function]:
 def assumptions_of(function: Callable) -> frozenset[str]:
     """The properties of streams that a function relies on."""
     return getattr(function, "assumes", frozenset())
+
+
+def broken_by(function: Callable) -> frozenset[str]:
+    """The properties of streams that a reward term takes away."""
+    return getattr(function, "breaks", frozenset())
 
 
 def over_of(function: Callable) -> str:

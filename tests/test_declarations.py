@@ -4,6 +4,7 @@ import inspect
 import typing
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from agentrl import advantages, losses, rewards
@@ -12,6 +13,8 @@ from agentrl.declarations import (
     assumes,
     assumptions_of,
     averaged,
+    breaks,
+    broken_by,
     check_assumptions,
     measured,
     metrics_of,
@@ -86,6 +89,8 @@ def test_attributes_are_set_and_the_function_is_the_same():
 def test_unknown_declarations_are_refused():
     with pytest.raises(ValueError, match="whole_episode is unknown; expected some of whole_ep"):
         assumes("whole_episode")
+    with pytest.raises(ValueError, match="breaks.*teams is unknown; expected some of whole_ep"):
+        breaks("teams")
     with pytest.raises(ValueError, match="unit='token': expected one of position, row, pair"):
         averaged(unit="token")
 
@@ -131,6 +136,27 @@ def test_only_functions_that_read_ends_accept_several_episodes_per_stream():
     assert {f.__name__ for f in functions() if "cost" in inspect.signature(f).parameters} == {
         f.__name__ for f in functions() if "tokens_as_cost" in assumptions_of(f)
     }
+
+
+def test_terms_that_give_each_agent_its_own_reward_break_the_team():
+    """Two agents that act in turns, the team's reward 1 in each stream: the sums then differ."""
+    reward, mask = jnp.array([[0.0, 1.0], [1.0, 0.0]]), jnp.array([[True, True], [True, False]])
+    given = {"persuasion": reward / 2, "novelty": reward / 4 + mask}
+    options = {"step_penalty": {"amount": 0.5}, "at_end": {"share": 1.0}}
+    for name, team in {
+        "step_penalty": False,
+        "persuasion_reward": False,
+        "novelty_bonus": False,
+        "at_end": True,
+    }.items():
+        term = getattr(rewards, name)
+        taken = inspect.signature(term).parameters
+        arrays = {key: x for key, x in given.items() if key in taken}
+        if name == "persuasion_reward":
+            arrays["persuasion"] = jnp.array([[1.0, 0.0], [0.0, 0.0]])
+        total = term(reward, mask, **arrays, **options.get(name, {})).sum(axis=1)
+        assert (float(total[0]) == float(total[1])) == team
+        assert broken_by(term) == (set() if team else {"team"})
 
 
 def test_functions_that_group_streams_compare_roles_apart():

@@ -7,7 +7,8 @@ import jax
 import ml_collections
 
 from agentrl.checks import check_range
-from agentrl.config.bind import bind, bound, check_unused, flat, nearest
+from agentrl.config.base import warm_start
+from agentrl.config.bind import bind, bound, check_unused, flat, nearest, section
 from agentrl.config.learning import TUNABLE
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.components.baseline import baseline
@@ -52,8 +53,11 @@ def make_components(
         "opponents" in setup.rollout.needs,
         "set config.rollout.opponent='pool'",
     )
-    if "expert" in sources:
-        found["expert"] = expert(setup, **bind("expert", expert, config.expert))
+    # A warm start that is switched off, updates=0, keeps its options and the expert's.
+    switched_off = config.warm_start.to_dict() != section(warm_start, named=False).to_dict()
+    if "expert" in sources or not switched_off:
+        remedy = "set config.warm_start.updates, or add a term with source='expert'"
+        asked("expert", expert, "expert" in sources, remedy)
     else:
         bind("expert", expert, config.expert)
     if "baseline" in recipe.estimator.inputs:

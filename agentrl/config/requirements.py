@@ -13,10 +13,11 @@ import ml_collections
 
 from agentrl.config.bind import bound
 from agentrl.config.components import check_traced
-from agentrl.declarations import check_assumptions
+from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
+from agentrl.learner.minibatch import check_dealt
 from agentrl.learner.objective import FORWARD, Term
 from agentrl.learner.optimizer import AUTO
 from agentrl.rollout import Rollout
@@ -86,6 +87,13 @@ def check_names(
                     f"give here; it needs {_filler(name)}"
                 )
         check_assumptions(section, function.function, rollout.properties, rollout.provides)
+        for term in recipe.reward:
+            for name in broken_by(term.function) & assumptions_of(function.function):
+                raise ValueError(
+                    f"{section} assumes {name!r} of its streams, and reward term {term.name!r} "
+                    f"takes that away. {PROPERTIES[name].meaning} To do: leave the term out, use a "
+                    "penalty (a term that does not read `reward`), or an estimator such as 'gae'"
+                )
     for name in rollout.needs:
         if name not in supplied:
             raise ValueError(
@@ -179,7 +187,7 @@ def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
             f"config.policy.lora_roles={roles}, and this rollout has {rollout.roles} role(s): set "
             f"it to {rollout.roles}, or to 1 for one adapter for all roles"
         )
-    scratch = config.policy.name.endswith("transformer")
+    scratch = policy.load is None and not config.policy.get("rehearsal")
     if policy.frozen and scratch and not config.init_from:
         raise ValueError(
             f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
@@ -196,16 +204,15 @@ def check_population(config: ml_collections.ConfigDict, experiment: Any) -> None
 
 
 def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:
-    """ValueError unless minibatches divide the rows of each source beside the rollout."""
+    """ValueError unless minibatches divide the rows, or pairs, of each source beside the rollout.
+
+    Where environments are in Python, nothing is traced before the first update, which checks it.
+    """
     phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
     # How many rows a source has is known when it is traced; supervised updates are one step.
-    if minibatches == 1 or len(phase.sources) == 1 or experiment.rollout.on_host:
+    if len(phase.sources) == 1 or experiment.rollout.on_host:
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():
-        rows = batch.rows.tokens.shape[0]
-        if rows % minibatches:
-            raise ValueError(
-                f"config.learner.minibatches={minibatches} does not divide the {rows} rows of "
-                f"source {name!r}; change one of the two"
-            )
+        unit = 1 if name == "rollout" else phase.components[name].unit
+        check_dealt(name, batch.rows.tokens.shape[0], minibatches, unit)

@@ -13,9 +13,10 @@ from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor
 from agentrl.config.bind import bind, bound, check_keys, check_unused
 from agentrl.evaluation import play
+from agentrl.learner.bound import Bound
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
-from agentrl.rollout import Rollout, processes
+from agentrl.rollout import Rollout, processes, starts
 from agentrl.rollout.seating import check_side
 
 
@@ -45,11 +46,11 @@ def make_task(
             policy = policy.on(env.view)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    _check_fit(config, name, env)
+    _check_fit(config, name, env, policy.reads_text)
     make_rollout, options = bound("rollout", config.rollout)
     parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
-    parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config)}
     taken = inspect.signature(make_rollout).parameters
+    parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config, "sampler" in taken)}
     given = {key: value for key, value in parts.items() if key in taken}
     rollout = make_rollout(**given, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
@@ -74,9 +75,19 @@ def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
     return None
 
 
-def _sampler_of(config: ml_collections.ConfigDict) -> Callable[..., Any]:
-    """Which tasks are played: (key, count, given) -> (task keys, parameters or None)."""
+def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[..., Any]:
+    """Which tasks are played: (key, count, given) -> (task keys, parameters or None).
+
+    Raises:
+      ValueError: the rollout does not take a sampler, and this is not the default.
+    """
     sampler = bound("sampler", config.sampler)
+    if not taken and sampler.function is not starts.independent:
+        raise ValueError(
+            f"config.sampler.name={config.sampler.name!r} is not used by anything: rollout "
+            f"{config.rollout.name!r} has no parameter `sampler`; give it one, as in "
+            "agentrl.rollout.episodes, or leave config.sampler.name='independent'"
+        )
     return functools.partial(sampler.function, **sampler.options)
 
 
@@ -86,7 +97,7 @@ def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[
     networks = {}
     for name, values in config.policy.roles.items():
         label = f"policy.roles.{name}"
-        make, options = bound(label, values, beside={"agents": ()})
+        one = bound(label, values, beside={"agents": ()})
         agents = tuple(values["agents"])
         spans = {env.role_actions[agent] for agent in agents if agent < env.num_agents}
         if len(spans) != 1:
@@ -97,8 +108,8 @@ def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[
         (span,) = spans
         first, count = (0, env.num_actions) if span is None else span
         continuous = env.continuous and span is None
-        made_policy = make(env.observation_shape, env.num_codes, count, continuous, **options)
-        networks[name] = Network(made_policy, agents, first, count)
+        arrays = env.observation_shape, env.num_codes, count, continuous
+        networks[name] = Network(_made(label, one, False, *arrays), agents, first, count)
     policy = by_role(networks, train=tuple(config.policy.train))
     if sum(len(network.agents) for network in networks.values()) != env.num_agents:
         raise ValueError(
@@ -108,21 +119,51 @@ def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[
     return policy
 
 
-def short(name: str) -> str:
-    """The last part of a dotted path."""
-    return name.rpartition(".")[2]
+def _takes_view(function: Callable) -> bool:
+    """Whether a function makes a language policy: its first parameter is `view`."""
+    return next(iter(inspect.signature(function).parameters), "") == "view"
 
 
-def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any) -> None:
+def _made(label: str, one: Bound, reads_text: bool, *given: Any) -> Any:
+    """The policy of a section, from what is given by position.
+
+    Raises:
+      ValueError: the function does not take that, or does not return a policy of this kind.
+    """
+    name, signature = one.function.__name__, inspect.signature(one.function)
+    expected = (
+        "(observation_shape, num_codes, num_actions, continuous, *, option) -> Policy, or for "
+        "text (view, *others, *, option) -> LanguagePolicy; see agentrl/README.md"
+    )
+    try:
+        signature.bind(*given, **one.options)
+        fits = _takes_view(one.function) == reads_text
+    except TypeError:
+        fits = False
+    if not fits:
+        kind = "language policy" if reads_text else "policy over arrays"
+        raise ValueError(
+            f"config.{label}.name: {name}({', '.join((*one.inputs, *one.optional))}) cannot be "
+            f"called as a {kind} with {len(given)} arguments by position; expected {expected}"
+        )
+    policy = one.function(*given, **one.options)
+    if getattr(policy, "reads_text", None) != reads_text:
+        raise ValueError(
+            f"config.{label}.name: {name} gives {type(policy).__name__}; expected {expected}"
+        )
+    return policy
+
+
+def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any, reads_text: bool) -> None:
     """ValueError unless policy and context of a config are for this kind of environment."""
-    speaks = short(config.policy.name) in LANGUAGE_POLICIES
-    if speaks != (config.context.name != "none"):
+    if reads_text != (config.context.name != "none"):
         raise ValueError(
             f"config.context.name={config.context.name!r} with config.policy.name="
-            f"{config.policy.name!r}: language policies ({', '.join(LANGUAGE_POLICIES)}) need a "
-            f"context, such as 'window', the others ({', '.join(POLICIES)}) 'none'"
+            f"{config.policy.name!r}: language policies ({', '.join(LANGUAGE_POLICIES)}, and "
+            "functions of yours whose first parameter is `view`) need a context, such as 'window', "
+            f"the others ({', '.join(POLICIES)}) 'none'"
         )
-    if speaks and not env.in_python and env.continuous:
+    if reads_text and not env.in_python and env.continuous:
         raise ValueError(
             f"{name} with these options has continuous actions, which have no words: use one of "
             f"{', '.join(POLICIES)}"
@@ -133,16 +174,18 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
     """The policy of the first environment, with the words of all."""
     if "roles" in config.policy:
         return _policy_by_role(config, made)
-    make_policy, options = bound("policy", config.policy)
+    one = bound("policy", config.policy)
     (env, _), *others = made.values()
-    if short(config.policy.name) in LANGUAGE_POLICIES:
-        if config.lexicon and options.get("codec") != "word":
+    if _takes_view(one.function):
+        further = [envs.make(name) for name in config.lexicon]
+        views = (other.view for other, _ in [*others, *further])
+        policy = _made("policy", one, True, env.view, *views)
+        if config.lexicon and policy.codec.encode is not None:
             raise ValueError(
                 f"config.lexicon={config.lexicon} is used by nothing: it is for codec 'word'; "
                 "this policy reads any text, leave it empty"
             )
-        further = [envs.make(name) for name in config.lexicon]
-        return make_policy(env.view, *(other.view for other, _ in [*others, *further]), **options)
+        return policy
     if others or config.lexicon:
         raise ValueError(
             f"config.env.name={config.env.name}, config.lexicon={config.lexicon} with "
@@ -150,10 +193,9 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
             f"environment; use a language policy ({', '.join(LANGUAGE_POLICIES)})"
         )
     # Before it is asked for what environments of another kind do not have.
-    _check_fit(config, *made, env)
-    return make_policy(
-        env.observation_shape, env.num_codes, env.num_actions, env.continuous, **options
-    )
+    _check_fit(config, *made, env, False)
+    arrays = env.observation_shape, env.num_codes, env.num_actions, env.continuous
+    return _made("policy", one, False, *arrays)
 
 
 def evaluation_of(

@@ -80,10 +80,12 @@ class Component(NamedTuple):
     acting_params: (value, params) -> the parameters that collect. ahead: (value, params before an
       update) -> value for acting_params after it, for collecting while the learner works.
     inputs: (value, key) -> {name: arrays} for `collect`, which the rollout takes by name.
-    amend: (value, params, streams, rows, key) -> (streams, rows), before anything reads them.
+    amend: (value, params, streams, rows, key) -> (streams, rows, metrics), before anything reads
+      them.
     source: (value, params, {source: (Streams, Rows)}, key) -> (Streams, Rows) of a source of the
       component's own name; `unit` rows of it, which are neighbours, stay together. made_from:
-      sources that it reads, which are there even if no term is of them.
+      sources that it reads, which are there even if no term is of them. aligned: where its streams
+      [N, T] and rows [R, L] have the same shape, row n is stream n, and its position t turn t.
     annotate: (value, params, streams, rows, key) -> {name: [N, T] or [R, L]}, of every source.
     in_loss: (value, params, rows) -> {name: [R, L]}, recomputed where the loss is, with gradients.
     exposes: (value) -> {name: array}, carried numbers that terms and estimators take by name.
@@ -103,10 +105,11 @@ class Component(NamedTuple):
     acting_params: Callable[..., Any] | None = None
     ahead: Callable[..., Any] | None = None
     inputs: Callable[..., Mapping[str, Any]] | None = None
-    amend: Callable[..., tuple[Streams, Rows]] | None = None
+    amend: Callable[..., tuple[Streams, Rows, Mapping[str, jax.Array]]] | None = None
     source: Callable[..., tuple[Streams | None, Rows]] | None = None
     unit: int = 1
     made_from: tuple[str, ...] = ()
+    aligned: bool = False
     annotate: Callable[..., Mapping[str, jax.Array]] | None = None
     in_loss: Callable[..., Mapping[str, jax.Array]] | None = None
     exposes: Callable[..., Mapping[str, jax.Array]] | None = None

@@ -8,6 +8,16 @@ import jax.numpy as jnp
 from agentrl.devices.placement import along_data
 
 
+def check_dealt(source: str, rows: int, minibatches: int, unit: int) -> None:
+    """ValueError unless minibatches divide the units of `unit` rows that a source has."""
+    if rows % (minibatches * unit):
+        together = f" (of which {unit} neighbours stay together)" if unit > 1 else ""
+        raise ValueError(
+            f"config.learner.minibatches={minibatches} does not divide the {rows} rows of source "
+            f"{source!r}{together}; change one of the two"
+        )
+
+
 def dealt(
     example: Any,
     learnt: jax.Array,

@@ -137,9 +137,24 @@ def batched(
     for source, (streams, rows) in sources.items():
         notes = annotated(policy, phase, state, streams, rows, key)
         given = credit(streams, rows, notes | numbers) if source in phase.credited else None
-        unit = 1 if source == "rollout" else components[source].unit
+        unit = 1
+        if source != "rollout":
+            unit = components[source].unit
+            if (notes or given) and not components[source].aligned:
+                check_shapes(source, streams, rows)
         batches[source] = Batch(streams, rows, given, notes, unit)
     return batches, metrics
+
+
+def check_shapes(source: str, streams: Streams | None, rows: Rows) -> None:
+    """ValueError where an array of a source could be per turn [N, T] or per position [R, L]."""
+    shape = rows.loss_mask.shape
+    if streams is not None and streams.mask.shape == shape:
+        raise ValueError(
+            f"source {source!r} has streams {shape} and rows {shape}, so that an annotation could "
+            "be per turn or per position: order the streams as the rows, position t being turn t, "
+            "and declare Component(aligned=True), or let the source return None for the streams"
+        )
 
 
 def options_of(components: Mapping[str, Component], carry: Mapping[str, Any]) -> Metrics:
@@ -164,9 +179,11 @@ def gathered(
         streams, rows, metrics = collected.streams, collected.rows, dict(collected.metrics)
         for name, component in phase.components.items():
             if component.amend is not None:
-                streams, rows = component.amend(
-                    state.carry[name], state.params, streams, rows, own_key(key, f"{name}.amend")
+                own = own_key(key, f"{name}.amend")
+                streams, rows, told = component.amend(
+                    state.carry[name], state.params, streams, rows, own
                 )
+                metrics |= told
         if streams.group is not None:
             metrics |= group_metrics(streams)
         sources["rollout"] = streams, rows

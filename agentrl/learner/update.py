@@ -11,7 +11,7 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
-from agentrl.learner.minibatch import dealt
+from agentrl.learner.minibatch import check_dealt, dealt
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.learner.optimizer import learner
 from agentrl.learner.passes import gradients
@@ -78,6 +78,8 @@ def make_update(
             if source in by_source
         }
         units = {source: batch.unit for source, batch in batches.items()}
+        for source, example in examples.items():
+            check_dealt(source, example.rows.tokens.shape[0], minibatches, units[source])
         params, frozen = split(params, policy.frozen)
         weights = {name: term.weight_at(progress) for name, term in terms.items()}
         step = _Step(policy, by_source, weights, frozen, in_loss, options)
@@ -226,7 +228,10 @@ def example_of(
 
 
 def to_positions(values: jax.Array, batch: Batch) -> jax.Array:
-    """Values per turn [N, T] at the positions of their turns; values per row stay."""
+    """Values per turn [N, T] at the positions of their turns; values per position stay.
+
+    Where both have the same shape, they are the same (`Component.aligned`).
+    """
     streams, rows = batch.streams, batch.rows
     if streams is not None and values.shape == streams.mask.shape:
         return at_positions(values, rows)

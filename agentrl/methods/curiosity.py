@@ -106,6 +106,18 @@ def descended(
     return predictor, opt_state, losses[0]
 
 
+def _check(setup: Setup, episodic: Episodic, **sizes: int) -> None:
+    if setup.policy.reads_text:
+        raise ValueError("component 'curiosity' embeds arrays: use a policy over arrays")
+    if episodic == "first" and "anchor" not in setup.rollout.provides:
+        raise ValueError(
+            "config.components.curiosity.episodic='first' needs anchors, which this rollout does "
+            "not give: use config.rollout.name='episodes', or episodic='elliptical'"
+        )
+    for name, value in sizes.items():
+        check_range(f"config.components.curiosity.{name}", value, 1)
+
+
 def curiosity(
     setup: Setup,
     *,
@@ -138,7 +150,8 @@ def curiosity(
         E3B's are those of an inverse model).
 
     Raises:
-      ValueError: a policy that reads text, or an option outside its range.
+      ValueError: a policy that reads text, a rollout without anchors for episodic="first", or an
+        option outside its range.
 
     References:
       Burda et al. (2018), random network distillation, https://arxiv.org/abs/1810.12894 (recalled,
@@ -146,10 +159,7 @@ def curiosity(
       (2023), https://arxiv.org/abs/2306.03236, for the product (code facebookresearch/e3b edd2cce
       read, which has e, NovelD and the product).
     """
-    if setup.policy.reads_text:
-        raise ValueError("component 'curiosity' embeds arrays: use a policy over arrays")
-    for name, value in (("hidden", hidden), ("features", features), ("steps", steps)):
-        check_range(f"config.components.curiosity.{name}", value, 1)
+    _check(setup, episodic, hidden=hidden, features=features, steps=steps)
     env, _ = next(iter(setup.envs.values()))
     network = Embedding(hidden, features, env.num_codes)
     adam = optax.adam(learning_rate)

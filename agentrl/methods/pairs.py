@@ -45,10 +45,10 @@ def check_one_row(setup: Setup, name: str) -> None:
 def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
     """Source of its own name: in turn the best and the worst episode of each group.
 
-    Rows 2 g and 2 g + 1 are of group g; a pair whose returns differ by no more than `margin` is not
-    trained. One row holds a whole stream: the log-ratio is over all turns. For terms with
-    source="pairs", such as `losses.dpo`; config.reference.every makes the reference follow, which
-    is the iterated form.
+    Rows and streams 2 g and 2 g + 1 are of group g; a pair whose returns differ by no more than
+    `margin` is not trained. One row holds a whole stream: the log-ratio is over all turns. For
+    terms with source="pairs", such as `losses.dpo`; config.reference.every makes the reference
+    follow, which is the iterated form.
 
     Metric: pairs, the share of the groups that give one.
 
@@ -83,10 +83,17 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
         best, worst, gap = chosen_and_rejected(returns, group, present, groups, key)
         order = jnp.stack([best, worst], axis=1).reshape(-1)
         learnt = jnp.repeat(gap > margin, 2)
-        rows = jax.tree.map(lambda x: x[order], rows)
-        return streams, rows.replace(loss_mask=rows.loss_mask & learnt[:, None])
+        # Numbers of streams are of the rollout's.
+        streams = streams.replace(parent=None, call_turn=None)
+        streams, rows = jax.tree.map(lambda x: x[order], (streams, rows))
+        return streams, rows.replace(
+            stream=jnp.arange(2 * groups, dtype=jnp.int32),
+            loss_mask=rows.loss_mask & learnt[:, None],
+        )
 
-    return Component(init=lambda start: (), source=source, unit=2, made_from=("rollout",))
+    return Component(
+        init=lambda start: (), source=source, unit=2, made_from=("rollout",), aligned=True
+    )
 
 
 def successes(setup: Setup) -> Component:
@@ -131,6 +138,7 @@ def successes(setup: Setup) -> Component:
         init=lambda start: jnp.zeros(()),
         source=source,
         made_from=("rollout",),
+        aligned=True,
         annotate=annotate,
         exposes=lambda value: {"kto_baseline": value},
         after=after,

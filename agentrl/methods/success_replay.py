@@ -148,6 +148,11 @@ def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) 
     )
 
 
+def returns_of(streams: Streams) -> jax.Array:
+    """The sum of each stream's rewards, f32[N]."""
+    return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
+
+
 def success_replay(
     setup: Setup,
     *,
@@ -166,7 +171,7 @@ def success_replay(
     again for anything to happen. Then the update's own successes are stored, the oldest going
     first; one that is stored already is not stored again.
 
-    Metric: stored_successes, how many the buffer holds.
+    Metrics: replayed_groups, share of the groups that got one; stored_successes, in the buffer.
 
     Args:
       tasks: places for tasks. per_task: successes per task.
@@ -193,15 +198,11 @@ def success_replay(
     groups = rollout.units[0]
     size = rollout.num_streams // groups
 
-    def returns_of(streams):
-        total = jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
-        return total.reshape(groups, size)
-
     def init(start):
         return empty(rollout, setup.policy, start.key, tasks, per_task)
 
     def amend(buffer, params, streams, rows, key):
-        returns = returns_of(streams)
+        returns = returns_of(streams).reshape(groups, size)
         failed = (jnp.mean(returns, axis=1) < highest_mean) & (
             jnp.std(returns, axis=1, ddof=min(1, size - 1)) < highest_std
         )
@@ -212,12 +213,13 @@ def success_replay(
             now = jnp.where(rows.loss_mask, logp, 0.0)
             new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
             rows = rows.replace(behaviour_logp=new)
-        return streams, rows
+        share = jnp.array([jnp.sum(swapped), groups], jnp.float32)
+        return streams, rows, {"replayed_groups": share}
 
     def after(buffer, outcome):
         streams = outcome.streams
         own = rows_by_stream(outcome.rows, groups * size)
-        good = (returns_of(streams) > success).reshape(-1)
+        good = returns_of(streams) > success
 
         def add(buffer, one):
             streams, rows, good = one

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range, check_streams
+from agentrl.declarations import breaks
 
 Episodic = Literal["none", "first", "elliptical"]
 
 
+@breaks("team")
 def novelty_bonus(
     reward: jax.Array, mask: jax.Array, novelty: jax.Array, *, coefficient: float = 1.0
 ) -> jax.Array:

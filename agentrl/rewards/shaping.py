@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
-from agentrl.declarations import assumes
+from agentrl.declarations import assumes, breaks
 
 
 def invalid_action_penalty(valid: jax.Array, mask: jax.Array, *, coefficient: float) -> jax.Array:
@@ -95,8 +95,11 @@ def length_penalty(
     return jnp.where(mask, coefficient * over, 0.0).astype(jnp.float32)
 
 
+@breaks("team")
 def step_penalty(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Array:
     """Reward minus a fixed amount per acted turn, so that shorter solutions earn more.
+
+    Each agent pays for its own turns: in a team the streams no longer carry the same reward.
 
     Args:
       reward: f32[N, T].
@@ -145,6 +148,7 @@ def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Arr
 at_end.moves_reward = True
 
 
+@breaks("team")
 def persuasion_reward(
     reward: jax.Array, mask: jax.Array, persuasion: jax.Array, *, coefficient: float = 1.0
 ) -> jax.Array:

@@ -111,8 +111,8 @@ def streams_of(
     """The streams of T steps of B episodes of A agents.
 
     group: i32[B], episodes of the same task instance; None where streams hold several episodes, and
-    episodes are not numbered then. bootstrap: the critic's value of what followed, f32[B, A] the
-    end of each stream, or f32[T, B, A] where episodes are cut; None without a critic.
+    these have no numbers and no anchors. bootstrap: the critic's value of what followed, f32[B, A]
+    the end of each stream, or f32[T, B, A] where episodes are cut; None without a critic.
     fields: further fields by name, [T, B, S, ...] of those that were shown something; "valid" is
     taken together with the environment's.
     """
@@ -156,7 +156,7 @@ def streams_of(
         episode=None if restarts else jnp.repeat(jnp.arange(batch, dtype=jnp.int32), agents),
         role=jnp.tile(jnp.arange(agents, dtype=jnp.int32), batch) if several else None,
         task=jnp.zeros(batch * agents, jnp.int32) if several else None,
-        anchor=None if decision.anchor is None else of_stream(decision.anchor),
+        anchor=None if restarts or decision.anchor is None else of_stream(decision.anchor),
         value=value,
         bootstrap=bootstrap,
         terminated=to_turns(outcome.terminated),

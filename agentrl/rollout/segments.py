@@ -119,10 +119,10 @@ class _Segments(NamedTuple):
             num_streams=self.num_envs * env.num_agents,
             turns=self.length,
             units=(self.num_envs, "config.rollout.num_envs"),
-            provides=filled(env, whole=False) | (packing.provides & {"value", "bootstrap"}),
+            provides=filled(env, whole=False) | packing.provides,
             num_rows=packing.num_rows(self.num_envs, self.length),
             states=None,
-            properties=properties_of(env, whole=False),
+            properties=properties_of(env, whole=False) | packing.properties,
         )
 
     def draw(self, key: jax.Array, count: int) -> envs.vector.Starts:

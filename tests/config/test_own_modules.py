@@ -153,6 +153,14 @@ WRONG = {
         lambda c: c.objective.__setitem__("dpo", term(own_pieces.preference)),
         r"config.objective.dpo \(preference\) is of pairs of rows, and source 'rollout' has none",
     ),
+    "a sampler that the rollout does not take": (
+        lambda c: (
+            c.__setattr__("rollout", section(own_pieces.whole_episodes)),
+            c.__setattr__("sampler", section(own_pieces.one_task, number=3)),
+        ),
+        "config.sampler.name='own_pieces.one_task' is not used by anything: rollout "
+        "'own_pieces.whole_episodes' has no parameter `sampler`; give it one.*'independent'",
+    ),
     "a scale of positions on rows": (
         lambda c: c.objective.__setitem__("row", term(own_pieces.row_likelihood, scale="surprise")),
         "config.objective.row.scale='surprise' multiplies values per position, and row_likelihood",
@@ -191,3 +199,14 @@ def test_a_source_of_pairs_of_a_users_own(microbatch):
     # The first of two minibatches is at the reference, the second one step away.
     np.testing.assert_allclose(tiny.mean(metrics, "loss/dpo"), np.log(2), atol=1e-3)
     assert int(after.update) == 1 and metrics["rejected_updates"][0] == 0
+
+
+def test_a_rollout_that_draws_its_tasks_itself():
+    config = config_of(rollout=section(own_pieces.whole_episodes, groups=3))
+    assert build(config).rollout.num_streams == 12
+
+
+def test_a_sampler_of_a_users_own():
+    experiment = build(config_of(sampler=section(own_pieces.one_task, number=3)))
+    streams = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"].streams
+    assert len(np.unique(streams.anchor[:, 0], axis=0)) == 1

@@ -1,9 +1,12 @@
 """Configs: what is wrong is said before anything compiles, with the nearest valid name."""
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import tiny
 
-from agentrl import advantages, losses, policies, rollout
+from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 
@@ -120,6 +123,22 @@ WRONG = {
         lambda c: c.reference.__setitem__("every", 3),
         "config.reference.every=3 is not used by anything: add a term that reads the reference",
     ),
+    "options of an expert that no term reads": (
+        lambda c: c.expert.__setitem__("noise", 0.3),
+        "config.expert.noise=0.3 is not used by anything: set config.warm_start.updates, or add a "
+        "term with source='expert', or leave it at 0.0",
+    ),
+    "a step penalty for a team": (
+        lambda c: (
+            setattr(c, "env", env_section("Foraging-v1", size=5, max_steps_in_episode=4)),
+            c.policy.__setitem__("critic", "shared"),
+            c.objective.value.__setitem__("weight", 0.5),
+            setattr(c, "advantage", section(advantages.marft_by_turn)),
+            c.reward.__setitem__("step_penalty", {"amount": 0.1}),
+        ),
+        "config.advantage.name='marft_by_turn' assumes 'team' of its streams, and reward term "
+        "'step_penalty' takes that away. All .*use a penalty",
+    ),
     "a rollout of episodes in segments": (
         lambda c: (
             setattr(c, "rollout", section(rollout.segments)),
@@ -171,3 +190,31 @@ def test_a_wrong_config_is_an_error_that_names_the_remedy(name):
 def test_base_config_names_an_environment_or_says_so():
     with pytest.raises(ValueError, match="environment '' does not exist"):
         build(base_config())
+
+
+def test_terms_of_replies_work_in_segments():
+    config = tiny.segments_config(log_every=1, policy=tiny.talk_config().policy)
+    config.policy.critic = "shared"
+    config.context = section(rollout.contexts.window, history=0)
+    config.reward.format_penalty = section(rewards.format_penalty, coefficient=0.5)
+    config.reward.length_penalty = section(rewards.length_penalty, limit=4.0, buffer=4.0)
+    experiment = build(config)
+    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
+    streams = batch.streams
+    charged = rewards.format_penalty(streams.well_formed, streams.mask, coefficient=0.5)
+    charged += rewards.length_penalty(streams.cost, streams.mask, limit=4.0, buffer=4.0)
+    assert float(jnp.max(charged)) > 0
+    expected = advantages.gae(
+        streams.reward - charged, streams.value, streams.mask, streams.terminated,
+        streams.bootstrap, truncated=streams.truncated, gamma=0.99, lam=0.95,
+    )  # fmt: skip
+    np.testing.assert_allclose(batch.credit.advantage, expected, atol=1e-5)
+
+
+def test_a_warm_start_that_is_switched_off_keeps_its_options():
+    config = tiny.groups_config()
+    config.warm_start.update(updates=0, learning_rate=3e-3)
+    config.expert.update(episodes=8)
+    assert "expert" not in build(config).components
+    config.objective.guidance = term(losses.behaviour_cloning, source="expert", weight=0.1)
+    assert "expert" in build(config).components

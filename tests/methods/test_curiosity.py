@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from experiments import distance, lake, train, train_and_resume
-from tiny import talk_config
+from tiny import segments_config, talk_config
 
 from agentrl import rewards
 from agentrl.config import section
@@ -81,4 +81,12 @@ def test_text_is_refused():
     config.components.curiosity = section(curiosity)
     config.reward.novelty = section(rewards.novelty_bonus)
     with pytest.raises(ValueError, match="'curiosity' embeds arrays"):
+        build(config)
+
+
+def test_first_visits_need_anchors():
+    config = segments_config()
+    config.components.curiosity = section(curiosity, episodic="first")
+    config.reward.novelty = section(rewards.novelty_bonus)
+    with pytest.raises(ValueError, match="episodic='first' needs anchors.*'episodes'"):
         build(config)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import own_pieces
 import pytest
 from experiments import lake, train_and_resume
 from tiny import talk_config
@@ -10,6 +11,9 @@ from tiny import talk_config
 from agentrl import losses, policies, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
+from agentrl.config.learning import objective_of
+from agentrl.learner.minibatch import check_dealt
+from agentrl.learner.update import example_of
 from agentrl.methods.by_turn import stream_rows
 from agentrl.methods.pairs import chosen_and_rejected, pairs, successes
 
@@ -41,19 +45,41 @@ def test_best_and_worst_of_each_group():
 def test_rows_of_pairs_are_whole_streams_of_one_group():
     experiment = build(config_of())
     batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
-    streams, rows = batches["rollout"].streams, batches["pairs"].rows
+    streams, rows = batches["pairs"].streams, batches["pairs"].rows
     assert batches["pairs"].unit == 2 and rows.tokens.shape == (8, 6)
+    np.testing.assert_array_equal(rows.stream, np.arange(8))
     group = np.asarray(streams.group)[rows.stream]
     np.testing.assert_array_equal(group, np.repeat(np.arange(4), 2))
     returns = np.asarray(streams.reward).sum(axis=1)[rows.stream].reshape(4, 2)
     differ = returns[:, 0] > returns[:, 1]
     np.testing.assert_array_equal(np.asarray(rows.loss_mask).any(axis=1), np.repeat(differ, 2))
     # Position t is turn t of the stream, with what was seen and done there.
+    streams = batches["rollout"].streams
     whole = stream_rows(batches["rollout"].rows, streams)
     np.testing.assert_array_equal(whole.loss_mask, streams.mask)
     logp = experiment.policy.score(experiment.init(0).params, whole).logp
     np.testing.assert_allclose(
         np.where(streams.mask, logp, 0), np.where(streams.mask, whole.behaviour_logp, 0), atol=1e-5
+    )
+
+
+def test_the_reference_is_of_the_rows_where_they_have_the_streams_shape():
+    """Groups of two: 8 rows [6] of pairs beside 8 streams of 6 turns, in another order."""
+    config = config_of()
+    config.rollout.group_size = 2
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["pairs"]._replace(unit=2)
+    assert batch.rows.loss_mask.shape == batch.streams.mask.shape == (8, 6)
+    term = objective_of(config.objective)["dpo"]
+    example = example_of(batch, {"dpo": term}, "none", 1)
+    logp = experiment.policy.score(state.carry["reference"], batch.rows).logp
+    mask = np.asarray(batch.rows.loss_mask)
+    assert mask.any()
+    # Both structures hold the same episodes.
+    np.testing.assert_array_equal(mask.any(axis=1) & ~np.asarray(batch.streams.mask).any(axis=1), 0)
+    np.testing.assert_allclose(
+        np.asarray(example.arrays["reference_logp"])[mask], np.asarray(logp)[mask], atol=1e-5
     )
 
 
@@ -73,7 +99,7 @@ def test_preferred_episodes_become_likelier_and_resume(tmp_path):
 def test_conversations_give_pairs_of_whole_rows():
     experiment = build(config_of(talk_config(warm_start__updates=0, policy__constrained=True)))
     batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
-    rows, streams = batches["pairs"].rows, batches["rollout"].streams
+    rows, streams = batches["pairs"].rows, batches["pairs"].streams
     assert rows.tokens.shape[0] == 16
     np.testing.assert_array_equal(
         np.asarray(streams.group)[rows.stream], np.repeat(np.arange(8), 2)
@@ -126,4 +152,50 @@ def test_rollouts_that_have_no_pairs_are_refused():
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
     config.components.pairs.margin = -1.0
     with pytest.raises(ValueError, match="pairs.margin=-1"):
+        build(config)
+
+
+def test_minibatches_divide_the_pairs():
+    """8 minibatches divide the rollout's rows, and the 8 rows of pairs, but not the 4 pairs."""
+    config = config_of()
+    config.learner.minibatches = 8
+    message = r"minibatches=8 does not divide the 8 rows of source 'pairs' \(of which 2 neighbours"
+    with pytest.raises(ValueError, match=message):
+        build(config)
+    config.learner.minibatches = 4
+    build(config)
+    # The same as an update finds it, where environments are in Python.
+    check_dealt("mine", 12, 4, 3)
+    with pytest.raises(ValueError, match="minibatches=8 does not divide the 12 rows of source 'mi"):
+        check_dealt("mine", 12, 8, 1)
+    with pytest.raises(ValueError, match="minibatches=1 does not divide the 7 rows of source"):
+        check_dealt("mine", 7, 1, 2)
+
+
+def test_sources_of_their_streams_shape_are_aligned():
+    """So that it does not matter whether an array of that shape is per turn or per position."""
+    config = config_of()
+    config.policy = section(policies.gru, hidden=(8,), memory_size=4, critic="none")
+    config.rollout.group_size = 2
+    config.components.successes = section(successes)
+    config.objective.kto = term(losses.kto, source="successes")
+    config.objective.imitation.during = "rl"
+    config.expert.episodes = 4
+    experiment = build(config)
+    batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
+    assert set(batches) == {"rollout", "pairs", "successes", "expert"}
+    for batch in batches.values():
+        count, turns = batch.rows.loss_mask.shape
+        assert batch.streams.mask.shape == (count, turns)
+        np.testing.assert_array_equal(batch.rows.stream, np.arange(count))
+        turn = np.asarray(batch.rows.turn)
+        assert ((turn == np.arange(turns)) | (turn == -1)).all()
+
+
+def test_a_source_of_a_users_own_says_so():
+    config = config_of()
+    config.components.pairs = section(own_pieces.shuffled_pairs)
+    with pytest.raises(
+        ValueError, match=r"source 'pairs' has streams .* declare Component\(aligned"
+    ):
         build(config)

@@ -46,7 +46,8 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
     # The same tasks, all failed; the first stream of each group did nothing but fail.
     failed = streams.replace(reward=jnp.zeros_like(streams.reward))
     amended = jax.jit(component.amend)(buffer, state.params, failed, rows, jax.random.key(0))
-    new, new_rows = amended
+    new, new_rows, metrics = amended
+    np.testing.assert_array_equal(metrics["replayed_groups"], [solved.any(axis=1).sum(), 4])
     got = np.asarray(new.reward).sum(axis=1).reshape(4, 4)
     np.testing.assert_array_equal(got[:, 0] > 0, solved.any(axis=1))
     assert (got[:, 1:] == 0).all()
@@ -72,11 +73,14 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
         advantage[4 * group : 4 * group + 4, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5
     )
     # A group that did not fail stays as it is.
-    kept, _ = jax.jit(component.amend)(buffer, state.params, streams, rows, jax.random.key(0))
+    kept, _, metrics = jax.jit(component.amend)(
+        buffer, state.params, streams, rows, jax.random.key(0)
+    )
     np.testing.assert_array_equal(
         np.asarray(kept.reward).reshape(4, 4, -1)[solved.any(axis=1)],
         reward.reshape(4, 4, -1)[solved.any(axis=1)],
     )
+    np.testing.assert_array_equal(metrics["replayed_groups"], [0, 4])
 
 
 def test_recomputed_probabilities_are_those_of_the_policy_before_the_update():
@@ -84,7 +88,7 @@ def test_recomputed_probabilities_are_those_of_the_policy_before_the_update():
     buffer, _ = component.after(state.carry["success_replay"], outcome_of(streams, rows))
     params = jax.tree.map(lambda x: x + 0.1, state.params)
     failed = streams.replace(reward=jnp.zeros_like(streams.reward))
-    new, amended = jax.jit(component.amend)(buffer, params, failed, rows, jax.random.key(0))
+    new, amended, _ = jax.jit(component.amend)(buffer, params, failed, rows, jax.random.key(0))
     replayed = np.asarray(new.reward).sum(axis=1) > 0
     assert replayed.any() and not replayed.all()
     logp = np.where(amended.loss_mask, experiment.policy.score(params, amended).logp, 0)
@@ -114,6 +118,8 @@ def test_nothing_stored_changes_nothing_and_a_run_resumes(tmp_path):
     assert distance(plain[-1].params, never[-1].params) < 1e-6
     _, states, metrics = train_and_resume(config_of(), tmp_path)
     assert metrics[-1]["stored_successes"] > metrics[0]["stored_successes"] > 0
+    # Nothing is stored before the first update.
+    assert metrics[0]["replayed_groups"] == 0 <= metrics[-1]["replayed_groups"] <= 1
 
 
 def test_rollouts_without_groups_are_refused():

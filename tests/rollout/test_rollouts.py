@@ -9,6 +9,7 @@ import pytest
 import envs
 from agentrl import losses, policies, rollout
 from agentrl.policies.heads import mask_logits
+from agentrl.streams import fields_of
 
 
 def make_policy(name, env, critic):
@@ -160,3 +161,31 @@ def test_collections_are_traced_once_and_repeat():
     collect = jax.jit(chex.assert_max_traces(made.collect, n=1))
     weights = policy.init(jax.random.key(0))
     chex.assert_trees_all_equal(*(collect(weights, None, jax.random.key(5)) for _ in range(2)))
+
+
+@pytest.mark.parametrize("speaks", [False, True], ids=["arrays", "words"])
+@pytest.mark.parametrize("kind", ["episodes", "segments"])
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "Foraging-v1", "PlannedHousehold-v1"])
+def test_what_streams_hold_is_declared(name, kind, speaks):
+    """`provides` names every field that is filled, so that functions may read it."""
+    env, params = envs.make(name, max_steps_in_episode=3)
+    context = None
+    if speaks:
+        sizes = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
+        policy = policies.transformer(env.view, **sizes, critic="shared")
+        context = rollout.contexts.window(history=0)
+    else:
+        policy = make_policy("mlp", env, "shared")
+    sizes = {
+        "episodes": {"num_groups": 2, "group_size": 2},
+        "segments": {"num_envs": 4, "length": 3},
+    }
+    made = getattr(rollout, kind)(policy, env, params, context, **sizes[kind])
+
+    def collected(key):
+        return made.collect(policy.init(key), made.init(key), key)[1]
+
+    held = set(fields_of(jax.eval_shape(collected, jax.random.key(0))))
+    # No function takes a state, by name.
+    assert held - {"first_state"} == made.provides
+    assert ("tokens_as_cost" in made.properties) == speaks

@@ -5,6 +5,8 @@ import jax.numpy as jnp
 
 from agentrl.declarations import assumes, averaged, measured
 from agentrl.learner.component import Component, Setup
+from agentrl.methods.by_turn import stream_rows
+from agentrl.rollout import Rollout, episodes
 
 
 @assumes("whole_episodes")
@@ -98,6 +100,26 @@ def pairs(setup: Setup) -> Component:
         return streams, rows
 
     return Component(init=lambda _: (), source=source, unit=2)
+
+
+def whole_episodes(policy, env, env_params, *, groups: int = 2) -> Rollout:
+    """A rollout that draws its tasks itself: it takes no sampler."""
+    return episodes(policy, env, env_params, num_groups=groups, group_size=4)
+
+
+def one_task(key, count, given=None, *, number: int = 0):
+    """A sampler: the same task for all."""
+    return jax.random.split(jax.random.key(number), 1).repeat(count, axis=0), None
+
+
+def shuffled_pairs(setup: Setup) -> Component:
+    """A source of whole streams in another order than the streams."""
+
+    def source(value, params, sources, key):
+        streams, rows = sources["rollout"]
+        return streams, jax.tree.map(lambda x: x[::-1], stream_rows(rows, streams))
+
+    return Component(init=lambda _: (), source=source, unit=2, made_from=("rollout",))
 
 
 def not_a_component(setup: Setup) -> int:

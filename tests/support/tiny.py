@@ -64,7 +64,8 @@ def talk_config(**changes):
     config.rollout = section(rollout.episodes, num_groups=8, group_size=4)
     config.context = section(rollout.contexts.whole)
     config.warm_start.update(updates=4)
-    config.expert.update(episodes=8)
+    if changes.get("warm_start__updates", True):
+        config.expert.update(episodes=8)
     config.learner.minibatches = 2
     config.objective.kl.weight = 0.01
     return changed(config, changes)

@@ -71,6 +71,7 @@ def expert(
         # The list of demonstrations belongs to the seed.
         init=lambda start: start.key,
         source=source,
+        aligned=True,
         report=report if held_out else None,
         in_warm_start=True,
     )

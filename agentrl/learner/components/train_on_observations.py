@@ -26,6 +26,6 @@ def train_on_observations(setup: Setup) -> Component:
         read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
         logp = log_probs(setup.policy, params, rows, setup.microbatch)
         before = jnp.where(read, logp, rows.behaviour_logp)
-        return streams, rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before)
+        return streams, rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before), {}
 
     return Component(init=lambda start: (), amend=amend)
