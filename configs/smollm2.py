@@ -61,8 +61,8 @@ def get_config(argument: str = "sft,ezpoints,") -> ml_collections.ConfigDict:
     config.optimizer.update(learning_rate=5e-6, max_grad_norm=1.0)
     config.updates, config.log_every = 60, 1
     config.evaluation.update(every=20, episodes=128)
-    config.expert.update(episodes=16)
     if method == "sft":
+        config.expert.update(episodes=16)
         config.warm_start.update(updates=60, learning_rate=2e-5)
         config.evaluation.at_start = True
     return config
