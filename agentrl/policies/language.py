@@ -156,6 +156,8 @@ def transformer(
     min_p: float = 0.0,
     constrained: bool = False,
     remat: bool = False,
+    unroll: int = 1,
+    decode_unroll: int | None = None,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
@@ -175,7 +177,7 @@ def transformer(
       temperature, top_k, top_p, min_p: see `agentrl.policies.sampling.Sampling`.
       constrained: draw only tokens that continue a legal command (grammars without required
         thought).
-      remat: see `agentrl.policies.decoder_config.DecoderConfig`.
+      remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets, lora_roles: adapters on the frozen parameters of another
         run (config.init_from), as in `agentrl.policies.pretrained`.
 
@@ -203,6 +205,8 @@ def transformer(
         lora_targets=tuple(lora_targets),
         lora_roles=lora_roles,
         remat=remat,
+        unroll=unroll,
+        decode_unroll=decode_unroll,
     )
     return LanguagePolicy(
         init=lambda key: decoder.init(key, config),

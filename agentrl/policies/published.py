@@ -36,6 +36,8 @@ def pretrained(
     param_dtype: str = "float32",
     attention: str = "blocks",
     remat: bool = False,
+    unroll: int = 1,
+    decode_unroll: int | None = None,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
@@ -57,7 +59,7 @@ def pretrained(
         products are in bfloat16, and trained parameters, gradients and optimizer state in float32:
         a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights are frozen,
         and bfloat16 suffices for them.
-      attention, remat: see `agentrl.policies.decoder_config.DecoderConfig`.
+      attention, remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
         `agentrl.policies.lora`; rank 0: train all parameters.
       lora_roles: number of roles (seats of a game, planner and executor) with separate adapters on
@@ -81,6 +83,8 @@ def pretrained(
         lora_roles=lora_roles,
         attention=attention,
         remat=remat,
+        unroll=unroll,
+        decode_unroll=decode_unroll,
     )
     bind = _tokenizer_binding(directory, chat, rules, config.vocab_size)
     config = _small(config) if rehearsal else config
@@ -156,5 +160,7 @@ def _small(config: DecoderConfig) -> DecoderConfig:
         hidden=128,
         sliding_layers=sliding,
         query_scale=None,
+        unroll=1,
+        decode_unroll=None,
         embed_scale=1.0 if config.embed_scale == 1 else math.sqrt(width),
     )
