@@ -53,8 +53,7 @@ def pretrained(
       others: further environments; their text is encoded on demand (`LanguagePolicy.on`).
       directory: local path; see `agentrl.policies.huggingface.load`.
       chat: chat format, see `agentrl.policies.subwords.huggingface`.
-      grammar, think, max_actions, critic, temperature, top_k, top_p, min_p, constrained: as
-        `agentrl.policies.transformer`.
+      grammar, ..., constrained: as in `agentrl.policies.transformer`.
       dtype, param_dtype: of activations and of parameters, "float32" or "bfloat16". By default
         products are in bfloat16, and trained parameters, gradients and optimizer state in float32:
         a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights are frozen,
@@ -62,10 +61,8 @@ def pretrained(
       attention, remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
         `agentrl.policies.lora`; rank 0: train all parameters.
-      lora_roles: number of roles (seats of a game, planner and executor) with separate adapters on
-        shared weights; 1: one adapter for all.
-      rehearsal: a random model of the same family, with two layers of width 64 and the full
-        vocabulary, to try a config on a small machine; no weights are read.
+      lora_roles: roles (seats of a game, planner and executor) with an adapter each; 1: one for all.
+      rehearsal: a random model of the same family with two layers of width 64, to try a config.
 
     Raises:
       ValueError: an unusable directory, or invalid options.
