@@ -61,7 +61,7 @@ def pretrained(
       attention, remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
         `agentrl.policies.lora`; rank 0: train all parameters.
-      lora_roles: roles (seats of a game, planner and executor) with an adapter each; 1: one for all.
+      lora_roles: roles (seats, planner and executor) with an adapter each; 1: one for all.
       rehearsal: a random model of the same family with two layers of width 64, to try a config.
 
     Raises:
