@@ -242,7 +242,7 @@ def hidden(
         return _rest(layer, config, x, attend_rows(q, k, v, window=kind.window))
 
     parts = layers.split(_stacked(params, config), config.kinds)
-    options = {"unroll": config.unroll, "remat": config.remat}
+    options = {"unroll": config.layers_per_iteration, "remat": config.remat}
     x = layers.apply(block, x, parts, config.kinds, **options)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 

@@ -240,7 +240,7 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         value_heads=0,
         attention="blocks",
         remat=False,
-        unroll=1,
+        unroll=None,
         decode_unroll=None,
         dtype="float32",
         lora_rank=0,

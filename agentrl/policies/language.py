@@ -156,7 +156,7 @@ def transformer(
     min_p: float = 0.0,
     constrained: bool = False,
     remat: bool = False,
-    unroll: int = 1,
+    unroll: int | None = None,
     decode_unroll: int | None = None,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,

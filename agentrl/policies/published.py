@@ -36,7 +36,7 @@ def pretrained(
     param_dtype: str = "float32",
     attention: str = "blocks",
     remat: bool = False,
-    unroll: int = 1,
+    unroll: int | None = None,
     decode_unroll: int | None = None,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
@@ -157,7 +157,7 @@ def _small(config: DecoderConfig) -> DecoderConfig:
         hidden=128,
         sliding_layers=sliding,
         query_scale=None,
-        unroll=1,
+        unroll=None,
         decode_unroll=None,
         embed_scale=1.0 if config.embed_scale == 1 else math.sqrt(width),
     )

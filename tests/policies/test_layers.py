@@ -149,12 +149,18 @@ def test_a_loop_is_compiled_once_for_any_number_of_layers():
     """The program has as many operations with 3 layers as with 9."""
 
     def operations(count):
-        config = dataclasses.replace(TINY, layers=count, decode_unroll=1)
+        config = dataclasses.replace(TINY, layers=count, unroll=1, decode_unroll=1)
         shapes = jax.eval_shape(functools.partial(decoder.init, config=config), jax.random.key(0))
         programs = (functools.partial(outputs, config), functools.partial(written, config))
         return [jax.jit(p).lower(shapes).as_text().count(" = ") for p in programs]
 
     assert operations(3) == operations(9)
+
+
+def test_only_models_of_more_than_four_layers_are_computed_in_a_loop():
+    for count, unroll, expected in ((4, None, 4), (5, None, 1), (4, 1, 1), (9, 3, 3)):
+        config = dataclasses.replace(TINY, layers=count, unroll=unroll)
+        assert config.layers_per_iteration == expected
 
 
 def test_initial_values_of_a_layer_depend_on_its_number():
