@@ -53,9 +53,9 @@ def parameter_spec(
 ) -> PartitionSpec:
     """Partition spec of a parameter, by the end of its name.
 
-    path: ..., module, leaf: ("layers", "0", "mlp", "up_proj", "kernel"). shape: may have further
-    leading axes (seeds, places of a pool), which are not sharded. sizes: of the mesh's axes. Norms,
-    value heads and all parameters outside the decoder are replicated.
+    path: ..., module, leaf: ("layers", "mlp", "up_proj", "kernel"). shape: may have further
+    leading axes (layers, seeds, places of a pool), which are not sharded. sizes: of the mesh's
+    axes. Norms, value heads and all parameters outside the decoder are replicated.
     """
     module, leaf = ("", "", *path)[-2:]
     into, out = _MATRICES.get(module, (None, None))
@@ -75,7 +75,7 @@ def parameter_spec(
 
 
 def parameter_sharding(mesh: Mesh | None) -> Callable[[str, tuple[int, ...]], NamedSharding] | None:
-    """(path "layers/0/mlp/up_proj/kernel", shape) -> sharding, for `huggingface.load`."""
+    """(path "layers/mlp/up_proj/kernel", shape) -> sharding, for `huggingface.load`."""
     if mesh is None:
         return None
     sizes = dict(mesh.shape)

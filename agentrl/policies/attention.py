@@ -118,12 +118,14 @@ def attend(
     *,
     soft_cap: float | None = None,
     span: Span | None = None,
+    layer: jax.Array | None = None,
 ) -> jax.Array:
     """Grouped-query attention, softmax(q k) v, over one segment of keys and values after another.
 
     q [B, L, H, hd], already scaled; segments of keys [B, K, hd, S_i] and values [B, K, S_i, hd]
     with K dividing H; mask: (first slot, end slot) -> bool[B or 1, L, slots]. Returns [B, L, H,
-    hd]. Segments outside of `span` are skipped: on a CPU decoding is bound by the memory bandwidth
+    hd]. layer: i32[]; segments are those of all layers, [B, layers, K, ...], of which this one is
+    read. Segments outside of `span` are skipped: on a CPU decoding is bound by the memory bandwidth
     for keys and values. Scores and sums are float32.
 
     The running maximum and sum are those of M. Milakov and N. Gimelshein, "Online normalizer
@@ -132,12 +134,15 @@ def attend(
     CPU took more than twice the time.
     """
     batch, length, heads, head_dim = q.shape
-    kv_heads, group = keys[0].shape[1], heads // keys[0].shape[1]
+    kv_heads = keys[0].shape[-3]
+    group = heads // kv_heads
     q = q.reshape(batch, length, kv_heads, group, head_dim).transpose(0, 2, 3, 1, 4)
     q = q.reshape(batch, kv_heads, group * length, head_dim)
 
     def read(k, v, base):
         """For one segment: the largest score, and the sums of weights and of weighted values."""
+        if layer is not None:
+            k, v = (jax.lax.dynamic_index_in_dim(x, layer, 1, keepdims=False) for x in (k, v))
         scores = jnp.einsum("bkld,bkds->bkls", q, k, preferred_element_type=jnp.float32)
         if soft_cap is not None:
             scores = soft_cap * jnp.tanh(scores / soft_cap)
@@ -169,9 +174,9 @@ def attend(
             if span is None:
                 carry = step(carry)
             else:
-                seen = (span.low < base + v.shape[2]) & (span.high > base)
+                seen = (span.low < base + v.shape[-2]) & (span.high > base)
                 carry = jax.lax.cond(seen, step, lambda carry: carry, carry)
-            base += v.shape[2]
+            base += v.shape[-2]
         _, total, out = carry
     # If no segment was read, the sum is 0, and the result is arbitrary but finite.
     out = (out / jnp.where(total > 0, total, 1.0)).astype(q.dtype)

@@ -21,7 +21,8 @@ class Cache:
     """Keys and values of the tokens of B rows, and the write position of each row.
 
     k, v: for each layer, segments [B, K, hd, S_i] and [B, K, S_i, hd], whose lengths add up to the
-    size. Slot p holds position p.
+    size; or, for a loop over the layers, once for all, with a second axis of layers. Slot p holds
+    position p.
     length: i32[B], tokens that a row has received, which is the position of its next one. Tokens
     beyond the size are dropped: a row with length > size has lost some.
     """
@@ -33,12 +34,24 @@ class Cache:
     @property
     def size(self) -> int:
         """S, tokens that a row has room for: the sum of the segments' lengths."""
-        return sum(segment.shape[2] for segment in self.v[0])
+        return sum(segment.shape[-2] for segment in self.v[0])
+
+    @property
+    def stacked(self) -> bool:
+        """Whether arrays have an axis of layers."""
+        return self.v[0][0].ndim == 5
 
     @property
     def overflowed(self) -> jax.Array:
         """Rows that received more tokens than their capacity, bool[B]."""
         return self.length > self.size
+
+
+def decode_unroll(config: DecoderConfig) -> int:
+    """Layers per iteration of the loop over them in `extend` and `step`."""
+    if config.decode_unroll is not None:
+        return config.decode_unroll
+    return config.layers if platform() == "cpu" else 1
 
 
 def empty_cache(
@@ -56,12 +69,14 @@ def empty_cache(
         eighth = 16 * math.ceil(size / 128) if size >= 256 else 64
         segment = eighth if platform() == "cpu" else size
     sizes = [min(segment, size - start) for start in range(0, size, segment)]
-    lead, last = (batch, config.kv_heads), config.head_dim
+    unrolled = decode_unroll(config) == config.layers
+    lead = (batch, config.kv_heads) if unrolled else (batch, config.layers, config.kv_heads)
+    last = config.head_dim
 
     def zeros(shapes):
         return tuple(
             tuple(_placed(jnp.zeros((*lead, *shape), config.dtype)) for shape in shapes)
-            for _ in range(config.layers)
+            for _ in range(config.layers if unrolled else 1)
         )
 
     return Cache(
@@ -72,8 +87,9 @@ def empty_cache(
 
 
 def _placed(x: jax.Array) -> jax.Array:
-    """A segment [B, K, ...] sharded over rows and heads like the activations."""
-    return place(x, BATCH, "tensor")
+    """A segment [B, K, ...] or [B, layers, K, ...] sharded over rows and heads like the
+    activations."""
+    return place(x, BATCH, "tensor") if x.ndim == 4 else place(x, BATCH, None, "tensor")
 
 
 def write(
@@ -81,36 +97,39 @@ def write(
     values: Sequence[jax.Array],
     k: jax.Array,
     v: jax.Array,
+    layer: jax.Array | None,
     start: jax.Array,
     count: jax.Array,
 ) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
     """Writes the first count[b] of k and v [B, P, K, hd] into slots start[b], ... of row b.
 
-    Segments as in `agentrl.policies.attention.attend`. Writes beyond the last slot are dropped.
+    Segments of one layer, or of all, of which `layer`, i32[], is written, as in
+    `agentrl.policies.attention.attend`. Writes beyond the last slot are dropped.
     Segments in which no row writes are returned unchanged: dropping all their updates cost a tenth
     of the decoding time on a CPU. (Under `vmap` all of them are copied.)
     """
     batch, length = k.shape[:2]
     offset = jnp.arange(length, dtype=jnp.int32)
     rows = jnp.arange(batch, dtype=jnp.int32)[:, None]
+    first = (rows,) if layer is None else (rows, layer)
     # Keys visible to queries that attend to their own position only.
     new = span(start, count, window=1)
 
     def put(old, base):
         old_k, old_v = old
-        size = old_v.shape[2]
+        size = old_v.shape[-2]
         slot = start[:, None] + offset - base
         # An index of `size` is out of bounds, and so dropped; a negative one would wrap
         # around.
         slot = jnp.where((offset < count[:, None]) & (slot >= 0), slot, size)
         return (
-            _placed(old_k.at[rows, :, :, slot].set(k, mode="drop")),
-            _placed(old_v.at[rows, :, slot].set(v, mode="drop")),
+            _placed(old_k.at[(*first, slice(None), slice(None), slot)].set(k, mode="drop")),
+            _placed(old_v.at[(*first, slice(None), slot)].set(v, mode="drop")),
         )
 
     out, base = [], 0
     for old in zip(keys, values, strict=True):
-        size = old[1].shape[2]
+        size = old[1].shape[-2]
         fill = functools.partial(put, base=base)
         if len(keys) == 1:
             out.append(fill(old))

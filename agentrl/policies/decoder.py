@@ -9,14 +9,14 @@ ValueError if it is missing then).
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import BATCH, gathered, place
-from agentrl.policies import lora
+from agentrl.policies import layers, lora
 from agentrl.policies.attention import (
     Rotation,
     attend,
@@ -29,13 +29,13 @@ from agentrl.policies.attention import (
     visible,
 )
 from agentrl.policies.cache import Cache as Cache
+from agentrl.policies.cache import decode_unroll, write
 from agentrl.policies.cache import empty_cache as empty_cache
-from agentrl.policies.cache import write
 from agentrl.policies.chunks import in_chunks
 from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
 
-# A nested dict of arrays; layers are params["layers"]["0"], ["1"], ...
+# A nested dict of arrays. params["layers"] and params["lora"] have a leading axis of layers.
 Params = dict[str, Any]
 
 
@@ -47,61 +47,83 @@ def init(key: jax.Array, config: DecoderConfig) -> Params:
     the embedding) has its shape.
     """
     c = config
-    keys = iter(jax.random.split(key, 3 + 7 * c.layers))
+    keys = jax.random.split(key, 3 + 7 * c.layers)
+    # Each layer has seven keys; the others are of the embedding, the output head and value heads.
+    keys, of_layers = [keys[0], *keys[1 + 7 * c.layers :]], keys[1 : 1 + 7 * c.layers]
+    matrices = iter(of_layers.reshape(c.layers, 7).T)
     residual = 0.02 / math.sqrt(2 * c.layers)
 
     def dense(*shape, scale=0.02):
-        return {"kernel": scale * jax.random.normal(next(keys), shape, jnp.float32)}
+        drawn = jax.vmap(lambda key: jax.random.normal(key, shape, jnp.float32))(next(matrices))
+        return {"kernel": scale * drawn}
 
-    def norm(size=c.width):
+    def norm(*shape):
         fill = jnp.zeros if c.norm_plus_one else jnp.ones
-        return {"weight": fill(size, jnp.float32)}
+        return {"weight": fill(shape, jnp.float32)}
 
     def projection(heads):
         out = dense(c.width, heads * c.head_dim)
-        return out | {"bias": jnp.zeros(heads * c.head_dim)} if c.qkv_bias else out
+        return out | {"bias": jnp.zeros((c.layers, heads * c.head_dim))} if c.qkv_bias else out
 
-    def layer():
-        attention = {
-            "q_proj": projection(c.heads),
-            "k_proj": projection(c.kv_heads),
-            "v_proj": projection(c.kv_heads),
-            "o_proj": dense(c.heads * c.head_dim, c.width, scale=residual),
-        }
-        if c.qk_norm:
-            attention |= {"q_norm": norm(c.head_dim), "k_norm": norm(c.head_dim)}
-        out = {
-            "input_layernorm": norm(),
-            "self_attn": attention,
-            "post_attention_layernorm": norm(),
-            "mlp": {
-                "gate_proj": dense(c.width, c.hidden),
-                "up_proj": dense(c.width, c.hidden),
-                "down_proj": dense(c.hidden, c.width, scale=residual),
-            },
-        }
-        if c.post_norms:
-            out |= {"pre_feedforward_layernorm": norm(), "post_feedforward_layernorm": norm()}
-        return out
+    attention = {
+        "q_proj": projection(c.heads),
+        "k_proj": projection(c.kv_heads),
+        "v_proj": projection(c.kv_heads),
+        "o_proj": dense(c.heads * c.head_dim, c.width, scale=residual),
+    }
+    if c.qk_norm:
+        attention |= {name: norm(c.layers, c.head_dim) for name in ("q_norm", "k_norm")}
+    stacked = {
+        "input_layernorm": norm(c.layers, c.width),
+        "self_attn": attention,
+        "post_attention_layernorm": norm(c.layers, c.width),
+        "mlp": {
+            "gate_proj": dense(c.width, c.hidden),
+            "up_proj": dense(c.width, c.hidden),
+            "down_proj": dense(c.hidden, c.width, scale=residual),
+        },
+    }
+    if c.post_norms:
+        for name in ("pre_feedforward_layernorm", "post_feedforward_layernorm"):
+            stacked[name] = norm(c.layers, c.width)
+
+    def outer(*shape):
+        return 0.02 * jax.random.normal(keys.pop(0), shape, jnp.float32)
 
     params = {
-        "embed_tokens": {"weight": dense(c.vocab_size, c.width)["kernel"]},
-        "layers": {str(i): layer() for i in range(c.layers)},
-        "norm": norm(),
+        "embed_tokens": {"weight": outer(c.vocab_size, c.width)},
+        "layers": stacked,
+        "norm": norm(c.width),
     }
     if not c.tie_embeddings:
-        params["lm_head"] = dense(c.width, c.vocab_size)
+        params["lm_head"] = {"kernel": outer(c.width, c.vocab_size)}
     if c.value_heads:
-        params["value_head"] = dense(c.width, c.value_heads) | {"bias": jnp.zeros(c.value_heads)}
+        kernel = outer(c.width, c.value_heads)
+        params["value_head"] = {"kernel": kernel, "bias": jnp.zeros(c.value_heads)}
     if c.lora_rank:
         params["lora"] = lora.init(jax.random.fold_in(key, 0), params["layers"], c)
     return params
 
 
-def _layer(params: Params, config: DecoderConfig, i: int, role: jax.Array | None) -> Params:
+def _stacked(params: Params, config: DecoderConfig) -> list[Params]:
+    """The layers, and their adapters if there are any."""
+    return [params["layers"], *([params["lora"]] if config.lora_rank else [])]
+
+
+def _decoded(params: Params, config: DecoderConfig) -> tuple[list[Params], ...]:
+    """The same as `extend` needs them: for each layer, or split for `layers.apply`."""
+    if isinstance(params["layers"], tuple):  # by `cast`
+        return params["layers"]
+    stacked = _stacked(params, config)
+    if decode_unroll(config) == config.layers:
+        return tuple(jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(config.layers))
+    return layers.split(stacked, config.kinds)
+
+
+def _layer(arrays: Sequence[Params], config: DecoderConfig, role: jax.Array | None) -> Params:
     """A layer's parameters, with its adapters beside the matrices that they modify."""
-    layer = params["layers"][str(i)]
-    return lora.attach(layer, params["lora"][str(i)], config, role) if config.lora_rank else layer
+    layer, *adapters = arrays
+    return lora.attach(layer, *adapters, config, role) if adapters else layer
 
 
 def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
@@ -113,11 +135,19 @@ def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
 
 
 def cast(params: Params, config: DecoderConfig) -> Params:
-    """Matrices in the dtype of computation, gathered over the mesh's axis `fsdp`.
+    """Matrices in the dtype of computation, gathered over the mesh's axis `fsdp`, and the layers
+    split as `extend` needs them: for `extend`, `step` and `unembed`.
 
-    This keeps a loop from casting and gathering them in every iteration.
+    This keeps a loop from casting, gathering and splitting them in every iteration.
     """
-    return gathered(jax.tree.map(lambda x: x.astype(config.dtype) if x.ndim > 1 else x, params))
+
+    def one(path, x):
+        names = [entry.key for entry in path]
+        is_matrix = names[0] == "embed_tokens" or names[-1] in ("kernel", "a", "b")
+        return x.astype(config.dtype) if is_matrix else x
+
+    out = gathered(jax.tree_util.tree_map_with_path(one, params))
+    return {k: v for k, v in out.items() if k != "lora"} | {"layers": _decoded(out, config)}
 
 
 def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
@@ -148,13 +178,12 @@ def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Arra
 
 
 def _rotations(config: DecoderConfig, positions: jax.Array, size: int) -> tuple[Rotation, ...]:
-    """RoPE of each layer at positions i32[...] below size."""
+    """RoPE at positions i32[...] below size: of all layers, and the local one if there is one."""
     c = config
     plain = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling), size)
     if c.local_rope_theta is None:
-        return (plain,) * c.layers
-    local = rotation(positions, frequencies(c.head_dim, c.local_rope_theta, None), size)
-    return tuple(local if c.has_local_rope(i) else plain for i in range(c.layers))
+        return (plain,)
+    return plain, rotation(positions, frequencies(c.head_dim, c.local_rope_theta, None), size)
 
 
 def _qkv(
@@ -207,13 +236,14 @@ def hidden(
     else:
         attend_rows = functools.partial(attend_causal, soft_cap=config.attention_soft_cap)
 
-    def block(i, layer, x):
-        q, k, v = _qkv(layer, config, x, turns[i])
-        return _rest(layer, config, x, attend_rows(q, k, v, window=config.window(i)))
+    def block(kind, arrays, _, x):
+        layer = _layer(arrays, config, role)
+        q, k, v = _qkv(layer, config, x, turns[kind.local_rope])
+        return _rest(layer, config, x, attend_rows(q, k, v, window=kind.window))
 
-    for i in range(config.layers):
-        run = functools.partial(block, i)
-        x = (jax.checkpoint(run) if config.remat else run)(_layer(params, config, i, role), x)
+    parts = layers.split(_stacked(params, config), config.kinds)
+    options = {"unroll": config.layers_per_iteration, "remat": config.remat}
+    x = layers.apply(block, x, parts, config.kinds, **options)
     return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
 
@@ -263,26 +293,37 @@ def extend(
     """
     positions = cache.length[:, None] + jnp.arange(tokens.shape[1], dtype=jnp.int32)
 
-    def read(q, positions, keys, values, window):
+    def read(q, positions, keys, values, i, window):
         def mask(start, stop):
             return visible(positions, jnp.arange(start, stop, dtype=jnp.int32)[None], window)
 
         seen = span(cache.length, count, window)
-        return attend(q, keys, values, mask, soft_cap=config.attention_soft_cap, span=seen)
+        options = {"soft_cap": config.attention_soft_cap, "span": seen, "layer": i}
+        return attend(q, keys, values, mask, **options)
+
+    def block(kind, arrays, i, carry):
+        x, keys, vals = carry
+        layer = _layer(arrays, config, role)
+        q, k, v = _qkv(layer, config, x, turns[kind.local_rope])
+        keys, vals = write(keys, vals, k, v, i, cache.length, count)
+        reader = functools.partial(read, keys=keys, values=vals, i=i, window=kind.window)
+        attended = in_chunks(reader, q, positions, width=config.heads * cache.size)
+        return _rest(layer, config, x, attended), keys, vals
 
     x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
-    keys, vals = [], []
-    for i in range(config.layers):
-        layer, window = _layer(params, config, i, role), config.window(i)
-        q, k, v = _qkv(layer, config, x, turns[i])
-        held_k, held_v = write(cache.k[i], cache.v[i], k, v, cache.length, count)
-        reader = functools.partial(read, keys=held_k, values=held_v, window=window)
-        attended = in_chunks(reader, q, positions, width=config.heads * cache.size)
-        x = _rest(layer, config, x, attended)
-        keys.append(held_k)
-        vals.append(held_v)
+    parts = _decoded(params, config)
+    if cache.stacked:
+        carry, unroll = (x, cache.k[0], cache.v[0]), decode_unroll(config)
+        x, *held = layers.apply(block, carry, parts, config.kinds, unroll=unroll)
+        held = [held]
+    else:
+        held = []
+        for *layer, k, v in zip(config.kinds, parts, cache.k, cache.v, strict=True):
+            x, *pair = block(*layer, None, (x, k, v))
+            held.append(pair)
+    keys, vals = zip(*held, strict=True)
     x = _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
-    return x, Cache(tuple(keys), tuple(vals), cache.length + count)
+    return x, Cache(keys, vals, cache.length + count)
 
 
 def step(

@@ -240,6 +240,8 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         value_heads=0,
         attention="blocks",
         remat=False,
+        unroll=None,
+        decode_unroll=None,
         dtype="float32",
         lora_rank=0,
         lora_alpha=16.0,

@@ -11,7 +11,7 @@ import pathlib
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,41 +38,56 @@ _COMPANIONS = (
 )
 # Buffers in old files, which follow from config.json.
 _DERIVED = re.compile(r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq")
+_ORDER = ("embed_tokens", "layers", "norm", "lm_head")
 # Bytes of a file that are read at a time, for comparison or conversion.
 _BLOCK = 2**24
 
 Sharding = Callable[[str, tuple[int, ...]], jax.sharding.Sharding]
 
 
-def _name(path: tuple[str, ...]) -> str:
-    """Hugging Face's name of a parameter: ("layers", "0", "mlp", "up_proj", "kernel"), ..."""
-    *modules, leaf = path
-    prefix = () if path[0] == "lm_head" else ("model",)
-    return ".".join((*prefix, *modules, "weight" if leaf == "kernel" else leaf))
+class _Leaf(NamedTuple):
+    """A parameter: path ("layers", "mlp", "up_proj", "kernel"), shape, and the names of its tensors
+    in the file: one per layer for stacked parameters, whose shape begins with the layers."""
+
+    path: tuple[str, ...]
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether each layer has a tensor in the file."""
+        return self.path[0] == "layers"
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether the file has [out, in]."""
+        return self.path[-1] == "kernel"
+
+    @property
+    def file_shape(self) -> tuple[int, ...]:
+        """Of each tensor in the file."""
+        shape = self.shape[1:] if self.is_stacked else self.shape
+        return shape[::-1] if self.is_transposed else shape
 
 
-def _leaves(config: DecoderConfig) -> Iterator[tuple[tuple[str, ...], jax.ShapeDtypeStruct]]:
-    """(path, shape) of every parameter except the value heads, in the order of the layers."""
+def _names(path: tuple[str, ...], layers: int) -> tuple[str, ...]:
+    """Hugging Face's names of a parameter's tensors."""
+    first, *modules, leaf = path
+    end = [*modules, "weight" if leaf == "kernel" else leaf]
+    if first == "layers":
+        return tuple(".".join(["model", first, str(i), *end]) for i in range(layers))
+    return (".".join([*([] if first == "lm_head" else ["model"]), first, *end]),)
+
+
+def _leaves(config: DecoderConfig) -> list[_Leaf]:
+    """Every parameter except the value heads."""
     shapes = jax.eval_shape(lambda: decoder.init(jax.random.key(0), config))
-
-    def walk(node, path):
-        if not isinstance(node, dict):
-            yield path, node
-            return
-        for name in sorted(node, key=lambda n: (n.isdigit(), int(n) if n.isdigit() else 0, n)):
-            yield from walk(node[name], (*path, name))
-
-    for name in ("embed_tokens", "layers", "norm", "lm_head"):
-        if name in shapes:
-            yield from walk(shapes[name], (name,))
-
-
-def _is_transposed(path: tuple[str, ...]) -> bool:
-    return path[-1] == "kernel"
-
-
-def _file_shape(path: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape[::-1] if _is_transposed(path) else shape
+    out = []
+    for name in (name for name in _ORDER if name in shapes):
+        for path, leaf in jax.tree_util.tree_flatten_with_path(shapes[name])[0]:
+            names = (name, *(entry.key for entry in path))
+            out.append(_Leaf(names, leaf.shape, _names(names, config.layers)))
+    return out
 
 
 def read_config(directory: str | os.PathLike, *, dtype: str = "float32") -> DecoderConfig:
@@ -92,14 +107,15 @@ def load(
     """Reads (config, params) of a model in a directory: config.json and safetensors.
 
     Tensors are read one at a time, each device's shard separately and in blocks, so the host holds
-    one tensor and a block besides the devices' arrays.
+    one tensor and a block besides the devices' arrays. Those of the layers are written into their
+    stacked arrays one after another.
 
     Args:
       dtype: of activations, "float32" or "bfloat16".
       param_dtype: of parameters, whatever the file's dtype (F32, F16 or BF16): "float32",
         "bfloat16" or "float16".
-      sharding: (path as "layers/0/mlp/up_proj/kernel", shape) -> sharding of the parameter.
-        Default: on the first device.
+      sharding: (path as "layers/mlp/up_proj/kernel", shape) -> sharding of the parameter; stacked
+        ones are not split over layers. Default: on the first device.
 
     Raises:
       WeightsError (a ValueError): a file or tensor is missing, damaged, of another shape or dtype
@@ -113,25 +129,46 @@ def load(
     config = read_config(directory, dtype=dtype)
     params: Params = {}
     with tensor_files.Tensors(directory) as tensors:
-        leaves = list(_leaves(config))
+        leaves = _leaves(config)
         tied_head = config.tie_embeddings and "lm_head.weight" in tensors.where
         tensors.check(
-            {_name(path): _file_shape(path, leaf.shape) for path, leaf in leaves},
+            {name: leaf.file_shape for leaf in leaves for name in leaf.names},
             lambda name: bool(_DERIVED.fullmatch(name)) or (tied_head and name == "lm_head.weight"),
         )
         if tied_head:
             _check_tied(tensors, directory, config)
-        for path, leaf in leaves:
+        for leaf in leaves:
             node = params
-            for part in path[:-1]:
+            for part in leaf.path[:-1]:
                 node = node.setdefault(part, {})
-            where = None if sharding is None else sharding("/".join(path), leaf.shape)
-            node[path[-1]] = _read(tensors, path, leaf.shape, jnp.dtype(param_dtype), where)
+            where = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+            if sharding is not None:
+                where = sharding("/".join(leaf.path), leaf.shape)
+            read = _read_stacked if leaf.is_stacked else _read
+            node[leaf.path[-1]] = read(tensors, leaf, jnp.dtype(param_dtype), where)
     return config, params
 
 
-def _read(tensors, path, shape, dtype, where) -> jax.Array:
-    name, transposed = _name(path), _is_transposed(path)
+def _read_stacked(tensors, leaf, dtype, where) -> jax.Array:
+    """All layers' tensors of a stacked parameter, each written into its place."""
+    of_layer = where
+    if isinstance(where, jax.sharding.NamedSharding):
+        spec = jax.sharding.PartitionSpec(*where.spec[1:])
+        of_layer = jax.sharding.NamedSharding(where.mesh, spec)
+    put = jax.jit(
+        lambda stack, x, i: jax.lax.dynamic_update_index_in_dim(stack, x, i, 0),
+        donate_argnums=0,
+        out_shardings=where,
+    )
+    out = jax.jit(lambda: jnp.zeros(leaf.shape, dtype), out_shardings=where)()
+    for i, name in enumerate(leaf.names):
+        one = leaf._replace(shape=leaf.shape[1:], names=(name,))
+        out = jax.block_until_ready(put(out, _read(tensors, one, dtype, of_layer), i))
+    return out
+
+
+def _read(tensors, leaf, dtype, where) -> jax.Array:
+    (name,), shape, transposed = leaf.names, leaf.shape, leaf.is_transposed
 
     def part(index: tuple[slice, ...]) -> np.ndarray:
         bounds = [range(*cut.indices(size)) for cut, size in zip(index, shape, strict=True)]
@@ -144,8 +181,6 @@ def _read(tensors, path, shape, dtype, where) -> jax.Array:
             there[at] = tensors.read(name, (cut, *others))
         return out
 
-    if where is None:
-        where = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     # Waiting keeps one tensor on the host instead of all that are being transferred.
     return jax.block_until_ready(jax.make_array_from_callback(shape, where, part, dtype=dtype))
 
@@ -210,37 +245,26 @@ def save(
         raise ValueError(f"dtype={dtype!r}: expected one of {', '.join(PARAM_DTYPES)}")
     config, params = lora.merge(params, config, role)
     content = _config_fields(config, source) | dict(fields or {})
-    leaves = {}
-    for path, shape in _leaves(config):
-        leaf = params
-        for part in path:
-            leaf = leaf.get(part, {}) if isinstance(leaf, Mapping) else {}
-        if getattr(leaf, "shape", None) != shape.shape:
-            raise ValueError(
-                f"parameter {'/'.join(path)} has shape {getattr(leaf, 'shape', None)}, the config "
-                f"needs {shape.shape}"
-            )
-        leaves[_name(path)] = (path, leaf)
-    count = sum(1 for _ in jax.tree.leaves({k: v for k, v in params.items() if k != "value_head"}))
-    if count != len(leaves):
-        raise ValueError(
-            f"parameters: {count} arrays, the config has {len(leaves)} besides value heads; merge "
-            "or remove the others"
-        )
-    kinds = {dtype} if dtype else {str(leaf.dtype) for _, leaf in leaves.values()}
+    leaves = _checked(params, config)
+    kinds = {dtype} if dtype else {str(value.dtype) for _, value in leaves}
     # Of several dtypes the widest is the file's; programs read each tensor by its own.
     content["torch_dtype"] = max(kinds, key=lambda kind: jnp.dtype(kind).itemsize)
 
-    def read(name: str) -> np.ndarray:
-        path, leaf = leaves[name]
-        value = np.asarray(leaf)
-        value = value.T if _is_transposed(path) else value
-        return np.ascontiguousarray(value, dtype=jnp.dtype(dtype or leaf.dtype))
-
+    found = [(leaf, value, i) for leaf, value in leaves for i in range(len(leaf.names))]
+    # Layer by layer, as other programs write them.
+    found.sort(key=lambda item: (_ORDER.index(item[0].path[0]), item[2]))
+    tensors = {leaf.names[i]: (leaf, value, i) for leaf, value, i in found}
     sizes = {
-        name: leaf.size * jnp.dtype(dtype or leaf.dtype).itemsize
-        for name, (_, leaf) in leaves.items()
+        name: math.prod(leaf.file_shape) * jnp.dtype(dtype or value.dtype).itemsize
+        for name, (leaf, value, _) in tensors.items()
     }
+
+    def read(name: str) -> np.ndarray:
+        leaf, value, i = tensors[name]
+        one = np.asarray(value[i] if leaf.is_stacked else value)
+        one = one.T if leaf.is_transposed else one
+        return np.ascontiguousarray(one, dtype=jnp.dtype(dtype or value.dtype))
+
     with tensor_files.replacing(directory, overwrite, _is_ours) as fresh:
         tensor_files.write_json(fresh / "config.json", content)
         tensor_files.write_tensors(fresh, sizes, read, shard_bytes)
@@ -250,6 +274,28 @@ def save(
                     shutil.copyfile(
                         tensor_files.inside(pathlib.Path(source), path.name), fresh / path.name
                     )
+
+
+def _checked(params: Params, config: DecoderConfig) -> list[tuple[_Leaf, jax.Array]]:
+    """The parameters that are written, with their arrays. ValueError unless they fit the config."""
+    leaves = []
+    for leaf in _leaves(config):
+        value = params
+        for part in leaf.path:
+            value = value.get(part, {}) if isinstance(value, Mapping) else {}
+        if getattr(value, "shape", None) != leaf.shape:
+            raise ValueError(
+                f"parameter {'/'.join(leaf.path)} has shape {getattr(value, 'shape', None)}, the "
+                f"config needs {leaf.shape}"
+            )
+        leaves.append((leaf, value))
+    count = sum(1 for _ in jax.tree.leaves({k: v for k, v in params.items() if k != "value_head"}))
+    if count != len(leaves):
+        raise ValueError(
+            f"parameters: {count} arrays, the config has {len(leaves)} besides value heads; merge "
+            "or remove the others"
+        )
+    return leaves
 
 
 def _config_fields(config: DecoderConfig, source: str | os.PathLike | None) -> dict[str, Any]:

@@ -156,6 +156,8 @@ def transformer(
     min_p: float = 0.0,
     constrained: bool = False,
     remat: bool = False,
+    unroll: int | None = None,
+    decode_unroll: int | None = None,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
@@ -170,14 +172,11 @@ def transformer(
         has a token, as contexts and injected texts need them.
       grammar, think, max_actions: format of replies, see `envs.text.make_grammar`.
       width, layers, heads, kv_heads, hidden: sizes; heads divide the width, kv_heads the heads.
-      critic: "none", or "shared": a value head on the decoder, read at the last token before the
-        reply (one value per turn).
+      critic: "none", or "shared": a value head, read at the last token before the reply.
       temperature, top_k, top_p, min_p: see `agentrl.policies.sampling.Sampling`.
-      constrained: draw only tokens that continue a legal command (grammars without required
-        thought).
-      remat: see `agentrl.policies.decoder_config.DecoderConfig`.
-      lora_rank, lora_alpha, lora_targets, lora_roles: adapters on the frozen parameters of another
-        run (config.init_from), as in `agentrl.policies.pretrained`.
+      constrained: draw only tokens that continue a legal command (without required thoughts).
+      remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
+      lora_rank, ...: as in `agentrl.policies.pretrained`, on frozen parameters (config.init_from).
 
     Raises:
       ValueError: invalid options.
@@ -203,6 +202,8 @@ def transformer(
         lora_targets=tuple(lora_targets),
         lora_roles=lora_roles,
         remat=remat,
+        unroll=unroll,
+        decode_unroll=decode_unroll,
     )
     return LanguagePolicy(
         init=lambda key: decoder.init(key, config),

@@ -5,13 +5,14 @@ https://arxiv.org/abs/2106.09685, equation 3 (written from the paper): h = W x +
 with random A and B = 0, so training starts from the published function. A is normal with deviation
 1 / sqrt(in), so A x has the scale of x. No dropout.
 
-Parameters are `params["lora"][layer][module][projection]`, {"a": [in, r], "b": [r, out]}, beside
-the others, so trained and frozen parameters are different leaves.
+Parameters are `params["lora"][module][projection]`, {"a": [layers, in, r], "b": [layers, r, out]},
+beside the others, so trained and frozen parameters are different leaves.
 
-With `lora_roles` above 1 there is an adapter for each role, {"a": [roles, in, r], "b": [roles, r,
-out]}: the seats of a game, or a planner and its executor, share the frozen weights and train
-separate adapters. They are computed as one adapter of rank roles * r, of whose hidden units a row
-keeps its role's r: the small products cost `roles` times as much, without other overhead per row.
+With `lora_roles` above 1 there is an adapter for each role, {"a": [layers, roles, in, r], "b":
+[layers, roles, r, out]}: the seats of a game, or a planner and its executor, share the frozen
+weights and train separate adapters. They are computed as one adapter of rank roles * r, of whose
+hidden units a row keeps its role's r: the small products cost `roles` times as much, without other
+overhead per row.
 (On a CPU, with two roles of rank 16, generation takes a quarter of the time of gathering each row's
 matrices, which reads them once per row instead of once; for long rows both are equally fast.)
 """
@@ -29,22 +30,24 @@ Params = dict[str, Any]
 
 
 def init(key: jax.Array, layers: Params, config: DecoderConfig) -> Params:
-    """Adapters f32 of the targets in every layer."""
+    """Adapters f32 of the targets in the stacked layers."""
+    modules = [(m, n) for m in ("self_attn", "mlp") for n in config.lora_targets if n in layers[m]]
+
+    def split(key, _):
+        key, drawn = jax.random.split(key)
+        return key, drawn
+
+    _, keys = jax.lax.scan(split, key, None, length=config.layers * len(modules))
+    keys = keys.reshape(config.layers, len(modules))
     rank, out = config.lora_rank, {}
-    for i in range(config.layers):
-        out[str(i)] = adapters = {}
-        for module in ("self_attn", "mlp"):
-            for name in config.lora_targets:
-                if name not in layers[str(i)][module]:
-                    continue
-                key, a_key = jax.random.split(key)
-                inputs, outputs = layers[str(i)][module][name]["kernel"].shape
-                each = () if config.lora_roles == 1 else (config.lora_roles,)
-                drawn = jax.random.normal(a_key, (*each, inputs, rank)) / math.sqrt(inputs)
-                adapters.setdefault(module, {})[name] = {
-                    "a": drawn,
-                    "b": jnp.zeros((*each, rank, outputs)),
-                }
+    each = () if config.lora_roles == 1 else (config.lora_roles,)
+    for j, (module, name) in enumerate(modules):
+        _, inputs, outputs = layers[module][name]["kernel"].shape
+        drawn = jax.vmap(lambda key, n=inputs: jax.random.normal(key, (*each, n, rank)))(keys[:, j])
+        out.setdefault(module, {})[name] = {
+            "a": drawn / math.sqrt(inputs),
+            "b": jnp.zeros((config.layers, *each, rank, outputs)),
+        }
     return out
 
 
@@ -93,7 +96,7 @@ def of_role(params: Params, config: DecoderConfig, role: int) -> tuple[DecoderCo
         raise ValueError(f"role={role}: expected 0 to {config.lora_roles - 1} (decoder lora_roles)")
     if config.lora_roles == 1:
         return config, params
-    alone = jax.tree.map(lambda x: x[role], params["lora"])
+    alone = jax.tree.map(lambda x: x[:, role], params["lora"])
     return dataclasses.replace(config, lora_roles=1), params | {"lora": alone}
 
 
@@ -113,10 +116,13 @@ def merge(
         config, params = of_role(params, config, role)
     if not config.lora_rank:
         return config, params
-    layers = {}
-    for i in range(config.layers):
-        layer = attach(params["layers"][str(i)], params["lora"][str(i)], config)
-        layers[str(i)] = jax.tree.map(_merged, layer, is_leaf=_is_adapted)
+
+    def one(arrays):
+        layer = attach(*arrays, config)
+        return jax.tree.map(_merged, layer, is_leaf=_is_adapted)
+
+    # Layer by layer: the products in float32 take memory.
+    layers = jax.lax.map(one, (params["layers"], params["lora"]))
     rest = {name: value for name, value in params.items() if name not in ("layers", "lora")}
     return dataclasses.replace(config, lora_rank=0), rest | {"layers": layers}
 

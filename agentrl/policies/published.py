@@ -36,6 +36,8 @@ def pretrained(
     param_dtype: str = "float32",
     attention: str = "blocks",
     remat: bool = False,
+    unroll: int | None = None,
+    decode_unroll: int | None = None,
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
@@ -51,19 +53,16 @@ def pretrained(
       others: further environments; their text is encoded on demand (`LanguagePolicy.on`).
       directory: local path; see `agentrl.policies.huggingface.load`.
       chat: chat format, see `agentrl.policies.subwords.huggingface`.
-      grammar, think, max_actions, critic, temperature, top_k, top_p, min_p, constrained: as
-        `agentrl.policies.transformer`.
+      grammar, ..., constrained: as in `agentrl.policies.transformer`.
       dtype, param_dtype: of activations and of parameters, "float32" or "bfloat16". By default
         products are in bfloat16, and trained parameters, gradients and optimizer state in float32:
         a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights are frozen,
         and bfloat16 suffices for them.
-      attention, remat: see `agentrl.policies.decoder_config.DecoderConfig`.
+      attention, remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
         `agentrl.policies.lora`; rank 0: train all parameters.
-      lora_roles: number of roles (seats of a game, planner and executor) with separate adapters on
-        shared weights; 1: one adapter for all.
-      rehearsal: a random model of the same family, with two layers of width 64 and the full
-        vocabulary, to try a config on a small machine; no weights are read.
+      lora_roles: roles (seats, planner and executor) with an adapter each; 1: one for all.
+      rehearsal: a random model of the same family with two layers of width 64, to try a config.
 
     Raises:
       ValueError: an unusable directory, or invalid options.
@@ -81,6 +80,8 @@ def pretrained(
         lora_roles=lora_roles,
         attention=attention,
         remat=remat,
+        unroll=unroll,
+        decode_unroll=decode_unroll,
     )
     bind = _tokenizer_binding(directory, chat, rules, config.vocab_size)
     config = _small(config) if rehearsal else config
@@ -156,5 +157,7 @@ def _small(config: DecoderConfig) -> DecoderConfig:
         hidden=128,
         sliding_layers=sliding,
         query_scale=None,
+        unroll=None,
+        decode_unroll=None,
         embed_scale=1.0 if config.embed_scale == 1 else math.sqrt(width),
     )

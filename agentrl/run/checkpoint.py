@@ -1,6 +1,7 @@
 """Checkpoints of the whole training state, through Orbax."""
 
 import functools
+import json
 import pathlib
 import sys
 import time
@@ -48,6 +49,27 @@ def save(directory: pathlib.Path, step: int, state: Any, keep: int) -> None:
         manager.save(step, args=ocp.args.StandardSave(state))
 
 
+# The last commit whose language policies have an entry per layer, params["layers"]["0"], ...
+_UNSTACKED = "52e5762"
+
+
+def check_layers(directory: pathlib.Path) -> None:
+    """CheckpointError if a checkpoint has a decoder whose layers are not stacked arrays."""
+    for step in steps(directory):
+        path = directory / str(step)
+        try:
+            content = json.loads((path / "default" / "_METADATA").read_text())
+        except (OSError, ValueError):  # damaged, which restoring tells
+            continue
+        names = content.get("tree_metadata", {}) if isinstance(content, dict) else {}
+        if any("'layers', '0', " in name for name in names):
+            raise CheckpointError(
+                f"checkpoint {path} has a decoder from before layers were stacked arrays: read it "
+                f"with git checkout {_UNSTACKED}, whose launchers.export writes it for policy "
+                "'pretrained'; or use another --workdir"
+            )
+
+
 def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tuple[int, Any]:
     """Restores (update, state), the newest unless `step` is given.
 
@@ -69,6 +91,7 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
         raise CheckpointError(
             f"no checkpoint of update {step} in {directory}; there are {', '.join(map(str, found))}"
         )
+    check_layers(directory)
     shown = sys.unraisablehook, sys.excepthook
     sys.unraisablehook = functools.partial(_but_of_readers, sys.unraisablehook)
     sys.excepthook = functools.partial(_but_of_late_readers, sys.excepthook)

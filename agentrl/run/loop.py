@@ -82,6 +82,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
         )
     device_mesh = mesh.make_mesh(config, experiment)
     directory, params = workdir / "checkpoints", None
+    checkpoint.check_layers(directory)
     if not checkpoint.steps(directory):
         params = restored.beginning(config, experiment, device_mesh)
     with claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:

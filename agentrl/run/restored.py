@@ -48,6 +48,7 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
         config = ml_collections.ConfigDict(json.loads(path.read_text()))
     except (json.JSONDecodeError, TypeError) as error:
         raise RunError(f"{path} is not a readable config ({error})") from None
+    checkpoint.check_layers(workdir / "checkpoints")
     try:
         experiment = build(config)
     except ValueError as error:

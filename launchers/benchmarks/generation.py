@@ -99,7 +99,7 @@ def ours(config: DecoderConfig, batch: int, written: int, devices: int = 1) -> R
 def products(config: DecoderConfig, batch: int, written: int) -> Ready:
     """The matrix products of `written` tokens; each step's input is made of the previous output."""
     params = decoder.init(jax.random.key(0), config)
-    layers = [params["layers"][str(i)] for i in range(config.layers)]
+    layers = [jax.tree.map(lambda x, i=i: x[i], params["layers"]) for i in range(config.layers)]
     embedding = params["embed_tokens"]["weight"]
 
     def token(_, x):

@@ -33,16 +33,16 @@ def test_parameters_lie_by_their_names():
     P = PartitionSpec
     for path, shape, spec in (
         ("embed_tokens/weight", (24, 16), P("tensor", "fsdp")),
-        ("layers/0/self_attn/q_proj/kernel", (16, 16), P("fsdp", "tensor")),
-        ("layers/0/self_attn/q_proj/bias", (16,), P("tensor")),
-        ("layers/0/self_attn/o_proj/kernel", (16, 16), P("tensor", "fsdp")),
-        ("lora/0/mlp/down_proj/a", (32, 2), P("tensor", None)),
-        ("lora/0/mlp/down_proj/b", (2, 16), P(None, "fsdp")),
+        ("layers/self_attn/q_proj/kernel", (2, 16, 16), P(None, "fsdp", "tensor")),
+        ("layers/self_attn/q_proj/bias", (2, 16), P(None, "tensor")),
+        ("layers/self_attn/o_proj/kernel", (2, 16, 16), P(None, "tensor", "fsdp")),
+        ("lora/mlp/down_proj/a", (2, 32, 2), P(None, "tensor", None)),
+        ("lora/mlp/down_proj/b", (2, 2, 16), P(None, None, "fsdp")),
         ("norm/weight", (16,), P()),
         ("value_head/kernel", (16, 1), P()),
         ("kernel", (16, 16), P()),
         # Axes in front stay whole, and so does what does not divide.
-        ("layers/0/mlp/up_proj/kernel", (3, 5, 16, 32), P(None, None, "fsdp", "tensor")),
+        ("layers/mlp/up_proj/kernel", (3, 5, 16, 32), P(None, None, "fsdp", "tensor")),
         ("embed_tokens/weight", (25, 16), P(None, "fsdp")),
     ):
         assert placement.parameter_spec(path.split("/"), shape, SIZES) == spec, path
@@ -78,7 +78,7 @@ def write(params, tokens):
 @functools.cache
 def drawn():
     params = decoder.init(jax.random.key(0), CONFIG)
-    for ab in params["lora"]["0"]["mlp"].values():
+    for ab in params["lora"]["mlp"].values():
         ab["b"] = ab["b"] + 0.1
     return params, jax.random.randint(jax.random.key(2), (8, 6), 0, CONFIG.vocab_size)
 

@@ -151,8 +151,8 @@ def test_init_names_and_scales():
     config = dataclasses.replace(TINY, width=64, hidden=256, layers=8, tie_embeddings=False)
     params = decoder.init(jax.random.key(0), config)
     assert params.keys() == {"embed_tokens", "layers", "norm", "lm_head", "value_head"}
-    assert list(params["layers"]) == [str(i) for i in range(8)]
-    layer = params["layers"]["3"]
+    assert {x.shape[0] for x in jax.tree.leaves(params["layers"])} == {8}
+    layer = jax.tree.map(lambda x: x[3], params["layers"])
     assert layer["self_attn"]["k_proj"]["kernel"].shape == (64, 2 * 8)
     assert layer["mlp"]["down_proj"]["kernel"].shape == (256, 64)
     np.testing.assert_allclose(np.std(layer["mlp"]["up_proj"]["kernel"]), 0.02, rtol=0.05)
@@ -206,21 +206,28 @@ def test_bfloat16_is_close_to_float32():
     assert float(jnp.mean(jnp.abs(out - rough))) < 0.02
 
 
-def test_cast_parameters_are_the_same_decoder():
-    half = dataclasses.replace(TINY, dtype="bfloat16")
+@pytest.mark.parametrize("unroll", [1, 2])
+def test_cast_parameters_are_the_same_decoder(unroll):
+    half = dataclasses.replace(TINY, dtype="bfloat16", qkv_bias=True, decode_unroll=unroll)
     params, read = sharp(half), tokens(2, 5)
     cast = decoder.cast(params, half)
-    assert cast["layers"]["0"]["mlp"]["up_proj"]["kernel"].dtype == jnp.bfloat16
+    for layer in jax.tree.leaves(cast["layers"], is_leaf=lambda node: "mlp" in node):
+        assert layer["mlp"]["up_proj"]["kernel"].dtype == jnp.bfloat16
+        assert layer["self_attn"]["q_proj"]["bias"].dtype == jnp.float32
+        assert layer["input_layernorm"]["weight"].dtype == jnp.float32
     assert cast["norm"]["weight"].dtype == jnp.float32
-    np.testing.assert_allclose(
-        logits(cast, half, read), logits(params, half, read), rtol=1e-5, atol=1e-5
-    )
+    cache, count = decoder.empty_cache(half, 2, 5), jnp.full(2, 5)
+    ours, theirs = (extend(p, half, cache, read, count)[0] for p in (cast, params))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_segments_of_a_cache():
     cache = decoder.empty_cache(TINY, 3, 10, segment=4)
     assert [x.shape for x in cache.k[1]] == [(3, 2, 8, 4), (3, 2, 8, 4), (3, 2, 8, 2)]
     assert [x.shape for x in cache.v[0]] == [(3, 2, 4, 8), (3, 2, 4, 8), (3, 2, 2, 8)]
+    looped = dataclasses.replace(TINY, decode_unroll=1)
+    (segments,) = decoder.empty_cache(looped, 3, 10, segment=4).v
+    assert [x.shape for x in segments] == [(3, 2, 2, 4, 8), (3, 2, 2, 4, 8), (3, 2, 2, 2, 8)]
     with pytest.raises(ValueError, match="size=0"):
         decoder.empty_cache(TINY, 3, 0)
 
@@ -233,6 +240,8 @@ def test_segments_of_a_cache():
         ({"activation": "relu"}, "activation='relu'"),
         ({"dtype": "float16"}, "dtype='float16'"),
         ({"layers": 0}, "layers=0"),
+        ({"unroll": 0}, "unroll=0: expected 1 to the number of layers, 2"),
+        ({"decode_unroll": 3}, "decode_unroll=3"),
         ({"value_heads": -1}, "value_heads=-1"),
         ({"sliding_window": 0}, "sliding_window=0"),
         ({"sliding_layers": (True, False)}, "without sliding_window"),

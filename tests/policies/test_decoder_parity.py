@@ -1,5 +1,6 @@
 """Random models of transformers, read into our parameters: the same logits."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -118,17 +119,19 @@ CASES = {
 
 def converted(state):
     """Nested parameters from names such as model.layers.0.self_attn.q_proj.weight."""
-    params = {}
+    params, layers = {}, {}
     for name, tensor in state.items():
         *path, leaf = name.removeprefix("model.").split(".")
         value = tensor.detach().numpy()
         if leaf == "weight" and value.ndim == 2 and path != ["embed_tokens"]:
             leaf, value = "kernel", value.T
-        node = params
+        number = path.pop(1) if path[0] == "layers" else None
+        node = params if number is None else layers.setdefault(int(number), {})
         for part in path:
             node = node.setdefault(part, {})
         node[leaf] = jnp.asarray(value)
-    return params
+    in_order = [layers[i] for i in range(len(layers))]
+    return params | jax.tree.map(lambda *x: jnp.stack(x), *in_order)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import re
 
@@ -228,14 +229,16 @@ def test_greedy_takes_the_likeliest():
     np.testing.assert_array_equal(out.tokens[:, 0], jnp.argmax(scores, axis=-1))
 
 
-def test_the_cache_is_written_in_place():
-    cache = decoder.empty_cache(CONFIG, 4, 26, segment=13)
+@pytest.mark.parametrize("unroll", [1, 2])
+def test_the_cache_is_written_in_place(unroll):
+    config = dataclasses.replace(CONFIG, decode_unroll=unroll)
+    cache = decoder.empty_cache(config, 4, 26, segment=13)
     hidden = jnp.zeros((4, CONFIG.width))
 
     def run(cache, hidden, key):
         return generation.generate(
             params(),
-            CONFIG,
+            config,
             cache,
             hidden,
             key,
@@ -249,6 +252,9 @@ def test_the_cache_is_written_in_place():
     # The tests run without most optimisations; what matters here is what users get.
     text = lowered.compile({"xla_backend_optimization_level": 3}).as_text()
     shapes = {"x".join(map(str, x.shape)) for x in (*cache.k[0], *cache.v[0])}
-    assert shapes == {"4x2x8x13", "4x2x13x8"}
-    copies = re.findall(r"= f32\[4,2,(?:8,13|13,8)\]\S* copy\(", text)
+    # With a loop over the layers an array holds them all, on the second axis.
+    lead = {1: "4x2x2", 2: "4x2"}[unroll]
+    assert shapes == {f"{lead}x8x13", f"{lead}x13x8"}
+    lead = lead.replace("x", ",")
+    copies = re.findall(rf"= f32\[{lead},(?:8,13|13,8)\]\S* copy\(", text)
     assert not copies, f"{len(copies)} copies of a segment"

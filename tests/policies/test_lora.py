@@ -36,13 +36,13 @@ def test_training_begins_with_the_function_itself():
 
 def test_adapters_compute_what_the_merged_matrices_do():
     params = moved(decoder.init(jax.random.key(0), CONFIG))
-    adapter = params["lora"]["1"]["mlp"]["up_proj"]
+    adapter = {name: x[1] for name, x in params["lora"]["mlp"]["up_proj"].items()}
     config, merged = lora.merge(params, CONFIG)
     assert config == dataclasses.replace(PLAIN, lora_alpha=6.0) and "lora" not in merged
     # Equation 3 by hand, alpha / r = 2.
     np.testing.assert_allclose(
-        merged["layers"]["1"]["mlp"]["up_proj"]["kernel"],
-        params["layers"]["1"]["mlp"]["up_proj"]["kernel"] + 2 * adapter["a"] @ adapter["b"],
+        merged["layers"]["mlp"]["up_proj"]["kernel"][1],
+        params["layers"]["mlp"]["up_proj"]["kernel"][1] + 2 * adapter["a"] @ adapter["b"],
         rtol=1e-5,
         atol=1e-6,
     )
@@ -106,7 +106,7 @@ def test_a_row_is_computed_by_the_adapter_of_its_role():
 
 def test_equal_adapters_of_two_roles_are_one():
     shared = moved(decoder.init(jax.random.key(0), CONFIG))
-    twice = shared | {"lora": jax.tree.map(lambda x: jnp.stack([x, x]), shared["lora"])}
+    twice = shared | {"lora": jax.tree.map(lambda x: jnp.stack([x, x], 1), shared["lora"])}
     for function in (lambda p, c, r: hidden(p, c, TOKENS, role=r), read):
         np.testing.assert_allclose(
             function(twice, ROLES, ROLE), function(shared, CONFIG, None), atol=1e-5
@@ -122,13 +122,13 @@ def test_a_row_has_no_gradient_on_the_other_roles_adapter():
 
     grads = jax.jit(jax.grad(total))(params["lora"])
     for leaf in jax.tree.leaves(grads):
-        assert (leaf[0] == 0).all() and (leaf[1] != 0).any()
+        assert (leaf[:, 0] == 0).all() and (leaf[:, 1] != 0).any(axis=(1, 2)).all()
 
 
 def test_roles_begin_apart_and_as_the_function_itself():
     params = decoder.init(jax.random.key(0), ROLES)
-    a = params["lora"]["0"]["mlp"]["up_proj"]["a"]
-    assert a.shape == (2, 16, 3) and (a[0] != a[1]).all()
+    a = params["lora"]["mlp"]["up_proj"]["a"]
+    assert a.shape == (2, 2, 16, 3) and len(np.unique(a)) == a.size
     np.testing.assert_array_equal(
         logits(params, ROLES, TOKENS, ROLE), logits(params, PLAIN, TOKENS)
     )

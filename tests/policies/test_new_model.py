@@ -28,7 +28,7 @@ def test_it_is_read_as_a_published_one(directory, views):
     config, params = huggingface.load(directory)
     fields = json.loads((directory / "config.json").read_text())
     assert fields["model_type"] == "qwen2" and fields["vocab_size"] == config.vocab_size <= 400
-    assert params["layers"]["1"]["mlp"]["up_proj"]["kernel"].shape == (16, 24)
+    assert params["layers"]["mlp"]["up_proj"]["kernel"].shape == (2, 16, 24)
     tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
     assert fields["eos_token_id"] == tokenizer.token_to_id("<|im_end|>")
     text = "put the apple 1 in the fridge 1; \N{SNOWMAN} <|im_end|"

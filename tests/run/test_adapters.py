@@ -68,8 +68,8 @@ def test_planner_and_executor_learn_adapters_of_their_own(base, tmp_path):
     assert list(reference) == ["lora"]
     assert not any(x.any() for x in jax.tree.leaves(reference["lora"]) if x.shape[-1] != 2)
     jax.tree.map(np.testing.assert_array_equal, {k: after[k] for k in before}, before)
-    b = np.asarray(after["lora"]["0"]["self_attn"]["q_proj"]["b"])
-    assert b.shape == (1, 2, 2, 16) and (np.abs(b).max(axis=(0, 2, 3)) > 0).all()
+    b = np.asarray(after["lora"]["self_attn"]["q_proj"]["b"])
+    assert b.shape == (1, 1, 2, 2, 16) and (np.abs(b).max(axis=(0, 1, 3, 4)) > 0).all()
 
 
 def test_adapters_need_something_to_be_for(base):

@@ -151,9 +151,9 @@ def test_one_device_equals_eight(name, tmp_path):
             if name == "talk":
                 moments = state.opt_state[1][0].mu
                 for tree in (state.params, state.carry["reference"], moments):
-                    kernel = tree["layers"]["0"]["mlp"]["up_proj"]["kernel"]
-                    assert kernel.shape == (1, 16, 32)
-                    assert {s.data.shape for s in kernel.addressable_shards} == {(1, 8, 16)}
+                    kernel = tree["layers"]["mlp"]["up_proj"]["kernel"]
+                    assert kernel.shape == (1, 1, 16, 32)
+                    assert {s.data.shape for s in kernel.addressable_shards} == {(1, 1, 8, 16)}
             checkpoint.save(tmp_path, 3, state, 1)
     chex.assert_trees_all_close(states[1], states[8], rtol=2e-4, atol=2e-5)
     _, moved = checkpoint.restore(tmp_path, shapes, None)

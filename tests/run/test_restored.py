@@ -3,6 +3,7 @@
 import json
 import types
 
+import jax.numpy as jnp
 import pytest
 
 from agentrl.run import checkpoint, restored
@@ -56,3 +57,15 @@ def test_readers_that_are_given_up_say_nothing():
     for error in (closed, other):
         checkpoint._but_of_late_readers(lambda *a: shown.append(a[1]), RuntimeError, error, None)
     assert shown[2:] == [other]
+
+
+def test_checkpoints_with_an_entry_per_layer_name_the_commit_that_reads_them(tmp_path):
+    layer = {"mlp": {"up_proj": {"kernel": jnp.zeros((2, 3))}}}
+    before = {"params": {"policy": {"layers": {"0": layer, "1": layer}}}}
+    checkpoint.save(tmp_path / "before", 1, before, 1)
+    with pytest.raises(checkpoint.CheckpointError, match="git checkout [0-9a-f]{7}"):
+        checkpoint.restore(tmp_path / "before", before)
+    stacked = {"params": {"layers": layer}}
+    checkpoint.save(tmp_path / "now", 1, stacked, 1)
+    checkpoint.check_layers(tmp_path / "now")
+    assert checkpoint.restore(tmp_path / "now", stacked)[0] == 1

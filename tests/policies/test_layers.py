@@ -1,0 +1,170 @@
+"""Stacked layers: the loop over them, unrolled or not, is the layers one after another."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.policies import decoder, generation, layers
+from agentrl.policies.attention import RopeScaling
+from agentrl.policies.decoder import DecoderConfig
+from agentrl.policies.layers import Run
+from agentrl.policies.sampling import Sampling
+
+TINY = DecoderConfig(
+    vocab_size=23, width=16, layers=5, heads=4, kv_heads=2, head_dim=8, hidden=24, value_heads=1
+)
+GEMMA = dataclasses.replace(TINY, norm_plus_one=True, post_norms=True, sliding_window=4)
+CONFIGS = {
+    "llama": TINY,
+    # The first layers without a window.
+    "qwen2": dataclasses.replace(
+        TINY, qkv_bias=True, sliding_window=3, sliding_layers=(False,) * 2 + (True,) * 3
+    ),
+    "gemma2": dataclasses.replace(
+        GEMMA, attention_soft_cap=5.0, sliding_layers=(True, False, True, False, True)
+    ),
+    "gemma3": dataclasses.replace(
+        GEMMA,
+        layers=7,
+        qk_norm=True,
+        sliding_layers=(True, True, False, True, True, False, True),
+        local_rope_theta=100.0,
+        rope_scaling=RopeScaling(8.0),
+    ),
+    "adapters": dataclasses.replace(TINY, lora_rank=2, lora_roles=2),
+    "remat": dataclasses.replace(TINY, remat=True),
+}
+ROLE = jnp.array([0, 1, 1])
+TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 23, (3, 12)), jnp.int32)
+
+
+def loose(config):
+    """Random parameters, adapters and biases too."""
+    leaves, tree = jax.tree.flatten(decoder.init(jax.random.key(0), config))
+    keys = jax.random.split(jax.random.key(1), len(leaves))
+    noise = [0.3 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
+    return tree.unflatten([x + n for x, n in zip(leaves, noise, strict=True)])
+
+
+def one_after_another(block, carry, parts, kinds, **_):
+    """`layers.apply` as a loop in Python over the slices of the stacked arrays."""
+    number = 0
+    for run, part in zip(layers.runs(kinds), parts, strict=True):
+        for repeat in range(run.repeats):
+            for j in range(run.period):
+                index = repeat if run.period == 1 else (repeat, j)
+                layer = jax.tree.map(lambda x, index=index: x[index], part)
+                carry = block(kinds[number], layer, jnp.int32(number), carry)
+                number += 1
+    assert number == len(kinds)
+    return carry
+
+
+def test_runs_of_kinds():
+    assert layers.runs("aaaa") == (Run(0, 1, 4),)
+    assert layers.runs("a") == (Run(0, 1, 1),)
+    assert layers.runs("ababab") == (Run(0, 2, 3),)
+    assert layers.runs("aabbb") == (Run(0, 1, 2), Run(2, 1, 3))
+    assert layers.runs("abc") == (Run(0, 1, 1), Run(1, 1, 1), Run(2, 1, 1))
+    # Gemma 3: five layers with a window, one without; the last two are left.
+    assert layers.runs(("lllllg" * 5)[:26]) == (Run(0, 6, 4), Run(24, 1, 2))
+    # Gemma 2 with an odd number of layers.
+    assert layers.runs("lglgl") == (Run(0, 2, 2), Run(4, 1, 1))
+
+
+def test_split_keeps_every_layer_in_order():
+    stacked = {"x": jnp.arange(26 * 3).reshape(26, 3)}
+    kinds = ("lllllg" * 5)[:26]
+    parts = layers.split(stacked, kinds)
+    assert [part["x"].shape for part in parts] == [(4, 6, 3), (2, 3)]
+    whole = jnp.concatenate([part["x"].reshape(-1, 3) for part in parts])
+    np.testing.assert_array_equal(whole, stacked["x"])
+
+
+def assert_close(ours, expected):
+    """Equal but for the order of float32 sums: 5e-5 of the array's largest number."""
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+
+
+def outputs(config, params):
+    """Loss, hidden states and gradients of whole rows."""
+
+    def loss(params):
+        hidden = decoder.hidden(params, config, TOKENS, role=ROLE)
+        scores = decoder.unembed(params, config, hidden)
+        values = decoder.values(params, config, hidden)
+        return jnp.mean(scores**2) + jnp.mean(values**2), hidden
+
+    return jax.jit(jax.value_and_grad(loss, has_aux=True))(params)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_hidden_states_and_gradients_are_those_of_one_layer_after_another(name, monkeypatch):
+    config = CONFIGS[name]
+    params = loose(config)
+    unrolls = (1, 2, 5) if name == "llama" else (1, 2)
+    found = [outputs(dataclasses.replace(config, unroll=n), params) for n in unrolls]
+    monkeypatch.setattr(decoder.layers, "apply", one_after_another)
+    expected = outputs(config, params)
+    for ours in found:
+        jax.tree.map(assert_close, ours, expected)
+
+
+def written(config, params):
+    """Hidden states of a prompt, and a reply, in a cache of several segments."""
+    cache = decoder.empty_cache(config, 3, 24, segment=8)
+    count = jnp.array([12, 5, 7])
+    hidden, cache = decoder.extend(params, config, cache, TOKENS, count, ROLE)
+    out = generation.generate(
+        params,
+        config,
+        cache,
+        hidden[:, 4],
+        jax.random.key(1),
+        sampling=Sampling(),
+        max_new_tokens=9,
+        end_token=0,
+        active=jnp.ones(3, bool),
+        role=ROLE,
+    )
+    return hidden[:, :5], out.tokens, out.logp, out.hidden, out.cache.length
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_replies_are_the_same_with_a_loop_over_layers_and_without(name):
+    config = CONFIGS[name]
+    params = loose(config)
+    run = jax.jit(written, static_argnums=0)
+    expected = run(dataclasses.replace(config, decode_unroll=config.layers), params)
+    for unroll in (1, 2) if name == "gemma3" else (1,):
+        ours = run(dataclasses.replace(config, decode_unroll=unroll), params)
+        jax.tree.map(assert_close, ours, expected)
+
+
+def test_a_loop_is_compiled_once_for_any_number_of_layers():
+    """The program has as many operations with 3 layers as with 9."""
+
+    def operations(count):
+        config = dataclasses.replace(TINY, layers=count, unroll=1, decode_unroll=1)
+        shapes = jax.eval_shape(functools.partial(decoder.init, config=config), jax.random.key(0))
+        programs = (functools.partial(outputs, config), functools.partial(written, config))
+        return [jax.jit(p).lower(shapes).as_text().count(" = ") for p in programs]
+
+    assert operations(3) == operations(9)
+
+
+def test_only_models_of_more_than_four_layers_are_computed_in_a_loop():
+    for count, unroll, expected in ((4, None, 4), (5, None, 1), (4, 1, 1), (9, 3, 3)):
+        config = dataclasses.replace(TINY, layers=count, unroll=unroll)
+        assert config.layers_per_iteration == expected
+
+
+def test_initial_values_of_a_layer_depend_on_its_number():
+    kernel = decoder.init(jax.random.key(0), TINY)["layers"]["mlp"]["up_proj"]["kernel"]
+    assert kernel.shape == (5, 16, 24)
+    # Independent draws: no two layers are correlated.
+    np.testing.assert_allclose(np.corrcoef(kernel.reshape(5, -1)), np.eye(5), atol=0.2)
