@@ -161,6 +161,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     rollout = next(iter(tasks.values())).rollout
     if not isinstance(config.env.name, str):
         rollout = several({name: task.rollout for name, task in tasks.items()})
+        # Each environment has an opening of its own.
+        policy = policy._replace(shares_opening=False)
     terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)

@@ -192,23 +192,24 @@ def attend_causal(
     window: int | None = None,
     soft_cap: float | None = None,
 ) -> jax.Array:
-    """Causal attention within whole rows.
+    """Causal attention within rows.
 
-    q [B, L, H, hd], already scaled, k and v [B, L, K, hd].
+    q [B, L, H, hd], already scaled, k and v [B, P + L, K, hd]: queries are of the last L
+    positions.
 
     Blocks of queries (at most 8, of at least 64) are multiplied only with keys that are visible to
     some of them: almost half of the scores are not computed.
     """
-    length = q.shape[1]
-    index = jnp.arange(length, dtype=jnp.int32)[None]
+    length, before = q.shape[1], k.shape[1] - q.shape[1]
+    index = jnp.arange(k.shape[1], dtype=jnp.int32)[None]
     keys, values = k.transpose(0, 2, 3, 1), v.transpose(0, 2, 1, 3)
     size = max(64, -(-length // 8))
     out = []
     for start in range(0, length, size):
         rows = slice(start, start + size)
-        first = 0 if window is None else max(0, start - window + 1)
-        end = min(start + size, length)
-        seen = visible(index[:, rows], index[:, first:end], window)
+        first = 0 if window is None else max(0, before + start - window + 1)
+        end = before + min(start + size, length)
+        seen = visible(index[:, before + start : end], index[:, first:end], window)
         segment = (keys[..., first:end],), (values[:, :, first:end],)
         out.append(attend(q[:, rows], *segment, lambda *_, seen=seen: seen, soft_cap=soft_cap))
     return jnp.concatenate(out, axis=1)

@@ -229,22 +229,62 @@ def hidden(
 
     Attention is causal, so padding on the right does not change earlier positions.
     """
-    positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-    x, turns = _embed(params, config, tokens), _rotations(config, positions, tokens.shape[1])
+    return _forward(params, config, None, tokens, role)[1]
+
+
+def hidden_after(
+    params: Params, config: DecoderConfig, opening: jax.Array, tokens: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`hidden` of sequences that share their first tokens, which are computed once.
+
+    opening i32[P], tokens after it i32[B, L]. Returns f32[1, P, D] and f32[B, L, D]; gradients with
+    respect to the opening's positions are summed over the rows.
+    """
+    return _forward(params, config, opening[None], tokens, None)
+
+
+def _forward(
+    params: Params,
+    config: DecoderConfig,
+    opening: jax.Array | None,
+    tokens: jax.Array,
+    role: jax.Array | None,
+) -> tuple[jax.Array | None, jax.Array]:
+    """Hidden states [1, P, D] of an opening, if there is one, and [B, L, D] of what follows it."""
+    before, length = 0 if opening is None else opening.shape[1], tokens.shape[1]
+
+    def rotations(start, count):
+        positions = jnp.arange(start, start + count, dtype=jnp.int32)[None]
+        return _rotations(config, positions, before + length)
+
     if config.attention == "cudnn":
         attend_rows = attend_flash
     else:
         attend_rows = functools.partial(attend_causal, soft_cap=config.attention_soft_cap)
+    turns = rotations(before, length)
+    turns_before = None if opening is None else rotations(0, before)
 
-    def block(kind, arrays, _, x):
-        layer = _layer(arrays, config, role)
+    def block(kind, arrays, _, carry):
+        layer, (first, x) = _layer(arrays, config, role), carry
         q, k, v = _qkv(layer, config, x, turns[kind.local_rope])
-        return _rest(layer, config, x, attend_rows(q, k, v, window=kind.window))
+        if first is not None:
+            of_first = _qkv(layer, config, first, turns_before[kind.local_rope])
+            first = _rest(layer, config, first, attend_rows(*of_first, window=kind.window))
+            k, v = (
+                jnp.concatenate([jnp.broadcast_to(y, (x.shape[0], *y.shape[1:])), z], axis=1)
+                for y, z in zip(of_first[1:], (k, v), strict=True)
+            )
+        return first, _rest(layer, config, x, attend_rows(q, k, v, window=kind.window))
+
+    def normed(x):
+        return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
     parts = layers.split(_stacked(params, config), config.kinds)
     options = {"unroll": config.layers_per_iteration, "remat": config.remat}
-    x = layers.apply(block, x, parts, config.kinds, **options)
-    return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
+    carry = None if opening is None else _embed(params, config, opening)
+    carry = carry, _embed(params, config, tokens)
+    first, x = layers.apply(block, carry, parts, config.kinds, **options)
+    return None if first is None else normed(first), normed(x)
 
 
 def unembed(params: Params, config: DecoderConfig, hidden: jax.Array) -> jax.Array:

@@ -34,7 +34,8 @@ class LanguagePolicy(NamedTuple):
     environment's text, with the same tokens.
     load: (sharding=None) -> published initial weights, the frozen part of params or all but value
     heads, sharded as by `huggingface.load`; None: there are none. frozen: entries of params that
-    are not trained.
+    are not trained. shares_opening: all rows that it scores begin with its codec's opening, which
+    is computed once; False if rows are of several environments.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -47,6 +48,7 @@ class LanguagePolicy(NamedTuple):
     bind: Callable[[View], Codec]
     load: Callable[..., chex.ArrayTree] | None = None
     frozen: tuple[str, ...] = ()
+    shares_opening: bool = True
 
     def on(self, view: View) -> "LanguagePolicy":
         """The same policy on another environment's text. ValueError if words are missing."""
@@ -80,24 +82,48 @@ class LanguagePolicy(NamedTuple):
         equal the behaviour's. Logits of large batches are computed in chunks, see
         `agentrl.policies.chunks`.
         """
-        config = self.config
-        hidden = decoder.hidden(params, config, rows.tokens[:, :-1], role=rows.role)
-        value = jnp.zeros(hidden.shape[:2])
-        if self.has_critic:
-            value = decoder.values(params, config, hidden)[..., 0]
+        config, read, told = self.config, rows.tokens[:, :-1], rows.tokens[:, 1:]
+        legal = None if rows.legal is None else rows.legal[:, 1:]
         head = {name: params[name] for name in ("embed_tokens", "lm_head") if name in params}
         head = gathered(head)
 
-        def score(hidden, tokens, value, legal):
+        def scored(hidden, tokens, legal):
+            value = jnp.zeros(hidden.shape[:2])
+            if self.has_critic:
+                value = decoder.values(params, config, hidden)[..., 0]
+            arrays = hidden, tokens, value, legal
+            return in_chunks(of_logits, *arrays, width=config.vocab_size)
+
+        def of_logits(hidden, tokens, value, legal):
             logits = decoder.unembed(head, config, hidden) / self.sampling.temperature
             if legal is not None:
                 logits = jnp.where(legal, logits, -jnp.inf)
             return score_logits(logits, tokens, value)
 
-        legal = None if rows.legal is None else rows.legal[:, 1:]
-        arrays = hidden, rows.tokens[:, 1:], value, legal
-        scored = in_chunks(score, *arrays, width=config.vocab_size)
-        return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), scored)
+        shared = self._shared(read.shape[1])
+        if not shared:
+            out = scored(decoder.hidden(params, config, read, role=rows.role), told, legal)
+            return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), out)
+        opening = jnp.asarray(self.codec.opening, jnp.int32)
+        first, rest = decoder.hidden_after(params, config, opening[:shared], read[:, shared:])
+        # Nothing is cut from the distribution outside of replies.
+        first = scored(first, opening[None, 1 : shared + 1], None)
+        rest = scored(rest, told[:, shared:], None if legal is None else legal[:, shared:])
+
+        def together(first, rest):
+            first = jnp.broadcast_to(first, (rest.shape[0], shared))
+            return jnp.pad(jnp.concatenate([first, rest], axis=1), ((0, 0), (1, 0)))
+
+        return jax.tree.map(together, first, rest)
+
+    def _shared(self, length: int) -> int:
+        """Leading positions of rows of this length whose forward pass all rows share."""
+        config, opening = self.config, self.codec.opening
+        # The last token of the opening predicts another token in each row.
+        fits = 1 < len(opening) <= length
+        each_role = config.lora_rank and config.lora_roles > 1
+        alike = self.shares_opening and not each_role and config.attention != "cudnn"
+        return len(opening) - 1 if alike and fits else 0
 
 
 def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
