@@ -9,30 +9,18 @@ ValueError if it is missing then).
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import BATCH, gathered, place
-from agentrl.policies import layers, lora
-from agentrl.policies.attention import (
-    Rotation,
-    attend,
-    attend_causal,
-    attend_flash,
-    frequencies,
-    rotate,
-    rotation,
-    span,
-    visible,
-)
+from agentrl.policies import block, layers, lora
+from agentrl.policies.attention import attend, attend_causal, attend_flash, span, visible
 from agentrl.policies.cache import Cache as Cache
 from agentrl.policies.cache import decode_unroll, write
 from agentrl.policies.cache import empty_cache as empty_cache
 from agentrl.policies.chunks import in_chunks
-from agentrl.policies.decoder_config import ACTIVATIONS
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
 
 # A nested dict of arrays. params["layers"] and params["lora"] have a leading axis of layers.
@@ -120,20 +108,6 @@ def _decoded(params: Params, config: DecoderConfig) -> tuple[list[Params], ...]:
     return layers.split(stacked, config.kinds)
 
 
-def _layer(arrays: Sequence[Params], config: DecoderConfig, role: jax.Array | None) -> Params:
-    """A layer's parameters, with its adapters beside the matrices that they modify."""
-    layer, *adapters = arrays
-    return lora.attach(layer, *adapters, config, role) if adapters else layer
-
-
-def _norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
-    """RMSNorm over the last axis, float32 inside."""
-    wide = x.astype(jnp.float32)
-    scale = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + config.norm_eps)
-    weight = weight.astype(jnp.float32)
-    return (wide * scale * (1 + weight if config.norm_plus_one else weight)).astype(x.dtype)
-
-
 def cast(params: Params, config: DecoderConfig) -> Params:
     """Matrices in the dtype of computation, gathered over the mesh's axis `fsdp`, and the layers
     split as `extend` needs them: for `extend`, `step` and `unembed`.
@@ -150,73 +124,11 @@ def cast(params: Params, config: DecoderConfig) -> Params:
     return {k: v for k, v in out.items() if k != "lora"} | {"layers": _decoded(out, config)}
 
 
-def _dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
-    """x @ kernel + bias, x [..., in].
-
-    All leading axes are merged: for the gradient of a product over several axes XLA's CPU backend
-    first materialises a transpose, which made forward and backward (without attention) 1.7 times as
-    slow.
-    """
-    flat = x.reshape(-1, x.shape[-1])
-    out = flat @ module["kernel"].astype(x.dtype)
-    if "lora_a" in module:
-        small = flat @ module["lora_a"].astype(x.dtype)
-        if "lora_kept" in module:
-            kept = module["lora_kept"]
-            by_row = small.reshape(kept.shape[0], -1, kept.shape[1])
-            small = jnp.where(kept[:, None], by_row, 0).reshape(small.shape)
-        out = out + small @ module["lora_b"].astype(x.dtype)
-    out = out.reshape(*x.shape[:-1], -1)
-    return out + module["bias"].astype(x.dtype) if "bias" in module else out
-
-
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
     # Not sharded in D from here on, so that a block gathers or reduces its matrices instead.
     table = place(params["embed_tokens"]["weight"], "tensor", None)
     x = place(table[tokens].astype(config.dtype), BATCH, None, None)
     return x if config.embed_scale == 1 else x * jnp.asarray(config.embed_scale, x.dtype)
-
-
-def _rotations(config: DecoderConfig, positions: jax.Array, size: int) -> tuple[Rotation, ...]:
-    """RoPE at positions i32[...] below size: of all layers, and the local one if there is one."""
-    c = config
-    plain = rotation(positions, frequencies(c.head_dim, c.rope_theta, c.rope_scaling), size)
-    if c.local_rope_theta is None:
-        return (plain,)
-    return plain, rotation(positions, frequencies(c.head_dim, c.local_rope_theta, None), size)
-
-
-def _qkv(
-    layer: Params, config: DecoderConfig, x: jax.Array, turn: Rotation
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Queries (scaled), keys and values [..., heads, hd] of x [..., D], with RoPE applied."""
-    c, modules = config, layer["self_attn"]
-    x = _norm(x, layer["input_layernorm"]["weight"], c)
-    shape = (*x.shape[:-1], -1, c.head_dim)
-    q, k, v = (_dense(x, modules[name]).reshape(shape) for name in ("q_proj", "k_proj", "v_proj"))
-    if c.qk_norm:
-        q = _norm(q, modules["q_norm"]["weight"], c)
-        k = _norm(k, modules["k_norm"]["weight"], c)
-    scale = c.head_dim**-0.5 if c.query_scale is None else c.query_scale
-    return rotate(q, turn) * jnp.asarray(scale, q.dtype), rotate(k, turn), v
-
-
-def _rest(layer: Params, config: DecoderConfig, x: jax.Array, attended: jax.Array) -> jax.Array:
-    """The rest of a block for x [..., D] after attention returned [..., H, hd]."""
-    c, mlp = config, layer["mlp"]
-    y = attended.reshape(*x.shape[:-1], c.heads * c.head_dim)
-    y = _dense(y, layer["self_attn"]["o_proj"])
-    before_mlp = "post_attention_layernorm"
-    if c.post_norms:
-        y = _norm(y, layer[before_mlp]["weight"], c)
-        before_mlp = "pre_feedforward_layernorm"
-    x = x + y
-    y = _norm(x, layer[before_mlp]["weight"], c)
-    gate, up = _dense(y, mlp["gate_proj"]), _dense(y, mlp["up_proj"])
-    y = _dense(ACTIVATIONS[c.activation](gate) * up, mlp["down_proj"])
-    if c.post_norms:
-        y = _norm(y, layer["post_feedforward_layernorm"]["weight"], c)
-    return place(x + y, BATCH, None, None)
 
 
 def hidden(
@@ -253,37 +165,39 @@ def _forward(
     """Hidden states [1, P, D] of an opening, if there is one, and [B, L, D] of what follows it."""
     before, length = 0 if opening is None else opening.shape[1], tokens.shape[1]
 
-    def rotations(start, count):
+    def turns_at(start, count):
         positions = jnp.arange(start, start + count, dtype=jnp.int32)[None]
-        return _rotations(config, positions, before + length)
+        return block.rotations(config, positions, before + length)
 
     if config.attention == "cudnn":
         attend_rows = attend_flash
     else:
         attend_rows = functools.partial(attend_causal, soft_cap=config.attention_soft_cap)
-    turns = rotations(before, length)
-    turns_before = None if opening is None else rotations(0, before)
+    turns = turns_at(before, length)
+    turns_before = None if opening is None else turns_at(0, before)
 
-    def block(kind, arrays, _, carry):
-        layer, (first, x) = _layer(arrays, config, role), carry
-        q, k, v = _qkv(layer, config, x, turns[kind.local_rope])
+    def apply(kind, arrays, _, carry):
+        layer, (first, x) = block.layer_of(arrays, config, role), carry
+        q, k, v = block.queries_keys_values(layer, config, x, turns[kind.local_rope])
         if first is not None:
-            of_first = _qkv(layer, config, first, turns_before[kind.local_rope])
-            first = _rest(layer, config, first, attend_rows(*of_first, window=kind.window))
+            of_first = block.queries_keys_values(
+                layer, config, first, turns_before[kind.local_rope]
+            )
+            first = block.rest(layer, config, first, attend_rows(*of_first, window=kind.window))
             k, v = (
                 jnp.concatenate([jnp.broadcast_to(y, (x.shape[0], *y.shape[1:])), z], axis=1)
                 for y, z in zip(of_first[1:], (k, v), strict=True)
             )
-        return first, _rest(layer, config, x, attend_rows(q, k, v, window=kind.window))
+        return first, block.rest(layer, config, x, attend_rows(q, k, v, window=kind.window))
 
     def normed(x):
-        return _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
+        return block.rms_norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
     parts = layers.split(_stacked(params, config), config.kinds)
     options = {"unroll": config.layers_per_iteration, "remat": config.remat}
     carry = None if opening is None else _embed(params, config, opening)
     carry = carry, _embed(params, config, tokens)
-    first, x = layers.apply(block, carry, parts, config.kinds, **options)
+    first, x = layers.apply(apply, carry, parts, config.kinds, **options)
     return None if first is None else normed(first), normed(x)
 
 
@@ -308,7 +222,7 @@ def values(params: Params, config: DecoderConfig, hidden: jax.Array) -> jax.Arra
     """
     if not config.value_heads:
         raise ValueError("decoder value_heads=0: set value_heads to the number of critics")
-    return _dense(hidden.astype(jnp.float32), params["value_head"])
+    return block.dense(hidden.astype(jnp.float32), params["value_head"])
 
 
 def logits(
@@ -341,28 +255,28 @@ def extend(
         options = {"soft_cap": config.attention_soft_cap, "span": seen, "layer": i}
         return attend(q, keys, values, mask, **options)
 
-    def block(kind, arrays, i, carry):
+    def apply(kind, arrays, i, carry):
         x, keys, vals = carry
-        layer = _layer(arrays, config, role)
-        q, k, v = _qkv(layer, config, x, turns[kind.local_rope])
+        layer = block.layer_of(arrays, config, role)
+        q, k, v = block.queries_keys_values(layer, config, x, turns[kind.local_rope])
         keys, vals = write(keys, vals, k, v, i, cache.length, count)
         reader = functools.partial(read, keys=keys, values=vals, i=i, window=kind.window)
         attended = in_chunks(reader, q, positions, width=config.heads * cache.size)
-        return _rest(layer, config, x, attended), keys, vals
+        return block.rest(layer, config, x, attended), keys, vals
 
-    x, turns = _embed(params, config, tokens), _rotations(config, positions, cache.size)
+    x, turns = _embed(params, config, tokens), block.rotations(config, positions, cache.size)
     parts = _decoded(params, config)
     if cache.stacked:
         carry, unroll = (x, cache.k[0], cache.v[0]), decode_unroll(config)
-        x, *held = layers.apply(block, carry, parts, config.kinds, unroll=unroll)
+        x, *held = layers.apply(apply, carry, parts, config.kinds, unroll=unroll)
         held = [held]
     else:
         held = []
         for *layer, k, v in zip(config.kinds, parts, cache.k, cache.v, strict=True):
-            x, *pair = block(*layer, None, (x, k, v))
+            x, *pair = apply(*layer, None, (x, k, v))
             held.append(pair)
     keys, vals = zip(*held, strict=True)
-    x = _norm(x, params["norm"]["weight"], config).astype(jnp.float32)
+    x = block.rms_norm(x, params["norm"]["weight"], config).astype(jnp.float32)
     return x, Cache(keys, vals, cache.length + count)
 
 
