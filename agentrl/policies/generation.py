@@ -149,13 +149,7 @@ def generate(
     carry = (jnp.zeros((), jnp.int32), writes, key, cache, hidden, state, record)
     t, live, _, cache, hidden, _, record = jax.lax.while_loop(running, write, carry)
     record = jax.tree.map(lambda r: jnp.moveaxis(r, 0, 1), record)
-    if given is not None:
-        count = jnp.where(active, given.length, 0)
-        read, cache = decoder.extend(params, config, cache, given.tokens, count, role)
-        last = jnp.take_along_axis(read, jnp.maximum(count - 1, 0)[:, None, None], axis=1)[:, 0]
-        hidden = _rows(count > 0, last, hidden)
-        record["tokens"] = _rows(count > 0, given.tokens, record["tokens"])
-    return Generated(
+    said = Generated(
         tokens=record["tokens"],
         logp=record["logp"],
         entropy=record["entropy"],
@@ -163,5 +157,19 @@ def generate(
         ended=active & ~live,
         kept=record.get("kept"),
         hidden=hidden,
+        cache=cache,
+    )
+    return said if given is None else _with_given(said, given, params, config, active, role)
+
+
+def _with_given(said: Generated, given: Given, params, config, active, role) -> Generated:
+    """The replies, in which active rows take the given ones and read them into their cache."""
+    count = jnp.where(active, given.length, 0)
+    read, cache = decoder.extend(params, config, said.cache, given.tokens, count, role)
+    last = jnp.take_along_axis(read, jnp.maximum(count - 1, 0)[:, None, None], axis=1)[:, 0]
+    return said.replace(
+        tokens=_rows(count > 0, given.tokens, said.tokens),
+        length=said.length + count,
+        hidden=_rows(count > 0, last, said.hidden),
         cache=cache,
     )
