@@ -14,11 +14,11 @@ import jax.numpy as jnp
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, Observed, Replied
-from agentrl.actors.transcript import OBSERVED, REPLIED, Layout
+from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
 from agentrl.actors.types import View
 from agentrl.devices.placement import along_data
 from agentrl.policies import decoder
-from agentrl.policies.generation import Generated, generate
+from agentrl.policies.generation import Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
 from envs.text import contains
 
@@ -173,19 +173,19 @@ class Speaker:
         greedy: bool = False,
         constraint: Any = None,
         expert: Generated | None = None,
+        given: Given | None = None,
     ) -> tuple[Replied, Memory]:
         """The active lanes read their observations and reply.
 
         lane: i32[n], of [B * A]. key: one for all, or one per lane [n]: a lane's reply then depends
-        on no other. expert: replies that are given instead of being sampled.
+        on no other. expert: replies that are given instead of being sampled, of all lanes. given:
+        [B * A, ...], replies of single lanes, which the policy reads as its own.
         """
         layout, shape = self.layout, memory.turn.shape
-        memory = self._by_lane(memory)
-        role, turn = lane % self.agents, memory.turn[lane]
-        transcript = layout.written(
-            memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
-        )
-        memory = memory.replace(transcript=transcript)
+        memory, turn = self._observed(memory, lane, observed)
+        role = lane % self.agents
+        if given is not None:
+            given = jax.tree.map(lambda x: x[lane], given)
         summary, spent = None, jnp.zeros(active.shape, bool)
         if self.context.limit is not None:
             memory, summary, spent = self._summarize(
@@ -200,9 +200,8 @@ class Speaker:
             active = active & self._whole_episode(fits | ~active, shape)
             if self.policy.has_critic:
                 value = decoder.values(params, self.policy.config, last)[..., 0]
-            said = self._generate(
-                params, cache, last, key, active, role, greedy, layout.reply_tokens, constraint
-            )
+            how = {"size": layout.reply_tokens, "constraint": constraint, "given": given}
+            said = self._generate(params, cache, last, key, active, role, greedy, **how)
             memory = memory.replace(cache=said.cache if self.one_row else None)
         else:
             said, fits = expert, jnp.ones(active.shape, bool)
@@ -219,12 +218,21 @@ class Speaker:
         out = Replied(active, fits, turn, value, said, prompt, summary)
         return out, self._by_agent(memory)
 
+    def _observed(self, memory, lane, observed):
+        """(memory with these observations, lanes first; own turns i32[n])."""
+        memory = self._by_lane(memory)
+        turn = memory.turn[lane]
+        transcript = self.layout.written(
+            memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
+        )
+        return memory.replace(transcript=transcript), turn
+
     def _whole_episode(self, fits, shape):
         """Whether all lanes of an episode have room: bool[n] of bool[n]."""
         each = jnp.all(fits.reshape(shape[0], -1), axis=1)
         return jnp.repeat(each, fits.shape[0] // shape[0])
 
-    def _generate(self, params, cache, last, key, active, role, greedy, size, constraint=None):
+    def _generate(self, params, cache, last, key, active, role, greedy, *, size, **how):
         sampling = self.policy.sampling
         return generate(
             params,
@@ -236,9 +244,9 @@ class Speaker:
             max_new_tokens=size,
             end_token=self.policy.codec.end,
             active=active,
-            constraint=constraint,
             keep=self.policy.cuts,
             role=role,
+            **how,
         )
 
     def _read(self, params, memory, lane, turn, observed, reading, size):
@@ -291,9 +299,8 @@ class Speaker:
                 params, self.policy.config, cache, asked.tokens, count, role
             )
             last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
-            said = self._generate(
-                params, cache, last[:, 0], fold(key, _SUMMARY), needs, role, greedy, size
-            )
+            last, chance = last[:, 0], fold(key, _SUMMARY)
+            said = self._generate(params, cache, last, chance, needs, role, greedy, size=size)
             return said.replace(cache=None, hidden=None)
 
         shapes = jax.eval_shape(write)
@@ -323,14 +330,14 @@ class Speaker:
         self, params: chex.ArrayTree, memory: Memory, lane: jax.Array, observed: Observed
     ) -> jax.Array:
         """The critic's value f32[n] of the next prompt of lanes, without changing the memory."""
-        memory = self._by_lane(memory)
-        turn = memory.turn[lane]
-        transcript = self.layout.written(
-            memory.transcript, lane, turn, OBSERVED, observed.tokens, observed.length
-        )
-        memory = memory.replace(transcript=transcript)
+        memory, turn = self._observed(memory, lane, observed)
         # The prompt may be longer than those that are replied to.
         size = self.row_tokens + self.layout.observation_tokens
         everyone = jnp.ones(lane.shape, bool)
         last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
         return decoder.values(params, self.policy.config, last)[..., 0]
+
+    def prompt(self, memory: Memory, lane: jax.Array, observed: Observed) -> Composed:
+        """What lanes i32[n] read before their next reply, unless they summarize it first."""
+        memory, turn = self._observed(memory, lane, observed)
+        return self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)

@@ -17,9 +17,10 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
 from agentrl.actors.records import Memory, Observed, text_record
 from agentrl.actors.speaker import Speaker
+from agentrl.actors.transcript import Composed
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.policies import codec as codecs
-from agentrl.policies.generation import Generated
+from agentrl.policies.generation import Generated, Given
 from agentrl.policies.language import LanguagePolicy
 from envs.text import lower, parse
 from envs.vector import World
@@ -81,12 +82,15 @@ class TextActor:
             params = jax.tree.map(lambda x: x[0], params)
         return env.commands_as(env.initial(key, params), jnp.int32(0), params)
 
-    def actor(self, params: chex.ArrayTree, *, greedy: bool = False) -> Actor:
-        """The policy with these parameters. greedy: the most likely token each time."""
+    def actor(
+        self, params: chex.ArrayTree, *, greedy: bool = False, given: Given | None = None
+    ) -> Actor:
+        """The policy with these parameters. greedy: the most likely token each time. given: as in
+        `Speaker.reply`."""
         n = self.policy.grammar.max_actions
         return Actor(
             init=lambda batch, agents: self.speaker.init(params, batch),
-            act=functools.partial(self.act, greedy=greedy),
+            act=functools.partial(self.act, greedy=greedy, given=given),
             params=params,
             remembers=self.context.remembers,
             draws=not greedy,
@@ -109,7 +113,14 @@ class TextActor:
         return Actor(init=init, act=act, reads_arrays=False, commands=commands)
 
     def act(
-        self, params: chex.ArrayTree, memory: Memory, view: View, key: jax.Array, *, greedy: bool
+        self,
+        params: chex.ArrayTree,
+        memory: Memory,
+        view: View,
+        key: jax.Array,
+        *,
+        greedy: bool,
+        given: Given | None = None,
     ) -> tuple[Decision, Memory]:
         """Replies of the acting agents of a view: see `agentrl.actors.types`."""
         shown, constraint = self.speaker.all_lanes(view), None
@@ -117,7 +128,7 @@ class TextActor:
             constraint = command_constraint(
                 self.policy, self.world, shown.state, shown.agent, self.speaker.layout.reply_tokens
             )
-        how = {"greedy": greedy, "constraint": constraint}
+        how = {"greedy": greedy, "constraint": constraint, "given": given}
         return self._turn(params, memory, view, shown, key, None, **how)
 
     def demonstrate(
@@ -146,6 +157,13 @@ class TextActor:
         observed = self._observe(shown, memory)
         value = self.speaker.value(params, memory, self.speaker.lanes(shown), observed)
         return self.speaker.own(view, shown, value)
+
+    def prompt(self, memory: Memory, view: View) -> Composed:
+        """The next prompts of the agents of a view, [B, S, ...]: `Speaker.prompt`."""
+        shown = self.speaker.all_lanes(view)
+        observed = self._observe(shown, memory)
+        prompt = self.speaker.prompt(memory, self.speaker.lanes(shown), observed)
+        return self.speaker.own(view, shown, prompt)
 
     def _each(self, function, state, agent, *more):
         """function(state, agent, params, *more) of each agent i32[B, S], [B * S, ...]."""

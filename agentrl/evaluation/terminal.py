@@ -68,7 +68,7 @@ def play(
             try:
                 action[seat] = console.turn(state, observation, seat, legal[seat], action[seat])
             except EOFError:
-                tell(f"\nleft after {_steps(turns)}{console.returns(total)}")
+                tell(f"\nleft after {steps_text(turns)}{returns_text(total, console.titles)}")
                 return total
         observation, state, reward, terminated, info = step(
             step_key, state, env.joint(jnp.asarray(action, jnp.int32)), params
@@ -76,12 +76,13 @@ def play(
         observation = env.per_agent(observation)
         reward, valid = (np.asarray(x).reshape(count) for x in (reward, info["valid"]))
         total, turns = total + reward, turns + 1
-        console.rewards(reward, valid)
+        for line in reward_lines(reward, valid, console.titles):
+            tell(line)
         ended = bool(terminated) or bool(truncated(state, params))
     for seat in np.flatnonzero(console.watched):
         console.read(state, observation, seat)
-    outcome = _outcome(env, info, bool(terminated), console.titles)
-    tell(f"\n{outcome} after {_steps(turns)}{console.returns(total)}")
+    outcome = outcome_text(env, info, bool(terminated), console.titles)
+    tell(f"\n{outcome} after {steps_text(turns)}{returns_text(total, console.titles)}")
     return total
 
 
@@ -94,7 +95,7 @@ class _Console:
         self.people = [player is None for _, player in seats]
         self.watched = self.people if any(self.people) else [True] * len(seats)
         self.tells_moves = not any(self.people) or not self.game or env.perfect_information
-        self.side = (_Words if env.wordings else _Signs)(env, params)
+        self.side = (Words if env.wordings else _Signs)(env, params)
         if env.wordings:
             tell(env.view.rules)
 
@@ -123,27 +124,32 @@ class _Console:
             self.tell(f"> {move}")
         return chosen
 
-    def rewards(self, reward: np.ndarray, valid: np.ndarray) -> None:
-        """Prints the rewards of a step, f64[A]."""
-        for seat, title in enumerate(self.titles):
-            illegal = "" if valid[seat] else ", illegal"
-            if not self.game or reward[seat] or illegal:
-                who = f"{title}: " if self.game else ""
-                self.tell(f"{who}reward {reward[seat]:g}{illegal}")
 
-    def returns(self, total: np.ndarray) -> str:
-        """The returns so far, to be printed."""
-        if not self.game:
-            return f", return {total[0]:g}"
-        pairs = zip(self.titles, total, strict=True)
-        return "".join(f"\n{title}: return {x:g}" for title, x in pairs)
+def reward_lines(reward: np.ndarray, valid: np.ndarray, titles: Sequence[str]) -> list[str]:
+    """Rewards of a step, f64[A]; in games those that are not 0, or of illegal actions."""
+    lines = []
+    for seat, title in enumerate(titles):
+        illegal = "" if valid[seat] else ", illegal"
+        if len(titles) == 1 or reward[seat] or illegal:
+            who = f"{title}: " if len(titles) > 1 else ""
+            lines.append(f"{who}reward {reward[seat]:g}{illegal}")
+    return lines
 
 
-def _steps(turns: int) -> str:
+def returns_text(total: np.ndarray, titles: Sequence[str]) -> str:
+    """Returns f64[A], behind the text of how the episode ended."""
+    if len(titles) == 1:
+        return f", return {total[0]:g}"
+    pairs = zip(titles, total, strict=True)
+    return "".join(f"\n{title}: return {x:g}" for title, x in pairs)
+
+
+def steps_text(turns: int) -> str:
+    """A number of steps."""
     return "1 step" if turns == 1 else f"{turns} steps"
 
 
-def _outcome(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> str:
+def outcome_text(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> str:
     """How an episode ended."""
     success = np.asarray(info["success"]).reshape(-1)
     if env.num_agents == 1 or env.cooperative:
@@ -187,7 +193,7 @@ class _Table:
         return action
 
 
-class _Words:
+class Words:
     """Reading a state, listing its commands and parsing a reply, by the text view."""
 
     def __init__(self, env, params):

@@ -48,6 +48,16 @@ class Generated:
     cache: decoder.Cache | None
 
 
+class Given(NamedTuple):
+    """Replies from elsewhere: tokens i32[B, G], with EOS, which is repeated as padding.
+
+    length: i32[B], with EOS; 0 for rows that generate their reply.
+    """
+
+    tokens: jax.Array
+    length: jax.Array
+
+
 def _rows(mask: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
     def select(n, o):
         return jnp.where(mask.reshape(-1, *[1] * (n.ndim - 1)), n, o)
@@ -85,6 +95,7 @@ def generate(
     constraint: Constraint | tuple | None = None,
     keep: bool = False,
     role: jax.Array | None = None,
+    given: Given | None = None,
 ) -> Generated:
     """Generates tokens in the active rows until each has written `end_token` or `max_new_tokens`
     tokens.
@@ -96,6 +107,7 @@ def generate(
       constraint: a `Constraint`, or its three parts.
       keep: record the sampling mask.
       role: i32[B], see `agentrl.policies.decoder`.
+      given: replies that rows take instead of generating one.
     """
     grammar = None if constraint is None else Constraint(*constraint)
     record = _empty_record((max_new_tokens, hidden.shape[0]), end_token)
@@ -133,10 +145,11 @@ def generate(
     params = decoder.cast(params, config)
     start = cache.length
     state = None if grammar is None else grammar.state
-    carry = (jnp.zeros((), jnp.int32), active, key, cache, hidden, state, record)
+    writes = active if given is None else active & (given.length == 0)
+    carry = (jnp.zeros((), jnp.int32), writes, key, cache, hidden, state, record)
     t, live, _, cache, hidden, _, record = jax.lax.while_loop(running, write, carry)
     record = jax.tree.map(lambda r: jnp.moveaxis(r, 0, 1), record)
-    return Generated(
+    said = Generated(
         tokens=record["tokens"],
         logp=record["logp"],
         entropy=record["entropy"],
@@ -144,5 +157,19 @@ def generate(
         ended=active & ~live,
         kept=record.get("kept"),
         hidden=hidden,
+        cache=cache,
+    )
+    return said if given is None else _with_given(said, given, params, config, active, role)
+
+
+def _with_given(said: Generated, given: Given, params, config, active, role) -> Generated:
+    """The replies, in which active rows take the given ones and read them into their cache."""
+    count = jnp.where(active, given.length, 0)
+    read, cache = decoder.extend(params, config, said.cache, given.tokens, count, role)
+    last = jnp.take_along_axis(read, jnp.maximum(count - 1, 0)[:, None, None], axis=1)[:, 0]
+    return said.replace(
+        tokens=_rows(count > 0, given.tokens, said.tokens),
+        length=said.length + count,
+        hidden=_rows(count > 0, last, said.hidden),
         cache=cache,
     )

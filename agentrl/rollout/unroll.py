@@ -46,6 +46,7 @@ def unroll(
     key: jax.Array,
     *,
     length: int,
+    taken: jax.Array | int = 0,
     limit: jax.Array | int | None = None,
     restart: Restart | None = None,
     early_exit: bool = False,
@@ -58,6 +59,8 @@ def unroll(
     Args:
       actors: by number in `seating`; the first is the one whose decisions are kept. Each is called
         with its own `params`.
+      taken: steps that these episodes have taken before, in calls with the same key: the number
+        of a step, which its key and `limit` depend on, counts them too.
       limit: steps that an episode may take, at most `length` (the default); one that still runs
         then is truncated.
       restart: (key) -> B fresh tasks; an episode that ends is replaced by one of them, and `limit`
@@ -97,12 +100,13 @@ def unroll(
 
     def advance(t, carry):
         now, notes = carry
-        following, turn = _advance(loop, now, t, jax.random.fold_in(key, t))
+        number = taken + t
+        following, turn = _advance(loop, now, number, jax.random.fold_in(key, number))
         notes, kept = keep(notes, turn)
         return (following, notes), kept
 
     drive = _while_running if early_exit else _for_length
-    (final, notes), turns = drive(advance, (first, notes), length, loop.limit)
+    (final, notes), turns = drive(advance, (first, notes), length, loop.limit - taken)
     return Trajectory(turns, first, final, notes)
 
 

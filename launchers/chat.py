@@ -1,0 +1,89 @@
+"""Watches a trained language policy turn by turn in the terminal, or replies in its place.
+
+    python -m launchers.chat --workdir=runs/household
+    python -m launchers.chat --workdir=runs/household --task=3 --greedy --update=40
+    python -m launchers.chat --workdir=runs/spiral_three --env=KuhnPoker-v1 --seat=0
+
+At every turn it shows what the agent reads and asks: Enter lets the agent reply, a line is your
+reply in its place, which the agent reads as its own from then on; a command alone is written in the
+agent's format. ? lists the legal commands, :auto plays to the end, :undo takes back a turn, :new
+takes the next task, :quit or control-D ends. Replies are a function of --seed, task and turn, so
+Enter after :undo repeats the agent's reply.
+
+Tasks are those of launchers.evaluate with the same --seed. The policy is that of the run's first
+seed. In games it has all seats; with --seat you are asked in that one alone.
+"""
+
+import pathlib
+from typing import Any
+
+from absl import flags
+
+from launchers import cli
+
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
+_ENV = flags.DEFINE_string("env", None, "One of the run's environments, or another one.")
+_TASK = flags.DEFINE_integer("task", 0, "Number of the first task.", lower_bound=0)
+_GREEDY = flags.DEFINE_bool("greedy", False, "The agent writes the most likely tokens.")
+_UPDATE = flags.DEFINE_integer("update", None, "Checkpoint; the newest by default.")
+_SEAT = flags.DEFINE_integer("seat", None, "Seat in which you are asked; all by default.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of the tasks and of all randomness.")
+
+
+def main(argv: list[str]) -> None:
+    """Restores the run, then talks."""
+    if len(argv) > 1:
+        cli.fail(f"{argv[1]!r} is not a flag; write --workdir=...")
+    if _WORKDIR.value is None:
+        cli.fail("--workdir is missing: name a run's directory, for example --workdir=runs/coin")
+    cli.use_compilation_cache()
+    from agentrl.evaluation import play
+    from agentrl.evaluation.chat import chat
+    from agentrl.run import checkpoint, restored
+
+    def key_of(task):
+        return play.task_keys(_SEED.value, task + 1)[task]
+
+    try:
+        run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
+        tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
+        conversation = conversation_of(run, next(iter(tasks.values())), _SEED.value, _GREEDY.value)
+        chat(conversation, key_of, _TASK.value, seat=_SEAT.value)
+    except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
+        cli.fail(error)
+
+
+def conversation_of(run: Any, task: Any, seed: int, greedy: bool) -> Any:
+    """The `Conversation` of the policy of a run's first seed in a task, as evaluation plays it.
+
+    Raises:
+      ValueError: a policy over arrays, or an environment in Python.
+    """
+    import jax
+
+    from agentrl.actors.text import TextActor
+    from agentrl.config.tasks import context_of
+    from agentrl.evaluation.conversation import Conversation
+    from envs.vector import World
+
+    if not task.policy.reads_text:
+        raise ValueError(
+            "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
+            "player (--env=... --players=DIR), or launchers.report"
+        )
+    if task.env.in_python:
+        raise ValueError(
+            f"{task.env.name} runs in Python, whose turns cannot be taken back: see a conversation "
+            "with launchers.play --run=DIR"
+        )
+    rollout, world = task.rollout, World(task.env, task.env_params)
+    whole = "whole_episodes" in rollout.properties
+    turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
+    text = TextActor(task.policy, world, context_of(run.config), turns=turns)
+    params = jax.tree.map(lambda x: x[0], run.state.params)
+    key = jax.random.key(seed + 1)
+    return Conversation(text, params, key, turns=turns, greedy=greedy)
+
+
+if __name__ == "__main__":
+    cli.run(main)
