@@ -33,7 +33,9 @@ def get_config(directory: str = "") -> ml_collections.ConfigDict:
     config.reward.invalid_action_penalty = {"coefficient": 0.3}
     config.evaluation.update(every=0, episodes=128)
     if directory:
-        config.policy = section(policies.pretrained, directory=directory, lora_rank=16)
+        config.policy = section(
+            policies.pretrained, directory=directory, grammar="bare", lora_rank=16
+        )
         config.context = section(rollout.contexts.window, history=0, max_new_tokens=24)
         config.host.update(workers=8, observation_tokens=320)
         config.learner.update(microbatch=4)
