@@ -39,8 +39,9 @@ setuptools.setup(
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
         "slurm": ["submitit"],
-        # games for rollout "host"; an environment may as well live in another interpreter
-        "host": ["textarena>=0.7.4", "gymnasium"],
+        # environments in Python, which may as well live in another interpreter; scienceworld
+        # needs a Java runtime
+        "host": ["textarena>=0.7.4", "gymnasium", "textworld>=1.7", "scienceworld>=1.2.3"],
         "peers": [
             "jumanji==1.1.2",
             "xminigrid==0.9.3",

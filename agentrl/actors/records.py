@@ -62,9 +62,10 @@ class TextRecord(NamedTuple):
     """Record of a turn, from which rows and metrics are made, leaves [B, S, ...].
 
     replied: bool. turn: i32, the agent's own turn. reply, summary: the written tokens; summary is
-    None in contexts without. ended: bool, the reply ends with EOS. cut: bool, the observation did
-    not fit. format_ok: bool, the reply keeps the grammar and has ended. known: bool, it names
-    commands. thinks: bool, its thought is not empty; None without thoughts.
+    None in contexts without. ended: bool, the reply ends with EOS, or is of one token, which leaves
+    no room for it. cut: bool, the observation did not fit. format_ok: bool, the reply keeps the
+    grammar and has ended. known: bool, it names commands. thinks: bool, its thought is not empty;
+    None without thoughts.
     """
 
     replied: jax.Array
@@ -148,6 +149,7 @@ def text_record(
     """
     said, turn, summary = replied.said, replied.turn, None
     spans = jax.vmap(functools.partial(token_spans, policy))(text, length, said.tokens)
+    ended = said.ended | (said.tokens.shape[1] == 1)
     thoughts = None if policy.grammar.think == "none" else jax.vmap(thinks)(text, length)
     if replied.summary is not None:
         asked, told = replied.summary
@@ -158,9 +160,9 @@ def text_record(
         turn=turn,
         reply=written(replied.prompt, said, turn, spans),
         summary=summary,
-        ended=said.ended,
+        ended=ended,
         cut=observed.cut,
-        format_ok=replied.active & format_ok & said.ended,
+        format_ok=replied.active & format_ok & ended,
         known=replied.active & known,
         thinks=thoughts,
     )

@@ -242,7 +242,9 @@ def render_text(codec: Codec, text: str, size: int) -> Tokens:
     # A lone surrogate, which a Python string may contain, has no bytes.
     text = text.encode("utf-8", errors="replace").decode()
     body = [int(token) for token in codec.encode(text)]
+    # Around a turn there is plain text too, such as the line ends of ChatML: it has bytes.
     forbidden = {codec.pad, codec.end, *codec.before, *codec.after} & set(body)
+    forbidden = {token for token in forbidden if codec.token_lengths[token] == 0}
     if forbidden:
         raise ValueError(
             f"codec {codec.name!r}: a text encodes to control token {sorted(forbidden)}; encode it "

@@ -6,6 +6,8 @@ imports, not agentrl, so an environment may live in a separate virtual environme
 The environment is given by its source (`make`):
 
   textarena:TicTacToe-v0     TextArena's games; option num_players (default 2), and the game's own.
+  textworld:generated        games that TextWorld generates; options: see `engines.py` beside.
+  scienceworld:boil          ScienceWorld's tasks, by name; needs Java; options: likewise.
   gymnasium:FrozenLake-v1    Gymnasium's environments of text or small numbers. Options: `actions`,
                              the words for actions 0, 1, ... (default: the numbers); others are
                              those of `gymnasium.make`, such as render_mode="ansi", whose text
@@ -108,8 +110,13 @@ class Missing(Exception):
     """A package that the environment needs is missing; the message says how to install it."""
 
 
-# Source -> function in adapters.py. A source is the name of the package that it needs.
-_ADAPTERS = {"textarena": "TextArena", "gymnasium": "gymnasium_environment"}
+# Source -> file and function in this directory. A source is the name of the package that it needs.
+_ADAPTERS = {
+    "textarena": ("adapters.py", "TextArena"),
+    "gymnasium": ("adapters.py", "gymnasium_environment"),
+    "textworld": ("engines.py", "TextWorld"),
+    "scienceworld": ("engines.py", "ScienceWorld"),
+}
 
 
 def _require(package, source):
@@ -134,11 +141,13 @@ def make(source, options):
     """The environment of a source (see the module docstring)."""
     place, colon, name = source.rpartition(":")
     if not (place and name):
-        raise ValueError(f"environment {source!r}: expected textarena:ID, gymnasium:ID or module:f")
+        known = ", ".join(f"{name}:ID" for name in _ADAPTERS)
+        raise ValueError(f"environment {source!r}: expected {known} or module:f")
     if place in _ADAPTERS:
         _require(place, source)
-        beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adapters.py")
-        return getattr(_module_of_file(beside), _ADAPTERS[place])(name, **options)
+        file, factory = _ADAPTERS[place]
+        beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
+        return getattr(_module_of_file(beside), factory)(name, **options)
     if place.endswith(".py"):
         if not os.path.exists(place):
             raise Missing(f"environment {source!r}: no file {place} in {os.getcwd()}")

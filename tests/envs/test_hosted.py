@@ -141,7 +141,7 @@ def test_one_that_ends_while_it_is_idle_costs_nothing(tmp_path):
 
 def test_an_environment_that_does_not_start_says_why(tmp_path):
     for source, options, message in (
-        ("nothing", {}, "expected textarena:ID, gymnasium:ID or module:f"),
+        ("nothing", {}, "scienceworld:ID or module:f"),
         (f"{tmp_path}/none.py:Env", {}, "no file"),
         ("no_such_module:Env", {}, "No module named 'no_such_module'; run where the module is"),
         (f"{TOYS}:Nobody", {}, "has no Nobody"),
@@ -214,3 +214,17 @@ def test_what_an_environment_says_of_itself():
     assert env.name == f"{TOYS}:Race" and env.options == {"slow": 0.0}
     env, _ = envs.make(f"{TOYS}:Echo")
     assert env.num_agents == 1 and not env.has_success
+
+
+def test_the_environment_of_the_readme_is_played(tmp_path):
+    text = (pathlib.Path(envs.__file__).parent / "README.md").read_text()
+    (code,) = (x.partition("```")[0] for x in text.split("```python\n") if x.startswith("# guess"))
+    (tmp_path / "guess.py").write_text(code)
+    source = f"{tmp_path / 'guess.py'}:Guess"
+    with Pool(source, {"highest": 3}, workers=1, timeout_s=20.0, start_timeout_s=60.0) as made:
+        started(made)
+        assert ask(made, 0, op="reset", seed=0).reply["observation"] == "A number from 0 to 3?"
+        assert not ask(made, 0, op="step", action="what").reply["valid"]
+        answers = [ask(made, 0, op="step", action=str(i)).reply for i in range(4)]
+        assert sum(answer["reward"][0] for answer in answers) == 1
+        assert [a["terminated"] for a in answers] == [a["success"][0] for a in answers]

@@ -260,3 +260,13 @@ def test_tokens_are_few_and_bounded():
         if sizes[i] <= room:
             total, room = total + codec.lengths[i], room - sizes[i]
     assert total <= bound
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_text_is_rendered_line_ends_of_the_chat_format_included(kind):
+    """Text of environments in Python: ChatML's turns hold line ends, and so may the text."""
+    codec = codec_of(kind, "FrozenLake-v1")
+    text = "A door.\n\nOpen it?\n"
+    tokens, length, cut = codecs.render_text(codec, text, 96)
+    inside = tokens[len(codec.before) : length - len(codec.after)]
+    assert codecs.decode(codec, inside) == text and not cut

@@ -95,6 +95,15 @@ def test_streams_are_what_the_environment_says_of_what_was_replied():
     assert len(lengths) > 1
 
 
+def test_a_reply_of_one_token_has_no_room_for_its_end():
+    policy, streams, rows, metrics = collected("Sum", read={"max_new_tokens": 1})
+    ends = rows.tokens[rows.loss_mask] == policy.codec.end
+    assert metrics["response_cut_rate"][0] == 0
+    # One without text keeps no format; the environment wants more than one character.
+    assert streams.well_formed[streams.mask].sum() == (~ends).sum() > 0
+    assert not streams.valid[streams.mask].any()
+
+
 def own_tokens(rows, stream, turn):
     return rows.loss_mask & (rows.turn == turn) & (rows.stream == stream)[:, None]
 
