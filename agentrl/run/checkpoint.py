@@ -50,7 +50,7 @@ def save(directory: pathlib.Path, step: int, state: Any, keep: int) -> None:
 
 
 # The last commit whose language policies have an entry per layer, params["layers"]["0"], ...
-_UNSTACKED = "52e5762"
+_UNSTACKED = "d6b663a"
 
 
 def check_layers(directory: pathlib.Path) -> None:
