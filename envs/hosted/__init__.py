@@ -57,6 +57,8 @@ class Hosted(Agents):
 
     # Observations are numbers, not codes.
     num_codes: ClassVar[None] = None
+    # Its tasks are not sorted into kinds.
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     @property
     def in_turns(self) -> bool:
