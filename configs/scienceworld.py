@@ -1,19 +1,14 @@
 """ScienceWorld's tasks through worker processes: GiGPO by a transformer from scratch.
 
-Wang et al. (2022), ScienceWorld, https://arxiv.org/abs/2203.07540. "find-non-living-thing" with the
-easy simplifications, a variation of the training set per group. The policy reads the task and ten
-of the commands that go somewhere or focus on something (384 bytes from the end of the observation),
-and replies with the letter of one.
+Wang et al. (2022), ScienceWorld, https://arxiv.org/abs/2203.07540. "find-non-living-thing", easy
+simplifications; the policy replies with the letter of one of ten commands. ":DIRECTORY" is a
+published model that writes commands in words, by LoRA (not trained yet).
 
     pip install scienceworld   # and a Java runtime
     python -m launchers.train --config=configs/scienceworld.py --workdir=runs/scienceworld
 
-":DIRECTORY" is a published model (config.json, tokenizer.json, .safetensors) that reads the whole
-observation and writes the command in words, by LoRA; it has not been trained yet.
-
-Two CPU cores shared with other jobs, 17 s per update. Expected return (score / 100): from 0.03 to
-0.39 (32 updates) and 0.46 (40), two seeds; always the same letter gives up to 0.59, so the text
-need not have been read. Details: configs/README.md.
+Two shared CPU cores, 17 s per update. Return (score / 100) from 0.03 to 0.39 (32 updates) and 0.46
+(40), two seeds; one fixed letter gives up to 0.59. Details: configs/README.md.
 """
 
 import ml_collections

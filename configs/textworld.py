@@ -1,18 +1,14 @@
 """TextWorld's generated games through worker processes: GiGPO by a transformer from scratch.
 
-Côté et al. (2018), TextWorld, https://arxiv.org/abs/1806.11532. One room, two things, a quest of
-one command, 64 games. The policy reads the observation byte by byte and replies with the letter of
-an admissible command.
+Côté et al. (2018), TextWorld, https://arxiv.org/abs/1806.11532. One room, two things, one command
+to win, 64 games; bytes are read, the letter of an admissible command is written. ":DIRECTORY" is a
+published model that writes commands in words, by LoRA (not trained yet).
 
     pip install textworld
     python -m launchers.train --config=configs/textworld.py --workdir=runs/textworld
 
-":DIRECTORY" is a published model (config.json, tokenizer.json, .safetensors) that writes the
-command in words, by LoRA; it has not been trained yet.
-
-Two CPU cores shared with other jobs, 16 s per update. Expected success: from 0.01 to 0.42 (24
-updates) and 0.45 (40), two seeds; a listed letter drawn at random wins 0.27. Details:
-configs/README.md.
+Two shared CPU cores, 16 s per update. Success from 0.01 to 0.42 (24 updates) and 0.45 (40), two
+seeds; random letters win 0.27. Details: configs/README.md.
 """
 
 import ml_collections

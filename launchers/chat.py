@@ -15,7 +15,6 @@ seed. In games it has all seats; with --seat you are asked in that one alone.
 """
 
 import pathlib
-from typing import Any
 
 from absl import flags
 
@@ -40,6 +39,7 @@ def main(argv: list[str]) -> None:
     from agentrl.evaluation import play
     from agentrl.evaluation.chat import chat
     from agentrl.run import checkpoint, restored
+    from agentrl.run.contestants import conversation_of
 
     def key_of(task):
         return play.task_keys(_SEED.value, task + 1)[task]
@@ -51,38 +51,6 @@ def main(argv: list[str]) -> None:
         chat(conversation, key_of, _TASK.value, seat=_SEAT.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-
-
-def conversation_of(run: Any, task: Any, seed: int, greedy: bool) -> Any:
-    """The `Conversation` of the policy of a run's first seed in a task, as evaluation plays it.
-
-    Raises:
-      ValueError: a policy over arrays, or an environment in Python.
-    """
-    import jax
-
-    from agentrl.actors.text import TextActor
-    from agentrl.config.tasks import context_of
-    from agentrl.evaluation.conversation import Conversation
-    from envs.vector import World
-
-    if not task.policy.reads_text:
-        raise ValueError(
-            "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
-            "player (--env=... --players=DIR), or launchers.report"
-        )
-    if task.env.in_python:
-        raise ValueError(
-            f"{task.env.name} runs in Python, whose turns cannot be taken back: see a conversation "
-            "with launchers.play --run=DIR"
-        )
-    rollout, world = task.rollout, World(task.env, task.env_params)
-    whole = "whole_episodes" in rollout.properties
-    turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
-    text = TextActor(task.policy, world, context_of(run.config), turns=turns)
-    params = jax.tree.map(lambda x: x[0], run.state.params)
-    key = jax.random.key(seed + 1)
-    return Conversation(text, params, key, turns=turns, greedy=greedy)
 
 
 if __name__ == "__main__":

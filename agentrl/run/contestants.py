@@ -10,10 +10,11 @@ import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.scripted import SCRIPTED, scripted, translated
-from agentrl.actors.text import text_actor
+from agentrl.actors.text import TextActor, text_actor
 from agentrl.actors.types import Actor
 from agentrl.config.build import Experiment
 from agentrl.config.tasks import context_of
+from agentrl.evaluation.conversation import Conversation
 from agentrl.run import restored
 from envs.vector import World
 
@@ -144,3 +145,28 @@ def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:
         shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
         raise ValueError(f"player {name!r} was trained with {shown}; say so in --options")
     return trained, task.policy
+
+
+def conversation_of(run: restored.Run, task: Any, seed: int, greedy: bool) -> Conversation:
+    """A conversation with the policy of a run's first seed in a task, as evaluation plays it.
+
+    Raises:
+      ValueError: a policy over arrays, or an environment in Python.
+    """
+    if not task.policy.reads_text:
+        raise ValueError(
+            "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
+            "player (--env=... --players=DIR), or launchers.report"
+        )
+    if task.env.in_python:
+        raise ValueError(
+            f"{task.env.name} runs in Python, whose turns cannot be taken back: see a conversation "
+            "with launchers.play --run=DIR"
+        )
+    rollout, world = task.rollout, World(task.env, task.env_params)
+    whole = "whole_episodes" in rollout.properties
+    turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
+    text = TextActor(task.policy, world, context_of(run.config), turns=turns)
+    params = jax.tree.map(lambda x: x[0], run.state.params)
+    key = jax.random.key(seed + 1)
+    return Conversation(text, params, key, turns=turns, greedy=greedy)

@@ -12,7 +12,7 @@ from agentrl.config.build import build
 
 # What starts from a directory of weights is built in tests/run/test_pretrained.py, tabular games
 # are solved in tests/launchers/test_solve.py, stages are built in tests/run/test_stages.py.
-ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "psro", "jpsro"}
+ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psro", "jpsro"}
 ELSEWHERE |= {"volleyball_stages"}
 MODULES = {
     path.stem: importlib.import_module(f"configs.{path.stem}")

@@ -217,7 +217,8 @@ def test_what_an_environment_says_of_itself():
 
 
 def test_the_environment_of_the_readme_is_played(tmp_path):
-    text = (pathlib.Path(envs.__file__).parent / "README.md").read_text()
+    # The page is in the repository, not in the package.
+    text = (pathlib.Path(__file__).parents[2] / "envs/README.md").read_text()
     (code,) = (x.partition("```")[0] for x in text.split("```python\n") if x.startswith("# guess"))
     (tmp_path / "guess.py").write_text(code)
     source = f"{tmp_path / 'guess.py'}:Guess"

