@@ -64,8 +64,13 @@ def segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
       i32[M] in [0, M) where included, M elsewhere (segment sums drop it).
     """
     chex.assert_rank([keys, include], [2, 1])
+    return _segment_ids(jnp.asarray(keys).astype(jnp.uint32), jnp.asarray(include))
+
+
+@jax.jit  # outside of programs, its operations one by one would take longer than compiling them
+def _segment_ids(keys: jax.Array, include: jax.Array) -> jax.Array:
     count = keys.shape[0]
-    keys, include = replicated((jnp.asarray(keys).astype(jnp.uint32), jnp.asarray(include)))
+    keys, include = replicated((keys, include))
     size = 1 << max(1, (2 * count - 1).bit_length())
     few = max(count // 16, 1)
     index = jnp.arange(count, dtype=jnp.int32)

@@ -189,9 +189,6 @@ def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():
     before, after, metrics = bounded(epochs=3, max_kl=1e-5, over_max_kl="reject")
     chex.assert_trees_all_equal(before, after)
     assert metrics["kl_rejected"][0] == 1 and metrics["rejected_updates"][0] == 0
-    _, wide, metrics = bounded(epochs=3, max_kl=1e6, over_max_kl="reject")
-    chex.assert_trees_all_close(wide, bounded(epochs=3)[1], atol=1e-6)
-    assert metrics["kl_rejected"][0] == 0
 
 
 @pytest.mark.parametrize(
