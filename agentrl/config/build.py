@@ -157,12 +157,15 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         name: make_task(config, policy, name, env, env_params)
         for name, (env, env_params) in made.items()
     }
-    policy = next(iter(tasks.values())).policy
     rollout = next(iter(tasks.values())).rollout
     if not isinstance(config.env.name, str):
         rollout = several({name: task.rollout for name, task in tasks.items()})
-        # Each environment has an opening of its own.
-        policy = policy._replace(shares_opening=False)
+        # Rows of each environment have an opening of their own.
+        tasks = {
+            name: task._replace(policy=task.policy._replace(shares_opening=False))
+            for name, task in tasks.items()
+        }
+    policy = next(iter(tasks.values())).policy
     terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)

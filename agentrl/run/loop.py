@@ -148,7 +148,7 @@ class _Parts(NamedTuple):
 
     @property
     def config(self) -> ml_collections.ConfigDict:
-        """The run's config."""
+        """The config that runs: a number in the place of `learner.microbatch="auto"`."""
         return self.ready.config
 
     @property
@@ -236,8 +236,8 @@ def _warn_if_slow(parts: _Parts) -> None:
         parts.progress.say(
             "slow programs",
             f"config.log_every={updates} updates take {seconds:.0f} s, and signals are obeyed "
-            f"after them; clusters give {NOTICE_SECONDS:.0f} s or a little more: "
-            f"set config.log_every={max(int(updates * NOTICE_SECONDS / seconds), 1)}",
+            f"after them; clusters give {NOTICE_SECONDS:.0f} s or a little more: another run "
+            f"should set config.log_every={max(int(updates * NOTICE_SECONDS / seconds), 1)}",
         )
 
 

@@ -51,18 +51,12 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     """Checks that the directory is empty or contains a run of this config.
 
     `updates` may increase, and a run may resume on another mesh and in other microbatches. A run
-    that ended before its first line of metrics has nothing to lose: any config may take its place.
+    that ended before its first result has nothing to lose: any config may take its place.
     """
-    path, begun = workdir / "config.json", workdir / "metrics.jsonl"
+    path = workdir / "config.json"
     content = json.loads(json.dumps(config.to_dict()))
     if path.exists():
-        before = _stored(path)
-        if (
-            not begun.exists()
-            or not begun.stat().st_size
-            and not (workdir / "checkpoints").exists()
-        ):
-            before = content
+        before = _stored(path) if _holds_results(workdir) else content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
@@ -80,8 +74,16 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     store(workdir, config)
 
 
+def _holds_results(workdir: pathlib.Path) -> bool:
+    """Whether metrics, a checkpoint or an evaluation would be lost."""
+    metrics = workdir / "metrics.jsonl"
+    return (metrics.exists() and metrics.stat().st_size > 0) or any(
+        (workdir / name).exists() for name in ("checkpoints", "eval")
+    )
+
+
 def store(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
-    """Writes config.json."""
+    """Writes config.json, from which the run is resumed and its policy read back."""
     write_json(workdir / "config.json", json.loads(json.dumps(config.to_dict())))
 
 

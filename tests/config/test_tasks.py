@@ -73,6 +73,12 @@ def test_a_policy_plays_elsewhere_if_it_knows_the_words(run):
         restored.elsewhere(found, "Maze-v1")
 
 
+def test_rows_of_several_environments_share_no_opening():
+    experiment = build(several_config())
+    assert not experiment.policy.shares_opening
+    assert not any(task.policy.shares_opening for task in experiment.tasks.values())
+
+
 def test_demonstrations_are_of_all_tasks():
     experiment = build(several_config())
     _, rows = jax.eval_shape(

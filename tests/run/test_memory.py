@@ -50,6 +50,10 @@ def test_a_program_that_does_not_fit_ends_the_run_before_it_begins(tmp_path, mon
     monkeypatch.undo()
     # Nothing was trained there, so another config may take the place.
     assert loop.run(config_of(seed=3), tmp_path / "run", command="test")
+    # Checkpoints alone are worth keeping, too.
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with pytest.raises(RunError, match="holds a run of another config"):
+        loop.run(config_of(seed=4), tmp_path / "run", command="test")
 
 
 def test_an_allocation_that_fails_is_one_line():
