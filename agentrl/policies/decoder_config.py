@@ -56,7 +56,7 @@ class DecoderConfig:
     unroll: layers per iteration of the loop over them in `hidden`, as in `jax.lax.scan`: 1 compiles
       fastest, `layers` leaves no loop. None: no loop for up to four layers, else 1.
     decode_unroll: the same in `extend` and `step`. None: no loop on a CPU, where it would copy each
-      layer's weights and cache before they are read; 1 elsewhere.
+      layer's cache before it is read; 1 elsewhere.
     dtype: of activations and of the cache, "float32" or "bfloat16". Parameters are float32 unless
       loaded otherwise, and are cast when used; norms, attention weights, logits and values are
       float32.
