@@ -15,6 +15,7 @@ from agentrl.learner.minibatch import check_dealt, dealt
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.learner.optimizer import learner
 from agentrl.learner.passes import gradients
+from agentrl.learner.state import new_if
 from agentrl.learner.totals import Totals, summed, totals
 from agentrl.policies.scoring import join, split
 from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
@@ -104,11 +105,11 @@ def make_update(
         )
         if options["over_max_kl"] == "reject":
             new = (new_params, new_opt_state)
-            new_params, new_opt_state = _chosen(within, new, (params, opt_state))
+            new_params, new_opt_state = new_if(within, new, (params, opt_state))
         change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
         # Of parameters that are not finite the change is not, either.
         finite = finite & jnp.isfinite(change)
-        params, opt_state = _chosen(finite, (new_params, new_opt_state), (params, opt_state))
+        params, opt_state = new_if(finite, (new_params, new_opt_state), (params, opt_state))
         metrics = _metrics(step, terms, per_step, within)
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for batch in batches.values():
@@ -141,10 +142,6 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
     return metrics
 
 
-def _chosen(flag: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
-    return jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old)
-
-
 def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
     params, opt_state, finite, within = carry
@@ -162,7 +159,8 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
         taken = some & within
         metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
     new = (optax.apply_updates(params, updates), new_opt_state)
-    new = _chosen(taken, new, (params, opt_state))
+    # Fused with the optimizer's arithmetic.
+    new = jax.tree.map(lambda x, y: jnp.where(taken, x, y), new, (params, opt_state))
     if step.policy.reads_text:
         tokens = sum(jnp.sum(example.rows.loss_mask) for example in examples.values())
         metrics["trained_tokens"] = jnp.stack([tokens * 1.0, one])

@@ -109,8 +109,15 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
     Returns:
       f32[], 0 for a mask without a True position.
     """
+    return masked_mean(approx_kl_terms(logp, old_logp, mask), mask)
+
+
+def approx_kl_terms(
+    logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = None
+) -> jax.Array:
+    """The values of which `approx_kl` is the mean, f32[R, L], 0 where mask is False."""
     logp, old_logp = masked(mask, logp, old_logp)
-    return masked_mean(_k3(-log_ratio(logp, old_logp)), mask)
+    return _k3(-log_ratio(logp, old_logp))
 
 
 def _k3(d: jax.Array) -> jax.Array:
