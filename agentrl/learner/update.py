@@ -11,7 +11,7 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
-from agentrl.learner.minibatch import check_dealt, dealt
+from agentrl.learner.minibatch import check_dealt, dealt, of_numbers
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.learner.optimizer import learner
 from agentrl.learner.passes import gradients
@@ -87,9 +87,8 @@ def make_update(
         step = _Step(policy, by_source, weights, frozen, in_loss, options)
 
         def epoch(carry, key):
-            parts = {
+            orders = {
                 source: dealt(
-                    example,
                     learnt_positions(example, tuple(by_source[source].values())),
                     jax.random.fold_in(key, i) if i else key,
                     minibatches,
@@ -98,7 +97,8 @@ def make_update(
                 )
                 for i, (source, example) in enumerate(examples.items())
             }
-            return jax.lax.scan(functools.partial(_stepped, step, transform, units), carry, parts)
+            on_rows = functools.partial(_stepped, step, transform, units, examples)
+            return jax.lax.scan(on_rows, carry, orders, length=minibatches)
 
         carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
         (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
@@ -143,9 +143,13 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
     return metrics
 
 
-def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
-    """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
+def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, orders):
+    """One optimizer step on a minibatch of each source: (carry, Totals of metrics).
+
+    orders: {source: the numbers of its rows, or None for all}.
+    """
     params, opt_state, finite, within = carry
+    examples = {name: of_numbers(x, orders[name]) for name, x in examples.items()}
     parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
     loss = sum(part[0] for part in parts)
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
