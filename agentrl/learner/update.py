@@ -59,9 +59,11 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer state are returned unchanged. A step
-    without anything to learn from changes neither (metric empty_steps): an optimizer's momentum
-    would move them. Neither does a step above the bound `max_kl`, nor one after it.
+    and steps were; the first step that was not and those after it are not taken. (To go back to the
+    parameters and optimizer state before the update, as over_max_kl="reject" does, a copy of both
+    is kept.) A step without anything to learn from changes neither (metric empty_steps): an
+    optimizer's momentum would move them. Neither does a step above the bound `max_kl`, nor one
+    after it.
 
     options: of `agentrl.learner.optimizer.learner`.
     """
@@ -102,19 +104,17 @@ def make_update(
         (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
             epoch, carry, jax.random.split(key, epochs)
         )
+        new = (new_params, new_opt_state)
         if options["over_max_kl"] == "reject":
-            new = (new_params, new_opt_state)
-            new_params, new_opt_state = _chosen(within, new, (params, opt_state))
-        change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
-        # Of parameters that are not finite the change is not, either.
-        finite = finite & jnp.isfinite(change)
-        params, opt_state = _chosen(finite, (new_params, new_opt_state), (params, opt_state))
+            new = _chosen(within, new, (params, opt_state))
+        change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
+        params, opt_state = new
         metrics = _metrics(step, terms, per_step, within)
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for batch in batches.values():
             if batch.credit is not None:
                 metrics |= advantage_metrics(batch)
-        # A rejected update reports only that it was rejected.
+        # An update that was not finite reports only that.
         told = totals(metrics)
         told = told.replace(values=jnp.where(finite, told.values, 0.0))
         return join(params, frozen), opt_state, told.by_name(), finite
@@ -155,11 +155,13 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     updates, new_opt_state = transform.update(grads, opt_state, params)
     some = sum(part[3] for part in parts) > 0
     metrics = {name: value for part in parts for name, value in part[1].items()}
-    one, taken = jnp.ones(()), some
+    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
+    finite = finite & jnp.isfinite(optax.tree.norm(updates))
+    one, taken = jnp.ones(()), some & finite
     if step.options["max_kl"] is not None and "approx_kl" in metrics:
         kl, count = metrics["approx_kl"]
         within = within & (kl <= step.options["max_kl"] * jnp.maximum(count, 1e-30))
-        taken = some & within
+        taken = taken & within
         metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
     new = (optax.apply_updates(params, updates), new_opt_state)
     new = _chosen(taken, new, (params, opt_state))
@@ -168,7 +170,6 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
         metrics["trained_tokens"] = jnp.stack([tokens * 1.0, one])
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
-    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
     return (*new, finite, within), totals(metrics)
 
 
@@ -190,14 +191,16 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
     example = weigh(example, tuple(terms.values()), options["aggregation"], unit)
+    longest, policy = example.rows.loss_mask.shape[1], step.policy
     loss, metrics, grads = gradients(
         lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
         params,
         example,
         length_up_to(learnt_positions(example, tuple(terms.values()))),
-        longest=example.rows.loss_mask.shape[1],
+        longest=longest,
         microbatch=microbatch,
         lengths=options["lengths"],
+        shared=policy.shared_positions(longest) if policy.reads_text else 0,
         unit=unit,
         head=Example.head,
     )
