@@ -58,8 +58,7 @@ class Outcome(NamedTuple):
     of them that are trained. rollout: the rollout's state after collecting. key: the key that
     components drew from. streams, rows, credit: of source "rollout"; None in an update that did
     not collect. inputs: arrays that components gave to `collect`, by name. notes: annotations of
-    source "rollout". finite: whether the update was; if not, parameters and optimizer state are as
-    before.
+    source "rollout". finite: whether the update was; if not, parameters are as before.
     """
 
     before: Any

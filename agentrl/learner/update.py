@@ -59,11 +59,11 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and steps were; the first step that was not and those after it are not taken. (To go back to the
-    parameters and optimizer state before the update, as over_max_kl="reject" does, a copy of both
-    is kept.) A step without anything to learn from changes neither (metric empty_steps): an
-    optimizer's momentum would move them. Neither does a step above the bound `max_kl`, nor one
-    after it.
+    and steps were; if not, parameters are returned unchanged, and the optimizer state is that
+    before the first step that was not. (A copy of the state before the update would be twice as
+    large as the parameters; over_max_kl="reject" keeps it.) A step without anything to learn from
+    changes neither (metric empty_steps): an optimizer's momentum would move them. Neither does a
+    step above the bound `max_kl`, nor one after it.
 
     options: of `agentrl.learner.optimizer.learner`.
     """
@@ -108,13 +108,15 @@ def make_update(
         if options["over_max_kl"] == "reject":
             new = _chosen(within, new, (params, opt_state))
         change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
-        params, opt_state = new
+        # Of parameters that are not finite the change is not, either.
+        finite = finite & jnp.isfinite(change)
+        params, opt_state = _chosen(finite, new[0], params), new[1]
         metrics = _metrics(step, terms, per_step, within)
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for batch in batches.values():
             if batch.credit is not None:
                 metrics |= advantage_metrics(batch)
-        # An update that was not finite reports only that.
+        # A rejected update reports only that it was rejected.
         told = totals(metrics)
         told = told.replace(values=jnp.where(finite, told.values, 0.0))
         return join(params, frozen), opt_state, told.by_name(), finite

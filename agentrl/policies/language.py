@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from agentrl.devices.placement import gathered
 from agentrl.policies import decoder
-from agentrl.policies.chunks import in_chunks
+from agentrl.policies.chunks import in_chunks, where_needed
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
@@ -96,14 +96,18 @@ class LanguagePolicy(NamedTuple):
             value = jnp.zeros(hidden.shape[:2])
             if self.has_critic:
                 value = decoder.values(params, config, hidden)[..., 0]
-            arrays = hidden, tokens, value, legal
-            return in_chunks(of_logits, *arrays, width=config.vocab_size, needed=needed)
+            arrays, width = (hidden, tokens, legal), config.vocab_size
+            if needed is None:
+                out = in_chunks(functools.partial(of_logits, head), *arrays, width=width)
+            else:
+                out = where_needed(of_logits, head, *arrays, needed=needed, width=width)
+            return Scored(*out, value)
 
-        def of_logits(hidden, tokens, value, legal):
+        def of_logits(head, hidden, tokens, legal):
             logits = decoder.unembed(head, config, hidden) / self.sampling.temperature
             if legal is not None:
                 logits = jnp.where(legal, logits, -jnp.inf)
-            return score_logits(logits, tokens, value)
+            return score_logits(logits, tokens)
 
         def finished(x):
             x = x if needed is None else jnp.where(needed, x, 0.0)
