@@ -62,8 +62,8 @@ def make_update(
     and steps were; if not, parameters are returned unchanged, and the optimizer state is that
     before the first step that was not. (A copy of the state before the update would be twice as
     large as the parameters; over_max_kl="reject" keeps it.) A step without anything to learn from
-    changes neither (metric empty_steps): an optimizer's momentum would move them. Neither does a
-    step above the bound `max_kl`, nor one after it.
+    (no rows, or a gradient of zero) changes neither: an optimizer's momentum would move them
+    (metric empty_steps). Neither does a step above the bound `max_kl`, nor one after it.
 
     options: of `agentrl.learner.optimizer.learner`.
     """
@@ -155,7 +155,8 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
     norm = optax.tree.norm(grads)
     updates, new_opt_state = transform.update(grads, opt_state, params)
-    some = sum(part[3] for part in parts) > 0
+    # Advantages of zero have a gradient of exactly zero. One that is not finite is no empty step.
+    some = (sum(part[3] for part in parts) > 0) & (norm != 0)
     metrics = {name: value for part in parts for name, value in part[1].items()}
     finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
     finite = finite & jnp.isfinite(optax.tree.norm(updates))

@@ -180,3 +180,11 @@ def test_other_scores_are_zero(policy):
     out = policy.score(policy.init(jax.random.key(0)), rows_of(policy, False), jnp.asarray(NEEDED))
     for values in (out.logp, out.entropy):
         np.testing.assert_array_equal(np.asarray(values) != 0, NEEDED)
+
+
+def test_large_models_recompute_by_default():
+    assert not SMALL.recomputes and dataclasses.replace(SMALL, remat=True).recomputes
+    large = dataclasses.replace(SMALL, layers=30, width=576)
+    assert large.recomputes and not dataclasses.replace(large, remat=False).recomputes
+    with pytest.raises(ValueError, match="remat='often': expected one of True, False, auto"):
+        dataclasses.replace(SMALL, remat="often")
