@@ -55,7 +55,7 @@ class DecoderConfig:
       attention_soft_cap.
     remat: `hidden` keeps only the activations between layers for the backward pass and recomputes
       the others: memory for one layer's activations instead of all layers', at the cost of one more
-      forward pass. "auto": for layers * width of 8192 or more. On a CPU it is free there: a pass of
+      forward pass. None: for layers * width of 8192 or more. On a CPU it is free there: a pass of
       SmolLM2-135M (30 layers of width 576) over two rows of 206 tokens took 2.5 to 3.0 s with it
       and 2.6 s without, and a third of the memory; activations of small models fit the caches.
     unroll: layers per iteration of the loop over them in `hidden`, as in `jax.lax.scan`: 1 compiles
@@ -96,7 +96,7 @@ class DecoderConfig:
     lora_targets: tuple[str, ...] = PROJECTIONS
     lora_roles: int = 1
     attention: str = "blocks"
-    remat: bool | str = "auto"
+    remat: bool | None = None
     unroll: int | None = None
     decode_unroll: int | None = None
     dtype: str = "float32"
@@ -118,13 +118,11 @@ class DecoderConfig:
             "activation": ACTIVATIONS,
             "dtype": ("float32", "bfloat16"),
             "attention": ("blocks", "cudnn"),
-            "remat": (True, False, "auto"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
-                    f"decoder {name}={getattr(self, name)!r}: expected one of "
-                    f"{', '.join(map(str, allowed))}"
+                    f"decoder {name}={getattr(self, name)!r}: expected one of {', '.join(allowed)}"
                 )
         if self.attention == "cudnn" and (self.dtype != "bfloat16" or self.attention_soft_cap):
             raise ValueError(
@@ -186,7 +184,7 @@ class DecoderConfig:
     @property
     def recomputes(self) -> bool:
         """`remat`, or its default."""
-        if self.remat == "auto":
+        if self.remat is None:
             return self.layers * self.width >= _RECOMPUTED
         return self.remat
 

@@ -197,7 +197,7 @@ def transformer(
     top_p: float = 1.0,
     min_p: float = 0.0,
     constrained: bool = False,
-    remat: bool | str = "auto",
+    remat: bool | None = None,
     unroll: int | None = None,
     decode_unroll: int | None = None,
     lora_rank: int = 0,
