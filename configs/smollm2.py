@@ -55,7 +55,7 @@ def get_config(argument: str = "sft,ezpoints,") -> ml_collections.ConfigDict:
     config.context = section(context, **options)
     config.rollout = section(rollout.episodes, num_groups=4, group_size=4)
     methods.use(config, "smollm2.py", "grpo" if method == "sft" else method, "std")
-    config.learner.update(minibatches=2, microbatch=4, lengths=8, max_kl=0.05)
+    config.learner.update(minibatches=2, microbatch=4, lengths=6, max_kl=0.05)
     config.optimizer.update(learning_rate=5e-6, max_grad_norm=1.0)
     config.updates, config.log_every = 60, 1
     config.evaluation.update(every=20, episodes=128)

@@ -168,6 +168,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)
+    passes = learner(**bind("learner", learner, config.learner))
     setup = Setup(
         envs=made,
         policy=policy,
@@ -176,7 +177,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         num_seeds=config.num_seeds,
         updates=(warm["updates"], config.updates),
         log_every=config.log_every,
-        microbatch=learner(**bind("learner", learner, config.learner))["microbatch"],
+        microbatch=passes["microbatch"],
+        lengths=passes["lengths"],
         reads=requirements.names_read(terms, recipe),
     )
     components = make_components(config, setup, terms, recipe)

@@ -142,7 +142,11 @@ def make_loss(
 
     def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
         rows, mask = example.rows, example.rows.loss_mask
-        logp, entropy, value = policy.score(params, rows)
+        if policy.reads_text:
+            needed = learnt_positions(example, tuple(terms.values())) | mask
+            logp, entropy, value = policy.score(params, rows, needed)
+        else:
+            logp, entropy, value = policy.score(params, rows)
         arrays = fields_of(rows) | dict(example.arrays)
         arrays |= {"logp": logp, "entropy": entropy, "value": value}
         needed = frozenset().union(*(term.reads for term in terms.values()))

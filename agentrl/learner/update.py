@@ -60,10 +60,11 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer state are returned unchanged. A step
-    without anything to learn from (no rows, or a gradient of zero) changes neither: an optimizer's
-    momentum would move them (metric empty_steps). Neither does a step above the bound `max_kl`, nor
-    one after it.
+    and steps were; if not, parameters are returned unchanged, and the optimizer state is that
+    before the first step that was not. (A copy of the state before the update would be twice as
+    large as the parameters; over_max_kl="reject" keeps it.) A step without anything to learn from
+    (no rows, or a gradient of zero) changes neither: an optimizer's momentum would move them
+    (metric empty_steps). Neither does a step above the bound `max_kl`, nor one after it.
 
     options: of `agentrl.learner.optimizer.learner`.
     """
@@ -104,13 +105,13 @@ def make_update(
         (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
             epoch, carry, jax.random.split(key, epochs)
         )
+        new = (new_params, new_opt_state)
         if options["over_max_kl"] == "reject":
-            new = (new_params, new_opt_state)
-            new_params, new_opt_state = new_if(within, new, (params, opt_state))
-        change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
+            new = new_if(within, new, (params, opt_state))
+        change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
         # Of parameters that are not finite the change is not, either.
         finite = finite & jnp.isfinite(change)
-        params, opt_state = new_if(finite, (new_params, new_opt_state), (params, opt_state))
+        params, opt_state = new_if(finite, new[0], params), new[1]
         metrics = _metrics(step, terms, per_step, within)
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for batch in batches.values():
@@ -158,11 +159,13 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     # Advantages of zero have a gradient of exactly zero. One that is not finite is no empty step.
     some = (sum(part[3] for part in parts) > 0) & (norm != 0)
     metrics = {name: value for part in parts for name, value in part[1].items()}
-    one, taken = jnp.ones(()), some
+    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
+    finite = finite & jnp.isfinite(optax.tree.norm(updates))
+    one, taken = jnp.ones(()), some & finite
     if step.options["max_kl"] is not None and "approx_kl" in metrics:
         kl, count = metrics["approx_kl"]
         within = within & (kl <= step.options["max_kl"] * jnp.maximum(count, 1e-30))
-        taken = some & within
+        taken = taken & within
         metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
     new = (optax.apply_updates(params, updates), new_opt_state)
     # Fused with the optimizer's arithmetic.
@@ -172,7 +175,6 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
         metrics["trained_tokens"] = jnp.stack([tokens * 1.0, one])
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
-    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
     return (*new, finite, within), totals(metrics)
 
 
@@ -194,14 +196,16 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
     example = weigh(example, tuple(terms.values()), options["aggregation"], unit)
+    longest, policy = example.rows.loss_mask.shape[1], step.policy
     loss, metrics, grads = gradients(
         lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
         params,
         example,
         length_up_to(learnt_positions(example, tuple(terms.values()))),
-        longest=example.rows.loss_mask.shape[1],
+        longest=longest,
         microbatch=microbatch,
         lengths=options["lengths"],
+        shared=policy.shared_positions(longest) if policy.reads_text else 0,
         unit=unit,
         head=Example.head,
     )
