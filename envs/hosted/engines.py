@@ -6,7 +6,10 @@ Both engines list the commands that a state admits. Options of both:
 commands  "none"      the observation does not list them;
           "listed"    one per line;
           "lettered"  one per line after a letter or digit, and the reply is that character.
-limit     at most so many are listed (62 with letters); of more, some drawn by the seed.
+                      The order is drawn anew for every turn, so that no letter is better than
+                      another before its line is read; it depends on the seed, the turn and the
+                      commands alone.
+limit     at most so many are listed (62 with letters); of more, some are drawn likewise.
 state     True: every observation has the place, the inventory and the task; False: after the
           first one only what the engine answers to the command.
 
@@ -40,16 +43,18 @@ class Menu:
 
     def begin(self, seed):
         """Begins an episode."""
-        self._random = random.Random(seed)
+        self._seed, self._turn = seed, 0
 
     def update(self, admitted):
         """Sets the commands of a new state."""
         self._admitted = sorted(set(admitted))
-        if self._how != "none" and len(self._admitted) > self._limit:
-            chosen = sorted(self._random.sample(range(len(self._admitted)), self._limit))
-            self._listed = [self._admitted[i] for i in chosen]
+        self._turn += 1
+        draw = random.Random(repr((self._seed, self._turn, self._admitted)))
+        drawn = draw.sample(self._admitted, min(self._limit, len(self._admitted)))
+        if self._how == "lettered":
+            self._listed = drawn
         else:
-            self._listed = self._admitted
+            self._listed = self._admitted if self._how == "none" else sorted(drawn)
 
     def text(self):
         """The list, or "" where none is shown."""

@@ -19,6 +19,7 @@ import envs
 from agentrl import policies, rollout
 from agentrl.rollout import contexts
 from envs.hosted import Pool
+from envs.hosted.engines import Menu
 
 PYTHON = os.environ.get("ENGINES_PYTHON", sys.executable)
 TWO_ROOMS = {"rooms": 2, "objects": 3, "quest_length": 2, "games": 3}
@@ -171,6 +172,34 @@ def test_a_task_of_scienceworld_is_solved_and_its_java_process_ends():
         answer = player.step("focus on counter")
         assert answer["terminated"] and answer["success"] == [False]
         assert gained > 0 and answer["reward"][0] == pytest.approx(-gained - 0.08)
+
+
+def test_no_letter_is_better_than_another_before_its_line_is_read():
+    """Each command is found after each letter, in every turn; a state is shown alike to a group."""
+    commands, turns, seeds = [f"take {x}" for x in "abcd"], 3, 400
+    places = np.zeros((turns, 4, 4), int)
+    first, second = Menu("lettered", 62), Menu("lettered", 62)
+    for seed in range(seeds):
+        first.begin(seed)
+        second.begin(seed)
+        for turn in range(turns):
+            first.update(commands)
+            second.update(reversed(commands))
+            assert first.text() == second.text()
+            for letter, command in listed(first.text()).items():
+                places[turn, "abcd".index(letter), commands.index(command)] += 1
+                assert first.read(letter) == (command, True)
+    # 100 of each are expected: within four standard deviations.
+    assert places.min() > 65 and places.max() < 135
+    # Of too many commands others are listed in the next turn, and commands in words keep an order.
+    some = Menu("listed", 2)
+    some.begin(0)
+    shown = []
+    for _ in range(8):
+        some.update(commands)
+        shown.append(some.text().split("\n")[1:])
+    assert all(len(set(lines)) == 2 and lines == sorted(lines) for lines in shown)
+    assert len(set(map(tuple, shown))) > 1
 
 
 def test_letters_of_scienceworld_are_drawn_by_the_seed_where_there_are_too_many():
