@@ -98,7 +98,6 @@ class _Session:
         return "", given
 
     def _line(self) -> str:
-        """What the person types."""
         try:
             return self.ask("> ").strip()
         except EOFError:

@@ -69,7 +69,7 @@ class Standing(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """The episode is over."""
+        """Whether the episode has no further turn: it is over, was cut, or its context is full."""
         return self.terminated or self.truncated or self.full
 
 

@@ -119,7 +119,6 @@ def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.A
 
 
 def _shapes(params: chex.ArrayTree) -> chex.ArrayTree:
-    """Of one seed."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
 
 

@@ -42,7 +42,7 @@ class Menu:
         self._admitted = []
 
     def begin(self, seed):
-        """Begins an episode."""
+        """Begins an episode, whose seed decides which commands are listed and in which order."""
         self._seed, self._turn = seed, 0
 
     def update(self, admitted):
@@ -167,7 +167,7 @@ class TextWorld:
         return joined(*state, message, seen.objective, self._menu.text())
 
     def step(self, action):
-        """Plays a command."""
+        """Plays a reply: (text, share of the highest score that it gained, over, False, info)."""
         command, valid = self._menu.read(action)
         if command is None:
             return self._shown("That is no choice."), 0.0, False, False, {"valid": False}
@@ -182,7 +182,7 @@ class TextWorld:
         return self._shown(message), reward, bool(over), False, info
 
     def close(self):
-        """Ends the game."""
+        """Ends the game that is played, if one is; the game's file stays."""
         if self._env is not None:
             self._env.close()
         self._env = None
@@ -264,7 +264,7 @@ class ScienceWorld:
         return joined(info["look"], info["inv"], message, info["taskDesc"], self._menu.text())
 
     def step(self, action):
-        """Plays a command."""
+        """Plays a reply: (text, change of the score / 100, over, False, info)."""
         command, valid = self._menu.read(action)
         if command is None:
             return self._shown("That is no choice."), 0.0, False, False, {"valid": False}
@@ -284,5 +284,5 @@ class ScienceWorld:
         )
 
     def close(self):
-        """Ends the Java process."""
+        """Ends the Java process of the simulator."""
         self._env.close()
