@@ -8,7 +8,8 @@ published model that writes commands in words, by LoRA (not trained yet).
     python -m launchers.train --config=configs/textworld.py --workdir=runs/textworld
 
 Two shared CPU cores, 16 s per update. Success from 0.01 to 0.42 (24 updates) and 0.45 (40), two
-seeds; random letters win 0.27. Details: configs/README.md.
+seeds; random letters win 0.27. This was with letters in the commands' alphabetical order; they are
+now in an order of their own in every turn, which has not been trained. Details: configs/README.md.
 """
 
 import ml_collections
