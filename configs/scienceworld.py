@@ -1,18 +1,15 @@
-"""ScienceWorld's tasks through worker processes: GiGPO by a transformer from scratch.
+"""ScienceWorld's "lifespan-longest-lived" through worker processes: GiGPO from scratch.
 
-Wang et al. (2022), ScienceWorld, https://arxiv.org/abs/2203.07540. "lifespan-longest-lived": go
-outside, focus on the animal that lives longest. Easy simplifications; the policy replies with the
-letter of one of ten commands, in an order of its own in every turn. ":DIRECTORY" is a published
-model that writes commands in words, by LoRA (not trained yet).
+Wang et al. (2022), ScienceWorld, https://arxiv.org/abs/2203.07540. Easy simplifications; replies
+are the letter of one of ten commands, shuffled in every turn. ":DIRECTORY" is a published model
+that writes commands in words, by LoRA (not trained yet).
 
     pip install scienceworld   # and a Java runtime
     python -m launchers.train --config=configs/scienceworld.py --workdir=runs/scienceworld
 
-Random letters give a return (score / 100) of -0.01 on 30 tasks, always one letter -0.02 and -0.03,
-a script that goes outside where that is listed 0.30, the solution 1. Not learnt yet: with
---config.rollout.num_groups=4 --config.learner.minibatches=2, 27 updates (15 minutes on two busy CPU
-cores, one seed) bring replies that are no listed letter from 0.96 to 0.03, and the return stays
-0.00. Details: configs/README.md.
+Return of random letters -0.01, of one that goes outside where it is listed 0.30, of the solution 1.
+27 updates of 32 episodes (15 minutes on two busy CPU cores) teach the letters, unlisted ones 0.96
+to 0.03, but not to read: the return stays 0.00. Command and details: configs/README.md.
 """
 
 import ml_collections
