@@ -263,16 +263,19 @@ def test_text_environments_of_gymnasium_are_played_to_their_ends(name, options):
 def test_a_real_engine_that_fails_is_replaced(how):
     """Killed, without an answer in time, or with its own process (Java) killed under it."""
     needs("scienceworld", " (and a Java runtime)")
-    limit = 3.0 if how == "stopped" else 60.0
-    with Player("scienceworld:find-non-living-thing", limit, **KITCHEN) as player:
+    with Player("scienceworld:find-non-living-thing", **KITCHEN) as player:
         process = player.process()
         (java,) = children(process)
         first = player.reset(0)
         if how == "stopped":
+            # For this answer alone: the simulator itself may take longer on a busy machine.
+            limits, player.pool._timeouts = player.pool._timeouts, (3.0, 120.0)
             os.kill(process, signal.SIGSTOP)
         else:
             os.kill(java if how == "engine" else process, signal.SIGKILL)
         failed = player.ask(op="step", action="go to kitchen")
+        if how == "stopped":
+            player.pool._timeouts = limits
         reasons = {"killed": "ended with status -9", "stopped": "no answer within 3 seconds"}
         assert failed.reply is None and reasons.get(how, "Error") in failed.failure
         assert gone(process) and gone(java)
