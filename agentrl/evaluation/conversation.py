@@ -79,6 +79,8 @@ class Conversation:
     An episode has to be begun with `begin`; the state before each of its turns is kept, for `undo`.
     """
 
+    no_undo = "nothing to take back"
+
     def __init__(
         self,
         text: TextActor,
