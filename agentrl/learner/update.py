@@ -60,8 +60,9 @@ def make_update(
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
     and parameters were; if not, parameters and optimizer state are returned unchanged. A step
-    without anything to learn from changes neither (metric empty_steps): an optimizer's momentum
-    would move them. Neither does a step above the bound `max_kl`, nor one after it.
+    without anything to learn from (no rows, or a gradient of zero) changes neither: an optimizer's
+    momentum would move them (metric empty_steps). Neither does a step above the bound `max_kl`, nor
+    one after it.
 
     options: of `agentrl.learner.optimizer.learner`.
     """
@@ -153,7 +154,8 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
     norm = optax.tree.norm(grads)
     updates, new_opt_state = transform.update(grads, opt_state, params)
-    some = sum(part[3] for part in parts) > 0
+    # Advantages of zero have a gradient of exactly zero. One that is not finite is no empty step.
+    some = (sum(part[3] for part in parts) > 0) & (norm != 0)
     metrics = {name: value for part in parts for name, value in part[1].items()}
     one, taken = jnp.ones(()), some
     if step.options["max_kl"] is not None and "approx_kl" in metrics:

@@ -256,6 +256,18 @@ def test_an_update_without_anything_to_learn_from_changes_nothing(names, minibat
     np.testing.assert_array_equal(metrics["update_norm"], [0, 1])
 
 
+def test_advantages_of_zero_change_nothing():
+    """As where each group has equal returns: its rows are learnt from, without a gradient."""
+    data, unit = batch(6, unit=2)
+    zero = jnp.zeros_like(data.credit.advantage)
+    data = data._replace(credit=data.credit._replace(advantage=zero))
+    moved = updater(("position",), ADAM)
+    before = moved(PARAMS, ADAM.init(PARAMS), *batch(5), 0.0)[:2]
+    *after, metrics, finite = moved(*before, data, unit, 0.0)
+    assert finite and metrics["loss/position"][1] > 0 and metrics["empty_steps"][0] == 1
+    jax.tree.map(np.testing.assert_array_equal, before, tuple(after))
+
+
 def test_steps_with_something_to_learn_from_are_made():
     keep = np.arange(ROWS) == 3
     before, after, metrics = stepped(keep, minibatches=3)

@@ -103,8 +103,8 @@ def test_rows_are_what_was_read_and_written(directory, context):
 
 
 def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_path):
-    home = env_section("Household-v1", tasks=("put",), objects=3, receptacles=4)
-    config = config_of(directory, home, context="window", history=0)
+    lake = env_section("FrozenLake-v1", **LAKE)
+    config = config_of(directory, lake, context="window", history=0)
     config.num_seeds, config.updates, config.log_every = 2, 2, 1
     config.warm_start.update(updates=1)
     config.expert.update(episodes=2)
