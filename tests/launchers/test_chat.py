@@ -319,3 +319,13 @@ def test_an_environment_in_python(hosted):
     assert "an environment in Python cannot take back a turn" in told
     # The window has the turn before: what was read, and the person's reply.
     assert "\n> hello\n" in told[first + 4] or "after 1 step" in told[first + 4]
+
+
+def test_a_reply_of_one_token_has_no_room_for_its_end(hosted):
+    codec = hosted.experiment.policy.codec
+    alone, ended = typed_reply(codec, "a", 1), typed_reply(codec, "a", 2)
+    assert alone.length == 1 and decode(codec, alone.tokens) == "a"
+    assert ended.tokens.tolist() == [*alone.tokens, codec.end]
+    for text, size in (("ab", 1), ("ab", 2)):
+        with pytest.raises(ValueError, match=f"expected at most {size}"):
+            typed_reply(codec, text, size)
