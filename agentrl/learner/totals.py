@@ -20,7 +20,7 @@ class Totals:
     names: tuple[str, ...] = struct.field(pytree_node=False)
 
     def by_name(self) -> dict[str, jax.Array]:
-        """{name: f32[..., 2]}."""
+        """Each metric by its name, f32[..., 2]: (sum over what was counted, weight or count)."""
         return {name: self.values[..., i, :] for i, name in enumerate(self.names)}
 
 

@@ -190,14 +190,15 @@ class DecoderConfig:
 
     @property
     def layers_per_iteration(self) -> int:
-        """`unroll`, or its default."""
+        """How many layers one iteration of the scan over layers computes: `unroll`, or if that is
+        None all layers of a shallow decoder and 1 of a deep one."""
         if self.unroll is not None:
             return self.unroll
         return self.layers if self.layers <= _UNROLLED else 1
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """In what the layers differ."""
+        """The attention of each layer: its window and which RoPE base it uses."""
         windows = [self.window(i) for i in range(self.layers)]
         local = self.local_rope_theta is not None
         return tuple(Kind(window, local and window is not None) for window in windows)

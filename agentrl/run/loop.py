@@ -153,7 +153,7 @@ class _Parts(NamedTuple):
 
     @property
     def experiment(self) -> Experiment:
-        """The config, bound to functions."""
+        """What `agentrl.config.build.build` makes of `config`: functions to compile."""
         return self.ready.experiment
 
     def timed(self, name: str, function: Callable, *args: Any) -> Any:

@@ -30,7 +30,7 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Bytes while the program runs."""
+        """Bytes per device while the program runs: all three together."""
         return sum(self)
 
     def __str__(self) -> str:
