@@ -115,7 +115,15 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
 def approx_kl_terms(
     logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = None
 ) -> jax.Array:
-    """The values of which `approx_kl` is the mean, f32[R, L], 0 where mask is False."""
+    """The values of which `approx_kl` is the mean: exp(d) - 1 - d with d = logp - old_logp.
+
+    Args:
+      logp, old_logp: [R, L]; the log-ratio is held within +-20.
+      mask: bool[R, L]; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+    """
     logp, old_logp = masked(mask, logp, old_logp)
     return _k3(-log_ratio(logp, old_logp))
 

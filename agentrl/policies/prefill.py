@@ -24,7 +24,7 @@ def read(
 ) -> tuple[jax.Array, Cache]:
     """Appends tokens [B, P] to the rows, as `decoder.extend`: row b takes its first count[b].
 
-    Returns hidden f32[B, D] at each row's last token, arbitrary where count is 0, and the cache.
+    Returns hidden f32[B, D] at each row's last token, 0 where count is 0, and the cache.
 
     P is the longest text possible; usually all rows take a fraction of it. The positions go in
     blocks, and reading ends with the block that no row reaches. block: positions of each row at a
@@ -35,7 +35,7 @@ def read(
         block = max(16, -(-AT_ONCE * devices() // rows))
     if block >= length:
         hidden, cache = decoder.extend(params, config, cache, tokens, count, role)
-        return _at(hidden, count - 1), cache
+        return jnp.where((count > 0)[:, None], _at(hidden, count - 1), 0.0), cache
     block = -(-length // -(-length // block))
     tokens = jnp.pad(tokens, ((0, 0), (0, -length % block)))
     # Not in every iteration.
