@@ -7,8 +7,9 @@ DIRECTORY has Hugging Face's files, from launchers.import_gguf. "rae" is self-pl
     python -m launchers.train --config=configs/smollm2.py:sft,ezpoints,models/smollm2 \
         --workdir=runs/smollm2_sft
 
-The other methods start from it: --config.init_from=runs/smollm2_sft. Not trained to an end yet, on
-a GPU not at all: six updates of SFT bring the loss from 5.0 to 1.4, 12 to 18 s each on two cores.
+The other methods start from it: --config.init_from=runs/smollm2_sft. EZPoints on two CPU cores,
+one seed, success on 512 tasks: 0.38 after 15 updates of SFT (0.00 before them), and from there in
+20 updates 0.81 by GiGPO and 0.74 by GRPO (configs/README.md). Nothing was trained on a GPU yet.
 """
 
 import ml_collections
