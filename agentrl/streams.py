@@ -160,6 +160,8 @@ def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
 
 def turn_starts(rows: Rows) -> jax.Array:
     """The first trained position of each turn, bool[R, L]: where a critic's value is read."""
+    if rows.loss_mask.shape[1] == 1:
+        return rows.loss_mask
     turn = jnp.where(rows.loss_mask, rows.turn, -1)
     before = jnp.pad(turn[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
     return rows.loss_mask & (turn != before)

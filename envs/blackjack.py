@@ -53,12 +53,12 @@ class Blackjack(Environment):
 
     @property
     def default_params(self) -> EnvParams:
-        """verl-agent's limit of 15 turns."""
+        """A limit of 15 turns, as in the GiGPO code base (verl-agent)."""
         return EnvParams(max_steps_in_episode=15)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """gym-cards' order."""
+        """In the order of gym-cards' Blackjack: action 0 stands, 1 takes a card."""
         return ("stand", "hit")
 
     @property

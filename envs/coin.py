@@ -93,7 +93,7 @@ class Coin(Environment):
 
     @property
     def rooms(self) -> int:
-        """Number of rooms R."""
+        """Number of rooms R: `quest_length` on the way and the distractors beside each."""
         return self.quest_length * (1 + self.distractors)
 
     @property

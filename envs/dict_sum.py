@@ -106,12 +106,12 @@ class DictSum(Environment):
 
     @property
     def default_params(self) -> DictSumParams:
-        """As many steps as turns."""
+        """A limit of one step per turn of the task."""
         return DictSumParams(max_steps_in_episode=self.turns)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """-limit to limit."""
+        """The integers from -limit to limit, in that order."""
         return tuple(str(number) for number in range(-self.limit, self.limit + 1))
 
     @property

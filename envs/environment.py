@@ -92,7 +92,7 @@ class Environment(Agents):
 
     @property
     def default_params(self) -> EnvParams:
-        """Parameters that `envs.make` returns."""
+        """The parameters that `envs.make` returns where no options change them."""
         raise self.undefined("default_params")
 
     @property
@@ -245,7 +245,7 @@ class Environment(Agents):
         raise ValueError(f"fingerprint of {of!r}: expected 'observation' or 'state'")
 
     def reset_env(self, key: jax.Array, params: EnvParams) -> tuple[jax.Array, EnvState]:
-        """Draws a task: (observation, state)."""
+        """Draws a task from the key: (observation, state) before the first step. Not compiled."""
         state = self.initial(key, params)
         return self.observe(state, params), state
 
@@ -277,7 +277,8 @@ class Environment(Agents):
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def reset(self, key: jax.Array, params: EnvParams | None = None) -> tuple[jax.Array, EnvState]:
-        """gymnax's reset: (observation, state)."""
+        """Starts an episode of a task that the key draws: (observation, state). params:
+        default_params if None. As gymnax's, compiled."""
         return self.reset_env(key, self.default_params if params is None else params)
 
     @functools.partial(jax.jit, static_argnames=("self",))

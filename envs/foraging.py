@@ -91,17 +91,17 @@ class Foraging(SimultaneousGame):
 
     @property
     def num_agents(self) -> int:
-        """Number of players."""
+        """Number of players, each of which acts in every step."""
         return self.players
 
     @property
     def default_params(self) -> ForagingParams:
-        """lbforaging's defaults."""
+        """The source's settings (lbforaging): 50 steps, player levels 1 or 2, no penalty."""
         return ForagingParams()
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """lbforaging's order."""
+        """What each action of an agent does, in the order of the source, lbforaging."""
         return ("none", "north", "south", "west", "east", "load")
 
     @property

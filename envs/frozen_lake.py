@@ -61,7 +61,7 @@ class FrozenLake(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Gymnasium's order."""
+        """Directions in Gymnasium's order: action 0 is left."""
         return ("left", "down", "right", "up")
 
     @property

@@ -118,7 +118,7 @@ class FunctionGym(Environment):
 
     @property
     def num_probes(self) -> int:
-        """Number of probes, 10^n."""
+        """Number of probes, each one setting of all variables to digits: 10 ** variables."""
         return 10**self.variables
 
     def answer_action(self, value: float) -> int:

@@ -121,7 +121,7 @@ class Game(Environment):
         raise self.undefined("is_over")
 
     def won(self, state: GameState, params: GameParams) -> jax.Array:
-        """Winners, bool[A]."""
+        """Who has won in an ended game, bool[A]; all False for a draw. It may be several seats."""
         raise self.undefined("won")
 
     def side_of(self, state: GameState, params: GameParams) -> jax.Array:
@@ -236,7 +236,7 @@ class TurnGame(Game):
     in_turns: ClassVar[bool] = True
 
     def mover(self, state: GameState, params: GameParams) -> jax.Array:
-        """The current player, i32[]."""
+        """The seat whose turn it is, i32[]."""
         raise self.undefined("mover")
 
     def views(
@@ -323,7 +323,8 @@ class SimultaneousGame(Game):
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:
-        """All moves at once."""
+        """Takes the actions of all agents, [A, ...], in one step: (state, reward f32[A], valid
+        bool[A]). An illegal action is replaced by `idle`."""
         if self.continuous:
             valid = jnp.all(jnp.isfinite(action), axis=-1)
         else:

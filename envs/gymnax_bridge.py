@@ -37,7 +37,6 @@ class GymnaxEnvironment(Environment):
 
     @property
     def _actions(self) -> Any:
-        """gymnax's action space."""
         return self.env.action_space(self.default_params)
 
     @property

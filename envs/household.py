@@ -121,7 +121,8 @@ class Household(Environment):
 
     @property
     def num_actions(self) -> int:
-        """R + 3 M + 10."""
+        """R + 3 M + 10: go to a receptacle; take, use or slice a thing; ten verbs without a
+        slot."""
         return self.receptacles + 3 * self.objects + len(rules.VERBS) - rules.OPEN
 
     @property

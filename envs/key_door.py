@@ -60,12 +60,12 @@ class KeyDoor(Environment):
 
     @property
     def default_params(self) -> EnvParams:
-        """16 steps per room."""
+        """A limit of 16 steps per room."""
         return EnvParams(max_steps_in_episode=16 * self.rooms)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """In the order of `envs.rules.key_door`."""
+        """In the order that `envs.rules.key_door` gives the actions."""
         return ("left", "right", "take", "open")
 
     @property

@@ -55,17 +55,19 @@ class LeducPoker(TurnGame):
 
     @property
     def tabular_name(self) -> str | None:
-        """Defined if `deal` is "cards"."""
+        """The tabular game of the same rules, for exact exploitability; None unless `deal` is
+        "cards"."""
         return "LeducPoker-v1" if self.deal == "cards" else None
 
     @property
     def default_params(self) -> LeducPokerParams:
-        """TextArena's costs of illegal actions."""
+        """16 steps: four actions per round with an illegal one before each, which costs what it
+        does in TextArena."""
         return LeducPokerParams()
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """OpenSpiel's order."""
+        """In OpenSpiel's order: 0 fold, 1 call (check if nothing is to pay), 2 raise."""
         return ("fold", "call", "raise")
 
     @property
@@ -93,7 +95,8 @@ class LeducPoker(TurnGame):
         return LeducPokerState(**opening(), hand=rules.initial(cards))
 
     def at(self, hand: rules.State) -> LeducPokerState:
-        """The state of a hand."""
+        """The environment's state in which this hand is to be played on, without errors or steps so
+        far."""
         return LeducPokerState(**opening(), hand=hand)
 
     def mover(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:

@@ -56,7 +56,7 @@ class NumberLine(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """gym-cards' order."""
+        """In gym-cards' order: action 0 subtracts 1, action 1 adds 1."""
         return ("-", "+")
 
     @property

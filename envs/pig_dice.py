@@ -57,12 +57,12 @@ class PigDice(TurnGame):
 
     @property
     def default_params(self) -> PigDiceParams:
-        """TextArena's defaults."""
+        """TextArena's PigDice-v0: 100 points win, 100 turns; see `PigDiceParams`."""
         return PigDiceParams()
 
     @property
     def action_names(self) -> tuple[str, str]:
-        """TextArena's names."""
+        """Action 0 throws the die, action 1 keeps the points of the turn; words as in TextArena."""
         return ("roll", "hold")
 
     @property

@@ -231,7 +231,7 @@ class PlannedHousehold(Planned):
 
     @property
     def base(self) -> Household:
-        """The house."""
+        """The household in which the executor acts, with these rooms and tasks."""
         return Household(
             self.receptacles,
             self.objects,

@@ -93,7 +93,7 @@ class Screens(Environment):
 
     @property
     def screens(self) -> int:
-        """Number of screens S."""
+        """Number of screens S, from the first one to the leaves of the tree."""
         return rules.size(self.branching)
 
     @property
@@ -103,7 +103,7 @@ class Screens(Environment):
 
     @property
     def default_params(self) -> ScreensParams:
-        """Time for the longest task."""
+        """A limit of twice the longest way between two screens, and four steps."""
         return ScreensParams(max_steps_in_episode=2 * int(self.tree.distance.max()) + 4)
 
     @property

@@ -186,7 +186,7 @@ class Shop(Environment):
 
     @property
     def _buttons(self) -> dict[str, int]:
-        """Actions of the buttons."""
+        """Button's label: its action. Buttons are the last actions."""
         first = self.num_actions - len(BUTTONS)
         return {name: first + i for i, name in enumerate(BUTTONS)}
 

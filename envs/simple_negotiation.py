@@ -99,7 +99,7 @@ class SimpleNegotiation(TurnGame):
 
     @property
     def default_params(self) -> SimpleNegotiationParams:
-        """The defaults of the source of `rules`."""
+        """The settings of the source that `rules` names, TextArena or SPIRAL."""
         if self.rules == "textarena":
             return SimpleNegotiationParams()
         return SimpleNegotiationParams(

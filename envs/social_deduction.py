@@ -107,7 +107,7 @@ class SocialDeduction(SimultaneousGame):
 
     @property
     def num_agents(self) -> int:
-        """Number of players."""
+        """Number of players, crewmates and imposters together."""
         return self.players
 
     @property
@@ -117,7 +117,7 @@ class SocialDeduction(SimultaneousGame):
 
     @property
     def default_params(self) -> SocialDeductionParams:
-        """Four tasks each, 100 steps."""
+        """Four tasks for each member of the crew and a limit of 100 steps."""
         return SocialDeductionParams()
 
     @property

@@ -106,7 +106,8 @@ class Telecom(TurnGame):
 
     @property
     def default_params(self) -> TelecomParams:
-        """Depends on the persona."""
+        """40 steps, 80 with a learned user; how reliably the user acts and answers is the
+        persona's."""
         follow, precise = PERSONAS[self.persona]
         limit = 80 if self.user == "learned" else 40
         return TelecomParams(max_steps_in_episode=limit, follow=follow, precise=precise)

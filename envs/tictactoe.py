@@ -49,7 +49,7 @@ class TicTacToe(TurnGame):
 
     @property
     def default_params(self) -> TicTacToeParams:
-        """TextArena's defaults."""
+        """18 steps: nine moves, with an illegal one, as TextArena forgives it, before each."""
         return TicTacToeParams()
 
     @property

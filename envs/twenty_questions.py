@@ -73,7 +73,7 @@ class TwentyQuestions(Environment):
 
     @property
     def default_params(self) -> TwentyQuestionsParams:
-        """Answers without noise."""
+        """Truthful answers, and as many steps as there are turns."""
         return TwentyQuestionsParams(max_steps_in_episode=self.turns)
 
     @property

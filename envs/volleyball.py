@@ -66,7 +66,7 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def game(self) -> skills.Game:
-        """Court and skills."""
+        """The court, the skills of each role and how serves are drawn."""
         raise NotImplementedError
 
     @property
@@ -76,7 +76,8 @@ class _Volleyball(SimultaneousGame):
 
     @property
     def continuous(self) -> bool:
-        """Whether actions are commands."""
+        """Whether an action is a vector of commands to the drone instead of the index of a
+        skill."""
         return self.actions != "skills"
 
     @property

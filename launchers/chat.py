@@ -8,7 +8,8 @@ At every turn it shows what the agent reads and asks: Enter lets the agent reply
 reply in its place, which the agent reads as its own from then on; a command alone is written in the
 agent's format. ? lists the legal commands, :auto plays to the end, :undo takes back a turn, :new
 takes the next task, :quit or control-D ends. Replies are a function of --seed, task and turn, so
-Enter after :undo repeats the agent's reply.
+Enter after :undo repeats the agent's reply. In environments in Python ? lists nothing, and turns
+cannot be taken back.
 
 Tasks are those of launchers.evaluate with the same --seed. The policy is that of the run's first
 seed. In games it has all seats; with --seat you are asked in that one alone.
@@ -40,6 +41,7 @@ def main(argv: list[str]) -> None:
     from agentrl.evaluation.chat import chat
     from agentrl.run import checkpoint, restored
     from agentrl.run.contestants import conversation_of
+    from envs.hosted import HostError
 
     def key_of(task):
         return play.task_keys(_SEED.value, task + 1)[task]
@@ -48,8 +50,11 @@ def main(argv: list[str]) -> None:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
         tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
         conversation = conversation_of(run, next(iter(tasks.values())), _SEED.value, _GREEDY.value)
-        chat(conversation, key_of, _TASK.value, seat=_SEAT.value)
-    except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
+        try:
+            chat(conversation, key_of, _TASK.value, seat=_SEAT.value)
+        finally:
+            conversation.close()
+    except (ValueError, HostError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
 
 

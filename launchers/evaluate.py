@@ -39,6 +39,7 @@ def main(argv: list[str]) -> None:
     workdir = pathlib.Path(_WORKDIR.value)
     cli.use_compilation_cache()
     from agentrl.run import checkpoint, restored
+    from envs.hosted import HostError
 
     try:
         run = restored.load(workdir, _UPDATE.value)
@@ -49,8 +50,11 @@ def main(argv: list[str]) -> None:
             tasks = restored.otherwise(run, _OPTIONS.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    for name, task in tasks.items():
-        _evaluate(workdir, run, name, task)
+    try:
+        for name, task in tasks.items():
+            _evaluate(workdir, run, name, task)
+    except HostError as error:
+        cli.fail(error)
 
 
 def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:

@@ -55,7 +55,7 @@ def main(argv: list[str]) -> None:
             role=_ROLE.value,
         )
     except (ValueError, OSError, restored.RunError, checkpoint.CheckpointError) as error:
-        cli.fail(error)
+        cli.fail(str(error).replace("overwrite=True", "--overwrite"))
     print(f"{_OUT.value}: update {run.update}, seed {seed}")
 
 

@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
     try:
         fields = gguf.write(_OUT.value, _FILE.value, dtype=_DTYPE.value, overwrite=_OVERWRITE.value)
     except (ValueError, OSError) as error:
-        cli.fail(error)
+        cli.fail(str(error).replace("overwrite=True", "--overwrite"))
     print(
         f"{_OUT.value}: {fields['model_type']}, {fields['num_hidden_layers']} layers of "
         f"{fields['hidden_size']}, {fields['vocab_size']} tokens"

@@ -60,6 +60,7 @@ def main(argv: list[str]) -> None:
 
 def _play_run(workdir: pathlib.Path, key: Any) -> None:
     from agentrl.run import checkpoint, restored
+    from envs.hosted import HostError
 
     try:
         run = restored.load(workdir)
@@ -72,10 +73,13 @@ def _play_run(workdir: pathlib.Path, key: Any) -> None:
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     names = list(run.experiment.tasks)
-    for name in names:
-        if len(names) > 1:
-            print(f"\n== {name}")
-        show_conversation(run, name, key)
+    try:
+        for name in names:
+            if len(names) > 1:
+                print(f"\n== {name}")
+            show_conversation(run, name, key)
+    except HostError as error:
+        cli.fail(error)
 
 
 def show_conversation(

@@ -69,6 +69,7 @@ def main(argv: list[str]) -> None:
     # Imported after the flags are parsed: a typing error is told at once.
     from agentrl.config.build import build
     from agentrl.run import checkpoint, loop, processes, stages
+    from envs.hosted import HostError
 
     command = shlex.join([sys.executable, "-m", "launchers.train", *sys.argv[1:]])
     try:
@@ -81,7 +82,7 @@ def main(argv: list[str]) -> None:
     except loop.NonFiniteError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(3)
-    except (ValueError, loop.RunError, checkpoint.CheckpointError) as error:
+    except (ValueError, HostError, loop.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     if not processes.is_first():
         return

@@ -97,19 +97,24 @@ def _context(make: Callable[..., Context]) -> Callable[..., Context]:
 
 @_context
 def whole() -> Context:
-    """Everything so far."""
+    """The prompt is the episode so far: all observations and replies of this agent.
+
+    The KV cache lives across turns, so each token is read once; the episode is one row.
+    """
     return Context("whole", one_row=True)
 
 
 @_context
 def window(*, history: int = 0, keep_first: bool = False) -> Context:
-    """The last `history` turns and the new observation."""
+    """The prompt is the last `history` turns (observation and reply of each), then the new
+    observation; with keep_first the episode's first observation in front. One row per turn."""
     return Context("window", history=history, keep_first=keep_first)
 
 
 @_context
 def sliding(*, history: int = 0, keep_first: bool = False) -> Context:
-    """All replies, the last `history` observations and the new one."""
+    """The prompt is all replies so far, but only the last `history` observations and the new one;
+    with keep_first the episode's first observation stays, too. One row per turn."""
     return Context("sliding", history=history, keep_first=keep_first, keep_replies=True)
 
 

@@ -141,7 +141,6 @@ def _bound(rules: _Rules, tree: _Tree, node: jax.Array) -> jax.Array:
 
 
 def _move(rules: _Rules, tree: _Tree, at: _Playout) -> _Playout:
-    """One action of a simulation."""
     env, env_params = rules.env, rules.params
     key, pick_key, step_key = jax.random.split(at.key, 3)
     inside = at.node >= 0

@@ -20,6 +20,7 @@ from agentrl.devices.placement import along_data
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
+from agentrl.policies.prefill import read
 from envs.text import contains
 
 # Folded into the key of a turn for the summary that is written in it.
@@ -269,10 +270,8 @@ class Speaker:
             room = size + max(layout.reply_tokens, self.context.summary_tokens)
             cache = decoder.empty_cache(config, lane.shape[0], room)
         count = jnp.where(fits, length, 0)
-        role = lane % self.agents
-        hidden, cache = decoder.extend(params, config, cache, tokens, count, role)
-        last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
-        return last[:, 0], cache, fits, prompt
+        last, cache = read(params, config, cache, tokens, count, lane % self.agents)
+        return last, cache, fits, prompt
 
     def _summarize(self, params, memory, lane, turn, active, key, greedy, skip):
         """Writes a summary in the lanes whose prompt is longer than the limit.
@@ -295,11 +294,8 @@ class Speaker:
         def write():
             cache = decoder.empty_cache(self.policy.config, lane.shape[0], room + size)
             count, role = jnp.where(needs, asked.length, 0), lane % self.agents
-            hidden, cache = decoder.extend(
-                params, self.policy.config, cache, asked.tokens, count, role
-            )
-            last = jnp.take_along_axis(hidden, jnp.maximum(count - 1, 0)[:, None, None], axis=1)
-            last, chance = last[:, 0], fold(key, _SUMMARY)
+            last, cache = read(params, self.policy.config, cache, asked.tokens, count, role)
+            chance = fold(key, _SUMMARY)
             said = self._generate(params, cache, last, chance, needs, role, greedy, size=size)
             return said.replace(cache=None, hidden=None)
 

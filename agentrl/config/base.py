@@ -61,9 +61,8 @@ def base_config() -> ml_collections.ConfigDict:
       host collects the next batch while the learner works; see component "importance".
     warm_start: supervised updates before the others.
     max_rejected_updates: non-finite updates in a row that stop the run.
-    evaluation.every, checkpoint.every: in updates, and after the last; 0 for no evaluation at all,
-      and for one checkpoint at the end. evaluation.at_start: also before the first update (a
-      published model's zero-shot success).
+    evaluation.every, checkpoint.every: in updates, and after the last; 0 for no evaluation, and
+      one checkpoint at the end. evaluation.at_start: also before the first update (zero-shot).
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
       `agentrl.actors.scripted`; evaluation.side: the side that the policy has all seats
       of, in games with `sides`, instead of one seat after the other.

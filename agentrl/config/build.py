@@ -105,16 +105,15 @@ class Experiment(NamedTuple):
     def over_seeds(self) -> Callable[[Callable], Callable]:
         """How a function of one seed becomes one of all seeds.
 
-        `jax.vmap`; `lax.map` for programs with `while_loop`s, since under `vmap` every seed would
-        run as long as the slowest and copy its KV cache at each step; a Python loop on the host.
-        There one seed is not mapped at all. Over arrays it is: without, PPO compiled in 3.1 s
-        instead of 3.7, but learnt with 64 environments on two CPU cores at 0.73 of the speed.
+        One seed is not mapped. Several are: by `jax.vmap`; by `lax.map` for programs with
+        `while_loop`s, since under `vmap` every seed would run as long as the slowest and copy its
+        KV cache at each step; by a Python loop on the host.
         """
-        if not (self.rollout.on_host or self.policy.reads_text):
-            return jax.vmap
         if self.config.num_seeds == 1:
             return only_seed
-        return python_map if self.rollout.on_host else lax_map
+        if self.rollout.on_host:
+            return python_map
+        return lax_map if self.policy.reads_text else jax.vmap
 
 
 def no_jit(function: Callable, **_: Any) -> Callable:
@@ -169,6 +168,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)
+    passes = learner(**bind("learner", learner, config.learner))
     setup = Setup(
         envs=made,
         policy=policy,
@@ -177,7 +177,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         num_seeds=config.num_seeds,
         updates=(warm["updates"], config.updates),
         log_every=config.log_every,
-        microbatch=learner(**bind("learner", learner, config.learner))["microbatch"],
+        microbatch=passes["microbatch"],
+        lengths=passes["lengths"],
         reads=requirements.names_read(terms, recipe),
     )
     components = make_components(config, setup, terms, recipe)

@@ -98,7 +98,6 @@ class _Session:
         return "", given
 
     def _line(self) -> str:
-        """What the person types."""
         try:
             return self.ask("> ").strip()
         except EOFError:
@@ -135,8 +134,11 @@ class _Session:
         speaker = self.conversation.speaker
         commands, _ = self.conversation.commands(agent)
         command = next((text for text in commands if text.lower() == line.lower()), None)
+        grammar = speaker.policy.grammar
+        if not commands and f"<{grammar.name}>" not in line:
+            command = line  # the environment takes any text
         if command is not None:
-            line = reply_text(speaker.policy.grammar, command)
+            line = reply_text(grammar, command)
         return typed_reply(speaker.policy.codec, line, speaker.layout.reply_tokens)
 
     def _step(self, given: Mapping[int, Given]) -> None:
@@ -176,7 +178,7 @@ class _Session:
         """Goes back to before the last turn in which the person was asked."""
         self.auto = False
         if not self.conversation.undo():
-            self.tell("nothing to take back")
+            self.tell(self.conversation.no_undo)
             return
         while not self._watched() and self.conversation.undo():
             pass

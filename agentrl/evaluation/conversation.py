@@ -69,7 +69,7 @@ class Standing(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """The episode is over."""
+        """Whether the episode has no further turn: it is over, was cut, or its context is full."""
         return self.terminated or self.truncated or self.full
 
 
@@ -78,6 +78,8 @@ class Conversation:
 
     An episode has to be begun with `begin`; the state before each of its turns is kept, for `undo`.
     """
+
+    no_undo = "nothing to take back"
 
     def __init__(
         self,

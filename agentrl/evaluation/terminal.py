@@ -100,7 +100,6 @@ class _Console:
             tell(env.view.rules)
 
     def read(self, state, observation, seat: int) -> None:
-        """Prints what a seat reads."""
         title = f"{self.titles[seat]} reads:\n" if self.game else ""
         self.tell(f"\n{title}{self.side.read(state, observation, seat)}")
 
@@ -145,12 +144,17 @@ def returns_text(total: np.ndarray, titles: Sequence[str]) -> str:
 
 
 def steps_text(turns: int) -> str:
-    """A number of steps."""
+    """Text of a number of turns for the terminal, such as "7 steps"."""
     return "1 step" if turns == 1 else f"{turns} steps"
 
 
 def outcome_text(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> str:
-    """How an episode ended."""
+    """How an episode ended, in a few words: success, who won or broke the rules, or that time is
+    up.
+
+    info: of the last step, with `success` (bool per agent) and perhaps `offender`. titles: name of
+    each seat.
+    """
     success = np.asarray(info["success"]).reshape(-1)
     if env.num_agents == 1 or env.cooperative:
         if env.has_success and success.any():

@@ -23,7 +23,8 @@ class Setup(NamedTuple):
 
     envs: {name: (environment, params)}. policy: as it acts in the first of them. updates: (first,
     end) of the updates after the warm start. microbatch: rows per forward pass, or None for all at
-    once. reads: names of the arrays that the terms of the objective read.
+    once. lengths: as in config.learner. reads: names of the arrays that the terms of the objective
+    read.
     """
 
     envs: Mapping[str, tuple[Any, Any]]
@@ -34,6 +35,7 @@ class Setup(NamedTuple):
     updates: tuple[int, int]
     log_every: int
     microbatch: int | None
+    lengths: int = 1
     reads: frozenset[str] = frozenset()
 
 
@@ -56,8 +58,7 @@ class Outcome(NamedTuple):
     of them that are trained. rollout: the rollout's state after collecting. key: the key that
     components drew from. streams, rows, credit: of source "rollout"; None in an update that did
     not collect. inputs: arrays that components gave to `collect`, by name. notes: annotations of
-    source "rollout". finite: whether the update was; if not, parameters and optimizer state are as
-    before.
+    source "rollout". finite: whether the update was; if not, parameters are as before.
     """
 
     before: Any

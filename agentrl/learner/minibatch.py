@@ -19,23 +19,23 @@ def check_dealt(source: str, rows: int, minibatches: int, unit: int) -> None:
 
 
 def dealt(
-    example: Any,
     learnt: jax.Array,
     key: jax.Array,
     minibatches: int,
     *,
     unit: int,
     microbatch: int | None,
-) -> Any:
-    """An example's rows in shuffled minibatches: leaves [minibatches, R / minibatches, ...].
+) -> jax.Array | None:
+    """The rows of shuffled minibatches by number, i32[minibatches, R / minibatches].
 
-    learnt: bool[R, L], positions that something is learnt from. unit: neighbouring rows that stay
-    together, in their order. With microbatches the rows that are learnt from are dealt out evenly,
-    so that each minibatch leaves out as many empty ones.
+    None: one minibatch, of all rows in their order. learnt: bool[R, L], positions that something is
+    learnt from. unit: neighbouring rows that stay together, in their order. With microbatches the
+    rows that are learnt from are dealt out evenly, so that each minibatch leaves out as many empty
+    ones.
     """
     if minibatches == 1:
-        return jax.tree.map(lambda x: x[None], example)
-    count = example.rows.tokens.shape[0]
+        return None
+    count = learnt.shape[0]
     order = jax.random.permutation(key, count // unit)
     if microbatch is not None:
         empty = ~jnp.any(learnt.reshape(count // unit, -1), axis=1)
@@ -44,4 +44,11 @@ def dealt(
     order = order.reshape(minibatches, -1)
     if unit > 1:
         order = (order[..., None] * unit + jnp.arange(unit)).reshape(minibatches, -1)
-    return along_data(jax.tree.map(lambda x: x[order], example), 1)
+    return order
+
+
+def of_numbers(example: Any, order: jax.Array | None) -> Any:
+    """The rows of these numbers i32[...], or all of them."""
+    if order is None:
+        return example
+    return along_data(jax.tree.map(lambda x: x[order], example))

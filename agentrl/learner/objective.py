@@ -22,6 +22,7 @@ from agentrl import losses
 from agentrl.checks import check_returned
 from agentrl.declarations import metrics_of, over_of, unit_of
 from agentrl.learner.bound import Bound
+from agentrl.learner.totals import sums
 from agentrl.streams import Rows, fields_of
 
 # The positions that a policy produced and is trained on.
@@ -141,7 +142,11 @@ def make_loss(
 
     def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
         rows, mask = example.rows, example.rows.loss_mask
-        logp, entropy, value = policy.score(params, rows)
+        if policy.reads_text:
+            needed = learnt_positions(example, tuple(terms.values())) | mask
+            logp, entropy, value = policy.score(params, rows, needed)
+        else:
+            logp, entropy, value = policy.score(params, rows)
         arrays = fields_of(rows) | dict(example.arrays)
         arrays |= {"logp": logp, "entropy": entropy, "value": value}
         needed = frozenset().union(*(term.reads for term in terms.values()))
@@ -149,8 +154,7 @@ def make_loss(
             if name in needed:
                 arrays[name] = output(params, rows)
         arrays |= in_loss(params, rows)
-        count = jnp.sum(mask, dtype=jnp.float32)
-        total, metrics = jnp.zeros(()), {}
+        parts, means, metrics = {}, {}, {}
         for name, term in terms.items():
             here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
             values = term.loss(here)
@@ -159,39 +163,31 @@ def make_loss(
             if term.scale is not None:
                 values = arrays[term.scale] * values
             where = term.over if term.unit == "position" else term.unit
-            weight, whole = example.weights[where], example.counts[where][0]
-            loss = _weighted_sum(values, weight, term.unit)
-            total = total + weights[name] * loss
-            # This part's share of the aggregate over the minibatch.
-            here_count = jnp.sum(weight > 0, dtype=jnp.float32)
-            metrics[f"loss/{name}"] = jnp.stack([loss * whole, here_count])
-            metrics |= _declared_metrics(term, here)
+            parts[name] = _weighted(values, example.weights[where], term.unit)
+            for metric, function in metrics_of(term.loss.function).items():
+                means[metric] = Bound(function, term.loss.options)(here), here["mask"]
         if reports_policy:
-            metrics["entropy"] = _mean(entropy, mask)
-            approx_kl = losses.approx_kl(logp, arrays["old_logp"], mask)
-            metrics["approx_kl"] = jnp.stack([approx_kl * count, count])
+            means["entropy"] = entropy, mask
+            means["approx_kl"] = losses.approx_kl_terms(logp, arrays["old_logp"], mask), mask
+        within = {name: jnp.where(where, values, 0.0) for name, (values, where) in means.items()}
+        of_terms, of_means = sums((parts, jax.lax.stop_gradient(within)))
+        for name, term in terms.items():
+            where = term.over if term.unit == "position" else term.unit
+            # This part's share of the aggregate over the minibatch.
+            count = jnp.sum(example.weights[where] > 0, dtype=jnp.float32)
+            metrics[f"loss/{name}"] = jnp.stack([of_terms[name] * example.counts[where][0], count])
+        for name, (_, where) in means.items():
+            metrics[name] = jnp.stack([of_means[name], jnp.sum(where, dtype=jnp.float32)])
+        total = sum(weights[name] * loss for name, loss in of_terms.items())
         return total, metrics
 
     return loss_of
 
 
-def _weighted_sum(values: jax.Array, weight: jax.Array, unit: str) -> jax.Array:
-    """Sum of weight * value; values where the weight is 0 may be anything, even NaN."""
+def _weighted(values: jax.Array, weight: jax.Array, unit: str) -> jax.Array:
+    """weight * value; values where the weight is 0 may be anything, even NaN."""
     if unit == "row":
         weight = weight[:, 0]
     elif unit == "pair":
         weight = jnp.sum(weight.reshape(values.shape[0], -1), axis=1)
-    return jnp.sum(jnp.where(weight > 0, values, 0.0) * weight)
-
-
-def _mean(values: jax.Array, mask: jax.Array) -> jax.Array:
-    count = jnp.sum(mask, dtype=jnp.float32)
-    mean = losses.aggregate(values.astype(jnp.float32), mask, "token_mean")
-    return jnp.stack([mean * count, count])
-
-
-def _declared_metrics(term: Term, arrays: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    return {
-        name: _mean(Bound(function, term.loss.options)(arrays), arrays["mask"])
-        for name, function in metrics_of(term.loss.function).items()
-    }
+    return jnp.where(weight > 0, values, 0.0) * weight

@@ -9,7 +9,61 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
-from agentrl.streams import Rows
+from agentrl.streams import Rows, length_up_to
+
+# The shortest compiled length and the ratio of two neighbouring ones, unless more of them are
+# asked for: a pass over rows that are as long as half the compiled length wastes half of it.
+SHORTEST, RATIO = 1 / 8, 1 / 2
+
+
+def compiled_lengths(longest: int, number: int, shared: int = 0) -> tuple[int, ...]:
+    """Lengths of passes, rising to `longest`, each by the same factor to the one before.
+
+    With eight of them or more a pass is on average a seventh longer than its rows, whether these
+    are long or short. Real lengths are often a fraction of the longest possible one, where evenly
+    spaced lengths are too far apart.
+
+    Args:
+      number: how many, at most.
+      shared: leading positions that a pass computes once for all rows. The rest is divided.
+    """
+    rest = longest - shared
+    ratio = max(RATIO, SHORTEST ** (1 / max(number - 1, 1)))
+    steps = (rest * ratio**step for step in range(number))
+    # Rounding must not make a length longer than the longest.
+    return tuple(sorted({shared + max(1, min(rest, round(x))) for x in steps}))
+
+
+class _Passes:
+    """Rows in order of falling length, and the length of each pass over `microbatch` of them.
+
+    length: i32[R], leading positions of each row that matter; 0 for none. order: i32[R]. count:
+    i32[], passes until no row with anything to compute is left.
+    """
+
+    def __init__(self, length: jax.Array, microbatch: int, sizes: tuple[int, ...], unit: int = 1):
+        if unit > 1:
+            of_unit = jnp.max(length.reshape(-1, unit), axis=1)
+            order = jnp.argsort(-of_unit, stable=True)
+            order = (order[:, None] * unit + jnp.arange(unit)).reshape(-1)
+            length = jnp.repeat(of_unit, unit)
+        else:
+            order = jnp.argsort(-length, stable=True)
+        self.order, self._length = order, length[order]
+        self._microbatch, self._sizes = microbatch, jnp.asarray(sizes)
+        some = jnp.sum(length > 0, dtype=jnp.int32)
+        self.count = -(-some // microbatch)
+
+    def size(self, i: jax.Array) -> jax.Array:
+        """Number of the shortest of the sizes that holds the rows of pass i."""
+        return jnp.searchsorted(self._sizes, self._length[i * self._microbatch])
+
+    def rows(self, batch: chex.ArrayTree, i: jax.Array) -> chex.ArrayTree:
+        """The rows of pass i of a batch that is in order."""
+        size = self._microbatch
+        return along_data(
+            jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, i * size, size), batch)
+        )
 
 
 def gradients(
@@ -21,6 +75,7 @@ def gradients(
     longest: int,
     microbatch: int | None,
     lengths: int = 1,
+    shared: int = 0,
     unit: int = 1,
     head: Callable[[Any, int], Any] | None = None,
 ) -> tuple[jax.Array, Any, chex.ArrayTree]:
@@ -34,8 +89,8 @@ def gradients(
       microbatch: rows per forward and backward pass, a divisor of R; None for all at once. Rows
         go in order of falling length, and the passes end with the last that has any: memory is that
         of one microbatch, and empty rows cost nothing.
-      lengths: a pass is cut to the shortest of `lengths` evenly spaced sizes that holds its longest
-        row. Each size is compiled.
+      lengths, shared: a pass is cut to the shortest of the `compiled_lengths` that holds its
+        longest row.
       unit: neighbouring rows that stay in one microbatch.
       head: (part of the batch, l) -> its first l positions; needed for more than one length.
     """
@@ -43,48 +98,55 @@ def gradients(
     if microbatch is None:
         (loss, metrics), grads = function(params, batch)
         return loss, metrics, grads
-    if unit > 1:
-        of_unit = jnp.max(length.reshape(-1, unit), axis=1)
-        order = jnp.argsort(-of_unit, stable=True)
-        order = (order[:, None] * unit + jnp.arange(unit)).reshape(-1)
-        length = jnp.repeat(of_unit, unit)
-    else:
-        order = jnp.argsort(-length, stable=True)
-    length = length[order]
-    batch = jax.tree.map(lambda x: x[order], batch)
-
-    def part(i):
-        cut = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, i * microbatch, microbatch), batch
-        )
-        return along_data(cut)
-
-    sizes = [-(-longest * (i + 1) // lengths) for i in range(lengths)]
-    passes = [
+    sizes = compiled_lengths(longest, lengths, shared)
+    passes = _Passes(length, microbatch, sizes, unit)
+    batch = jax.tree.map(lambda x: x[passes.order], batch)
+    branches = [
         functools.partial(lambda size, x: function(params, head(x, size)), size)
         for size in sizes[:-1]
     ]
-    passes.append(functools.partial(function, params))
+    branches.append(functools.partial(function, params))
 
     def add(i, total):
-        which = jnp.searchsorted(jnp.asarray(sizes), length[i * microbatch])
-        return jax.tree.map(jnp.add, total, jax.lax.switch(which, passes, part(i)))
+        part = passes.rows(batch, i)
+        return jax.tree.map(jnp.add, total, jax.lax.switch(passes.size(i), branches, part))
 
-    shapes = jax.eval_shape(function, params, part(0))
+    shapes = jax.eval_shape(function, params, passes.rows(batch, 0))
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    count = jnp.sum(length > 0, dtype=jnp.int32)
-    (loss, metrics), grads = jax.lax.fori_loop(0, -(-count // microbatch), add, zeros)
+    (loss, metrics), grads = jax.lax.fori_loop(0, passes.count, add, zeros)
     return loss, metrics, grads
 
 
-def log_probs(policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None) -> jax.Array:
-    """Log-probability of each position, f32[R, L], computed `microbatch` rows at a time.
+def log_probs(
+    policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None, lengths: int = 1
+) -> jax.Array:
+    """Log-probabilities f32[R, L] of the trained positions (`rows.loss_mask`); elsewhere arbitrary.
 
-    None, or a number that does not divide the rows: all at once.
+    microbatch: rows at a time; None, or a number that does not divide the rows: all at once.
+    lengths: as in `gradients`, for language policies.
     """
-    count = rows.tokens.shape[0]
+    count, longest = rows.loss_mask.shape
     if microbatch is None or count % microbatch:
         return policy.score(params, rows).logp
-    parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
-    logp = jax.lax.map(lambda part: policy.score(params, part).logp, along_data(parts, 1))
-    return logp.reshape(rows.tokens.shape)
+    if not policy.reads_text:
+        parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
+        logp = jax.lax.map(lambda part: policy.score(params, part).logp, along_data(parts, 1))
+        return logp.reshape(count, longest)
+    sizes = compiled_lengths(longest, lengths, policy.shared_positions(longest))
+    passes = _Passes(length_up_to(rows.loss_mask), microbatch, sizes)
+    rows = jax.tree.map(lambda x: x[passes.order], rows)
+
+    def scored(size, part):
+        part = part.head(size)
+        logp = policy.score(params, part, part.loss_mask).logp
+        return jnp.pad(logp, ((0, 0), (0, longest - size)))
+
+    nothing = jnp.zeros((microbatch, longest))
+    branches = [functools.partial(scored, size) for size in sizes] + [lambda part: nothing]
+
+    def one(i):
+        which = jnp.where(i < passes.count, passes.size(i), len(sizes))
+        return jax.lax.switch(which, branches, passes.rows(rows, i))
+
+    logp = along_data(jax.lax.map(one, jnp.arange(count // microbatch)), 1)
+    return logp.reshape(count, longest)[jnp.argsort(passes.order)]

@@ -6,6 +6,7 @@ of configs/cartpole_ppo.py were 17 % of its compiled instructions; as one array 
 
 from collections.abc import Mapping
 
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -19,8 +20,23 @@ class Totals:
     names: tuple[str, ...] = struct.field(pytree_node=False)
 
     def by_name(self) -> dict[str, jax.Array]:
-        """{name: f32[..., 2]}."""
+        """Each metric by its name, f32[..., 2]: (sum over what was counted, weight or count)."""
         return {name: self.values[..., i, :] for i, name in enumerate(self.names)}
+
+
+def sums(arrays: chex.ArrayTree) -> chex.ArrayTree:
+    """The sum of each array, f32[]. Arrays of one shape are summed in one operation.
+
+    A CPU's program for a sum is three loops; the sums of a minibatch were a quarter of its loops.
+    """
+    leaves, tree = jax.tree.flatten(arrays)
+    found = [None] * len(leaves)
+    for shape in {leaf.shape: None for leaf in leaves}:
+        same = [i for i, leaf in enumerate(leaves) if leaf.shape == shape]
+        stacked = jnp.stack([leaves[i].astype(jnp.float32).reshape(-1) for i in same])
+        for i, total in zip(same, jnp.sum(stacked, axis=1), strict=True):
+            found[i] = total
+    return jax.tree.unflatten(tree, found)
 
 
 def totals(metrics: Mapping[str, jax.Array]) -> Totals:

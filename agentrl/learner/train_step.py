@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Outcome, exposed, own_key
 from agentrl.learner.credit import group_metrics
-from agentrl.learner.state import TrainState
+from agentrl.learner.state import TrainState, new_if
 from agentrl.learner.totals import Totals, summed, totals
 from agentrl.learner.update import Batch
 from agentrl.policies.scoring import split
@@ -234,9 +234,7 @@ def carried(
             continue
         value, told = component.after(carry[name], outcome)
         if not component.counts_rejected:
-            value = jax.tree.map(
-                lambda new, old: jnp.where(outcome.finite, new, old), value, carry[name]
-            )
+            value = new_if(outcome.finite, value, carry[name])
         carry[name] = value
         metrics |= told
     return carry, metrics

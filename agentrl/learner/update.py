@@ -11,10 +11,11 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
-from agentrl.learner.minibatch import check_dealt, dealt
+from agentrl.learner.minibatch import check_dealt, dealt, of_numbers
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.learner.optimizer import learner
 from agentrl.learner.passes import gradients
+from agentrl.learner.state import new_if
 from agentrl.learner.totals import Totals, summed, totals
 from agentrl.policies.scoring import join, split
 from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
@@ -59,10 +60,11 @@ def make_update(
     share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
     than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
     the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and parameters were; if not, parameters and optimizer state are returned unchanged. A step
-    without anything to learn from (no rows, or a gradient of zero) changes neither: an optimizer's
-    momentum would move them (metric empty_steps). Neither does a step above the bound `max_kl`, nor
-    one after it.
+    and steps were; if not, parameters are returned unchanged, and the optimizer state is that
+    before the first step that was not. (A copy of the state before the update would be twice as
+    large as the parameters; over_max_kl="reject" keeps it.) A step without anything to learn from
+    (no rows, or a gradient of zero) changes neither: an optimizer's momentum would move them
+    (metric empty_steps). Neither does a step above the bound `max_kl`, nor one after it.
 
     options: of `agentrl.learner.optimizer.learner`.
     """
@@ -86,9 +88,8 @@ def make_update(
         step = _Step(policy, by_source, weights, frozen, in_loss, options)
 
         def epoch(carry, key):
-            parts = {
+            orders = {
                 source: dealt(
-                    example,
                     learnt_positions(example, tuple(by_source[source].values())),
                     jax.random.fold_in(key, i) if i else key,
                     minibatches,
@@ -97,19 +98,20 @@ def make_update(
                 )
                 for i, (source, example) in enumerate(examples.items())
             }
-            return jax.lax.scan(functools.partial(_stepped, step, transform, units), carry, parts)
+            on_rows = functools.partial(_stepped, step, transform, units, examples)
+            return jax.lax.scan(on_rows, carry, orders, length=minibatches)
 
         carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
         (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
             epoch, carry, jax.random.split(key, epochs)
         )
+        new = (new_params, new_opt_state)
         if options["over_max_kl"] == "reject":
-            new = (new_params, new_opt_state)
-            new_params, new_opt_state = _chosen(within, new, (params, opt_state))
-        change = optax.tree.norm(jax.tree.map(jnp.subtract, new_params, params))
+            new = new_if(within, new, (params, opt_state))
+        change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
         # Of parameters that are not finite the change is not, either.
         finite = finite & jnp.isfinite(change)
-        params, opt_state = _chosen(finite, (new_params, new_opt_state), (params, opt_state))
+        params, opt_state = new_if(finite, new[0], params), new[1]
         metrics = _metrics(step, terms, per_step, within)
         metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
         for batch in batches.values():
@@ -142,13 +144,13 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
     return metrics
 
 
-def _chosen(flag: jax.Array, new: chex.ArrayTree, old: chex.ArrayTree) -> chex.ArrayTree:
-    return jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old)
+def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, orders):
+    """One optimizer step on a minibatch of each source: (carry, Totals of metrics).
 
-
-def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
-    """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
+    orders: {source: the numbers of its rows, or None for all}.
+    """
     params, opt_state, finite, within = carry
+    examples = {name: of_numbers(x, orders[name]) for name, x in examples.items()}
     parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
     loss = sum(part[0] for part in parts)
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
@@ -157,20 +159,22 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], carry, examples):
     # Advantages of zero have a gradient of exactly zero. One that is not finite is no empty step.
     some = (sum(part[3] for part in parts) > 0) & (norm != 0)
     metrics = {name: value for part in parts for name, value in part[1].items()}
-    one, taken = jnp.ones(()), some
+    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
+    finite = finite & jnp.isfinite(optax.tree.norm(updates))
+    one, taken = jnp.ones(()), some & finite
     if step.options["max_kl"] is not None and "approx_kl" in metrics:
         kl, count = metrics["approx_kl"]
         within = within & (kl <= step.options["max_kl"] * jnp.maximum(count, 1e-30))
-        taken = some & within
+        taken = taken & within
         metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
     new = (optax.apply_updates(params, updates), new_opt_state)
-    new = _chosen(taken, new, (params, opt_state))
+    # Fused with the optimizer's arithmetic.
+    new = jax.tree.map(lambda x, y: jnp.where(taken, x, y), new, (params, opt_state))
     if step.policy.reads_text:
         tokens = sum(jnp.sum(example.rows.loss_mask) for example in examples.values())
         metrics["trained_tokens"] = jnp.stack([tokens * 1.0, one])
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
-    finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
     return (*new, finite, within), totals(metrics)
 
 
@@ -192,14 +196,16 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
     example = weigh(example, tuple(terms.values()), options["aggregation"], unit)
+    longest, policy = example.rows.loss_mask.shape[1], step.policy
     loss, metrics, grads = gradients(
         lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
         params,
         example,
         length_up_to(learnt_positions(example, tuple(terms.values()))),
-        longest=example.rows.loss_mask.shape[1],
+        longest=longest,
         microbatch=microbatch,
         lengths=options["lengths"],
+        shared=policy.shared_positions(longest) if policy.reads_text else 0,
         unit=unit,
         head=Example.head,
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
     from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
     from agentrl.losses.divergence import approx_kl as approx_kl
+    from agentrl.losses.divergence import approx_kl_terms as approx_kl_terms
     from agentrl.losses.divergence import exact_kl as exact_kl
     from agentrl.losses.divergence import kl as kl
     from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy

@@ -109,8 +109,23 @@ def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = Non
     Returns:
       f32[], 0 for a mask without a True position.
     """
+    return masked_mean(approx_kl_terms(logp, old_logp, mask), mask)
+
+
+def approx_kl_terms(
+    logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = None
+) -> jax.Array:
+    """The values of which `approx_kl` is the mean: exp(d) - 1 - d with d = logp - old_logp.
+
+    Args:
+      logp, old_logp: [R, L]; the log-ratio is held within +-20.
+      mask: bool[R, L]; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+    """
     logp, old_logp = masked(mask, logp, old_logp)
-    return masked_mean(_k3(-log_ratio(logp, old_logp)), mask)
+    return _k3(-log_ratio(logp, old_logp))
 
 
 def _k3(d: jax.Array) -> jax.Array:

@@ -169,7 +169,9 @@ def _check_fit(policy: Any, env: Any, group_size: int, initial: int) -> None:
 def collect(
     plan: Plan, params: Any, state: Any, key: jax.Array, **given: Any
 ) -> tuple[Any, Streams, Rows, dict[str, jax.Array]]:
-    """`Rollout.collect`."""
+    """One collection, the function `Rollout.collect` once the plan is bound: initial episodes, then
+    branches from their turns. Returns (state unchanged, streams and rows of all episodes,
+    metrics)."""
     task_key, act_key, branch_key, chance_key = jax.random.split(key, 4)
     world, start = start_groups(
         plan.sampler, plan.world, task_key, plan.groups, plan.size, given.get("tasks")

@@ -135,7 +135,7 @@ def information_gain(
             return {}
         tokens, length = reference_replies(policy, env, env_params, streams.first_state)
         asked, known = answer_rows(rows, tokens, length, streams.mask.shape)
-        logp = log_probs(policy, params, asked, setup.microbatch)
+        logp = log_probs(policy, params, asked, setup.microbatch, setup.lengths)
         counts = asked.loss_mask & (jnp.cumsum(asked.loss_mask, axis=1) > leading)
         count = jnp.sum(counts, axis=1)
         s = jnp.sum(jnp.where(counts, logp, 0.0), axis=1) / jnp.maximum(count, 1)

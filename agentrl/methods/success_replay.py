@@ -209,7 +209,7 @@ def success_replay(
         streams, rows, swapped = with_successes(buffer, streams, rows, failed, key)
         if old_logp == "recomputed":
             replayed = jnp.zeros((groups, size), bool).at[:, 0].set(swapped).reshape(-1)
-            logp = log_probs(setup.policy, params, rows, setup.microbatch)
+            logp = log_probs(setup.policy, params, rows, setup.microbatch, setup.lengths)
             now = jnp.where(rows.loss_mask, logp, 0.0)
             new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
             rows = rows.replace(behaviour_logp=new)

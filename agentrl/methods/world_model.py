@@ -29,7 +29,8 @@ class Dynamics(nn.Module):
 
     @nn.compact
     def __call__(self, observation: jax.Array, action: jax.Array) -> jax.Array:
-        """Predictions, as the class says."""
+        """Predictions for n observations and actions: the next observation (logits per code, or
+        numbers), the reward and the logit of an end, f32[n, outputs + 2]."""
         if self.num_codes is not None:
             observation = jax.nn.one_hot(observation, self.num_codes)
         x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
@@ -73,17 +74,18 @@ class LearnedEnvironment(Environment):
 
     @property
     def num_codes(self) -> int | None:
-        """As the real environment's."""
+        """Number of codes per observed cell, of the environment that is modelled; None for
+        numbers."""
         return self.codes
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """As the real environment's."""
+        """Names of the actions of the environment that is modelled, in its order."""
         return self.actions
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """As the real environment's."""
+        """Shape of one observation of the environment that is modelled."""
         return self.shape
 
     @property

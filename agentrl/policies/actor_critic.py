@@ -124,12 +124,27 @@ def _policy(network: nn.Module, init, memory, step, unroll, answer) -> Policy:
         init,
         memory,
         step,
-        unroll,
+        _as_batch(unroll),
         network.critic != "none",
         CATEGORICAL if network.log_std is None else GAUSSIAN,
         num_answers=network.answers,
-        answer=answer if network.answers else None,
+        answer=_as_batch(answer) if network.answers else None,
     )
+
+
+def _as_batch(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of (params, ...), computed as a batch of one set of parameters.
+
+    For gradients on a CPU: XLA transposes the operands of batched matrix products to the layout of
+    its fast kernel. Without the axis the gradients of an MLP took twice the time.
+    """
+
+    def batched(params, *args, **options):
+        of_one = jax.vmap(lambda params: apply(params, *args, **options))
+        outputs = of_one(jax.tree.map(lambda x: x[None], params))
+        return jax.tree.map(lambda x: x[0], outputs)
+
+    return batched
 
 
 def _check(

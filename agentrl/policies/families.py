@@ -239,7 +239,7 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         embed_scale=float(np.float32(config.embed_scale)),
         value_heads=0,
         attention="blocks",
-        remat=False,
+        remat=None,
         unroll=None,
         decode_unroll=None,
         dtype="float32",

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from agentrl.devices.placement import gathered
 from agentrl.policies import decoder
-from agentrl.policies.chunks import in_chunks
+from agentrl.policies.chunks import in_chunks, where_needed
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
@@ -74,8 +74,12 @@ class LanguagePolicy(NamedTuple):
         """What the policy says of rows beside `score`: nothing."""
         return {}
 
-    def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
+    def score(self, params: chex.ArrayTree, rows: Rows, needed: jax.Array | None = None) -> Scored:
         """Log-probability, entropy and value at each position; 0 at the first, which has no prefix.
+
+        needed: bool[R, L], positions whose scores are needed; the others' are 0. Most positions
+        have been read, and are neither needed nor cheap: logits are the largest product of a small
+        model with a large vocabulary.
 
         The distribution is the one that was sampled from: the same temperature and the recorded
         sampling mask (rows.legal). At the sampling parameters, these log-probabilities therefore
@@ -84,43 +88,55 @@ class LanguagePolicy(NamedTuple):
         """
         config, read, told = self.config, rows.tokens[:, :-1], rows.tokens[:, 1:]
         legal = None if rows.legal is None else rows.legal[:, 1:]
+        needed = None if needed is None else needed[:, 1:]
         head = {name: params[name] for name in ("embed_tokens", "lm_head") if name in params}
         head = gathered(head)
 
-        def scored(hidden, tokens, legal):
+        def scored(hidden, tokens, legal, needed):
             value = jnp.zeros(hidden.shape[:2])
             if self.has_critic:
                 value = decoder.values(params, config, hidden)[..., 0]
-            arrays = hidden, tokens, value, legal
-            return in_chunks(of_logits, *arrays, width=config.vocab_size)
+            arrays, width = (hidden, tokens, legal), config.vocab_size
+            if needed is None:
+                out = in_chunks(functools.partial(of_logits, head), *arrays, width=width)
+            else:
+                out = where_needed(of_logits, head, *arrays, needed=needed, width=width)
+            return Scored(*out, value)
 
-        def of_logits(hidden, tokens, value, legal):
+        def of_logits(head, hidden, tokens, legal):
             logits = decoder.unembed(head, config, hidden) / self.sampling.temperature
             if legal is not None:
                 logits = jnp.where(legal, logits, -jnp.inf)
-            return score_logits(logits, tokens, value)
+            return score_logits(logits, tokens)
 
-        shared = self._shared(read.shape[1])
+        def finished(x):
+            x = x if needed is None else jnp.where(needed, x, 0.0)
+            return jnp.pad(x, ((0, 0), (1, 0)))
+
+        shared = self.shared_positions(rows.tokens.shape[1])
         if not shared:
-            out = scored(decoder.hidden(params, config, read, role=rows.role), told, legal)
-            return jax.tree.map(lambda x: jnp.pad(x, ((0, 0), (1, 0))), out)
+            out = scored(decoder.hidden(params, config, read, role=rows.role), told, legal, needed)
+            return jax.tree.map(finished, out)
         opening = jnp.asarray(self.codec.opening, jnp.int32)
         first, rest = decoder.hidden_after(params, config, opening[:shared], read[:, shared:])
         # Nothing is cut from the distribution outside of replies.
-        first = scored(first, opening[None, 1 : shared + 1], None)
-        rest = scored(rest, told[:, shared:], None if legal is None else legal[:, shared:])
+        some = None if needed is None else jnp.any(needed[:, :shared], axis=0, keepdims=True)
+        first = scored(first, opening[None, 1 : shared + 1], None, some)
+        after = [None if x is None else x[:, shared:] for x in (told, legal, needed)]
+        rest = scored(rest, *after)
 
         def together(first, rest):
             first = jnp.broadcast_to(first, (rest.shape[0], shared))
-            return jnp.pad(jnp.concatenate([first, rest], axis=1), ((0, 0), (1, 0)))
+            return finished(jnp.concatenate([first, rest], axis=1))
 
         return jax.tree.map(together, first, rest)
 
-    def _shared(self, length: int) -> int:
+    def shared_positions(self, length: int) -> int:
         """Leading positions of rows of this length whose forward pass all rows share."""
         config, opening = self.config, self.codec.opening
-        # The last token of the opening predicts another token in each row.
-        fits = 1 < len(opening) <= length
+        # The last token of the opening predicts another token in each row, and the last one of a
+        # row none.
+        fits = 1 < len(opening) < length
         each_role = config.lora_rank and config.lora_roles > 1
         alike = self.shares_opening and not each_role and config.attention != "cudnn"
         return len(opening) - 1 if alike and fits else 0
@@ -181,7 +197,7 @@ def transformer(
     top_p: float = 1.0,
     min_p: float = 0.0,
     constrained: bool = False,
-    remat: bool = False,
+    remat: bool | None = None,
     unroll: int | None = None,
     decode_unroll: int | None = None,
     lora_rank: int = 0,

@@ -35,7 +35,7 @@ def pretrained(
     dtype: str = "bfloat16",
     param_dtype: str = "float32",
     attention: str = "blocks",
-    remat: bool = False,
+    remat: bool | None = None,
     unroll: int | None = None,
     decode_unroll: int | None = None,
     lora_rank: int = 0,

@@ -22,9 +22,9 @@ class Scored(NamedTuple):
     value: jax.Array
 
 
-def score_logits(logits: jax.Array, tokens: jax.Array, value: jax.Array) -> Scored:
-    """Scores of tokens [R, L] from the logits [R, L, V] of their distributions."""
-    return Scored(categorical_log_prob(logits, tokens), categorical_entropy(logits), value)
+def score_logits(logits: jax.Array, tokens: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Log-probabilities of tokens [R, L], and entropies of their distributions [R, L, V]."""
+    return categorical_log_prob(logits, tokens), categorical_entropy(logits)
 
 
 def split(params: chex.ArrayTree, frozen: tuple[str, ...]) -> tuple[chex.ArrayTree, dict]:

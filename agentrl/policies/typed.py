@@ -18,12 +18,16 @@ def reply_text(grammar: Grammar, command: str) -> str:
 def typed_reply(codec: Codec, text: str, size: int) -> Given:
     """A text and EOS as a reply of at most `size` tokens, without axis of rows.
 
+    Replies of one token have no room for EOS, and none is needed.
+
     Raises:
       ValueError: it is longer, or the codec has no tokens for it.
     """
-    tokens = [*(tokens_of(codec, text) if codec.encode else _words(codec, text)), codec.end]
+    tokens = tokens_of(codec, text) if codec.encode else _words(codec, text)
+    tokens = [*tokens, *[codec.end] * (size > 1)]
     if len(tokens) > size:
-        raise ValueError(f"{len(tokens)} tokens with the end of the reply; expected at most {size}")
+        end = " with the end of the reply" if size > 1 else ""
+        raise ValueError(f"{len(tokens)} tokens{end}; expected at most {size}")
     padded = np.full(size, codec.end, np.int32)
     padded[: len(tokens)] = tokens
     return Given(padded, np.int32(len(tokens)))

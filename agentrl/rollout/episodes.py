@@ -173,7 +173,8 @@ class _Episodes(NamedTuple):
         return world, seating, trajectory
 
     def collect(self, params: Any, state: Any, key: jax.Array, **given: Any) -> tuple:
-        """`Rollout.collect`."""
+        """Plays num_groups x group_size whole episodes; arguments and results as in
+        `Rollout.collect`."""
         world, seating, trajectory = self.act(params, state, key, given, keep_turn)
         group = jnp.repeat(jnp.arange(self.num_groups, dtype=jnp.int32), self.group_size)
         streams, rows = packed(self.bound, world, trajectory, seating, params, group)
@@ -194,7 +195,8 @@ class _Episodes(NamedTuple):
         return (state + 1 if self.horizons else state), streams, rows, metrics
 
     def states(self, params: Any, state: Any, key: jax.Array, **given: Any) -> chex.ArrayTree:
-        """`Rollout.states`."""
+        """The environments' states before each turn of the episodes that `collect` plays for the
+        same key, and after the last, [T + 1, B, ...]; see `Rollout.states`."""
 
         def keep(notes, turn):
             return notes, (turn.before.state, turn.running)

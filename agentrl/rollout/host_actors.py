@@ -19,6 +19,7 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, Observed, text_record
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.text import check_roles
+from agentrl.actors.transcript import Composed
 from agentrl.actors.types import Decision, View, select
 from agentrl.checks import check_range
 from agentrl.policies import codec as codecs
@@ -57,12 +58,15 @@ class HostActor(NamedTuple):
 
     init: (params, W) -> memory. act: (params, memory, Shown, key, greedy) -> (Decision, Said or
     None, memory); the memory given is consumed. value: (params, memory, Shown) -> f32[W, S], the
-    critic's value, or None without a critic. speaker: of a policy in words, else None.
+    critic's value, or None without a critic.
+    Of a policy in words, else None: prompt: (memory, Shown) -> the prompts of its next replies,
+    [W, S, ...]. speaker. Its act takes replies `given` [W * A, ...], too.
     """
 
     init: Callable[..., chex.ArrayTree]
     act: Callable[..., tuple[Decision, Said | None, chex.ArrayTree]]
     value: Callable[..., jax.Array] | None
+    prompt: Callable[..., Composed] | None = None
     speaker: Speaker | None = None
 
 
@@ -147,7 +151,7 @@ def host_text_actor(
         observed = jax.tree.map(lambda x: jnp.repeat(x, copies, axis=1), shown.observation)
         return view, computed, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), observed)
 
-    def act(params, memory: Memory, shown, key, greedy):
+    def act(params, memory: Memory, shown, key, greedy, given=None):
         memory = speaker.restart(memory, shown.begins)
         view, computed, observed = lanes(shown)
         lane = speaker.lanes(computed)
@@ -155,12 +159,10 @@ def host_text_actor(
         if env.num_agents > 1:
             each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))
             keys = each(keys, computed.agent).reshape(-1)
-        replied, memory = speaker.reply(
-            params, memory, lane, computed.acting.reshape(-1), observed, keys, greedy=greedy
-        )
+        active, how = computed.acting.reshape(-1), {"greedy": greedy, "given": given}
+        replied, memory = speaker.reply(params, memory, lane, active, observed, keys, **how)
         decision, said, memory = _understood(speaker, lane, observed, replied, memory)
-        full = computed.acting.reshape(-1) & ~replied.active
-        decision = decision._replace(full=full)
+        decision = decision._replace(full=active & ~replied.active)
         decision, said = speaker.own(view, computed, (decision, said))
         return decision, said, memory
 
@@ -169,10 +171,17 @@ def host_text_actor(
         out = speaker.value(params, memory, speaker.lanes(computed), observed)
         return speaker.own(view, computed, out)
 
+    def prompt(memory, shown):
+        view, computed, observed = lanes(shown)
+        memory = speaker.restart(memory, shown.begins)
+        prompts = speaker.prompt(memory, speaker.lanes(computed), observed)
+        return speaker.own(view, computed, prompts)
+
     return HostActor(
         init=jax.jit(speaker.init, static_argnums=1),
         act=jax.jit(act, static_argnames="greedy", donate_argnames="memory"),
         value=jax.jit(value) if policy.has_critic else None,
+        prompt=jax.jit(prompt),
         speaker=speaker,
     )
 

@@ -71,14 +71,14 @@ def host_episodes(
 
     def collect(params, state, key):
         task_key, act_key = jax.random.split(key)
-        seeds = np.repeat(_seeds(jax.random.split(task_key, num_groups)), group_size)
+        seeds = np.repeat(seeds_of(jax.random.split(task_key, num_groups)), group_size)
         got = loop.collect(params, seeds, act_key)
         group = np.repeat(np.arange(num_groups, dtype=np.int32), group_size)
         streams, rows, metrics = settle(got.trajectory, got.bootstrap, group)
         return state, streams, rows, metrics | got.metrics
 
     def play(params, task_keys, key, greedy):
-        got = loop.collect(params, _seeds(task_keys), key, greedy=greedy)
+        got = loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
         streams, rows, _ = settle(got.trajectory, got.bootstrap, None)
         return streams, rows
 
@@ -133,7 +133,7 @@ def host_segments(
 
     def collect(params, state, key):
         task_key, act_key = jax.random.split(key)
-        got = loop.collect(params, _seeds(jax.random.split(task_key, num_envs)), act_key)
+        got = loop.collect(params, seeds_of(jax.random.split(task_key, num_envs)), act_key)
         before = totals["now"] if got.continues else nothing
         totals["now"], packed = settle(got.trajectory, before, got.bootstrap)
         streams, rows, metrics = packed
@@ -194,7 +194,7 @@ def _packed(env: Hosted, actor: HostActor, packing: Packing, trajectory, bootstr
     return pack(env, packing, trajectory, learns, group=group, bootstrap=bootstrap)
 
 
-def _seeds(task_keys: jax.Array) -> np.ndarray:
+def seeds_of(task_keys: jax.Array) -> np.ndarray:
     """A seed of 31 bits per task key."""
     bits = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(task_keys)
     return np.asarray(bits >> 1)

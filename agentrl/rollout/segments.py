@@ -135,7 +135,8 @@ class _Segments(NamedTuple):
         return starts.replace(observation=None)
 
     def init(self, key: jax.Array) -> SegmentState:
-        """`Rollout.init`."""
+        """num_envs new episodes before their first turn, from which the first collection goes
+        on."""
         starts = along_data(self.draw(key, self.num_envs))
         shape = (self.num_envs, self.world.env.num_agents)
         actors = self.opposition.actors(self.bound, self.world, None)
@@ -148,7 +149,8 @@ class _Segments(NamedTuple):
         )
 
     def collect(self, params: Any, state: SegmentState, key: jax.Array) -> tuple:
-        """`Rollout.collect`."""
+        """Plays `length` steps on from where the last collection stopped; arguments and results as
+        in `Rollout.collect`."""
         world, bound, env = self.world, self.bound, self.world.env
         pool_key, scan_key = jax.random.split(key)
         pooled, ahead = None, self.fresh_tasks

@@ -49,7 +49,6 @@ class HostLoop:
         self.pool: Pool | None = None
 
     def _start(self) -> None:
-        """Starts the processes."""
         self.pool = self.env.pool(self.workers, self.host.timeout_s)
         rows, workers = (self.workers, self.shown), self.workers
         self.agent = np.zeros(rows, np.int32)

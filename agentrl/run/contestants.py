@@ -15,6 +15,10 @@ from agentrl.actors.types import Actor
 from agentrl.config.build import Experiment
 from agentrl.config.tasks import context_of
 from agentrl.evaluation.conversation import Conversation
+from agentrl.evaluation.host_conversation import HostConversation
+from agentrl.rollout.host_actors import host_text_actor
+from agentrl.rollout.host_turns import HostTurns
+from agentrl.rollout.processes import processes
 from agentrl.run import restored
 from envs.vector import World
 
@@ -147,26 +151,30 @@ def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:
     return trained, task.policy
 
 
-def conversation_of(run: restored.Run, task: Any, seed: int, greedy: bool) -> Conversation:
+def conversation_of(
+    run: restored.Run, task: Any, seed: int, greedy: bool
+) -> Conversation | HostConversation:
     """A conversation with the policy of a run's first seed in a task, as evaluation plays it.
 
     Raises:
-      ValueError: a policy over arrays, or an environment in Python.
+      ValueError: a policy over arrays.
     """
     if not task.policy.reads_text:
         raise ValueError(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
             "player (--env=... --players=DIR), or launchers.report"
         )
-    if task.env.in_python:
-        raise ValueError(
-            f"{task.env.name} runs in Python, whose turns cannot be taken back: see a conversation "
-            "with launchers.play --run=DIR"
-        )
-    rollout, world = task.rollout, World(task.env, task.env_params)
+    rollout, context = task.rollout, context_of(run.config)
     whole = "whole_episodes" in rollout.properties
-    turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
-    text = TextActor(task.policy, world, context_of(run.config), turns=turns)
     params = jax.tree.map(lambda x: x[0], run.state.params)
     key = jax.random.key(seed + 1)
+    if task.env.in_python:
+        host = processes(**run.config.host)
+        turns = rollout.turns if whole else host.max_turns
+        sizes = {"turns": turns, "observation_tokens": host.observation_tokens}
+        actor = host_text_actor(task.policy, task.env, context, **sizes, segments=False)
+        played = HostTurns(task.env, actor, host, length=turns)
+        return HostConversation(played, params, key, greedy=greedy)
+    turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
+    text = TextActor(task.policy, World(task.env, task.env_params), context, turns=turns)
     return Conversation(text, params, key, turns=turns, greedy=greedy)

@@ -153,7 +153,7 @@ class _Parts(NamedTuple):
 
     @property
     def experiment(self) -> Experiment:
-        """The config, bound to functions."""
+        """What `agentrl.config.build.build` makes of `config`: functions to compile."""
         return self.ready.experiment
 
     def timed(self, name: str, function: Callable, *args: Any) -> Any:
@@ -284,9 +284,7 @@ def _rates(
 def _evaluate(parts: _Parts, state: TrainState, update: int, records: list[dict]) -> None:
     """Plays the fixed tasks, writes the outcomes, and adds their means to the records."""
     config = parts.config
-    outcomes = jax.device_get(
-        parts.timed("time/evaluation", parts.ready.programs.evaluate, state.params)
-    )
+    outcomes = jax.device_get(parts.timed("time/evaluation", parts.ready.evaluate, state.params))
     for name, played in outcomes.items():
         if parts.writer is not None:
             path = evaluation_path(parts.workdir, config, name, update)

@@ -1,6 +1,7 @@
 """Memory of a run's programs: known before they run, and the largest microbatch that fits."""
 
 import contextlib
+import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ REMEDY = (
     'set config.learner.microbatch lower or to "auto", config.policy.remat=True, fewer groups or '
     "shorter replies, or config.mesh.fsdp over more devices"
 )
+EVALUATION_REMEDY = "set config.evaluation.episodes lower, or config.mesh.fsdp over more devices"
 
 
 class Need(NamedTuple):
@@ -30,7 +32,7 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Bytes while the program runs."""
+        """Bytes per device while the program runs: all three together."""
         return sum(self)
 
     def __str__(self) -> str:
@@ -45,6 +47,14 @@ def need(compiled: Any) -> Need:
         found.argument_size_in_bytes,
         found.output_size_in_bytes - found.alias_size_in_bytes,
         found.temp_size_in_bytes,
+    )
+
+
+def size(shapes: Any) -> int:
+    """Bytes per device of arrays, from their shapes and shardings."""
+    return sum(
+        math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize
+        for x in jax.tree.leaves(shapes)
     )
 
 
@@ -71,11 +81,11 @@ def _of_group() -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def too_large(name: str, needed: Need, allowed: int) -> str:
+def too_large(name: str, needed: Need, allowed: int, remedy: str = REMEDY) -> str:
     """The line that ends a run whose program does not fit."""
     return (
         f"the program of {name} needs {needed} of memory per device, and {allowed / 2**30:.1f} GiB "
-        f"are there; {REMEDY}"
+        f"are there; {remedy}"
     )
 
 

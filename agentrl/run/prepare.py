@@ -1,4 +1,4 @@
-"""The updates of a run, compiled before the first one, and known to fit into memory."""
+"""The programs of a run, compiled before the first update, and known to fit into memory."""
 
 import time
 from collections.abc import Callable
@@ -26,6 +26,7 @@ class Prepared(NamedTuple):
     experiment: Experiment
     programs: Programs
     train: dict[str, Callable[..., Any]]
+    evaluate: Callable[..., Any]
     needs: dict[str, memory.Need]
     seconds: float
 
@@ -36,7 +37,8 @@ def prepare(
     programs: Programs,
     device_mesh: jax.sharding.Mesh | None,
 ) -> Prepared:
-    """Compiles the updates of an experiment on the mesh, which is in use.
+    """Compiles an experiment's updates, and its evaluation if there will be one, on the mesh, which
+    is in use.
 
     Raises:
       ValueError: config.learner.microbatch="auto" where memory is not known ahead.
@@ -50,7 +52,19 @@ def prepare(
     for name, need in ready.needs.items():
         if allowed is not None and need.total > allowed:
             raise RunError(memory.too_large(f"phase {name!r}", need, allowed))
+    if (config.evaluation.every or config.evaluation.at_start) and hasattr(ready.evaluate, "lower"):
+        ready = _with_evaluation(ready, allowed)
     return ready._replace(seconds=time.perf_counter() - started)
+
+
+def _with_evaluation(ready: Prepared, allowed: int | None) -> Prepared:
+    shapes = ready.programs.shapes
+    compiled = ready.evaluate.lower(shapes.params).compile()
+    # The rest of the state stays where it is.
+    need = memory.need(compiled)._replace(state=memory.size(shapes))
+    if allowed is not None and need.total > allowed:
+        raise RunError(memory.too_large("evaluation", need, allowed, memory.EVALUATION_REMEDY))
+    return ready._replace(evaluate=compiled, needs=ready.needs | {"evaluation": need})
 
 
 def _compiled(config: Any, experiment: Experiment, programs: Programs) -> Prepared:
@@ -60,7 +74,8 @@ def _compiled(config: Any, experiment: Experiment, programs: Programs) -> Prepar
         if hasattr(program, "lower")
     }
     needs = {name: memory.need(program) for name, program in compiled.items()}
-    return Prepared(config, experiment, programs, programs.train | compiled, needs, 0.0)
+    train = programs.train | compiled
+    return Prepared(config, experiment, programs, train, programs.evaluate, needs, 0.0)
 
 
 def _largest(

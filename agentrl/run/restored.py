@@ -119,7 +119,6 @@ def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.A
 
 
 def _shapes(params: chex.ArrayTree) -> chex.ArrayTree:
-    """Of one seed."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), params)
 
 
@@ -208,9 +207,11 @@ def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
     if not isinstance(config.env.name, str):
         raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
     known = [key for key in config.env if key != "name"]
+    # What an environment in Python takes is known to its own constructor alone.
+    takes_any = all(task.env.in_python for task in run.experiment.tasks.values())
     for option in options:
         key, _, text = option.partition("=")
-        if key not in known:
+        if key not in known and not takes_any:
             raise ValueError(
                 f"--options={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
                 f"{', '.join(known)}"
@@ -220,7 +221,8 @@ def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
         except json.JSONDecodeError:
             value = text
         try:
-            config.env[key] = value
+            with config.unlocked():
+                config.env[key] = value
         except TypeError as error:
             raise ValueError(f"--options={option}: {error}") from None
     (made,) = environments(config.env).values()

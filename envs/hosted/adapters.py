@@ -85,7 +85,7 @@ class GymnasiumArrays:
         return [float(i == int(observation) - self._first) for i in range(*self.observation_shape)]
 
     def reset(self, *, seed):
-        """Starts a new episode."""
+        """Starts an episode of the seed: (numbers that are observed, {})."""
         observation, _ = self._env.reset(seed=seed)
         return self._seen(observation), {}
 
@@ -103,7 +103,7 @@ class GymnasiumArrays:
         return self._seen(observation), float(reward), bool(terminated), bool(truncated), info
 
     def close(self):
-        """Closes the environment."""
+        """Closes Gymnasium's environment; it is not used afterwards."""
         self._env.close()
 
 
@@ -151,5 +151,5 @@ class Gymnasium:
         return self._text(self._last), float(reward), bool(terminated), bool(truncated), told
 
     def close(self):
-        """Closes the environment."""
+        """Closes Gymnasium's environment; it is not used afterwards."""
         self._env.close()

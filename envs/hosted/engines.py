@@ -6,7 +6,10 @@ Both engines list the commands that a state admits. Options of both:
 commands  "none"      the observation does not list them;
           "listed"    one per line;
           "lettered"  one per line after a letter or digit, and the reply is that character.
-limit     at most so many are listed (62 with letters); of more, some drawn by the seed.
+                      The order is drawn anew for every turn, so that no letter is better than
+                      another before its line is read; it depends on the seed, the turn and the
+                      commands alone.
+limit     at most so many are listed (62 with letters); of more, some are drawn likewise.
 state     True: every observation has the place, the inventory and the task; False: after the
           first one only what the engine answers to the command.
 
@@ -39,17 +42,19 @@ class Menu:
         self._admitted = []
 
     def begin(self, seed):
-        """Begins an episode."""
-        self._random = random.Random(seed)
+        """Begins an episode, whose seed decides which commands are listed and in which order."""
+        self._seed, self._turn = seed, 0
 
     def update(self, admitted):
         """Sets the commands of a new state."""
         self._admitted = sorted(set(admitted))
-        if self._how != "none" and len(self._admitted) > self._limit:
-            chosen = sorted(self._random.sample(range(len(self._admitted)), self._limit))
-            self._listed = [self._admitted[i] for i in chosen]
+        self._turn += 1
+        draw = random.Random(repr((self._seed, self._turn, self._admitted)))
+        drawn = draw.sample(self._admitted, min(self._limit, len(self._admitted)))
+        if self._how == "lettered":
+            self._listed = drawn
         else:
-            self._listed = self._admitted
+            self._listed = self._admitted if self._how == "none" else sorted(drawn)
 
     def text(self):
         """The list, or "" where none is shown."""
@@ -162,7 +167,7 @@ class TextWorld:
         return joined(*state, message, seen.objective, self._menu.text())
 
     def step(self, action):
-        """Plays a command."""
+        """Plays a reply: (text, share of the highest score that it gained, over, False, info)."""
         command, valid = self._menu.read(action)
         if command is None:
             return self._shown("That is no choice."), 0.0, False, False, {"valid": False}
@@ -177,7 +182,7 @@ class TextWorld:
         return self._shown(message), reward, bool(over), False, info
 
     def close(self):
-        """Ends the game."""
+        """Ends the game that is played, if one is; the game's file stays."""
         if self._env is not None:
             self._env.close()
         self._env = None
@@ -259,7 +264,7 @@ class ScienceWorld:
         return joined(info["look"], info["inv"], message, info["taskDesc"], self._menu.text())
 
     def step(self, action):
-        """Plays a command."""
+        """Plays a reply: (text, change of the score / 100, over, False, info)."""
         command, valid = self._menu.read(action)
         if command is None:
             return self._shown("That is no choice."), 0.0, False, False, {"valid": False}
@@ -279,5 +284,5 @@ class ScienceWorld:
         )
 
     def close(self):
-        """Ends the Java process."""
+        """Ends the Java process of the simulator."""
         self._env.close()

@@ -178,7 +178,6 @@ def _first_to_act(operators: list[jax.Array], depths: list[jax.Array]) -> jax.Ar
 
 
 def _pick(items: list, place: jax.Array):
-    """items[place]."""
     chosen = items[0]
     for i, item in enumerate(items[1:], 1):
         chosen = jax.tree.map(lambda old, new, i=i: jnp.where(place == i, new, old), chosen, item)

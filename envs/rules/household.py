@@ -118,7 +118,7 @@ def pack(members: jax.Array) -> jax.Array:
 
 
 def unpack(word: jax.Array, size: int) -> jax.Array:
-    """A set as bool[size]."""
+    """The members of a set u32[] as bool[size], the inverse of `pack`."""
     return ((word >> np.arange(size, dtype=np.uint32)) & 1).astype(bool)
 
 

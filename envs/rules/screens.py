@@ -61,7 +61,7 @@ def tree(branching: tuple[int, ...]) -> Tree:
 
 
 def size(branching: tuple[int, ...]) -> int:
-    """Number of screens S."""
+    """Number of screens S of a tree: the root and all levels below it."""
     return int(1 + np.cumprod(branching).sum())
 
 

@@ -129,7 +129,7 @@ def tasks_here(world: World) -> jax.Array:
 
 
 def speaker(world: World) -> jax.Array:
-    """The current speaker, bool[A]."""
+    """Which player speaks in this turn of the talk, bool[A]."""
     living = jnp.sum(world.alive, dtype=jnp.int8)
     return world.place == world.turn % jnp.maximum(living, 1)
 

@@ -38,7 +38,7 @@ def dot(a: Vector, b: Vector) -> jax.Array:
 
 
 def norm(a: Vector) -> jax.Array:
-    """Length."""
+    """Euclidean length, f32 of the components' shape."""
     return jnp.sqrt(dot(a, a))
 
 

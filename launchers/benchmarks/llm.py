@@ -163,10 +163,10 @@ def _learning(config: DecoderConfig, sizes: Sizes, rank: int) -> Ready:
 
         def score(hidden, tokens):
             logits = decoder.unembed(params, config, hidden)
-            return scoring.score_logits(logits, tokens, jnp.zeros(tokens.shape))
+            return scoring.score_logits(logits, tokens)[0]
 
-        scored = in_chunks(score, hidden, tokens[:, 1:], width=config.vocab_size)
-        return -jnp.mean(scored.logp)
+        logp = in_chunks(score, hidden, tokens[:, 1:], width=config.vocab_size)
+        return -jnp.mean(logp)
 
     def step(carry, frozen, tokens):
         trained, state = carry

@@ -10,9 +10,10 @@ import tiny
 from commands import call, refused
 
 import envs
-from agentrl import policies
+from agentrl import advantages, policies
 from agentrl.actors import contexts
 from agentrl.actors.text import TextActor
+from agentrl.config import env_section, section
 from agentrl.evaluation import chat as chats
 from agentrl.evaluation import play
 from agentrl.evaluation.conversation import Conversation
@@ -250,3 +251,81 @@ def test_one_line_says_what_is_wrong(directory, tmp_path):
     arrays = types.SimpleNamespace(policy=types.SimpleNamespace(reads_text=False))
     with pytest.raises(ValueError, match="reads arrays and writes no text: use launchers.play"):
         conversation_of(None, arrays, 0, False)
+
+
+@pytest.fixture(scope="module")
+def hosted_directory(tmp_path_factory):
+    """A run in an environment in Python, whose reward is the length of the reply."""
+    config = tiny.host_config(
+        env=env_section(f"{tiny.TOYS}:Sum"),
+        updates=2,
+        rollout__num_groups=4,
+        context__history=1,
+        context__max_new_tokens=12,
+        advantage=section(advantages.grpo),
+    )
+    path = tmp_path_factory.mktemp("chat") / "hosted"
+    assert loop.run(config, path, command="test")
+    return path
+
+
+@pytest.fixture(scope="module")
+def hosted(hosted_directory):
+    return restored.load(hosted_directory)
+
+
+def test_an_environment_in_python_that_fails_ends_the_command_with_one_line(hosted_directory):
+    # Of no turns none can be drawn.
+    options = ("--options=turns=0", "--episodes=2")
+    done = call("evaluate", f"--workdir={hosted_directory}", *options)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "error: all 2 episodes were lost; the last: seed" in done.stderr
+
+
+def test_an_environment_in_python(hosted):
+    """The agent alone plays what evaluation plays; a person's reply is the environment's action."""
+    task = next(iter(hosted.experiment.tasks.values()))
+    params = jax.tree.map(lambda x: x[0], hosted.state.params)
+    conversation = conversation_of(hosted, task, 0, False)
+    try:
+        for number in range(3):
+            key, codec = key_of(number), hosted.experiment.policy.codec
+            streams, rows = jax.device_get(
+                task.rollout.play(params, key[None], jax.random.key(1), False)
+            )
+            written = []
+            for t in np.flatnonzero(streams.mask[0]):
+                row, _, reply = find_turn(rows, 0, t)
+                written.append(decode(codec, rows.tokens[row, reply]))
+            conversation.begin(key)
+            said, rewards = [], []
+            while not conversation.standing.ended:
+                assert conversation.acting() == [0]
+                step = conversation.step({})
+                said.append("".join(text for _, text in step.replies[0].parts))
+                rewards.append(float(step.reward[0]))
+            assert said == written
+            np.testing.assert_allclose(rewards, streams.reward[0][streams.mask[0]])
+        told = talked(conversation, ["hello", ":undo", "four", "12345678", ":quit"], task=0)
+    finally:
+        conversation.close()
+        task.rollout.close()
+    first = told.index("> hello")
+    assert told[first + 1 : first + 4] == [
+        "action: hello",
+        "= command 'hello', yours",
+        "reward 1.25",
+    ]
+    assert "an environment in Python cannot take back a turn" in told
+    # The window has the turn before: what was read, and the person's reply.
+    assert "\n> hello\n" in told[first + 4] or "after 1 step" in told[first + 4]
+
+
+def test_a_reply_of_one_token_has_no_room_for_its_end(hosted):
+    codec = hosted.experiment.policy.codec
+    alone, ended = typed_reply(codec, "a", 1), typed_reply(codec, "a", 2)
+    assert alone.length == 1 and decode(codec, alone.tokens) == "a"
+    assert ended.tokens.tolist() == [*alone.tokens, codec.end]
+    for text, size in (("ab", 1), ("ab", 2)):
+        with pytest.raises(ValueError, match=f"expected at most {size}"):
+            typed_reply(codec, text, size)

@@ -1,5 +1,8 @@
 """Passes over parts of a batch: the sum is that of the whole, and nothing is left out or added."""
 
+import dataclasses
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.config.build import build
-from agentrl.learner.passes import gradients
+from agentrl.learner.passes import compiled_lengths, gradients, log_probs
+from agentrl.policies.language import transformer
+from agentrl.streams import Rows
+from envs.registry import make
 
 ROWS, LONGEST = 8, 7
 
@@ -67,8 +73,63 @@ def test_rows_without_anything_to_learn_are_not_computed():
             head=head,
         )
         assert np.isfinite(loss) and np.isfinite(grad)
-    # Two passes, of lengths up to 7 and to 2: the second is cut to a third, 3 positions.
-    assert loss == 2 * 7 + 2 * 3
+    # Two passes, of lengths up to 7 and to 2: compiled are 2, 4 and 7 positions.
+    assert loss == 2 * 7 + 2 * 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 5000), st.integers(1, 12), st.floats(0, 0.99))
+def test_compiled_lengths_rise_by_one_factor_from_the_shared_positions(longest, number, share):
+    shared = int(share * longest)
+    found = compiled_lengths(longest, number, shared)
+    assert found[-1] == longest and len(found) <= number and found[0] > shared
+    assert all(a < b for a, b in zip(found, found[1:], strict=False))
+    rest = [size - shared for size in found]
+    if number >= 4 and rest[-1] >= 100:
+        assert len(found) == number and abs(rest[0] / rest[-1] - 1 / 8) < 0.01
+        factors = [b / a for a, b in zip(rest, rest[1:], strict=False)]
+        assert max(factors) / min(factors) < 1.15
+
+
+def test_compiled_lengths_are_worked_numbers():
+    assert compiled_lengths(389, 1, 64) == (389,)
+    assert compiled_lengths(1000, 2) == (500, 1000)
+    # What the shared positions leave, 800, is divided: 100, 200, 400, 800.
+    assert compiled_lengths(1000, 4, 200) == (300, 400, 600, 1000)
+
+
+LENGTHS = (12, 0, 9, 7, 3, 0, 8, 12)
+
+
+@functools.cache
+def talking():
+    """A language policy whose rows share an opening, and rows of LENGTHS."""
+    policy = transformer(make("FrozenLake-v1")[0].view, width=16, layers=2, heads=2, kv_heads=1)
+    opening = (3, 5, 4)
+    policy = policy._replace(codec=dataclasses.replace(policy.codec, opening=opening))
+    tokens = jax.random.randint(jax.random.key(0), (8, 12), 3, policy.config.vocab_size)
+    tokens = tokens.at[:, :3].set(jnp.asarray(opening))
+    number, length = jnp.arange(12), jnp.asarray(LENGTHS)
+    mask = (number < length[:, None]) & ((number % 3 == 2) | (number == length[:, None] - 1))
+    mask &= number > 2
+    zero = jnp.zeros(mask.shape, jnp.int32)
+    rows = Rows(tokens, mask, jnp.arange(8), zero, jnp.zeros(mask.shape), role=zero[:, 0])
+    return policy, policy.init(jax.random.key(1)), rows
+
+
+@pytest.mark.parametrize(("microbatch", "lengths"), [(2, 1), (2, 3), (4, 4)])
+def test_log_probs_in_passes_are_those_of_whole_rows(microbatch, lengths):
+    policy, params, rows = talking()
+    at_once = jax.jit(functools.partial(log_probs, policy, microbatch=None))(params, rows)
+    # Padding that nothing may read.
+    padding = jnp.arange(12) >= jnp.asarray(LENGTHS)[:, None]
+    poisoned = rows.replace(tokens=jnp.where(padding, 4, rows.tokens))
+    in_passes = jax.jit(
+        functools.partial(log_probs, policy, microbatch=microbatch, lengths=lengths)
+    )(params, poisoned)
+    mask = rows.loss_mask
+    np.testing.assert_allclose(in_passes[mask], at_once[mask], atol=1e-5)
+    assert np.isfinite(in_passes).all() and (np.abs(at_once[mask]) > 0.1).all()
 
 
 def test_a_run_in_passes_is_the_run_at_once():

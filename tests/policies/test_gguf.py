@@ -436,4 +436,5 @@ def test_the_command(small, tmp_path):
     assert huggingface.load(out)[0].width == 24
     again = call(f"--file={file}", f"--out={out}")
     assert again.returncode == 2 and again.stderr.startswith(f"error: {out} is not empty")
+    assert "or --overwrite if" in again.stderr and "overwrite=True" not in again.stderr
     assert call().stderr.startswith("error: give --file=, a GGUF file")

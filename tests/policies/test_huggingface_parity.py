@@ -3,14 +3,13 @@
 import pathlib
 import sys
 
+import greedy
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agentrl.policies import decoder, huggingface
-from agentrl.policies.generation import generate
-from agentrl.policies.sampling import Sampling
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -46,38 +45,10 @@ def test_family(name, tmp_path, record_property):
     assert difference < 1e-4
 
     # Greedily from prompts of three lengths: ours together, with a cache; theirs one by one.
-    lengths = jnp.asarray(PROMPTS)
-
-    @jax.jit
-    def write(params, tokens):
-        size = max(PROMPTS) + WRITTEN
-        cache = decoder.empty_cache(config, len(PROMPTS), size, segment=32)
-        hidden, cache = decoder.extend(params, config, cache, tokens, lengths)
-        last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-        return generate(
-            params,
-            config,
-            cache,
-            last,
-            jax.random.key(0),
-            sampling=Sampling(greedy=True),
-            max_new_tokens=WRITTEN,
-            end_token=published.VOCAB,
-            active=jnp.ones(len(PROMPTS), bool),
-        ).tokens
-
-    written = np.asarray(write(params, jnp.asarray(tokens[:, : max(PROMPTS)], jnp.int32)))
-    model.generation_config.eos_token_id = None
-    for row, length in enumerate(PROMPTS):
-        prompt = torch.tensor(tokens[row : row + 1, :length])
-        theirs = model.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            max_new_tokens=WRITTEN,
-            do_sample=False,
-            pad_token_id=0,
-        )
-        assert written[row].tolist() == theirs[0, length:].tolist()
+    prompts = [tokens[row, :length].tolist() for row, length in enumerate(PROMPTS)]
+    written = greedy.by_ours(params, config, prompts, WRITTEN)
+    for prompt, reply in zip(prompts, written, strict=True):
+        assert reply == greedy.by_transformers(model, prompt, WRITTEN)
 
     # And back: by the source's config.json, and by our own.
     read = transformers.AutoModelForCausalLM.from_pretrained

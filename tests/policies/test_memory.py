@@ -104,11 +104,9 @@ def test_chunks_need_less_memory():
 
     def total(limit, head, hidden, tokens):
         def score(hidden, tokens):
-            zero = jnp.zeros(tokens.shape)
-            return scoring.score_logits(hidden @ head, tokens, zero)
+            return scoring.score_logits(hidden @ head, tokens)
 
-        scored = chunks.in_chunks(score, hidden, tokens, width=V, limit=limit)
-        return jnp.sum(scored.logp + scored.entropy)
+        return sum(map(jnp.sum, chunks.in_chunks(score, hidden, tokens, width=V, limit=limit)))
 
     shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((D, V), (4, 64, D))]
     tokens = jax.ShapeDtypeStruct((4, 64), jnp.int32)
@@ -141,3 +139,50 @@ def test_bfloat16_products_train_float32_weights():
     # Steps far below bfloat16's resolution are kept.
     moved = jax.tree.map(lambda a, b: jnp.mean(a != b), params, close[3])
     assert moved["layers"]["mlp"]["up_proj"]["kernel"] > 0.9
+
+
+NEEDED = np.zeros((3, 8), bool)
+NEEDED[0, 3], NEEDED[2, 5:] = True, True
+
+
+@pytest.mark.parametrize("legal", [False, True])
+@pytest.mark.parametrize("opening", [(), (1, 2, 1)])
+def test_scores_where_they_are_needed_are_those_of_the_whole(policy, legal, opening, monkeypatch):
+    policy = policy._replace(codec=dataclasses.replace(policy.codec, opening=opening))
+    params, rows = policy.init(jax.random.key(0)), rows_of(policy, legal)
+    rows = rows.replace(tokens=rows.tokens.at[:, : len(opening)].set(jnp.asarray(opening, int)))
+
+    def total(params, needed):
+        scored = policy.score(params, rows, needed)
+        scored = jax.tree.map(lambda x: jnp.where(NEEDED, x, 0.0), scored)
+        return jnp.sum(scored.logp * jnp.arange(8)) + jnp.sum(scored.entropy), scored
+
+    grad = jax.grad(total, has_aux=True)
+    whole = jax.jit(lambda params: grad(params, None))(params)
+    monkeypatch.setattr(chunks, "SMALLEST", 3)
+    monkeypatch.setattr(chunks, "DIRECT", 0)
+    computed, unembed = [], decoder.unembed
+
+    def counted(head, config, hidden):
+        jax.debug.callback(lambda: computed.append(hidden.shape[:2]))
+        return unembed(head, config, hidden)
+
+    monkeypatch.setattr(decoder, "unembed", counted)
+    parts = jax.jit(lambda params: grad(params, jnp.asarray(NEEDED)))(params)
+    jax.block_until_ready(parts)
+    jax.effects_barrier()
+    chex.assert_trees_all_close(whole, parts, rtol=1e-5, atol=2e-6)
+    # The most of a row is three positions. Each is computed in both passes.
+    assert set(computed) == {(3, 1)} and len(computed) == 2 * 3
+
+
+def test_other_scores_are_zero(policy):
+    out = policy.score(policy.init(jax.random.key(0)), rows_of(policy, False), jnp.asarray(NEEDED))
+    for values in (out.logp, out.entropy):
+        np.testing.assert_array_equal(np.asarray(values) != 0, NEEDED)
+
+
+def test_large_models_recompute_by_default():
+    assert not SMALL.recomputes and dataclasses.replace(SMALL, remat=True).recomputes
+    large = dataclasses.replace(SMALL, layers=30, width=576)
+    assert large.recomputes and not dataclasses.replace(large, remat=False).recomputes

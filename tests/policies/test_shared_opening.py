@@ -110,8 +110,8 @@ def test_windows_reach_into_the_opening(window):
 
 
 @pytest.mark.parametrize(
-    ("options", "length"), [({"lora_rank": 2, "lora_roles": 2}, 12), ({}, len(OPENING) - 1)]
+    ("options", "length"), [({"lora_rank": 2, "lora_roles": 2}, 12), ({}, len(OPENING))]
 )
 def test_openings_that_differ_by_role_or_are_cut_are_not_shared(options, length):
-    assert policy_of()._shared(12) == len(OPENING) - 1
-    assert policy_of(**options)._shared(length) == 0
+    assert policy_of().shared_positions(12) == len(OPENING) - 1
+    assert policy_of(**options).shared_positions(length) == 0

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import gguf_files
+import greedy
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,8 +21,6 @@ import tokenizers
 
 from agentrl.policies import decoder, huggingface
 from agentrl.policies import gguf as importer
-from agentrl.policies.generation import generate
-from agentrl.policies.sampling import Sampling
 
 pytest.importorskip("gguf", reason="the package gguf is missing: pip install .[gguf]")
 FILE = smollm2.file()
@@ -82,28 +81,7 @@ def written(model, recorded):
     """Our greedy replies to the chats, all together, with a cache."""
     config, params = model
     rows = recorded["tokens"][: len(smollm2.CHATS)]
-    width = max(map(len, rows))
-    lengths = jnp.asarray([len(row) for row in rows])
-    tokens = jnp.asarray([row + [0] * (width - len(row)) for row in rows], jnp.int32)
-
-    @jax.jit
-    def write(params, tokens):
-        cache = decoder.empty_cache(config, len(rows), width + smollm2.WRITTEN, segment=32)
-        hidden, cache = decoder.extend(params, config, cache, tokens, lengths)
-        last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-        return generate(
-            params,
-            config,
-            cache,
-            last,
-            jax.random.key(0),
-            sampling=Sampling(greedy=True),
-            max_new_tokens=smollm2.WRITTEN,
-            end_token=config.vocab_size,
-            active=jnp.ones(len(rows), bool),
-        ).tokens
-
-    return np.asarray(write(params, tokens)).tolist()
+    return greedy.by_ours(params, config, rows, smollm2.WRITTEN)
 
 
 def test_tokens_are_the_recorded_ones(directory, recorded):
@@ -217,4 +195,4 @@ def test_an_exported_model_generates_the_same(directory, model, written, theirs,
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     for text, row, reply in zip(smollm2.CHATS, recorded["tokens"], written, strict=False):
         assert tokenizer(text).input_ids == row
-        assert smollm2.written_by_torch(again, row) == reply
+        assert greedy.by_transformers(again, row, smollm2.WRITTEN) == reply

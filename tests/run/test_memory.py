@@ -1,5 +1,7 @@
 """Memory of programs before they run."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 import tiny
 
@@ -56,9 +58,28 @@ def test_a_program_that_does_not_fit_ends_the_run_before_it_begins(tmp_path, mon
         loop.run(config_of(seed=4), tmp_path / "run", command="test")
 
 
-def test_an_allocation_that_fails_is_one_line():
-    import jax
+def test_an_evaluation_that_does_not_fit_ends_the_run_before_it_begins(tmp_path, monkeypatch):
+    config = config_of(evaluation__every=1, evaluation__episodes=4)
+    assert loop.run(config, tmp_path / "run", command="test")
+    monkeypatch.setattr(memory, "limit", lambda: 2**30)
+    needed = 2**30
+    config = config_of(evaluation__every=1, evaluation__episodes=needed // 64)
+    with pytest.raises(RunError, match=r"evaluation needs .*set config.evaluation.episodes lower"):
+        loop.run(config, tmp_path / "more", command="test")
 
+
+def test_bytes_of_a_state_are_those_of_its_parts_on_a_device():
+    mesh = jax.make_mesh((2,), ("data",), devices=jax.devices()[:2])
+    shared = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    shapes = [
+        jax.ShapeDtypeStruct((6, 5), jnp.float32, sharding=shared),
+        jax.ShapeDtypeStruct((3,), jnp.uint8, sharding=whole),
+    ]
+    assert memory.size(shapes) == 3 * 5 * 4 + 3
+
+
+def test_an_allocation_that_fails_is_one_line():
     failed = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 30 bytes.\nx")
     with (
         pytest.raises(RunError, match=r"allocating 30 bytes.*rl 2.0 GiB.*set config.learner"),

@@ -138,7 +138,8 @@ def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_pat
     # Nothing is overwritten, and the other seed has weights of its own.
     command = ["export", f"--workdir={tmp_path / 'run'}", f"--out={tmp_path / 'out'}", "--seed=1"]
     done = call(*command)
-    assert done.returncode == 2 and "out" in done.stderr
+    assert done.returncode == 2 and "out is not empty" in done.stderr
+    assert "or --overwrite if" in done.stderr and "overwrite=True" not in done.stderr
     assert call(*command, "--overwrite", "--dtype=bfloat16").returncode == 0
     _, second = huggingface.load(tmp_path / "out")
     expected = run.state.params["norm"]["weight"][1].astype(jnp.bfloat16)
@@ -210,14 +211,99 @@ def test_the_configs_in_the_repository_build(directory):
     assert small.policy.config.layers == 2 and small.policy.load is None
     assert build(config_file.get_config(str(directory))).policy.frozen
     assert build(small_qwen.get_config(f"sft,{directory}")).policy.frozen == ()
-    for method in smollm2.METHODS:
-        assert build(smollm2.get_config(f"{method},ezpoints,{directory}")).policy.reads_text
-    with pytest.raises(ValueError, match="smollm2.py:gigpo: expected METHOD,WORLD,DIRECTORY"):
-        smollm2.get_config("gigpo")
     with pytest.raises(ValueError, match="small_qwen.py:gigpo: expected METHOD,DIRECTORY"):
         small_qwen.get_config("gigpo")
     with pytest.raises(ValueError, match="expected the directory of a model"):
         build(config_file.get_config())
+
+
+SMOLLM2_METHODS = dict.fromkeys(smollm2.WORLDS, smollm2.METHODS[:-1])
+SMOLLM2_METHODS |= dict.fromkeys(smollm2.GAMES, ("sft", "rae"))
+
+
+@pytest.fixture(scope="module")
+def smollm2_config(directory):
+    def make(method, world, size):
+        config = smollm2.get_config(f"{method},{world},{directory},{size}")
+        if "thoughts" in world:
+            # The tiny tokenizer needs more tokens for the expert's thoughts than SmolLM2's.
+            config.context.max_new_tokens = 160
+        return config
+
+    return make
+
+
+@pytest.mark.parametrize("world", SMOLLM2_METHODS)
+def test_every_preset_of_smollm2_builds(world, smollm2_config):
+    rows = {"ezpoints": 16, "household": 16, "household_thoughts": 12 * 16, "wordle": 16}
+    large = {"ezpoints": 128, "household": 6400, "household_thoughts": 6400, "wordle": 128}
+    for size in smollm2.SIZES:
+        for lora in ("", "_lora"):
+            for method in SMOLLM2_METHODS[world]:
+                config = smollm2_config(method, world, size + lora)
+                # What the expert writes is traced once: that does not depend on the size.
+                config.expert.thoughts &= (size, lora) == ("cpu", "")
+                made = build(config)
+                assert bool(made.policy.frozen) == bool(lora)
+                assert made.policy.has_critic == (method == "ppo")
+                if world in rows:
+                    expected = (rows if size == "cpu" else large)[world]
+                    assert made.rollout.num_rows == expected
+                    assert made.policy.grammar.think == (
+                        "required" if "thoughts" in world else "none"
+                    )
+                else:
+                    assert made.policy.grammar.faithful
+    # The GiGPO code base's settings for ALFWorld.
+    config = smollm2_config("gigpo", "household_thoughts", "gpu")
+    assert (config.rollout.num_groups, config.rollout.group_size) == (16, 8)
+    assert config.env.max_steps_in_episode == 50 and config.context.history == 2
+    assert config.optimizer.learning_rate == 1e-6 and config.objective.kl.weight == 0.01
+
+
+@pytest.mark.parametrize(
+    "method, world, size",
+    [
+        ("sft", "household_thoughts", "cpu"),
+        ("gigpo", "household", "gpu"),
+        ("rae", "kuhn", "cpu_lora"),
+    ],
+)
+def test_presets_of_smollm2_train(method, world, size, smollm2_config):
+    config = smollm2_config(method, world, size)
+    config.mesh.data, config.updates = 1, 1
+    config.rollout.update(num_groups=2, group_size=1 if method == "rae" else 2, max_turns=2)
+    if "max_steps_in_episode" in config.env:
+        config.env.max_steps_in_episode = 2
+    if world == "household":
+        config.env.update(receptacles=5, objects=4)
+        config.context.max_new_tokens = 8
+    config.learner.update(minibatches=1, microbatch=1, lengths=1, max_kl=None)
+    if method == "sft":
+        config.warm_start.updates = 1
+        config.expert.episodes = 2
+    # Without a success there is no advantage: something to learn all the same.
+    config.objective.entropy.weight = 0.01
+    experiment = build(config)
+    state = jax.jit(experiment.init)(jnp.int32(0))
+    state = experiment.restart(state.replace(params=state.params | experiment.policy.load()))
+    for _, program in experiment.phases:
+        after, metrics = jax.jit(program)(state)
+        assert metrics["grad_norm"][0] > 0 and metrics["rejected_updates"][0] == 0
+        moved = jax.tree.map(lambda a, b: bool((a != b).any()), after.params, state.params)
+        assert any(jax.tree.leaves(moved))
+
+
+def test_an_argument_of_smollm2_that_does_not_fit_is_refused():
+    for argument in (
+        "gigpo",
+        "gigpo,kuhn,d",
+        "rae,household,d",
+        "sft,wordle,d,tpu",
+        "sft,wordle,d,cpu_x",
+    ):
+        with pytest.raises(ValueError, match=f"smollm2.py:{argument}: expected METHOD,WORLD,DIR"):
+            smollm2.get_config(argument)
 
 
 def test_attention_of_a_gpu_is_refused_elsewhere(directory):

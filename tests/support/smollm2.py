@@ -157,23 +157,8 @@ def logits_of_torch(model, tokens):
         return model(torch.tensor([tokens])).logits[0].numpy()
 
 
-def written_by_torch(model, tokens):
-    """WRITTEN greedy tokens, through the end of the turn and beyond."""
-    import torch
-
-    model.generation_config.eos_token_id = None
-    prompt = torch.tensor([tokens])
-    theirs = model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        max_new_tokens=WRITTEN,
-        do_sample=False,
-        pad_token_id=0,
-    )
-    return theirs[0, len(tokens) :].tolist()
-
-
 def main():
+    import greedy
     import torch
     import transformers
 
@@ -190,7 +175,7 @@ def main():
         "vocabulary": some,
         "logits": [[round(float(x[i]), 5) for i in some] for x in logits],
         "best": [int(x.argmax()) for x in logits],
-        "written": [written_by_torch(model, row) for row in tokens[: len(CHATS)]],
+        "written": [greedy.by_transformers(model, row, WRITTEN) for row in tokens[: len(CHATS)]],
     }
     RECORDED.write_text(json.dumps(content, separators=(",", ":")) + "\n")
 

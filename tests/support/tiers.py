@@ -38,6 +38,7 @@ FULL = (
     "methods/*",
     # Parity with other libraries, and sizes.
     "policies/test_generation.py",
+    "policies/test_layers.py",
     "policies/test_huggingface_parity.py",
     "policies/test_smollm2.py",
     "policies/test_decoder_parity.py",
@@ -65,6 +66,8 @@ FULL_TESTS = (
     "learner/test_passes.py::test_a_run_in_passes_is_the_run_at_once",
     "learner/test_pool.py::test_members_are_earlier_parameters_and_never_change",
     "learner/test_update.py::test_only_replies_are_trained_and_on_demand_what_was_read",
+    "learner/test_update.py::test_steps_above_the_bound_of_kl_are_not_taken*",
+    "learner/test_update.py::test_weights_of_a_sampler_that_is_the_learner_change_nothing*",
     "policies/test_by_role.py::test_networks_learn_at_their_own_rates_or_stay",
 )
 # Files that a pattern above has, and that are quick all the same.

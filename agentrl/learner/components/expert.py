@@ -61,7 +61,7 @@ def expert(
     def report(value, params):
         # Tasks from the stream of keys that evaluation uses, which training never draws from.
         _, rows = demonstrate(task_keys(0, episodes), jax.random.key(2), noise=noise)
-        logp = log_probs(setup.policy, params, rows, setup.microbatch)
+        logp = log_probs(setup.policy, params, rows, setup.microbatch, setup.lengths)
         loss = -jnp.sum(jnp.where(rows.loss_mask, logp, 0.0))
         count = jnp.sum(rows.loss_mask, dtype=jnp.float32)
         finite = jnp.isfinite(loss)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Component, Setup
+from agentrl.learner.state import new_if
 
 NAME = "guard"
 
@@ -40,14 +41,13 @@ def guard(setup: Setup) -> Component:
     def after(value: Guard, outcome):
         rejected, before = ~outcome.finite, outcome.before
 
-        def remembered(new, old):
-            return jax.tree.map(lambda n, o: jnp.where(rejected, n, o), new, old)
-
+        start = (before.rollout, before.key)
+        rollout, key = new_if(rejected, start, (value.rollout, value.key))
         value = Guard(
             in_a_row=jnp.where(rejected, value.in_a_row + 1, 0),
             total=value.total + rejected,
-            rollout=remembered(before.rollout, value.rollout),
-            key=jnp.where(rejected, before.key, value.key),
+            rollout=rollout,
+            key=key,
         )
         return value, {}
 

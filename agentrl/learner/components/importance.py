@@ -30,7 +30,7 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
         )
 
     def annotate(value, params, streams, rows, key):
-        old = log_probs(setup.policy, params, rows, setup.microbatch)
+        old = log_probs(setup.policy, params, rows, setup.microbatch, setup.lengths)
         weight = losses.truncated_importance_weight(
             old, rows.behaviour_logp, rows.loss_mask, cap=cap, level=level
         )

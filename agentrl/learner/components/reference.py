@@ -30,7 +30,11 @@ def reference(setup: Setup, *, every: int = 0) -> Component:
     def annotate(value, params, streams, rows, key):
         if "reference_logp" not in setup.reads:
             return {}
-        return {"reference_logp": log_probs(policy, whole(value, params), rows, setup.microbatch)}
+        return {
+            "reference_logp": log_probs(
+                policy, whole(value, params), rows, setup.microbatch, setup.lengths
+            )
+        }
 
     def in_loss(value, params, rows):
         if "reference_kl" not in setup.reads:

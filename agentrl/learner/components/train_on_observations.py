@@ -24,8 +24,9 @@ def train_on_observations(setup: Setup) -> Component:
         # The first position has no prefix, hence no predictive distribution.
         read = (rows.span == OBSERVATION) & (jnp.arange(rows.tokens.shape[1]) > 0)
         read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
-        logp = log_probs(setup.policy, params, rows, setup.microbatch)
+        wide = rows.replace(loss_mask=rows.loss_mask | read)
+        logp = log_probs(setup.policy, params, wide, setup.microbatch, setup.lengths)
         before = jnp.where(read, logp, rows.behaviour_logp)
-        return streams, rows.replace(loss_mask=rows.loss_mask | read, behaviour_logp=before), {}
+        return streams, wide.replace(behaviour_logp=before), {}
 
     return Component(init=lambda start: (), amend=amend)
