@@ -61,7 +61,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     """Prints the tables of one environment and writes the record."""
     from agentrl.config.tasks import evaluation_of
     from agentrl.evaluation import play
-    from agentrl.run.loop import evaluation_path
+    from agentrl.run.evaluations import path_of
 
     config, env = run.config, task.env
     opponent, side = evaluation_of(config, env, task.env_params, task.rollout)
@@ -93,7 +93,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
         "expert": None if expert is None else _lists(expert),
         "kinds": by_kind,
     }
-    path = evaluation_path(workdir, config, name, run.update)
+    path = path_of(workdir, config, name, run.update)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(record))

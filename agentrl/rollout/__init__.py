@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentrl.lazy import lazy
 from agentrl.rollout.episodes import episodes as episodes
-from agentrl.rollout.processes import processes as processes
+from agentrl.rollout.host import processes as processes
 from agentrl.rollout.segments import segments as segments
 from agentrl.rollout.types import Rollout as Rollout
 from agentrl.rollout.unroll import unroll as unroll
@@ -16,6 +16,7 @@ from agentrl.rollout.unroll import unroll as unroll
 if TYPE_CHECKING:
     # Contexts are of language policies: a run over arrays does not import the decoder.
     from agentrl.actors import contexts as contexts
+    from agentrl.rollout.host import processes as processes
     from agentrl.rollout.mixture import several as several
 
 __getattr__, __dir__ = lazy(__name__)

@@ -6,8 +6,8 @@ import numpy as np
 
 from agentrl.actors.transcript import Composed
 from agentrl.policies.generation import Given
+from agentrl.rollout.host import Host
 from agentrl.rollout.host_actors import HostActor
-from agentrl.rollout.processes import Host
 from agentrl.rollout.unroll_host import HostLoop
 from envs.hosted import Hosted, HostError
 

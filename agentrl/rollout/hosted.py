@@ -11,6 +11,7 @@ import numpy as np
 from agentrl.actors.types import select
 from agentrl.checks import check_range
 from agentrl.rollout.bound import check_no_context
+from agentrl.rollout.host import Host, processes
 from agentrl.rollout.host_actors import HostActor, host_array_actor, host_text_actor
 from agentrl.rollout.metrics import (
     count_turn,
@@ -20,7 +21,6 @@ from agentrl.rollout.metrics import (
     whole_episodes,
 )
 from agentrl.rollout.pack import Packing, array_packing, filled, pack, properties_of
-from agentrl.rollout.processes import Host, processes
 from agentrl.rollout.text_rows import text_packing
 from agentrl.rollout.types import Rollout
 from agentrl.rollout.unroll_host import HostLoop

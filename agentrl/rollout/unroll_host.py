@@ -21,9 +21,9 @@ import numpy as np
 from agentrl.actors.records import Observed
 from agentrl.actors.types import Decision
 from agentrl.policies import codec as codecs
+from agentrl.rollout.host import Host
 from agentrl.rollout.host_actors import HostActor, Said, Shown
 from agentrl.rollout.host_record import Collected, HostRecord
-from agentrl.rollout.processes import Host
 from agentrl.rollout.types import Start, Trajectory
 from envs.hosted import Hosted, HostError, Pool
 

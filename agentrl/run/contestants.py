@@ -16,9 +16,9 @@ from agentrl.config.build import Experiment
 from agentrl.config.tasks import context_of
 from agentrl.evaluation.conversation import Conversation
 from agentrl.evaluation.host_conversation import HostConversation
+from agentrl.rollout.host import processes
 from agentrl.rollout.host_actors import host_text_actor
 from agentrl.rollout.host_turns import HostTurns
-from agentrl.rollout.processes import processes
 from agentrl.run import restored
 from envs.vector import World
 

@@ -11,14 +11,13 @@ import ml_collections
 import numpy as np
 
 from agentrl.config.build import Experiment, build
-from agentrl.evaluation import play
 from agentrl.evaluation.alarms import alarms
 from agentrl.learner.components import guard
 from agentrl.learner.components.steps import env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
 from agentrl.policies import parameter_count
-from agentrl.run import checkpoint, memory, mesh, metrics, processes, restored
+from agentrl.run import checkpoint, evaluations, memory, mesh, metrics, processes, restored
 from agentrl.run.prepare import Prepared, prepare
 from agentrl.run.programs import compile_programs
 from agentrl.run.progress import Progress
@@ -30,37 +29,6 @@ from agentrl.run.workdir import claimed, store, with_stored_microbatch, write_js
 
 class NonFiniteError(RunError):
     """Several updates in a row were not finite; the last batch is saved."""
-
-
-def _evaluation_record(
-    outcomes: play.Outcomes, config: ml_collections.ConfigDict, update: int
-) -> dict[str, Any]:
-    seeds = [config.seed + i for i in range(config.num_seeds)]
-    columns = jax.tree.map(np.asarray, outcomes)
-    return {
-        "update": update,
-        "seeds": seeds,
-        "episodes": config.evaluation.episodes,
-        "greedy": config.evaluation.greedy,
-        "per_seed": {
-            str(seed): {name: column[i].tolist() for name, column in columns._asdict().items()}
-            for i, seed in enumerate(seeds)
-        },
-        "expert": None,
-    }
-
-
-def evaluation_path(
-    workdir: pathlib.Path, config: ml_collections.ConfigDict, name: str, update: int
-) -> pathlib.Path:
-    """Path of a checkpoint's evaluation.
-
-    In `eval`, or in a subfolder named after the environment if the run has several.
-    """
-    directory = workdir / "eval"
-    if config.env.name != name:
-        directory = directory / name
-    return directory / f"update_{update:06d}.json"
 
 
 def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
@@ -93,7 +61,8 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
             stop.saved = update
         writer, first = None, {}
         if processes.is_first():
-            metrics.rewind(workdir / "metrics.jsonl", update)
+            unevaluated = evaluations.pending(workdir, update) is not None
+            metrics.rewind(workdir / "metrics.jsonl", update - unevaluated)
             first = metrics.first_with("approx_kl", workdir / "metrics.jsonl")
             write_json(workdir / "provenance.json", provenance(command))
             writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
@@ -110,10 +79,12 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
                 ready = prepare(config, experiment, programs, device_mesh)
                 if processes.is_first():
                     store(workdir, ready.config)
-                parts = _Parts(ready, workdir, device_mesh, writer, progress, stop, {}, first)
+                parts = _Parts(
+                    ready, workdir, device_mesh, writer, progress, stop, {}, first, started
+                )
                 with memory.told(ready.needs):
                     state = _begun(ready, params) if state is None else state
-                    return _loop(parts, state, update, started)
+                    return _loop(parts, state, update)
         finally:
             if writer is not None:
                 writer.close()
@@ -134,7 +105,7 @@ def _begun(ready: Prepared, params: Any) -> TrainState:
 
 class _Parts(NamedTuple):
     """The parts of a run. writer: None in all processes but the first. timings: seconds of the last
-    call of each program. first: by seed, see `first_of`.
+    call of each program. first: by seed, see `first_of`. started: when, by `time.time`.
     """
 
     ready: Prepared
@@ -145,6 +116,7 @@ class _Parts(NamedTuple):
     stop: Stop
     timings: dict[str, float]
     first: dict[int, dict[str, Any]]
+    started: float
 
     @property
     def config(self) -> ml_collections.ConfigDict:
@@ -169,6 +141,30 @@ class _Parts(NamedTuple):
             return self.first.setdefault(record["seed"], record)
         return {}
 
+    def keep(self, update: int, records: list[dict], machine: dict[str, float]) -> None:
+        """Writes metrics that wait for their evaluation: see `evaluations.pending`."""
+        if self.writer is not None:
+            waiting = evaluations.Pending(update, records, machine | self.timings)
+            evaluations.keep(self.workdir, waiting)
+
+    def report(self, update: int, records: list[dict], machine: dict[str, float]) -> None:
+        """Writes and shows the metrics of an update, and raises the alarms."""
+        machine = {
+            "wall_time": time.time() - self.started,
+            "peak_memory_gib": metrics.peak_memory_gib(),
+            **machine,
+            **self.timings,
+        }
+        if self.writer is not None:
+            for record in records:
+                self.writer.write(record | machine)
+            self.writer.flush()
+            evaluations.forget(self.workdir)
+        self.progress.show(update, records, machine)
+        for record in records:
+            for name, text in alarms(record, self.first_of(record)).items():
+                self.progress.say(name, f"{text} (seed {record['seed']}, update {update})")
+
     def save(self, state: TrainState, update: int) -> int:
         """Writes a checkpoint; returns its update."""
         config = self.config
@@ -180,10 +176,19 @@ class _Parts(NamedTuple):
         return update
 
 
-def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool:
+def _is_due(every: int, update: int, last: int) -> bool:
+    """Whether something is done at an update: every so many, and after the last. 0: never."""
+    return every > 0 and (update % every == 0 or update >= last)
+
+
+def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
     saved, steps_before = update, env_steps(state.carry)
+    waiting = evaluations.pending(parts.workdir, update)
+    if waiting is not None:
+        _evaluate(parts, state, update, waiting.records)
+        parts.report(update, waiting.records, waiting.machine)
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
     if update == 0 and config.evaluation.at_start:
@@ -200,29 +205,21 @@ def _loop(parts: _Parts, state: TrainState, update: int, started: float) -> bool
         update += config.log_every
         steps_now = env_steps(state.carry)
         records = _records(config, experiment, update, steps_now, jax.device_get(totals))
-        done, stopping = update >= config.updates, processes.any_of(parts.stop.requested)
-        every = config.evaluation.every
-        if every and (update % every == 0 or done) and not stopping:
-            _evaluate(parts, state, update, records)
-        _check_rejected(parts, state, phase, update, saved)
-        machine = {
-            "wall_time": time.time() - started,
-            "compile_time": compile_time,
-            "peak_memory_gib": metrics.peak_memory_gib(),
-            **_rates(records, float((steps_now - steps_before).sum()), config, parts.timings),
-            **parts.timings,
-        }
+        rates = _rates(records, float((steps_now - steps_before).sum()), config, parts.timings)
         steps_before = steps_now
-        if parts.writer is not None:
-            for record in records:
-                parts.writer.write(record | machine)
-            parts.writer.flush()
-        parts.progress.show(update, records, machine)
-        for record in records:
-            for name, text in alarms(record, parts.first_of(record)).items():
-                parts.progress.say(name, f"{text} (seed {record['seed']}, update {update})")
-        every, stopping = config.checkpoint.every, processes.any_of(parts.stop.requested)
-        if done or stopping or (every and update % every == 0):
+        machine = {"compile_time": compile_time, **rates}
+        _check_rejected(parts, state, phase, update, saved)
+        saves = _is_due(config.checkpoint.every or config.updates, update, config.updates)
+        stopping = processes.any_of(parts.stop.requested)
+        if _is_due(config.evaluation.every, update, config.updates) and not stopping:
+            if saves:
+                # What has been learnt must not be lost with an evaluation that does not end.
+                parts.keep(update, records, machine)
+                saved = parts.save(state, update)
+            _evaluate(parts, state, update, records)
+        parts.report(update, records, machine)
+        stopping = processes.any_of(parts.stop.requested)
+        if saved < update and (saves or stopping):
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
@@ -287,9 +284,9 @@ def _evaluate(parts: _Parts, state: TrainState, update: int, records: list[dict]
     outcomes = jax.device_get(parts.timed("time/evaluation", parts.ready.evaluate, state.params))
     for name, played in outcomes.items():
         if parts.writer is not None:
-            path = evaluation_path(parts.workdir, config, name, update)
+            path = evaluations.path_of(parts.workdir, config, name, update)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, _evaluation_record(played, config, update))
+            write_json(path, evaluations.record(played, config, update))
         prefix = "" if isinstance(config.env.name, str) else f"{name}/"
         for i, record in enumerate(records):
             mean = float(played.episode_return[i].mean())

@@ -19,7 +19,7 @@ import tiny
 from agentrl.config.build import build
 from agentrl.learner.components import guard
 from agentrl.policies import chunks
-from agentrl.run import checkpoint, loop, mesh, metrics, restored
+from agentrl.run import checkpoint, evaluations, loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
 
 # Where a process of its own finds `tiny`.
@@ -230,6 +230,36 @@ def test_a_run_starts_from_the_parameters_of_another(tmp_path):
             config = tiny.talk_config(**{"num_seeds": 2, "updates": 2, **changes, **wrong})
             loop.run(config, tmp_path / "wrong", command="test")
         assert not (tmp_path / "wrong").exists()
+
+
+def test_what_an_evaluation_that_does_not_end_leaves_is_completed(tmp_path, monkeypatch):
+    """The update's checkpoint is there, and the resumed run evaluates it."""
+    config = tiny.groups_config(
+        updates=4, checkpoint__every=2, evaluation__every=2, evaluation__episodes=4
+    )
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert loop.run(config, whole, command="test")
+
+    def out_of_memory(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_evaluate", out_of_memory)
+        with pytest.raises(MemoryError):
+            loop.run(config, broken, command="test")
+    assert checkpoint.steps(broken / "checkpoints") == [2]
+    assert loop.run(config, broken, command="test")
+    assert lines(broken) == lines(whole)
+    assert "evaluation/episode_return" in lines(broken)[0]
+    assert {p.name for p in broken.iterdir()} == {p.name for p in whole.iterdir()}
+    for path in (whole / "eval").iterdir():
+        assert path.read_text() == (broken / "eval" / path.name).read_text()
+    # Metrics that were written before the process died are not written twice.
+    records = [line | {"update": 4} for line in lines(whole)[-1:]]
+    machine = {"updates_per_second": 1.0}
+    evaluations.keep(broken, evaluations.Pending(4, records, machine))
+    assert loop.run(config, broken, command="test")
+    assert lines(broken) == lines(whole)
 
 
 # A process of its own, so that it can be killed.

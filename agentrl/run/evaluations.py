@@ -1,0 +1,77 @@
+"""Files of a run's evaluations: the outcomes, and metrics that wait for them.
+
+A checkpoint is saved before the evaluation of its update, so that an evaluation that does not end
+loses no updates. Until then the metrics of that update are in `pending.json`: a run that resumes
+from the checkpoint evaluates first, and completes them.
+"""
+
+import json
+import pathlib
+from typing import Any, NamedTuple
+
+import jax
+import ml_collections
+import numpy as np
+
+from agentrl.evaluation import play
+from agentrl.run.workdir import write_json
+
+_PENDING = "pending.json"
+
+
+def record(
+    outcomes: play.Outcomes, config: ml_collections.ConfigDict, update: int
+) -> dict[str, Any]:
+    """What is written of an evaluation: settings, and outcomes [episodes] of each seed."""
+    seeds = [config.seed + i for i in range(config.num_seeds)]
+    columns = jax.tree.map(np.asarray, outcomes)
+    return {
+        "update": update,
+        "seeds": seeds,
+        "episodes": config.evaluation.episodes,
+        "greedy": config.evaluation.greedy,
+        "per_seed": {
+            str(seed): {name: column[i].tolist() for name, column in columns._asdict().items()}
+            for i, seed in enumerate(seeds)
+        },
+        "expert": None,
+    }
+
+
+def path_of(
+    workdir: pathlib.Path, config: ml_collections.ConfigDict, name: str, update: int
+) -> pathlib.Path:
+    """Path of a checkpoint's evaluation.
+
+    In `eval`, or in a subfolder named after the environment if the run has several.
+    """
+    directory = workdir / "eval"
+    if config.env.name != name:
+        directory = directory / name
+    return directory / f"update_{update:06d}.json"
+
+
+class Pending(NamedTuple):
+    """Metrics of an update whose evaluation has not ended: one record per seed, and the
+    machine's."""
+
+    update: int
+    records: list[dict[str, Any]]
+    machine: dict[str, float]
+
+
+def keep(workdir: pathlib.Path, waiting: Pending) -> None:
+    """Writes the metrics of an update that is about to be saved, and then evaluated."""
+    write_json(workdir / _PENDING, waiting._asdict())
+
+
+def pending(workdir: pathlib.Path, update: int) -> Pending | None:
+    """Metrics of the update, if its evaluation did not end."""
+    path = workdir / _PENDING
+    found = Pending(**json.loads(path.read_text())) if path.exists() else None
+    return found if found is not None and found.update == update else None
+
+
+def forget(workdir: pathlib.Path) -> None:
+    """Called when the metrics are written."""
+    (workdir / _PENDING).unlink(missing_ok=True)
