@@ -197,7 +197,7 @@ def _forward(
         return block.rms_norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
     parts = layers.split(_stacked(params, config), config.kinds)
-    options = {"unroll": config.layers_per_iteration, "remat": config.recomputes}
+    options = {"unroll": config.layers_per_iteration(config.unroll), "remat": config.recomputes}
     carry = None if opening is None else _embed(params, config, opening)
     carry = carry, _embed(params, config, tokens)
     first, x = layers.apply(apply, carry, parts, config.kinds, **options)

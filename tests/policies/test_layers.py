@@ -10,6 +10,7 @@ import pytest
 
 from agentrl.policies import decoder, generation, layers
 from agentrl.policies.attention import RopeScaling
+from agentrl.policies.cache import decode_unroll
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.layers import Run
 from agentrl.policies.sampling import Sampling
@@ -163,8 +164,8 @@ def test_a_loop_is_compiled_once_for_any_number_of_layers():
 
 def test_only_models_of_more_than_four_layers_are_computed_in_a_loop():
     for count, unroll, expected in ((4, None, 4), (5, None, 1), (4, 1, 1), (9, 3, 3)):
-        config = dataclasses.replace(TINY, layers=count, unroll=unroll)
-        assert config.layers_per_iteration == expected
+        config = dataclasses.replace(TINY, layers=count, decode_unroll=unroll)
+        assert config.layers_per_iteration(unroll) == decode_unroll(config) == expected
 
 
 def test_initial_values_of_a_layer_depend_on_its_number():
