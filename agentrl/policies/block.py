@@ -13,6 +13,7 @@ from agentrl.devices.placement import BATCH, place
 from agentrl.policies import lora
 from agentrl.policies.attention import Rotation, frequencies, rotate, rotation
 from agentrl.policies.decoder_config import ACTIVATIONS, DecoderConfig
+from agentrl.policies.layers import product
 
 Params = Mapping[str, Any]
 
@@ -39,7 +40,7 @@ def dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
     slow.
     """
     flat = x.reshape(-1, x.shape[-1])
-    out = flat @ module["kernel"].astype(x.dtype)
+    out = product(flat, module["kernel"])
     if "lora_a" in module:
         small = flat @ module["lora_a"].astype(x.dtype)
         if "lora_kept" in module:

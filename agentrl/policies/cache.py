@@ -49,9 +49,7 @@ class Cache:
 
 def decode_unroll(config: DecoderConfig) -> int:
     """Layers per iteration of the loop over them in `extend` and `step`."""
-    if config.decode_unroll is not None:
-        return config.decode_unroll
-    return config.layers if platform() == "cpu" else 1
+    return config.layers_per_iteration(config.decode_unroll)
 
 
 def empty_cache(

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl.devices.placement import BATCH, gathered, place
+from agentrl.devices.placement import BATCH, gathered, place, platform
 from agentrl.policies import block, layers, lora
 from agentrl.policies.attention import attend, attend_causal, attend_flash, span, visible
 from agentrl.policies.cache import Cache as Cache
@@ -98,14 +98,16 @@ def _stacked(params: Params, config: DecoderConfig) -> list[Params]:
     return [params["layers"], *([params["lora"]] if config.lora_rank else [])]
 
 
-def _decoded(params: Params, config: DecoderConfig) -> tuple[list[Params], ...]:
-    """The same as `extend` needs them: for each layer, or split for `layers.apply`."""
+def _decoded(
+    params: Params, config: DecoderConfig, *, separate: bool = False
+) -> tuple[list[Params], ...]:
+    """The same as `extend` needs them: for each layer, or by `layers.split` for `layers.apply`."""
     if isinstance(params["layers"], tuple):  # by `cast`
         return params["layers"]
     stacked = _stacked(params, config)
     if decode_unroll(config) == config.layers:
         return tuple(jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(config.layers))
-    return layers.split(stacked, config.kinds)
+    return layers.split(stacked, config.kinds, separate=separate)
 
 
 def cast(params: Params, config: DecoderConfig) -> Params:
@@ -121,7 +123,8 @@ def cast(params: Params, config: DecoderConfig) -> Params:
         return x.astype(config.dtype) if is_matrix else x
 
     out = gathered(jax.tree_util.tree_map_with_path(one, params))
-    return {k: v for k, v in out.items() if k != "lora"} | {"layers": _decoded(out, config)}
+    parts = _decoded(out, config, separate=platform() == "cpu")
+    return {k: v for k, v in out.items() if k != "lora"} | {"layers": parts}
 
 
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:
@@ -194,7 +197,7 @@ def _forward(
         return block.rms_norm(x, params["norm"]["weight"], config).astype(jnp.float32)
 
     parts = layers.split(_stacked(params, config), config.kinds)
-    options = {"unroll": config.layers_per_iteration, "remat": config.recomputes}
+    options = {"unroll": config.layers_per_iteration(config.unroll), "remat": config.recomputes}
     carry = None if opening is None else _embed(params, config, opening)
     carry = carry, _embed(params, config, tokens)
     first, x = layers.apply(apply, carry, parts, config.kinds, **options)

@@ -212,7 +212,8 @@ def test_cast_parameters_are_the_same_decoder(unroll):
     params, read = sharp(half), tokens(2, 5)
     cast = decoder.cast(params, half)
     for layer in jax.tree.leaves(cast["layers"], is_leaf=lambda node: "mlp" in node):
-        assert layer["mlp"]["up_proj"]["kernel"].dtype == jnp.bfloat16
+        kernels = jax.tree.leaves(layer["mlp"]["up_proj"]["kernel"])
+        assert {x.dtype for x in kernels} == {jnp.dtype("bfloat16")}
         assert layer["self_attn"]["q_proj"]["bias"].dtype == jnp.float32
         assert layer["input_layernorm"]["weight"].dtype == jnp.float32
     assert cast["norm"]["weight"].dtype == jnp.float32
