@@ -59,15 +59,20 @@ CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "
 # Single tests of other files: the longest ones, and ways of acting beside one that is kept.
 FULL_TESTS = (
     "actors/test_text.py::*at once*",
+    "advantages/test_group_relative.py::test_gradients_are_stopped",
     "colab/test_one_file.py::test_gigpo_in_words*",
+    "config/test_tasks.py::test_a_policy_plays_elsewhere_if_it_knows_the_words",
     "config/test_tasks.py::test_baselines_metrics_and_evaluations_are_of_each_task",
     "learner/test_components.py::test_a_rejected_update_leaves_what_is_carried",
     "learner/test_components.py::test_an_expert_beside_the_rollout",
+    "learner/test_components.py::test_the_guard_remembers_what_a_rejected_update_started_from",
     "learner/test_passes.py::test_a_run_in_passes_is_the_run_at_once",
     "learner/test_pool.py::test_members_are_earlier_parameters_and_never_change",
+    "learner/test_update.py::test_a_cap_below_one_makes_the_loss_smaller_by_as_much",
     "learner/test_update.py::test_only_replies_are_trained_and_on_demand_what_was_read",
     "learner/test_update.py::test_steps_above_the_bound_of_kl_are_not_taken*",
     "learner/test_update.py::test_weights_of_a_sampler_that_is_the_learner_change_nothing*",
+    "learner/test_update.py::test_what_was_read_teaches_something_else",
     "policies/test_by_role.py::test_networks_learn_at_their_own_rates_or_stay",
 )
 # Files that a pattern above has, and that are quick all the same.
