@@ -53,7 +53,7 @@ def main(argv: list[str]) -> None:
     try:
         for name, task in tasks.items():
             _evaluate(workdir, run, name, task)
-    except HostError as error:
+    except (HostError, ValueError) as error:
         cli.fail(error)
 
 

@@ -26,6 +26,17 @@ def warm_start(*, updates: int = 0, learning_rate: float = 1e-3) -> None:
     """
 
 
+EVALUATION = {
+    "every": 0,
+    "at_start": False,
+    "episodes": 256,
+    "at_once": None,
+    "greedy": False,
+    "opponent": "random",
+    "side": "none",
+}
+
+
 def base_config() -> ml_collections.ConfigDict:
     """The keys of every config, with sections that a config file replaces by its own.
 
@@ -63,6 +74,8 @@ def base_config() -> ml_collections.ConfigDict:
     max_rejected_updates: non-finite updates in a row that stop the run.
     evaluation.every, checkpoint.every: in updates, and after the last; 0 for no evaluation, and
       one checkpoint at the end. evaluation.at_start: also before the first update (zero-shot).
+    evaluation.at_once: tasks that are played at the same time, a divisor of evaluation.episodes;
+      None: all of them. Fewer need less memory; a language policy's cache is of all tasks at once.
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
       `agentrl.actors.scripted`; evaluation.side: the side that the policy has all seats
       of, in games with `sides`, instead of one seat after the other.
@@ -94,16 +107,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.staleness = 0
     config.warm_start = section(warm_start, named=False)
     config.max_rejected_updates = 5
-    config.evaluation = ml_collections.ConfigDict(
-        {
-            "every": 0,
-            "at_start": False,
-            "episodes": 256,
-            "greedy": False,
-            "opponent": "random",
-            "side": "none",
-        }
-    )
+    config.evaluation = ml_collections.ConfigDict(EVALUATION)
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     return config
 
@@ -143,6 +147,12 @@ def check(config: ml_collections.ConfigDict) -> None:
                 f"config.{name}={every} is not a multiple of config.log_every={config.log_every}: "
                 f"updates are compiled in loops of log_every; change one of the two"
             )
+    at_once, episodes = config.evaluation.at_once, config.evaluation.episodes
+    if at_once is not None and (at_once < 1 or episodes % at_once):
+        raise ValueError(
+            f"config.evaluation.at_once={at_once}: expected a divisor of "
+            f"config.evaluation.episodes={episodes}, or None for all of them"
+        )
     if not 0 <= config.staleness < config.max_rejected_updates:
         raise ValueError(
             f"config.staleness={config.staleness}: expected at least 0, and less than "

@@ -224,12 +224,27 @@ def evaluation_of(
 def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
     opponent, side = evaluation_of(config, env, env_params, rollout)
 
+    at_once = config.evaluation.at_once
+    if at_once is not None and rollout.on_host:
+        raise ValueError(
+            f"config.evaluation.at_once={at_once} is used by nothing: environments in Python are "
+            "played by config.host.workers at the same time; leave it out"
+        )
+    if at_once is not None and not env.in_python and at_once % env.num_agents:
+        raise ValueError(
+            f"config.evaluation.at_once={at_once} in {env.name}: expected a multiple of its "
+            f"{env.num_agents} agents, so that the policy has each seat as often"
+        )
+
     def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
-        if rollout.play is not None:
-            streams, _ = rollout.play(params, keys, key, greedy)
-            return play.of_streams(streams, rollout.roles)
-        mask = config.rollout.mask_illegal
-        player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
-        return play.play(player, env, env_params, keys, key, opponent, side)
+        def play_some(keys, key):
+            if rollout.play is not None:
+                streams, _ = rollout.play(params, keys, key, greedy)
+                return play.of_streams(streams, rollout.roles)
+            mask = config.rollout.mask_illegal
+            player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
+            return play.play(player, env, env_params, keys, key, opponent, side)
+
+        return play.in_turn(play_some, keys, key, at_once)
 
     return evaluate

@@ -1,5 +1,6 @@
 """Whole episodes on a fixed set of tasks, with any actor."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +34,28 @@ def kinds(env: Any, env_params: Any, keys: jax.Array) -> jax.Array:
         return jax.vmap(env.kind_of, in_axes=(0, None))(state, env_params)
 
     return of(keys)
+
+
+def in_turn(
+    play_some: Callable[[jax.Array, jax.Array], Outcomes],
+    keys: jax.Array,
+    key: jax.Array,
+    at_once: int | None,
+) -> Outcomes:
+    """Outcomes of `play_some(task keys, key)`, called with `at_once` tasks after another.
+
+    None: with all of them, and with `key` itself. ValueError unless at_once divides the tasks.
+    """
+    if at_once is None or at_once == keys.shape[0]:
+        return play_some(keys, key)
+    if at_once < 1 or keys.shape[0] % at_once:
+        raise ValueError(
+            f"config.evaluation.at_once={at_once} does not divide {keys.shape[0]} episodes: change "
+            "one of the two (--episodes in launchers.evaluate)"
+        )
+    some = keys.reshape(-1, at_once)
+    outcomes = jax.lax.map(lambda x: play_some(*x), (some, jax.random.split(key, some.shape[0])))
+    return jax.tree.map(lambda x: x.reshape(-1), outcomes)
 
 
 def of_streams(streams: Streams, seats: int = 1) -> Outcomes:

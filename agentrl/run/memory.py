@@ -16,7 +16,10 @@ REMEDY = (
     'set config.learner.microbatch lower or to "auto", config.policy.remat=True, fewer groups or '
     "shorter replies, or config.mesh.fsdp over more devices"
 )
-EVALUATION_REMEDY = "set config.evaluation.episodes lower, or config.mesh.fsdp over more devices"
+EVALUATION_REMEDY = (
+    "set config.evaluation.at_once to a divisor of config.evaluation.episodes, or config.mesh.fsdp "
+    "over more devices"
+)
 
 
 class Need(NamedTuple):

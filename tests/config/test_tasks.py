@@ -29,7 +29,7 @@ def several_config(**changes):
     config.rollout = section(rollout.episodes, num_groups=4, group_size=2)
     config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.rae_by_turn)
-    config.evaluation.update(every=2, episodes=6)
+    config.evaluation.update(every=2, episodes=6, at_once=2)
     return tiny.changed(config, changes)
 
 
@@ -99,6 +99,8 @@ def test_demonstrations_are_of_all_tasks():
         (lambda c: c.env.update(name=()), "config.env.name is empty"),
         (lambda c: c.env["KuhnPoker-v1"].update(rows=2), "'KuhnPoker-v1' has no option 'rows'"),
         (lambda c: c.policy.update(codec="byte"), "config.lexicon=.* is used by nothing"),
+        (lambda c: c.evaluation.update(at_once=3), "at_once=3 in KuhnPoker: expected a multiple"),
+        (lambda c: c.evaluation.update(at_once=4), "at_once=4: expected a divisor of .*=6"),
         (lambda c: c.rollout.update(opponent="random"), "FrozenLake, which has one agent"),
     ],
 )
