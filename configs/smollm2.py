@@ -58,7 +58,7 @@ SIZES = {
         "optimizer": {"learning_rate": 5e-6, "max_grad_norm": 1.0},
         "warm_start": {"learning_rate": 2e-5},
         "expert": {"episodes": 16},
-        "evaluation": {"every": 20, "episodes": 128},
+        "evaluation": {"every": 20, "episodes": 128, "at_once": 64},
     },
     "gpu": {
         "rollout": {"num_groups": 16, "group_size": 8},

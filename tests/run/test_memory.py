@@ -64,9 +64,7 @@ def test_an_evaluation_that_does_not_fit_ends_the_run_before_it_begins(tmp_path,
     monkeypatch.setattr(memory, "limit", lambda: 2**30)
     needed = 2**30
     config = config_of(evaluation__every=1, evaluation__episodes=needed // 64)
-    with pytest.raises(
-        RunError, match=r"evaluation needs .*config.evaluation.at_once to"
-    ):
+    with pytest.raises(RunError, match=r"evaluation needs .*config.evaluation.at_once to"):
         loop.run(config, tmp_path / "more", command="test")
 
 
