@@ -16,10 +16,10 @@ from agentrl.config.build import build
 from agentrl.policies import codec as codecs
 from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder import DecoderConfig
-from agentrl.run import loop, mesh, restored
+from agentrl.run import loop, mesh, restored, stages
 from agentrl.streams import ACTION, OBSERVATION
 from configs import pretrained as config_file
-from configs import qwen_household_gigpo, small_qwen, smollm2
+from configs import qwen_household_gigpo, small_qwen, smollm2, smollm2_stages
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +292,14 @@ def test_presets_of_smollm2_train(method, world, size, smollm2_config):
         assert metrics["grad_norm"][0] > 0 and metrics["rejected_updates"][0] == 0
         moved = jax.tree.map(lambda a, b: bool((a != b).any()), after.params, state.params)
         assert any(jax.tree.leaves(moved))
+
+
+def test_stages_of_smollm2_begin_from_one_sft(directory):
+    config = smollm2_stages.get_config(f"ezpoints,{directory}")
+    assert stages.check(config) == ["sft", "gigpo", "grpo"]
+    assert {config.stages[name].init_from for name in ("gigpo", "grpo")} == {"stage:sft"}
+    with pytest.raises(ValueError, match="smollm2_stages.py:chess: expected WORLD,DIRECTORY"):
+        smollm2_stages.get_config("chess")
 
 
 def test_an_argument_of_smollm2_that_does_not_fit_is_refused():
