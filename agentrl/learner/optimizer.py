@@ -69,9 +69,9 @@ def learner(
         levels), or "none".
       max_kl: bound of a step's `approx_kl`, the KL of the learner from the policy that collected,
         on the step's own rows and before the step is taken. None: no bound.
-      over_max_kl: "stop" takes neither the step above the bound nor those after it (LOOP's early
-        stop; metric stopped_steps, their share); "reject" takes none of the update's steps at all
-        (metric kl_rejected).
+      over_max_kl: "stop" takes neither the step above the bound nor those after it, which are not
+        computed either (LOOP's early stop; metric stopped_steps, their share); "reject" takes none
+        of the update's steps at all (metric kl_rejected).
     """
     if microbatch == AUTO:
         microbatch = 1  # of a program that no run has sized

@@ -99,6 +99,8 @@ def make_update(
                 for i, (source, example) in enumerate(examples.items())
             }
             on_rows = functools.partial(_stepped, step, transform, units, examples)
+            if options["max_kl"] is not None:
+                on_rows = functools.partial(_unless_stopped, on_rows)
             return jax.lax.scan(on_rows, carry, orders, length=minibatches)
 
         carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
@@ -142,6 +144,21 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
         if term.final_weight is not None:
             metrics[f"weight/{name}"] = jnp.stack([step.weights[name], one])
     return metrics
+
+
+def _unless_stopped(on_rows: Callable[..., tuple[tuple, Totals]], carry: tuple, orders: Any):
+    """on_rows(carry, orders), computed while the update goes on: metrics are of these steps."""
+
+    def skipped(carry, orders):
+        told = jax.eval_shape(on_rows, carry, orders)[1]
+        # A mean over steps is over those that were computed, but for these two.
+        counted = {"stopped_steps": (1.0, 1.0), "trained_tokens": (0.0, 1.0)}
+        return carry, totals(
+            {name: jnp.array(counted.get(name, (0.0, 0.0))) for name in told.names}
+        )
+
+    _, _, finite, within = carry
+    return jax.lax.cond(finite & within, on_rows, skipped, carry, orders)
 
 
 def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, orders):

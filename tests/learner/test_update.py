@@ -180,6 +180,8 @@ def test_steps_above_the_bound_of_kl_are_not_taken():
     chex.assert_trees_all_close(stopped, once, atol=1e-6)
     np.testing.assert_allclose(metrics["stopped_steps"], [2, 3])
     assert "stopped_steps" not in told
+    # The step above the bound was computed to see that it is; the one after it was not.
+    assert metrics["grad_norm"][1] == 2
     _, wide, metrics = bounded(epochs=3, max_kl=1e6)
     chex.assert_trees_all_close(wide, free, atol=1e-6)
     assert metrics["stopped_steps"][0] == 0
