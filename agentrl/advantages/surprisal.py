@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
+from agentrl.losses.arrays import largest
 
 
 def most_surprising(surprisal: jax.Array, chosen: jax.Array, share: float) -> jax.Array:
@@ -11,13 +12,8 @@ def most_surprising(surprisal: jax.Array, chosen: jax.Array, share: float) -> ja
 
     Over the whole batch, at least one if any is chosen; ties go to the earlier position.
     """
-    flat, there = surprisal.reshape(-1), chosen.reshape(-1)
-    order = jnp.argsort(jnp.where(there, -flat, jnp.inf), stable=True)
-    rank = jnp.zeros(flat.shape[0], jnp.int32).at[order].set(jnp.arange(flat.shape[0]))
-    count = jnp.sum(there)
     # Rounding of float32 must not lift 0.2 * 10 above 2.
-    top = jnp.ceil(share * count * (1 - 1e-6))
-    return ((rank < top) & there).reshape(surprisal.shape)
+    return largest(surprisal, chosen, jnp.ceil(share * jnp.sum(chosen) * (1 - 1e-6)))
 
 
 def stare(

@@ -25,9 +25,14 @@ if TYPE_CHECKING:
     from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
     from agentrl.losses.aggregation import aggregate as aggregate
     from agentrl.losses.aggregation import aggregation_weights as aggregation_weights
+    from agentrl.losses.balanced import aepo as aepo
+    from agentrl.losses.balanced import entropy_weighted as entropy_weighted
     from agentrl.losses.categorical import categorical_entropy as categorical_entropy
     from agentrl.losses.categorical import categorical_kl as categorical_kl
     from agentrl.losses.categorical import categorical_log_prob as categorical_log_prob
+    from agentrl.losses.covariance import clip_cov as clip_cov
+    from agentrl.losses.covariance import covariances as covariances
+    from agentrl.losses.covariance import kl_cov as kl_cov
     from agentrl.losses.divergence import KL_ESTIMATORS as KL_ESTIMATORS
     from agentrl.losses.divergence import approx_kl as approx_kl
     from agentrl.losses.divergence import approx_kl_terms as approx_kl_terms

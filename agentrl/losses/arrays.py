@@ -33,3 +33,11 @@ def log_ratio(logp: jax.Array, old_logp: jax.Array) -> jax.Array:
     Beyond the bound the gradient is 0 (verl's convention).
     """
     return jnp.clip(logp - jax.lax.stop_gradient(old_logp), -20.0, 20.0)
+
+
+def largest(score: jax.Array, candidates: jax.Array, count: jax.Array) -> jax.Array:
+    """The `count` candidates of the largest score, bool[R, L]; ties go to the earlier position."""
+    flat, there = score.reshape(-1), candidates.reshape(-1)
+    order = jnp.argsort(jnp.where(there, -flat, jnp.inf), stable=True)
+    rank = jnp.zeros(flat.shape[0], jnp.int32).at[order].set(jnp.arange(flat.shape[0]))
+    return ((rank < count) & there).reshape(score.shape)

@@ -1,0 +1,113 @@
+"""AEPO: clipping that keeps gradients, and advantages larger where the policy is uncertain."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range
+from agentrl.declarations import measured
+from agentrl.losses.arrays import log_ratio, masked
+from agentrl.losses.policy import check_bounds, clipped
+
+
+def entropy_weighted(
+    advantage: jax.Array,
+    entropy: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    entropy_weight: float = 0.2,
+) -> jax.Array:
+    """Advantages scaled by how uncertain the policy is: A (1 + entropy_weight z(H)).
+
+    z standardises the entropies of all positions where mask is True (deviation with n - 1; 0 where
+    they are equal). Beyond z = -1 / entropy_weight the sign of the advantage changes.
+
+    Args:
+      advantage, entropy: [R, L]; entropy in nats.
+      mask: bool[R, L], positions to read; None for all.
+      entropy_weight: at least 0; with 0 nothing changes.
+
+    Returns:
+      f32[R, L], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: a negative entropy_weight.
+    """
+    check_range("entropy_weighted entropy_weight", entropy_weight, 0.0)
+    advantage, entropy = masked(mask, advantage, entropy)
+    there = jnp.ones(entropy.shape, bool) if mask is None else mask
+    count = jnp.sum(there)
+    mean = jnp.sum(entropy) / jnp.maximum(count, 1)
+    away = jnp.where(there, entropy - mean, 0.0)
+    variance = jnp.sum(jnp.square(away)) / jnp.maximum(count - 1, 1)
+    spread = jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
+    return jax.lax.stop_gradient(advantage * (1.0 + entropy_weight * away / spread))
+
+
+def _aepo_clipped(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    advantage: jax.Array,
+    entropy: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    dual_clip: float | None = 3.0,
+    entropy_weight: float = 0.2,
+) -> jax.Array:
+    """Positions whose ratio is outside of its bound, bool[R, L]; good ones keep a gradient."""
+    weighted = entropy_weighted(advantage, entropy, mask, entropy_weight=entropy_weight)
+    bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
+    return clipped(logp, old_logp, weighted, mask, **bounds)
+
+
+@measured(clip_fraction=_aepo_clipped)
+def aepo(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    advantage: jax.Array,
+    entropy: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    dual_clip: float | None = 3.0,
+    entropy_weight: float = 0.2,
+) -> jax.Array:
+    """Entropy-balanced policy optimisation: PPO's loss whose clipped good actions keep a gradient.
+
+    The value is that of `clipped_surrogate` with the advantages of `entropy_weighted`. Where A > 0
+    and rho > 1 + clip_high, the bound is (1 + clip_high) rho / sg(rho) and not a constant, and the
+    gradient to logp is -A (1 + clip_high) instead of 0; elsewhere it is PPO's.
+
+    Args:
+      logp, old_logp, advantage: [R, L]. The log-ratio is held within +-20.
+      entropy: [R, L], of the policy in nats; no gradient flows into it.
+      mask: bool[R, L], positions to read; None for all. With microbatches entropies are
+        standardised in each microbatch, as in the code that was read.
+      clip_low, clip_high, dual_clip: as for `clipped_surrogate`.
+      entropy_weight: 0 leaves the advantages as they are.
+
+    Returns:
+      f32[R, L], 0 where mask is False. The metric `clip_fraction` counts all positions beyond their
+      bound.
+
+    Raises:
+      ValueError: a negative bound or weight, or dual_clip <= 1.
+
+    References:
+      Dong et al. (2025), Agentic entropy-balanced policy optimization,
+      https://arxiv.org/abs/2510.14545. A fork's copy of its two files was read, the authors' own
+      release was not; its recorded values are tests. All positions are treated so, whatever their
+      entropy. Its balanced rollouts are not here: see configs/branching.py for ARPO's.
+    """
+    check_bounds("aepo", clip_low, clip_high, dual_clip)
+    advantage = entropy_weighted(advantage, entropy, mask, entropy_weight=entropy_weight)
+    logp, old_logp = masked(mask, logp, old_logp)
+    ratio = jnp.exp(log_ratio(logp, old_logp))
+    upper = (1.0 + clip_high) * ratio / jax.lax.stop_gradient(ratio)
+    good = jnp.where(ratio > 1.0 + clip_high, upper, ratio)
+    bad = jnp.where(ratio < 1.0 - clip_low, 1.0 - clip_low, ratio)
+    if dual_clip is not None:
+        bad = jnp.where(bad > dual_clip, dual_clip, bad)
+    return -advantage * jnp.where(advantage < 0, bad, good)
