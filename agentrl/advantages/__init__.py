@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.surprisal import stare as stare
     from agentrl.advantages.temporal import gae as gae
     from agentrl.advantages.temporal import spoken_gae as spoken_gae
+    from agentrl.advantages.turn_assignment import dual_level as dual_level
+    from agentrl.advantages.turn_assignment import user_rl as user_rl
     from agentrl.advantages.turn_level import mars as mars
     from agentrl.advantages.turn_level import mars_by_position as mars_by_position
     from agentrl.advantages.turn_level import mars_released as mars_released

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
+    from agentrl.rewards.matching import call_similarity as call_similarity
+    from agentrl.rewards.matching import matched_calls as matched_calls
     from agentrl.rewards.novelty import novelty_bonus as novelty_bonus
     from agentrl.rewards.returns import discounted_return as discounted_return
     from agentrl.rewards.shaping import at_end as at_end

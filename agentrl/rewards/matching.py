@@ -1,0 +1,123 @@
+"""Tool calls against reference calls: similarity, assignment, and a reward per call (MatchTIR)."""
+
+from typing import Literal, get_args
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from agentrl.checks import check_choice, check_range
+
+Assignment = Literal["optimal", "greedy", "soft"]
+ABSENT = -1  # a parameter that a call does not have
+
+
+def call_similarity(
+    name: jax.Array, values: jax.Array, reference_name: jax.Array, reference_values: jax.Array
+) -> jax.Array:
+    """How alike each of P calls and each of G reference calls are.
+
+    S = 0 for different tools, else (1 + J + V) / (2 + n), with n the number of the reference's
+    parameters, V of those that the call has with the same value, and J the Jaccard index of the
+    sets of parameters (1 if neither call has any). 1 only for equal calls.
+
+    Args:
+      name: i32[P], the tool. values: i32[P, K], of each of K possible parameters; -1 where the call
+        does not have it.
+      reference_name: i32[G]. reference_values: i32[G, K].
+
+    Returns:
+      f32[P, G] in [0, 1].
+
+    References:
+      Qu et al. (2026), MatchTIR, https://arxiv.org/abs/2601.10712; code f614ce1 (read). Names are
+      compared as numbers here; the code compares them without regard to case.
+    """
+    chex.assert_rank([name, values, reference_name, reference_values], [1, 2, 1, 2])
+    has, asked = (x != ABSENT for x in (values, reference_values))
+    both = jnp.sum(has[:, None] & asked, axis=2)
+    either = jnp.sum(has[:, None] | asked, axis=2)
+    jaccard = jnp.where(either == 0, 1.0, both / jnp.maximum(either, 1))
+    right = jnp.sum(asked & (values[:, None] == reference_values), axis=2)
+    alike = (1.0 + jaccard + right) / (2.0 + jnp.sum(asked, axis=1))
+    return jnp.where(name[:, None] == reference_name, alike, 0.0)
+
+
+def matched_calls(
+    similarity: jax.Array,
+    call: jax.Array,
+    reference: jax.Array,
+    *,
+    assignment: Assignment = "optimal",
+    unmatched: float = 0.0,
+    regularisation: float = 0.1,
+    iterations: int = 200,
+) -> jax.Array:
+    """Reward of each call for the reference call that it is matched with.
+
+    assignment="optimal": one to one, with the largest sum of similarities; "greedy": one to one,
+    the most alike pair first, which is what the released code does under the name of the Hungarian
+    method, and can be worse; a matched call gets its similarity, the others `unmatched` (a match of
+    similarity 0 is none). "soft": entropic optimal transport with equal weights of all calls and of
+    all references, sum_g plan[p, g] S[p, g]; its rewards are smaller by about the number of calls.
+
+    Args:
+      similarity: f32[P, G], for example from `call_similarity`.
+      call: bool[P], reference: bool[G], those that exist.
+      unmatched: reward of a call without a match (0 in the released configs).
+      regularisation: of "soft", above 0.
+      iterations: of Sinkhorn's algorithm, of "soft".
+
+    Returns:
+      f32[P], 0 where call is False; without references `unmatched` ("soft": 0).
+
+    Raises:
+      ValueError: an unknown assignment, regularisation or iterations not above 0.
+
+    References:
+      As for `call_similarity`. The optimal assignment is `optax.assignment.hungarian_algorithm`.
+    """
+    check_choice("assignment", assignment, get_args(Assignment))
+    check_range("matched_calls regularisation", regularisation, 0.0, above=True)
+    check_range("matched_calls iterations", iterations, 1)
+    exists = call[:, None] & reference
+    alike = jnp.where(exists, similarity, 0.0)
+    if assignment == "soft":
+        plan = _transport(alike, call, reference, regularisation, iterations)
+        return jnp.sum(plan * alike, axis=1)
+    if assignment == "optimal":
+        pairs = optax.assignment.hungarian_algorithm(-alike)
+    else:
+        pairs = _greedy(alike, exists)
+    gained = jnp.zeros(alike.shape[0]).at[pairs[0]].add(alike[pairs])
+    return jnp.where(call, jnp.where(gained > 0, gained, unmatched), 0.0)
+
+
+def _greedy(alike: jax.Array, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The most alike pair of those that are left, again and again."""
+
+    def take(left, _):
+        at = jnp.unravel_index(jnp.argmax(left), left.shape)
+        return left.at[at[0]].set(-1.0).at[:, at[1]].set(-1.0), jnp.stack(at)
+
+    _, pairs = jax.lax.scan(take, jnp.where(exists, alike, -1.0), length=min(alike.shape))
+    # Once nothing is left, the first pair is named again: all but its first mention are dropped.
+    kept = exists[pairs[:, 0], pairs[:, 1]]
+    again = jnp.cumsum(jnp.all(pairs == pairs[:1], axis=1)) > 1
+    repeated = again & jnp.all(pairs == pairs[:1], axis=1)
+    return jnp.where(kept & ~repeated, pairs[:, 0], alike.shape[0]), pairs[:, 1]
+
+
+def _transport(alike, call, reference, regularisation, iterations) -> jax.Array:
+    """The plan f32[P, G] of entropic optimal transport, 0 where there is no call or reference."""
+    kernel = jnp.where(call[:, None] & reference, jnp.exp(alike / regularisation), 0.0)
+    some = jnp.any(call) & jnp.any(reference)
+    rows, columns = (jnp.where(x, 1.0 / jnp.maximum(jnp.sum(x), 1), 0.0) for x in (call, reference))
+
+    def step(_, scales):
+        v = jnp.where(reference, columns / jnp.where(reference, kernel.T @ scales[0], 1.0), 0.0)
+        return jnp.where(call, rows / jnp.where(call, kernel @ v, 1.0), 0.0), v
+
+    u, v = jax.lax.fori_loop(0, iterations, step, (call * 1.0, reference * 1.0))
+    return jnp.where(some, u[:, None] * kernel * v, 0.0)

@@ -1,0 +1,79 @@
+"""Matching of tool calls: the worked example, the released greedy choice, and reductions."""
+
+import itertools
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import rewards
+
+VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+# search{q: a, k: 1}, search{q: a}, calc{x: 2} against search{q: a, k: 1}, calc{x: 3}; parameters
+# q, k, x.
+NAME, VALUES = jnp.array([0, 0, 1]), jnp.array([[5, 1, -1], [5, -1, -1], [-1, -1, 2]])
+REFERENCE = jnp.array([0, 1]), jnp.array([[5, 1, -1], [-1, -1, 3]])
+# The best pair first costs more than it brings.
+TRAP = jnp.array([[0.9, 0.8], [0.85, 0.1]])
+
+
+def all_of(similarity):
+    return similarity, *(jnp.ones(n, bool) for n in similarity.shape)
+
+
+def test_worked_example():
+    similarity = rewards.call_similarity(NAME, VALUES, *REFERENCE)
+    np.testing.assert_allclose(similarity, VECTORS["matchtir_S"], atol=1e-6)
+    for assignment in ("optimal", "greedy"):
+        ours = rewards.matched_calls(*all_of(similarity), assignment=assignment)
+        np.testing.assert_allclose(ours, VECTORS["matchtir_hard"], atol=1e-6)
+    soft = rewards.matched_calls(*all_of(similarity), assignment="soft")
+    np.testing.assert_allclose(soft, VECTORS["matchtir_soft"], atol=2e-5)
+
+
+def test_optimal_is_better_than_the_best_pair_first():
+    optimal, greedy = (
+        rewards.matched_calls(*all_of(TRAP), assignment=a) for a in ("optimal", "greedy")
+    )
+    np.testing.assert_allclose(optimal, VECTORS["matchtir_optimal_rewards"], atol=1e-6)
+    np.testing.assert_allclose(greedy, [0.9, 0.1], atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (1, 4)])
+@pytest.mark.parametrize("seed", range(2))
+def test_optimal_equals_all_assignments_tried(seed, shape):
+    similarity = np.random.default_rng(seed).random(shape)
+    ours = float(rewards.matched_calls(*all_of(jnp.asarray(similarity))).sum())
+    small = similarity if shape[0] <= shape[1] else similarity.T
+    best = max(
+        sum(small[i, j] for i, j in enumerate(chosen))
+        for chosen in itertools.permutations(range(small.shape[1]), small.shape[0])
+    )
+    np.testing.assert_allclose(ours, best, rtol=1e-5)
+
+
+@pytest.mark.parametrize("assignment", ["optimal", "greedy", "soft"])
+def test_calls_and_references_that_do_not_exist_are_not_read(assignment):
+    similarity = rewards.call_similarity(NAME, VALUES, *REFERENCE)
+    alone = rewards.matched_calls(*all_of(similarity), assignment=assignment, unmatched=-0.5)
+    wide = jnp.full((5, 4), jnp.nan).at[:3, :2].set(similarity)
+    there = jnp.arange(5) < 3, jnp.arange(4) < 2
+    padded = rewards.matched_calls(wide, *there, assignment=assignment, unmatched=-0.5)
+    np.testing.assert_allclose(padded[:3], alone, atol=1e-6)
+    assert np.all(padded[3:] == 0)
+    none = rewards.matched_calls(
+        wide, there[0], jnp.zeros(4, bool), assignment=assignment, unmatched=-0.5
+    )
+    np.testing.assert_array_equal(none[:3], 0.0 if assignment == "soft" else -0.5)
+
+
+def test_similarity_of_calls_without_parameters():
+    nothing = jnp.full((1, 2), -1)
+    assert rewards.call_similarity(jnp.array([3]), nothing, jnp.array([3]), nothing)[0, 0] == 1
+    assert rewards.call_similarity(jnp.array([3]), nothing, jnp.array([4]), nothing)[0, 0] == 0
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="assignment='hungarian'"):
+        rewards.matched_calls(*all_of(TRAP), assignment="hungarian")
