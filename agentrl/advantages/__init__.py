@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
     from agentrl.advantages.filtering import not_truncated as not_truncated
     from agentrl.advantages.filtering import over_turn_masking as over_turn_masking
+    from agentrl.advantages.filtering import relevant as relevant
     from agentrl.advantages.filtering import resample_on_correct as resample_on_correct
     from agentrl.advantages.filtering import top_variance as top_variance
     from agentrl.advantages.group_relative import anchor_segments as anchor_segments
@@ -49,11 +50,16 @@ if TYPE_CHECKING:
     from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
     from agentrl.advantages.surprisal import stare as stare
     from agentrl.advantages.temporal import gae as gae
+    from agentrl.advantages.temporal import length_adaptive_gae as length_adaptive_gae
     from agentrl.advantages.temporal import spoken_gae as spoken_gae
+    from agentrl.advantages.token_level import bilevel_gae as bilevel_gae
+    from agentrl.advantages.token_level import token_gae as token_gae
     from agentrl.advantages.turn_assignment import dual_level as dual_level
     from agentrl.advantages.turn_assignment import user_rl as user_rl
     from agentrl.advantages.turn_level import mars as mars
     from agentrl.advantages.turn_level import mars_by_position as mars_by_position
     from agentrl.advantages.turn_level import mars_released as mars_released
+    from agentrl.advantages.weighting import duration_aware as duration_aware
+    from agentrl.advantages.weighting import per_rollout_mean as per_rollout_mean
 
 __getattr__, __dir__ = lazy(__name__)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.advantages.group_relative import episode_returns
+from agentrl.advantages.group_relative import episode_returns, rloo
 from agentrl.advantages.grouping import Moments, group_segments, moments
 from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes
@@ -51,6 +51,41 @@ def dynamic_sampling(
     check_streams("dynamic_sampling", mask, numbers={"reward": reward}, ids=ids)
     statistics, _ = _group_moments(reward, mask, group, role)
     return jnp.any(mask, axis=1) & ~statistics.constant
+
+
+@assumes("whole_episodes")
+def relevant(
+    reward: jax.Array,
+    mask: jax.Array,
+    group: jax.Array,
+    *,
+    least: float = 0.01,
+    role: jax.Array | None = None,
+) -> jax.Array:
+    """Streams to keep, bool[N]: those whose leave-one-out advantage is at least `least`.
+
+    LOOP is `rloo` with this filter and the clipped surrogate of each token, without a critic.
+
+    Args:
+      reward: f32[N, T], before any penalty.
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids.
+      least: absolute value, at least 0.
+      role: i32[N], any ids; streams of different roles are compared apart.
+
+    Returns:
+      bool[N].
+
+    Raises:
+      ValueError: a negative `least`, or arrays of other shapes or types.
+
+    References:
+      Chen et al. (2025), Reinforcement learning for long-horizon interactive LLM agents,
+      https://arxiv.org/abs/2502.01600; code apple/ml-loop 6ade7b9 (read).
+    """
+    check_range("relevant least", least, 0.0)
+    advantage = rloo(reward, mask, group, role=role)
+    return jnp.any(mask, axis=1) & (jnp.max(jnp.abs(advantage), axis=1) >= least)
 
 
 @assumes("whole_episodes")

@@ -54,6 +54,51 @@ def gae(
     )
 
 
+def length_adaptive_gae(
+    reward: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    *,
+    gamma: float = 1.0,
+    alpha: float = 0.05,
+    cost: jax.Array | None = None,
+    truncated: jax.Array | None = None,
+) -> jax.Array:
+    """`gae` whose lambda grows with the length of the stream, lambda = max(0, 1 - 1 / (alpha l)).
+
+    The weight of the last reward at the first turn, lambda^(l - 1), then falls to about
+    exp(-1 / alpha) at most, however long the stream: with a fixed lambda it vanishes.
+
+    Args:
+      reward, value, mask, terminated, bootstrap, gamma, truncated: as for `gae`.
+      alpha: above 0. For l <= 1 / alpha lambda is 0 (the rule gives none there): 0.05 is meant for
+        tokens.
+      cost: f32[N, T], tokens of each turn; l is then their sum. None: l counts turns. The decay is
+        per turn in both cases.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: gamma outside [0, 1], alpha not above 0, or arrays of other shapes or types.
+
+    References:
+      UI-TARS-2 (2025), https://arxiv.org/abs/2509.02544, and VAPO (2025),
+      https://arxiv.org/abs/2504.05118: the rule as notes on the papers give it; no code was read.
+      Its critic has a lambda of its own: component `agentrl.methods.lambda_targets`.
+    """
+    check_range("length_adaptive_gae alpha", alpha, 0.0, above=True)
+    _check("length_adaptive_gae", reward, value, mask, terminated, truncated, bootstrap, gamma, 1.0)
+    often = jnp.ones_like(reward, jnp.float32) if cost is None else jnp.asarray(cost, jnp.float32)
+    length = jnp.sum(jnp.where(mask, often, 0.0), axis=1, keepdims=True)
+    lam = jnp.maximum(1.0 - 1.0 / jnp.maximum(alpha * length, 1e-30), 0.0)
+    return _gae(
+        reward, value, mask, terminated, bootstrap, truncated, discount=gamma, trace=gamma * lam
+    )
+
+
 def spoken_gae(
     reward: jax.Array,
     value: jax.Array,

@@ -168,9 +168,7 @@ def learner_of(
         update = bind("learner", learner, sections["learner"])
         if supervised:
             update |= {"epochs": 1, "minibatches": 1, "normalize_advantage": "none"}
-        credit = make_credit(
-            recipe_of(config, sections), has_critic="value" in recipe_of(config).estimator.inputs
-        )
+        credit = make_credit(recipe_of(config, sections))
         transform = make_transform(config, setup.policy, steps, rate, sections["optimizer"])
         return credit, make_update(setup.policy, transform, now, setup.rollout.roles, **update)
 

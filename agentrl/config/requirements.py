@@ -100,7 +100,7 @@ def check_names(
                 f"config.rollout.name={config.rollout.name!r} takes {name!r}, which nothing gives "
                 f"here; it needs {_filler(name)}"
             )
-    has_target = "value" in recipe.estimator.inputs
+    has_target = recipe.value is not None
     known = set(GIVEN) | set(FORWARD) | ROW_FIELDS | supplied | noted | set(policy.outputs)
     known |= {"advantage"} | ({"target", "old_value"} if has_target else set())
     for name, term in terms.items():
@@ -145,8 +145,7 @@ def _filler(name: str) -> str:
 def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
     """ValueError for what is computed and read by nothing."""
     policy, provides = setup.policy, setup.rollout.provides
-    uses_critic = "value" in recipe.estimator.inputs
-    if "value" in provides and not uses_critic:
+    if "value" in provides and recipe.value is None:
         raise ValueError(
             f"config.policy.critic={config.policy.get('critic')!r}, but advantage "
             f"{recipe.estimator.name!r} does not use a critic; set config.policy.critic='none' or "

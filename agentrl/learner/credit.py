@@ -47,6 +47,12 @@ class Recipe(NamedTuple):
     after: Sequence[Bound]
     reweighting: Sequence[Bound]
 
+    @property
+    def value(self) -> str | None:
+        """The name of the critic's values that the estimator reads, per turn or per token."""
+        names = (name for name in ("value", "token_value") if name in self.estimator.inputs)
+        return next(names, None)
+
 
 def arrays_of(streams: Streams, rows: Rows | None = None) -> dict[str, Any]:
     """The filled fields by name, annotations included; a stream's field comes before a row's."""
@@ -72,7 +78,7 @@ def shaped(recipe: Recipe, arrays: Mapping[str, jax.Array]) -> tuple[jax.Array, 
     return reward, penalty
 
 
-def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
+def make_credit(recipe: Recipe) -> Callable[..., Credit]:
     """(streams, rows, {name: annotation or carried number}) -> Credit.
 
     The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
@@ -107,9 +113,9 @@ def make_credit(recipe: Recipe, *, has_critic: bool) -> Callable[..., Credit]:
         for chosen in recipe.after:
             keep = keep & chosen(arrays)
         target = None
-        if has_critic:
+        if recipe.value is not None:
             mask = arrays["loss_mask"] if by_position else streams.mask
-            target = jnp.where(mask, advantage + arrays["value"], 0.0)
+            target = jnp.where(mask, advantage + arrays[recipe.value], 0.0)
         for change in recipe.reweighting:
             advantage = change({**with_rows, "advantage": advantage})
         return Credit(advantage, keep, target, carried)

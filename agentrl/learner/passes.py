@@ -118,28 +118,37 @@ def gradients(
 
 
 def log_probs(
-    policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None, lengths: int = 1
+    policy: Any,
+    params: chex.ArrayTree,
+    rows: Rows,
+    microbatch: int | None,
+    lengths: int = 1,
+    *,
+    field: str = "logp",
 ) -> jax.Array:
     """Log-probabilities f32[R, L] of the trained positions (`rows.loss_mask`); elsewhere arbitrary.
 
+    field: of `agentrl.policies.scoring.Scored`, for "entropy" or "value" instead.
     microbatch: rows at a time; None, or a number that does not divide the rows: all at once.
     lengths: as in `gradients`, for language policies.
     """
     count, longest = rows.loss_mask.shape
     if microbatch is None or count % microbatch:
-        return policy.score(params, rows).logp
+        return getattr(policy.score(params, rows), field)
     if not policy.reads_text:
         parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
-        logp = jax.lax.map(lambda part: policy.score(params, part).logp, along_data(parts, 1))
-        return logp.reshape(count, longest)
+        found = jax.lax.map(
+            lambda part: getattr(policy.score(params, part), field), along_data(parts, 1)
+        )
+        return found.reshape(count, longest)
     sizes = compiled_lengths(longest, lengths, policy.shared_positions(longest))
     passes = _Passes(length_up_to(rows.loss_mask), microbatch, sizes)
     rows = jax.tree.map(lambda x: x[passes.order], rows)
 
     def scored(size, part):
         part = part.head(size)
-        logp = policy.score(params, part, part.loss_mask).logp
-        return jnp.pad(logp, ((0, 0), (0, longest - size)))
+        found = getattr(policy.score(params, part, part.loss_mask), field)
+        return jnp.pad(found, ((0, 0), (0, longest - size)))
 
     nothing = jnp.zeros((microbatch, longest))
     branches = [functools.partial(scored, size) for size in sizes] + [lambda part: nothing]
@@ -148,5 +157,5 @@ def log_probs(
         which = jnp.where(i < passes.count, passes.size(i), len(sizes))
         return jax.lax.switch(which, branches, passes.rows(rows, i))
 
-    logp = along_data(jax.lax.map(one, jnp.arange(count // microbatch)), 1)
-    return logp.reshape(count, longest)[jnp.argsort(passes.order)]
+    found = along_data(jax.lax.map(one, jnp.arange(count // microbatch)), 1)
+    return found.reshape(count, longest)[jnp.argsort(passes.order)]

@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from agentrl.losses.sequence import gspo as gspo
     from agentrl.losses.smoothing import epo as epo
     from agentrl.losses.value import clipped_value_loss as clipped_value_loss
+    from agentrl.losses.value import decoupled_value_loss as decoupled_value_loss
     from agentrl.losses.value import explained_variance as explained_variance
+    from agentrl.losses.value import token_value_loss as token_value_loss
     from agentrl.losses.value import value_loss as value_loss
 
 __getattr__, __dir__ = lazy(__name__)

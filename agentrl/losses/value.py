@@ -24,6 +24,38 @@ def value_loss(value: jax.Array, target: jax.Array, mask: jax.Array | None = Non
     return 0.5 * jnp.square(value - jax.lax.stop_gradient(target))
 
 
+def token_value_loss(
+    value: jax.Array, target: jax.Array, mask: jax.Array | None = None
+) -> jax.Array:
+    """`value_loss` of a critic of tokens: averaged over all tokens that the policy wrote.
+
+    Args:
+      value, target: as for `value_loss`, with a target of each token (`token_gae`, `bilevel_gae`).
+      mask: bool[R, L], positions to read; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+    """
+    return value_loss(value, target, mask)
+
+
+@averaged(over="turn_start")
+def decoupled_value_loss(
+    value: jax.Array, critic_target: jax.Array, mask: jax.Array | None = None
+) -> jax.Array:
+    """`value_loss` with a target of its own instead of the advantage plus the value.
+
+    Args:
+      value: [R, L], the critic's value.
+      critic_target: [R, L], for example of component `agentrl.methods.lambda_targets`; no gradient.
+      mask: bool[R, L], positions to read; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+    """
+    return value_loss(value, critic_target, mask)
+
+
 @averaged(over="turn_start")
 def clipped_value_loss(
     value: jax.Array,

@@ -1,5 +1,7 @@
 """Top-variance filtering keeps the groups whose returns spread most."""
 
+import pathlib
+
 import jax
 import numpy as np
 import pytest
@@ -175,3 +177,19 @@ def test_resample_on_correct_equals_plain_loops():
             expected[wrong[: max(z, 0)]] = True
             expected[sorted(right, key=lambda i: (penalty[i], i))[:c]] = True
         np.testing.assert_array_equal(ours, expected)
+
+
+def test_loop_drops_streams_of_small_advantage():
+    reward = np.float32([[1], [0], [0.5], [0], [1], [1], [1]])
+    mask, group = np.ones((7, 1), bool), np.array([0, 0, 0, 0, 1, 1, 1])
+    vectors = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+    np.testing.assert_allclose(
+        advantages.rloo(reward, mask, group)[:, 0], vectors["loop_adv"], atol=1e-6
+    )
+    keep = advantages.relevant(reward, mask, group)
+    np.testing.assert_array_equal(keep, [True] * 4 + [False] * 3)
+    np.testing.assert_array_equal(
+        advantages.relevant(reward, mask, group, least=0.4), [True, True, False, True] + [False] * 3
+    )
+    with pytest.raises(ValueError, match="relevant least"):
+        advantages.relevant(reward, mask, group, least=-1.0)

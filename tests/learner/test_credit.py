@@ -26,7 +26,7 @@ def streams():
 def make(estimator, reward=(), before=(), after=(), reweighting=(), carried=None, **options):
     """(streams) -> Credit by an estimator with these options."""
     recipe = Recipe(reward, Bound(estimator, options), carried, before, after, reweighting)
-    made = make_credit(recipe, has_critic=False)
+    made = make_credit(recipe)
     return lambda streams, **carried: made(streams, None, carried)
 
 
@@ -205,14 +205,14 @@ def test_an_estimator_per_position_reads_rows_and_the_others_do_not():
     rows = rows_of(turns)
     not_truncated = [Bound(advantages.not_truncated, {})]
     recipe = Recipe([], Bound(per_position, {}), None, not_truncated, [], [])
-    ours = make_credit(recipe, has_critic=False)(s, rows, {})
+    ours = make_credit(recipe)(s, rows, {})
     learnt = np.asarray(rows.loss_mask) & (np.asarray(rows.stream) != 3)[:, None]
     each = np.asarray(s.reward)[np.asarray(rows.stream)[:, None], np.asarray(rows.turn)]
     expected = np.where(learnt, each - each[learnt].mean(), 0)
     np.testing.assert_allclose(ours.advantage, expected, atol=1e-6)
     # Rows have roles and these streams have none: an estimator per turn takes none for its own.
     recipe = Recipe([], Bound(advantages.grpo, {}), None, [], [], [])
-    ours = make_credit(recipe, has_critic=False)(s, rows, {})
+    ours = make_credit(recipe)(s, rows, {})
     np.testing.assert_array_equal(ours.advantage, advantages.grpo(s.reward, s.mask, s.group))
 
 

@@ -126,7 +126,7 @@ def test_in_parts_as_in_one():
 def test_speaking_is_a_reward_of_the_turn():
     speaking = Bound(rewards.persuasion_reward, {"coefficient": 2.0})
     recipe = Recipe([speaking], Bound(advantages.rloo, {}), None, [], [], [])
-    credit = make_credit(recipe, has_critic=False)
+    credit = make_credit(recipe)
     # Two streams of a group: returns 1 + 2 (0.25) and 0 - 2 (0.5), of which the mask hides 9.
     streams = Streams(
         reward=jnp.array([[0.0, 1.0], [0.0, 0.0]]),

@@ -1,0 +1,176 @@
+"""GAE over tokens, with a critic's value of each: in one chain, or in two levels (VAGEN)."""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.advantages.temporal import gae
+from agentrl.checks import check_range
+
+
+def token_gae(
+    reward: jax.Array,
+    token_value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    loss_mask: jax.Array,
+    stream: jax.Array,
+    turn: jax.Array,
+    *,
+    gamma: float = 1.0,
+    lam: float = 0.95,
+    truncated: jax.Array | None = None,
+) -> jax.Array:
+    """Generalised advantage estimation over the tokens that the policy wrote.
+
+    delta_p = r_p + gamma V'_p - V_p,  A_p = delta_p + gamma lam c_p A_{p+},
+
+    where p+ is the stream's next written token, of this turn or of the next, in the same row or in
+    another; what the policy only read is skipped over. The turn's reward is its last token's. V'_p
+    is V_{p+}, or after a turn that ends the episode 0, after one that is cut its bootstrap (then
+    c_p = 0), as in `gae`.
+
+    Args:
+      reward: f32[N, T]. mask: bool[N, T], the agent acted. terminated: bool[N, T].
+      token_value: f32[R, L], the critic's value at each position, before its token. Annotation
+        `agentrl.methods.token_values.token_values` fills it.
+      bootstrap: f32[N, T], f32[N] or a scalar, value of what followed a turn, as for `gae`.
+      loss_mask: bool[R, L], tokens that the policy wrote. stream: i32[R]. turn: i32[R, L].
+      gamma, lam: discount and trace per token, in [0, 1].
+      truncated: bool[N, T], needed where a limit cuts an episode before the end of its stream.
+
+    Returns:
+      f32[R, L], 0 where loss_mask is False, gradient stopped. With one token per turn it is `gae`.
+
+    Raises:
+      ValueError: gamma or lam outside [0, 1], or arrays of other shapes.
+
+    References:
+      Ouyang et al. (2022), https://arxiv.org/abs/2203.02155, and what many code bases call PPO for
+      language models. The skipping is that of VAGEN's masked GAE (JamesKrW/verl e432c73: its values
+      are tests), which whitens the result: `learner.normalize_advantage`.
+    """
+    check_range("token_gae gamma", gamma, 0.0, 1.0)
+    check_range("token_gae lam", lam, 0.0, 1.0)
+    tokens = _Tokens(token_value, loss_mask, stream, turn, mask.shape)
+    ends = tokens.per_token(terminated, False)
+    cut = jnp.zeros(mask.shape, bool) if truncated is None else jnp.asarray(truncated)
+    cut = cut | _last_acted(mask)
+    beyond = jnp.asarray(bootstrap, jnp.float32)
+    beyond = jnp.broadcast_to(beyond[:, None] if beyond.ndim == 1 else beyond, mask.shape)
+    stops = tokens.last & (ends | tokens.per_token(cut, False))
+    after = jnp.where(ends, 0.0, tokens.per_token(beyond, 0.0))
+    after = jnp.where(stops, after, tokens.following)
+    gained = jnp.where(tokens.last, tokens.per_token(reward, 0.0), 0.0)
+    delta = gained + gamma * after - tokens.value
+    return tokens.in_rows(_backwards(delta, jnp.where(stops, 0.0, gamma * lam)))
+
+
+def bilevel_gae(
+    reward: jax.Array,
+    token_value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    loss_mask: jax.Array,
+    stream: jax.Array,
+    turn: jax.Array,
+    *,
+    gamma: float = 1.0,
+    turn_gamma: float = 0.95,
+    lam: float = 1.0,
+    truncated: jax.Array | None = None,
+) -> jax.Array:
+    """GAE over turns, and within each turn over its tokens towards the turn's own advantage.
+
+      turns:  A_k by `gae` with turn_gamma and lam, V_k the value at the turn's last token;
+      tokens: A = A_k at the last token of turn k;
+              A_p = gamma V_{p+} - V_p + gamma lam A_{p+} before it, p+ in the same turn.
+
+    The discount of tokens does not shorten the horizon in turns, nor the other way round.
+
+    Args:
+      reward, token_value, mask, terminated, bootstrap, loss_mask, stream, turn, truncated: as for
+        `token_gae`.
+      gamma: discount per token, turn_gamma: per turn; lam: trace of both. In [0, 1].
+
+    Returns:
+      f32[R, L], 0 where loss_mask is False, gradient stopped. With one token per turn it is `gae`
+      with turn_gamma.
+
+    Raises:
+      ValueError: gamma, turn_gamma or lam outside [0, 1], or arrays of other shapes.
+
+    References:
+      Wang et al. (2025), VAGEN, https://arxiv.org/abs/2510.16907; code JamesKrW/verl e432c73 (its
+      values are tests). RAGEN's copy (20daedc) takes turns to end where the reward is not 0; here
+      the turn numbers say it. Both whiten the result: `learner.normalize_advantage`.
+    """
+    check_range("bilevel_gae gamma", gamma, 0.0, 1.0)
+    tokens = _Tokens(token_value, loss_mask, stream, turn, mask.shape)
+    of_turns = gae(
+        reward,
+        tokens.at_ends(),
+        mask,
+        terminated,
+        bootstrap,
+        gamma=turn_gamma,
+        lam=lam,
+        truncated=truncated,
+    )
+    delta = gamma * tokens.following - tokens.value
+    delta = jnp.where(tokens.last, tokens.per_token(of_turns, 0.0), delta)
+    return tokens.in_rows(_backwards(delta, jnp.where(tokens.last, 0.0, gamma * lam)))
+
+
+class _Tokens:
+    """The written tokens of all streams in one sequence, by stream, turn and position.
+
+    value, following: f32[M], a token's value and that of the next in the sequence. last: bool[M],
+    the turn's last token. Positions that were not written are at the end.
+    """
+
+    def __init__(self, value, loss_mask, stream, turn, shape: tuple[int, int]):
+        chex.assert_rank([value, loss_mask, stream, turn], [2, 2, 1, 2])
+        chex.assert_equal_shape([value, loss_mask, turn])
+        self.shape, self.mask = shape, loss_mask
+        number = stream[:, None] * shape[1] + jnp.clip(turn, 0, shape[1] - 1)
+        number = jnp.where(loss_mask, number, shape[0] * shape[1]).reshape(-1)
+        self.order = jnp.argsort(number, stable=True)
+        self.number = number[self.order]
+        self.value = jnp.where(loss_mask, value, 0.0).reshape(-1)[self.order]
+        self.following = jnp.append(self.value[1:], 0.0)
+        self.last = jnp.append(self.number[1:] != self.number[:-1], True)
+
+    def per_token(self, values: jax.Array, beyond) -> jax.Array:
+        """Values [N, T] at the tokens of their turns, [M]; `beyond` at the others."""
+        return jnp.append(jnp.asarray(values).reshape(-1), beyond)[self.number]
+
+    def at_ends(self) -> jax.Array:
+        """The value at each turn's last token, f32[N, T]."""
+        size = self.shape[0] * self.shape[1]
+        at = jnp.where(self.last, self.number, size)
+        return jnp.zeros(size).at[at].set(self.value, mode="drop").reshape(self.shape)
+
+    def in_rows(self, values: jax.Array) -> jax.Array:
+        """Values [M] of the sequence at their positions, f32[R, L]; gradient stopped."""
+        found = jnp.zeros_like(values).at[self.order].set(values).reshape(self.mask.shape)
+        return jax.lax.stop_gradient(jnp.where(self.mask, found, 0.0))
+
+
+def _last_acted(mask: jax.Array) -> jax.Array:
+    """The last turn that each stream acted in, bool[N, T]."""
+    left = jnp.flip(jnp.cumsum(jnp.flip(mask, 1), axis=1), 1)
+    return mask & (left == 1)
+
+
+def _backwards(delta: jax.Array, decay: jax.Array) -> jax.Array:
+    """A_p = delta_p + decay_p A_{p + 1}, with 0 after the last, for f32[M] each."""
+
+    def joined(later, earlier):
+        (a, b), (c, d) = later, earlier
+        return a * c, d + c * b
+
+    _, found = jax.lax.associative_scan(joined, (decay, delta), reverse=True)
+    return found

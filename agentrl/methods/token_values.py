@@ -1,0 +1,27 @@
+"""The critic's value of each token, for estimators over tokens."""
+
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.passes import log_probs
+
+
+def token_values(setup: Setup) -> Component:
+    """Supplies `token_value` f32[R, L] for estimators `token_gae` and `bilevel_gae`.
+
+    The value at a position is that of the text before it. It takes a forward pass of the policy
+    that collected. With it goes objective.value = term(losses.token_value_loss).
+
+    Raises:
+      ValueError: a policy over arrays, which has one decision per turn, or one without a critic.
+    """
+    policy = setup.policy
+    if not policy.reads_text or not policy.has_critic:
+        raise ValueError(
+            "component 'token_values' needs a language policy with a critic: set "
+            "config.policy.critic='shared'"
+        )
+
+    def annotate(value, params, streams, rows, key):
+        found = log_probs(policy, params, rows, setup.microbatch, setup.lengths, field="value")
+        return {"token_value": found}
+
+    return Component(init=lambda start: (), annotate=annotate, supplies=("token_value",))

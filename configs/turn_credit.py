@@ -1,0 +1,57 @@
+"""FrozenLake in words with credit of turns and tokens: one preset per estimator.
+
+python -m launchers.train --config=configs/turn_credit.py:bilevel --workdir=runs/bilevel
+"""
+
+import ml_collections
+
+from agentrl import advantages, losses, rollout
+from agentrl.config import env_section, section, term
+from agentrl.methods.lambda_targets import lambda_targets
+from agentrl.methods.token_values import token_values
+from configs import language
+
+WITHOUT_CRITIC = {
+    "dual_level": lambda: section(advantages.dual_level),
+    "user_rl": lambda: section(advantages.user_rl, credit="equalized", score="discounted"),
+    "loop": lambda: section(advantages.rloo),
+    "rollout_mean": lambda: section(advantages.grpo),
+    "grpo": lambda: section(advantages.grpo),
+}
+WITH_CRITIC = {
+    "tokens": lambda: section(advantages.token_gae, gamma=1.0, lam=0.95),
+    "bilevel": lambda: section(advantages.bilevel_gae, gamma=1.0, turn_gamma=0.95, lam=0.95),
+    "decoupled": lambda: section(advantages.length_adaptive_gae, alpha=1.0),
+    "turns": lambda: section(advantages.gae, gamma=0.95, lam=0.95),
+}
+METHODS = (*WITHOUT_CRITIC, *WITH_CRITIC)
+
+
+def get_config(method: str = "bilevel") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/turn_credit.py:{method}: expected one of {', '.join(METHODS)}")
+    env = env_section("FrozenLake-v1", size=4, slippery=False)
+    acting = section(rollout.episodes, num_groups=8, group_size=8)
+    context = section(rollout.contexts.whole)
+    preset = "ppo" if method in WITH_CRITIC else "grpo"
+    config = language.config_of(
+        "turn_credit.py", preset, env, acting, context, warm_updates=40, updates=60
+    )
+    config.advantage = (WITHOUT_CRITIC | WITH_CRITIC)[method]()
+    if method in ("tokens", "bilevel"):
+        config.components.token_values = section(token_values)
+        config.objective.value = term(losses.token_value_loss, weight=0.5)
+    if method == "decoupled":
+        # UI-TARS-2: the critic's lambda is 1, the policy's grows with the length; clip-higher.
+        config.components.lambda_targets = section(lambda_targets)
+        config.objective.value = term(losses.decoupled_value_loss, weight=0.5)
+        config.objective.policy.clip_high = 0.28
+    if method == "loop":
+        config.filters.relevant = section(advantages.relevant)
+        config.learner.update(epochs=2, max_kl=20.0, aggregation="row_mean")
+        config.learner.normalize_advantage = "none"
+        config.objective.policy.update(clip_low=0.1, clip_high=0.1)
+    if method == "rollout_mean":
+        config.reweighting.per_rollout_mean = section(advantages.per_rollout_mean)
+        config.learner.update(aggregation="constant", normalize_advantage="none")
+    return config

@@ -1,0 +1,120 @@
+"""GAE over tokens: recorded values of VAGEN's code, loops, reductions to GAE over turns."""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl import advantages
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
+VECTORS = np.load(DATA / "gigpo.npz")
+WORKED = np.load(DATA / "turn_credit.npz")
+token_gae, bilevel_gae = jax.jit(advantages.token_gae), jax.jit(advantages.bilevel_gae)
+
+
+def recorded(reward, value, mask, turn, **changes):
+    """One row per stream: arrays by name. Rewards [R, L] are summed by turn."""
+    turns = int(turn.max()) + 1
+    of = [(turn == t) & mask for t in range(turns)]
+    arrays = {
+        "reward": np.stack([np.where(m, reward, 0).sum(1) for m in of], axis=1),
+        "token_value": np.where(mask, value, np.nan),
+        "mask": np.stack([m.any(1) for m in of], axis=1),
+        "loss_mask": mask,
+        "stream": np.arange(len(mask)),
+        "turn": turn,
+        "bootstrap": 0.0,
+    }
+    arrays["terminated"] = np.zeros(arrays["mask"].shape, bool)
+    return arrays | changes
+
+
+def whitened(x, mask):
+    chosen = x[mask]
+    return np.where(mask, (x - chosen.mean()) / np.sqrt(chosen.var(ddof=1) + 1e-8), 0)
+
+
+@pytest.mark.parametrize("case", ["ml0"])
+def test_recorded_values_of_vagen(case):
+    gamma, turn_gamma, lam = (float(x) for x in VECTORS[f"{case}_gamma_hgamma_lam"])
+    mask = VECTORS[f"{case}_loss_mask"].astype(bool)
+    arrays = recorded(
+        VECTORS[f"{case}_rew"], VECTORS[f"{case}_val"], mask, VECTORS[f"{case}_turn_id"]
+    )
+    flat = np.asarray(token_gae(**arrays, gamma=gamma, lam=lam))
+    np.testing.assert_allclose(
+        np.where(mask, flat + VECTORS[f"{case}_val"], 0),
+        np.where(mask, VECTORS[f"{case}_o_masked_gae_ret"], 0),
+        atol=2e-5,
+    )
+    levels = np.asarray(bilevel_gae(**arrays, gamma=gamma, turn_gamma=turn_gamma, lam=lam))
+    for ours, name in ((flat, "masked_gae"), (levels, "bilevel")):
+        expected = np.where(mask, VECTORS[f"{case}_o_{name}_adv"], 0)
+        np.testing.assert_allclose(whitened(ours, mask), expected, atol=5e-5)
+
+
+def test_worked_example_of_two_levels():
+    mask = WORKED["bilevel_in_mask"].astype(bool)
+    turn = np.array([[0, 0, 0, -1, 1, 1, -1]])
+    arrays = recorded(WORKED["bilevel_in_r"], WORKED["bilevel_in_V"], mask, turn)
+    ours = bilevel_gae(**arrays, gamma=1.0, turn_gamma=0.95, lam=0.9)
+    np.testing.assert_allclose(ours, WORKED["bilevel_adv_unwhitened"], atol=2e-5)
+    ours = whitened(np.asarray(ours), mask)
+    np.testing.assert_allclose(ours[0], WORKED["bilevel_adv_whitened"], atol=2e-5)
+
+
+def streams(seed):
+    """Streams of up to four turns of one token each, some cut; and the turns in rows of their own,
+    in any order."""
+    rng = np.random.default_rng(seed)
+    mask = np.arange(4) < rng.integers(1, 5, (6, 1))
+    reward, value, bootstrap = (rng.normal(size=(6, 4)).astype(np.float32) for _ in range(3))
+    last = mask & ~np.pad(mask[:, 1:], ((0, 0), (0, 1)))
+    terminated = last & (rng.random((6, 1)) < 0.5)
+    whole = dict(reward=reward, mask=mask, terminated=terminated, bootstrap=bootstrap)
+    return whole, value, rng.permutation(24)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_token_per_turn_is_gae(seed):
+    whole, value, order = streams(seed)
+    expected = advantages.gae(**whole, value=value, gamma=0.9, lam=0.8)
+    turn = np.where(whole["mask"], np.arange(4), -1)
+    rows = dict(
+        token_value=np.where(whole["mask"], value, np.nan),
+        loss_mask=whole["mask"],
+        stream=np.arange(6),
+        turn=turn,
+    )
+    apart = {name: rows[name].reshape(-1, 1)[order] for name in rows if name != "stream"}
+    apart["stream"] = np.repeat(np.arange(6), 4)[order]
+    shuffled = np.asarray(expected).reshape(-1, 1)[order]
+    for function, options in (
+        (token_gae, {"gamma": 0.9, "lam": 0.8}),
+        (bilevel_gae, {"gamma": 0.5, "turn_gamma": 0.9, "lam": 0.8}),
+    ):
+        np.testing.assert_allclose(function(**whole, **rows, **options), expected, atol=2e-5)
+        np.testing.assert_allclose(function(**whole, **apart, **options), shuffled, atol=2e-5)
+
+
+def test_without_decay_every_token_has_the_return_less_its_value():
+    rng = np.random.default_rng(5)
+    mask, turn = np.ones((3, 6), bool), np.tile([0, 0, 1, 1, 1, 2], (3, 1))
+    value, reward = (rng.normal(size=(3, 6)).astype(np.float32) for _ in range(2))
+    arrays = recorded(reward, value, mask, turn)
+    to_go = np.cumsum(arrays["reward"][:, ::-1], 1)[:, ::-1][:, [0, 0, 1, 1, 1, 2]]
+    for function in (token_gae, bilevel_gae):
+        options = {"gamma": 1.0, "lam": 1.0} | (
+            {"turn_gamma": 1.0} if function is bilevel_gae else {}
+        )
+        np.testing.assert_allclose(function(**arrays, **options), to_go - value, atol=2e-5)
+
+
+def test_errors():
+    arrays = recorded(*np.zeros((2, 1, 2)), np.ones((1, 2), bool), np.array([[0, 1]]))
+    with pytest.raises(ValueError, match="token_gae lam"):
+        advantages.token_gae(**arrays, lam=2.0)
+    with pytest.raises(ValueError, match="bilevel_gae gamma"):
+        advantages.bilevel_gae(**arrays, gamma=-1.0)

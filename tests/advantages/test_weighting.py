@@ -1,0 +1,73 @@
+"""Weights of turns by their duration, and of rollouts by what they wrote."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from agentrl import advantages
+
+VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+
+
+def test_worked_weights_of_durations():
+    duration, advantage = np.float32([[1, 1, 1, 1, 16]]), np.float32([[0.1] * 4 + [0.6]])
+    mask = np.ones((1, 5), bool)
+    weight = advantages.duration_aware(np.ones((1, 5), np.float32), mask, duration)
+    np.testing.assert_allclose(weight[0], VECTORS["dag_weights"], atol=1e-6)
+    ours = advantages.duration_aware(advantage, mask, duration)
+    np.testing.assert_allclose(ours[0], VECTORS["dag_weighted_adv"], atol=1e-6)
+    capped = advantages.duration_aware(advantage, mask, duration, cap=2.0)
+    np.testing.assert_allclose(capped[0, 4], 1.2, rtol=1e-6)
+
+
+def test_weights_take_back_what_arrivals_favour():
+    # Two actions of probability 1/2 that take 1 and 10: in a fixed time 10 of 11 arrivals are of
+    # the first.
+    count = 110 * VECTORS["dag_async_freq"]
+    duration = np.repeat([1.0, 10.0], count.round().astype(int))[None]
+    weight = np.asarray(
+        advantages.duration_aware(np.ones_like(duration), np.ones(duration.shape, bool), duration)
+    )
+    share = [weight[duration == d].sum() / weight.sum() for d in (1.0, 10.0)]
+    np.testing.assert_allclose(share, VECTORS["dag_corrected"], rtol=1e-5)
+
+
+def test_equal_durations_change_nothing_and_padding_is_not_read():
+    rng = np.random.default_rng(0)
+    mask = rng.random((4, 3)) < 0.7
+    advantage = np.where(mask, rng.normal(size=(4, 3)), np.nan).astype(np.float32)
+    equal = np.where(mask, 3.0, np.nan)
+    ours = advantages.duration_aware(advantage, mask, equal)
+    np.testing.assert_allclose(ours, np.where(mask, advantage, 0), rtol=1e-6)
+    none = advantages.duration_aware(advantage, mask, np.zeros((4, 3)))
+    np.testing.assert_allclose(none, np.where(mask, advantage, 0), rtol=1e-6)
+
+
+def test_rollouts_weigh_the_same():
+    # Two calls of the first rollout, of 2 and 3 tokens, and one call of the second, of 1.
+    mask = np.array([[1, 1, 0], [1, 1, 1], [1, 0, 0]], bool)
+    advantage = np.where(mask, np.float32([[1], [1], [-2]]), np.nan)
+    turn = np.where(mask, 0, -1)
+    ours = advantages.per_rollout_mean(
+        advantage, mask, np.arange(3), turn, episode=np.array([7, 7, 9])
+    )
+    np.testing.assert_allclose(ours, VECTORS["agl_norm_adv"], atol=1e-6)
+    sums = np.asarray(ours).sum(1)
+    np.testing.assert_allclose([sums[:2].sum(), sums[2]], [1 / 3, -2 / 3], rtol=1e-6)
+    # The same from advantages of turns; an empty row does not count.
+    padded = np.pad(mask, ((0, 1), (0, 0)))
+    by_turn = advantages.per_rollout_mean(
+        np.float32([[1, 0], [1, 0], [-2, 0]]),
+        padded,
+        np.array([0, 1, 2, 0]),
+        np.pad(turn, ((0, 1), (0, 0)), constant_values=-1),
+        episode=np.array([7, 7, 9]),
+    )
+    np.testing.assert_allclose(by_turn[:3], VECTORS["agl_norm_adv"], atol=1e-6)
+
+
+def test_errors():
+    args = np.ones((1, 2), np.float32), np.ones((1, 2), bool), np.ones((1, 2))
+    with pytest.raises(ValueError, match="duration_aware cap"):
+        advantages.duration_aware(*args, cap=0.0)
