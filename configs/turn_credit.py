@@ -14,6 +14,7 @@ from configs import language
 WITHOUT_CRITIC = {
     "dual_level": lambda: section(advantages.dual_level),
     "user_rl": lambda: section(advantages.user_rl, credit="equalized", score="discounted"),
+    "hgpo": lambda: section(advantages.hgpo),
     "loop": lambda: section(advantages.rloo),
     "rollout_mean": lambda: section(advantages.grpo),
     "grpo": lambda: section(advantages.grpo),
