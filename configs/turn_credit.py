@@ -16,6 +16,8 @@ WITHOUT_CRITIC = {
     "user_rl": lambda: section(advantages.user_rl, credit="equalized", score="discounted"),
     "hgpo": lambda: section(advantages.hgpo),
     "loop": lambda: section(advantages.rloo),
+    "artist": lambda: section(advantages.grpo),
+    "datamind": lambda: section(advantages.grpo),
     "rollout_mean": lambda: section(advantages.grpo),
     "grpo": lambda: section(advantages.grpo),
 }
@@ -52,6 +54,13 @@ def get_config(method: str = "bilevel") -> ml_collections.ConfigDict:
         config.learner.update(epochs=2, max_kl=20.0, aggregation="row_mean")
         config.learner.normalize_advantage = "none"
         config.objective.policy.update(clip_low=0.1, clip_high=0.1)
+    if method == "artist":
+        config.reward.tool_use_reward = {"format_weight": 0.1, "tool_weight": 0.1}
+    if method == "datamind":
+        # No warm start: imitation goes from nine tenths of the loss to a twentieth.
+        config.warm_start.updates = 0
+        config.objective.policy = term(losses.mixed_surrogate)
+        config.objective.imitation = term(losses.mixed_imitation, source="expert", during="rl")
     if method == "rollout_mean":
         config.reweighting.per_rollout_mean = section(advantages.per_rollout_mean)
         config.learner.update(aggregation="constant", normalize_advantage="none")

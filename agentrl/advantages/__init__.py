@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.turn_level import mars_by_position as mars_by_position
     from agentrl.advantages.turn_level import mars_released as mars_released
     from agentrl.advantages.weighting import duration_aware as duration_aware
+    from agentrl.advantages.weighting import live_group_scale as live_group_scale
     from agentrl.advantages.weighting import per_rollout_mean as per_rollout_mean
+    from agentrl.advantages.weighting import uncertain_turns as uncertain_turns
 
 __getattr__, __dir__ = lazy(__name__)

@@ -1,9 +1,12 @@
-"""Advantages weighted by how long a turn took, or so that every rollout weighs the same."""
+"""Reweightings: by the time of a turn, by rollout, by what a group or a turn has to say."""
 
 import jax
 import jax.numpy as jnp
 
+from agentrl.advantages.filtering import dynamic_sampling
+from agentrl.advantages.grouping import group_segments, turn_segments
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 def duration_aware(
@@ -85,3 +88,91 @@ def per_rollout_mean(
     tokens = total[first[stream]] * jnp.sum(written > 0)
     share = jnp.where(loss_mask, advantage, 0.0) / jnp.maximum(tokens, 1)[:, None]
     return jax.lax.stop_gradient(share)
+
+
+@assumes("whole_episodes")
+def live_group_scale(
+    advantage: jax.Array,
+    mask: jax.Array,
+    reward: jax.Array,
+    group: jax.Array,
+    *,
+    role: jax.Array | None = None,
+) -> jax.Array:
+    """Advantages times the number of groups over that of groups whose returns are not all equal.
+
+    A loss averaged over all positions gets smaller with each group that has nothing to say; the
+    factor takes that back. With `dynamic_sampling` such groups are left out of the mean instead.
+
+    Args:
+      advantage: f32[N, T], or f32[R, L].
+      mask: bool[N, T], the agent acted. reward: f32[N, T], before any penalty. group: i32[N].
+      role: i32[N], any ids; streams of different roles are compared apart.
+
+    Returns:
+      f32 of advantage's shape, gradient stopped; unchanged if all groups are alive, or none is.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      Fathom-DeepResearch (2025), RAPO, https://arxiv.org/abs/2509.24107 (text of version 1 read).
+      Its replay of a success into a group that failed is `agentrl.methods.success_replay`, and
+      leaving out tasks that are solved `agentrl.methods.curriculum`.
+    """
+    alive = dynamic_sampling(reward, mask, group, role=role)
+    present = jnp.any(mask, axis=1)
+    first = group_segments(group, present, role) == jnp.arange(mask.shape[0])
+    count, good = jnp.sum(first), jnp.sum(first & alive)
+    factor = jnp.where(good > 0, count / jnp.maximum(good, 1), 1.0)
+    return jax.lax.stop_gradient(advantage * factor)
+
+
+def uncertain_turns(
+    advantage: jax.Array,
+    mask: jax.Array,
+    group: jax.Array,
+    turn_entropy: jax.Array,
+    *,
+    quantile: float = 0.2,
+) -> jax.Array:
+    """Advantages of the turns whose entropy is at least their group's quantile; 0 for the others.
+
+    Args:
+      advantage: f32[N, T].
+      mask: bool[N, T], the agent acted. group: i32[N], any ids.
+      turn_entropy: f32[N, T], mean entropy of the turn's tokens. Component
+        `agentrl.methods.turn_entropy.turn_entropy` supplies it.
+      quantile: share of a group's turns that is left out, in [0, 1); between two turns it is
+        interpolated, as in numpy. 0 keeps all.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped. Turns that are left out still count in the
+      mean's divisor, where DART's text takes them out of it.
+
+    Raises:
+      ValueError: a quantile outside [0, 1), or arrays of other shapes or types.
+
+    References:
+      Li et al. (2025), DART, https://arxiv.org/abs/2509.23866, from notes; in its code
+      (Computer-use-agents/dart-gui e0e606d) the mask is only there as comments.
+    """
+    check_range("uncertain_turns quantile", quantile, 0.0, 1.0, below=True)
+    numbers = {"advantage": advantage, "turn_entropy": turn_entropy}
+    check_streams("uncertain_turns", mask, numbers=numbers, ids={"group": group})
+    segment = turn_segments(mask, group)
+    entropy = jnp.where(mask, turn_entropy, jnp.inf).reshape(-1)
+    size = entropy.shape[0]
+    order = jnp.lexsort((entropy, segment))
+    ranked, of = entropy[order], segment[order]
+    start = jnp.searchsorted(of, jnp.arange(mask.shape[0]))
+    count = jax.ops.segment_sum(jnp.ones(size), segment, num_segments=mask.shape[0])
+    at = quantile * jnp.maximum(count - 1, 0)
+    low = start + jnp.floor(at).astype(jnp.int32)
+    high = start + jnp.ceil(at).astype(jnp.int32)
+    low, high = (ranked[jnp.minimum(x, size - 1)] for x in (low, high))
+    part = at - jnp.floor(at)
+    # Written so that an infinite neighbour of weight 0 is not read.
+    bound = jnp.where(part > 0, low * (1 - part) + high * part, low)
+    kept = entropy >= jnp.append(bound, jnp.inf)[jnp.minimum(segment, mask.shape[0])]
+    return jax.lax.stop_gradient(jnp.where(mask & kept.reshape(mask.shape), advantage, 0.0))

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
     from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
     from agentrl.losses.listening import listening_loss as listening_loss
+    from agentrl.losses.mixture import cosine_share as cosine_share
+    from agentrl.losses.mixture import mixed_imitation as mixed_imitation
+    from agentrl.losses.mixture import mixed_surrogate as mixed_surrogate
     from agentrl.losses.policy import cispo as cispo
     from agentrl.losses.policy import clip_fraction as clip_fraction
     from agentrl.losses.policy import clipped as clipped

@@ -71,3 +71,38 @@ def test_errors():
     args = np.ones((1, 2), np.float32), np.ones((1, 2), bool), np.ones((1, 2))
     with pytest.raises(ValueError, match="duration_aware cap"):
         advantages.duration_aware(*args, cap=0.0)
+
+
+def test_two_live_groups_of_eight_count_fourfold():
+    reward = np.zeros((16, 2), np.float32)
+    reward[[0, 2], 0] = 1.0
+    mask, group = np.ones((16, 2), bool), np.repeat(np.arange(8), 2) * 3
+    advantage = advantages.grpo(reward, mask, group)
+    ours = advantages.live_group_scale(advantage, mask, reward, group)
+    np.testing.assert_allclose(ours, 4 * advantage, rtol=1e-6)
+    # None alive, or all: nothing changes. Rows have their own shape.
+    ones = np.ones((3, 5), np.float32)
+    for x in (reward * 0, np.tile([[1.0, 0], [0, 0]], (8, 1))):
+        np.testing.assert_array_equal(advantages.live_group_scale(ones, mask, x, group), ones)
+
+
+def test_certain_turns_are_not_learnt_from():
+    # 0.2 of 0.1, 0.2, 0.3, 0.5, 0.9 is 0.18: the first is left out; another group has its own.
+    entropy = np.float32([[0.1, 0.5, 0.3, np.nan], [0.9, 0.2, np.nan, np.nan], [0.01, 0.02, 9, 9]])
+    mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 0, 0]], bool)
+    ours = advantages.uncertain_turns(np.ones((3, 4)), mask, np.array([4, 4, 2]), entropy)
+    np.testing.assert_array_equal(ours, [[0, 1, 1, 0], [1, 1, 0, 0], [0, 1, 0, 0]])
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.2, 0.5, 0.9])
+def test_quantiles_are_numpys(quantile):
+    rng = np.random.default_rng(1)
+    mask, group = rng.random((9, 5)) < 0.7, rng.integers(0, 3, 9)
+    entropy, advantage = rng.random((2, 9, 5)).astype(np.float32)
+    ours = advantages.uncertain_turns(advantage, mask, group, entropy, quantile=quantile)
+    expected = np.zeros((9, 5), np.float32)
+    for g in range(3):
+        own = mask & (group == g)[:, None]
+        bound = np.quantile(entropy[own], quantile, method="linear")
+        expected += np.where(own & (entropy >= bound - 1e-7), advantage, 0)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)

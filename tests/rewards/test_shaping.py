@@ -253,3 +253,22 @@ def test_ranges_are_checked():
         rewards.discounted_return(reward, mask, gamma=1.5)
     with pytest.raises(ValueError, match="discounted_return: mask is int64"):
         rewards.discounted_return(reward, mask.astype(int), gamma=1.0)
+
+
+def test_rewards_are_scaled_and_clipped():
+    reward, mask = np.float32([[1, -3, 9]]), np.array([[1, 1, 0]], bool)
+    scale = np.full((1, 3), 0.5, np.float32)
+    np.testing.assert_allclose(rewards.scaled_reward(reward, mask, scale), [[0.5, -1.5, 0]])
+    np.testing.assert_allclose(rewards.scaled_reward(reward, mask, scale, clip=1.0), [[0.5, -1, 0]])
+
+
+def test_calls_that_succeed_are_paid_up_to_a_number():
+    reward, mask = np.float32([[0, 1, 7, 0]]), np.array([[1, 1, 0, 1]], bool)
+    valid, formed = np.array([[1, 0, 1, 0]], bool), np.array([[1, 1, 1, 0]], bool)
+    args = reward, mask, valid, formed
+    ours = rewards.tool_use_reward(*args)
+    np.testing.assert_allclose(ours, [[0, 1, 0, 0.5 * 2 / 3 + 0.5 / 3]], rtol=1e-6)
+    capped = rewards.tool_use_reward(*args, format_weight=0.0, most_calls=1.0)
+    np.testing.assert_allclose(capped, [[0, 1, 0, 0.5 / 9]], rtol=1e-6)
+    none = rewards.tool_use_reward(*args, format_weight=0.0, tool_weight=0.0)
+    np.testing.assert_allclose(none, np.where(mask, reward, 0))

@@ -1,0 +1,84 @@
+"""Rewards of an outcome: in units of their own spread, and with shares for the use of tools."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range, check_streams
+
+
+def scaled_reward(
+    reward: jax.Array,
+    mask: jax.Array,
+    reward_scale: jax.Array,
+    *,
+    clip: float | None = None,
+) -> jax.Array:
+    """The reward times a scale, clipped to [-clip, clip] (PPO-max).
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      reward_scale: f32[N, T]; component `agentrl.methods.reward_scaling` supplies 1 over the
+        running deviation of returns.
+      clip: above 0; None for no clipping. PPO-max has 10 as an option.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a clip not above 0, or arrays of other shapes or types.
+
+    References:
+      Zheng et al. (2023), https://arxiv.org/abs/2307.04964; code MOSS-RLHF 4865d82 (read).
+    """
+    check_range("scaled_reward clip", clip, 0.0, above=True)
+    check_streams("scaled_reward", mask, numbers={"reward": reward, "reward_scale": reward_scale})
+    scaled = jnp.where(mask, jnp.asarray(reward, jnp.float32) * reward_scale, 0.0)
+    return scaled if clip is None else jnp.clip(scaled, -clip, clip)
+
+
+def tool_use_reward(
+    reward: jax.Array,
+    mask: jax.Array,
+    valid: jax.Array,
+    well_formed: jax.Array,
+    *,
+    format_weight: float = 0.5,
+    tool_weight: float = 0.5,
+    most_calls: float = float("inf"),
+) -> jax.Array:
+    """The outcome, plus the shares of a stream's turns that were well formed and that succeeded.
+
+    At the stream's last turn, R gains format_weight f + tool_weight s: f is the share of its turns
+    that kept the reply grammar, and s that of turns whose call was legal, times
+    min(1, most_calls / turns): without a cap, calls that are useless and legal pay as well.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      valid, well_formed: bool[N, T], the reply was legal; it kept the grammar.
+      format_weight, tool_weight: at least 0 (the weights were not published).
+      most_calls: turns from which on the share of calls is reduced.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a number outside its range, or arrays of other shapes or types.
+
+    References:
+      Singh et al. (2025), ARTIST, https://arxiv.org/abs/2505.01441: outcome, format and success of
+      tools as notes name them; no code was published. What tools say is never trained on here.
+    """
+    check_range("tool_use_reward format_weight", format_weight, 0.0)
+    check_range("tool_use_reward tool_weight", tool_weight, 0.0)
+    check_range("tool_use_reward most_calls", most_calls, 0.0, above=True)
+    flags = {"valid": valid, "well_formed": well_formed}
+    check_streams("tool_use_reward", mask, numbers={"reward": reward}, flags=flags)
+    turns = jnp.maximum(jnp.sum(mask, axis=1), 1)
+    formed, legal = (jnp.sum(mask & flag, axis=1) / turns for flag in (well_formed, valid))
+    extra = format_weight * formed + tool_weight * legal * jnp.minimum(1.0, most_calls / turns)
+    left = jnp.flip(jnp.cumsum(jnp.flip(mask, 1), axis=1), 1)
+    last = mask & (left == 1)
+    own = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    return own + jnp.where(last, extra[:, None], 0.0)
