@@ -1,0 +1,127 @@
+"""The page of all methods of credit and learning, from their docstrings and declarations.
+
+    python -m launchers.methods_page    # writes agentrl/METHODS.md
+
+One row per public function of agentrl.advantages, agentrl.losses and agentrl.rewards that a config
+can name, and per component of agentrl.methods. A test compares the page with the code.
+"""
+
+import ast
+import importlib
+import inspect
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+from launchers import cli
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = ROOT / "agentrl" / "METHODS.md"
+INTRODUCTION = """# Methods
+
+Made by `python -m launchers.methods_page` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
+"""  # noqa: E501
+# First parameters that make a function an estimator, a filter or a term.
+CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
+LEARNT = {"logp", "entropy", "value", "answer_logits", "reference_kl"}
+# Parts and metrics of the others, which no config names.
+PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "clip_fraction", "clipped"}
+PARTS |= {"covariances", "discounted_return", "explained_variance"}
+
+
+def main(argv: list[str]) -> None:
+    """Writes the page."""
+    PAGE.write_text(page())
+    print(f"written: {PAGE}")
+
+
+def page() -> str:
+    """The page's text."""
+    used = _used()
+    parts = [INTRODUCTION]
+    for title, package, wanted in (
+        ("Estimators, filters and reweightings", "agentrl.advantages", CREDITED),
+        ("Reward terms", "agentrl.rewards", CREDITED | {"persuasion"}),
+        ("Losses", "agentrl.losses", LEARNT),
+        ("Components", "agentrl.methods", {"setup"}),
+    ):
+        rows = [_row(f, used) for f in _functions(package, wanted)]
+        header = "| name | what it is | needs | source | configs |\n|---|---|---|---|---|\n"
+        parts.append(f"## {title}\n\n{header}" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _functions(package: str, wanted: set[str]) -> Iterator[Callable]:
+    """Public functions of a package whose first parameter is a wanted one, by name."""
+    module = importlib.import_module(package)
+    if package == "agentrl.methods":
+        folder = pathlib.Path(module.__file__).parent
+        files = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+        homes = [importlib.import_module(f"{package}.{name}") for name in files]
+        found = [
+            function
+            for home in homes
+            for function in vars(home).values()
+            if inspect.isfunction(function) and function.__module__ == home.__name__
+        ]
+    else:
+        found = [getattr(module, name) for name in dir(module) if not name.startswith("_")]
+    for function in sorted(filter(inspect.isfunction, found), key=lambda f: f.__name__):
+        first = next(iter(inspect.signature(function).parameters), "")
+        hidden = function.__name__.startswith(("_", "check_")) or function.__name__ in PARTS
+        if first in wanted and not hidden:
+            yield function
+
+
+def _row(function: Callable, used: dict[str, list[str]]) -> str:
+    text = inspect.getdoc(function)
+    line = " ".join(text.split("\n\n")[0].split())
+    equation = _equation(text)
+    signature = inspect.signature(function).parameters.values()
+    needs = [
+        p.name for p in signature if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty
+    ]
+    needs = [name for name in needs if name != "setup"]
+    assumed = sorted(getattr(function, "assumes", ()))
+    about = line + (f"<br>`{equation}`" if equation else "")
+    needs = ", ".join(f"`{name}`" for name in needs) or "-"
+    needs += f"<br>assumes {', '.join(assumed)}" if assumed else ""
+    links = list(dict.fromkeys(re.findall(r"https://arxiv\.org/abs/[\d.]+\d", text)))
+    source = " ".join(f"[{link.rpartition('/')[2]}]({link})" for link in links) or "-"
+    shown = ", ".join(used.get(function.__name__, [])) or "-"
+    cells = (f"`{function.__name__}`", about, needs, source, shown)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _equation(text: str) -> str:
+    """The first formula of a docstring: a sentence or line of its first part that has an "="."""
+    before = re.split(r"\n(?:Args|Returns|Raises|References):", text)[0]
+    for paragraph in before.split("\n\n")[1:]:
+        lines = [line.strip() for line in paragraph.split("\n")]
+        if " = " in lines[0] and not lines[0].startswith(
+            ("With", "In", "It", "A group", "gamma", "1.")
+        ):
+            joined = " ".join(lines)
+            return re.split(r"; |\. |,? with |,? where |  +at |  +else", joined)[0].rstrip(",;.:")
+    return ""
+
+
+def _used() -> dict[str, list[str]]:
+    """{function: the configs whose source names it}."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "configs").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        names |= {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentrl")
+            for alias in node.names
+        }
+        for name in names:
+            found.setdefault(name, []).append(f"[{path.stem}](../configs/{path.name})")
+    return found
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,16 @@
+"""The page of methods is what the code says."""
+
+from launchers import methods_page
+
+
+def test_the_page_is_not_stale():
+    assert methods_page.PAGE.read_text() == methods_page.page(), (
+        "run python -m launchers.methods_page"
+    )
+
+
+def test_methods_have_their_equation_needs_source_and_configs():
+    (gigpo,) = [line for line in methods_page.page().splitlines() if line.startswith("| `gigpo`")]
+    assert "`A = A_E + step_weight * A_S`" in gigpo and "assumes whole_episodes" in gigpo
+    assert "`reward`, `mask`, `group`, `anchor`" in gigpo and "2505.10978" in gigpo
+    assert "[methods](../configs/methods.py)" in gigpo
