@@ -18,7 +18,7 @@ from agentrl import advantages, policies, rollout
 from agentrl.actors.contexts import SUMMARY_REQUEST
 from agentrl.config import base_config, env_section, section
 
-METHODS = ("summary", "masked", "window", "cut", "whole", "sft")
+METHODS = ("summary", "masked", "window", "deepminer", "mem1", "cut", "whole", "sft")
 LIMIT = 40
 
 
@@ -29,6 +29,12 @@ def context(method: str) -> ml_collections.ConfigDict:
         return section(rollout.contexts.summary, **size)
     if method == "window":
         return section(rollout.contexts.window, history=4)
+    if method == "deepminer":
+        # All replies, and the last two observations besides the new one.
+        return section(rollout.contexts.sliding, history=2)
+    if method == "mem1":
+        # The question, and what was written and seen in the last turn.
+        return section(rollout.contexts.window, history=1, keep_first=True)
     return section(rollout.contexts.whole, context_tokens=LIMIT if method == "cut" else None)
 
 
@@ -44,7 +50,8 @@ def get_config(method: str = "summary") -> ml_collections.ConfigDict:
     )  # fmt: skip
     config.rollout = section(rollout.episodes, num_groups=8, group_size=8)
     config.context = context(method)
-    config.advantage = section(advantages.grpo)
+    signed = method == "deepminer"
+    config.advantage = section(advantages.pairwise_sign if signed else advantages.grpo)
     if method == "masked":
         # Cut episodes count in the statistics and are not trained.
         config.filters.overlong = section(advantages.not_truncated)

@@ -179,9 +179,7 @@ def _estimates(run, streams):
     options = recipe.estimator.options
     for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
         shared = {k: v for k, v in options.items() if k in options_of(function)}
-        other = make_credit(
-            recipe._replace(estimator=Bound(function, shared), carried=None), has_critic=False
-        )
+        other = make_credit(recipe._replace(estimator=Bound(function, shared), carried=None))
         estimates[label] = jax.jit(lambda s, other=other: other(s, None, {}).advantage)(streams)
     return estimates
 

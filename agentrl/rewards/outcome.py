@@ -82,3 +82,39 @@ def tool_use_reward(
     last = mask & (left == 1)
     own = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     return own + jnp.where(last, extra[:, None], 0.0)
+
+
+def progress_reward(
+    mask: jax.Array,
+    reward: jax.Array,
+    progress: jax.Array,
+    valid: jax.Array,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> jax.Array:
+    """SPA's reward of a turn, in the place of the environment's: alpha c_t + beta g_t.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      reward: f32[N, T], which it replaces: its values are not read.
+      progress: f32[N, T], c, whose sum over a stream is its return as component
+        `agentrl.methods.progress` learns it.
+      valid: bool[N, T], g: the action could be executed.
+      alpha, beta: at least 0 (released: 1 and 0.5).
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative number, or arrays of other shapes or types.
+
+    References:
+      Wang et al. (2025), SPA-RL, https://arxiv.org/abs/2505.20732; code ed20087 (read).
+    """
+    check_range("progress_reward alpha", alpha, 0.0)
+    check_range("progress_reward beta", beta, 0.0)
+    numbers = {"reward": reward, "progress": progress}
+    check_streams("progress_reward", mask, numbers=numbers, flags={"valid": valid})
+    given = alpha * jnp.asarray(progress, jnp.float32) + beta * valid
+    return jax.lax.stop_gradient(jnp.where(mask, given, 0.0))

@@ -87,7 +87,7 @@ def run(
     params, start = jax.tree.map(jnp.copy, (state.params, state.rollout))
     collect, _ = compiled(jax.jit(made.collect), params, start, jax.random.key(0))
     _, streams, _, _ = collect(params, start, jax.random.key(0))
-    credit_of = make_credit(recipe_of(config), has_critic=False)
+    credit_of = make_credit(recipe_of(config))
     credit, _ = compiled(jax.jit(lambda s: credit_of(s, None, {})), streams)
     ((_, program),) = experiment.phases
     train, seconds = carried(lambda s: program(s)[0], state)

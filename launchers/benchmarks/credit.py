@@ -30,7 +30,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "grpo": {},
     "rloo": {},
     "gigpo": {"gamma": 0.95},
+    "hgpo": {},
     "gae": {"gamma": 0.99, "lam": 0.95},
+    "length_adaptive_gae": {},
     "hae_by_turn": {},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
@@ -40,6 +42,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mars": {},
     "matpo": {},
     "mapo": {},
+    "dual_level": {},
+    "user_rl": {},
     "pairwise_sign": {},
 }
 

@@ -134,9 +134,10 @@ def test_estimators_that_configs_name_are_timed():
     )
     named = set(re.findall(r"section\(\s*advantages\.(\w+)", sources))
     # These read what annotations say of a policy, and here is none.
-    named -= {"igpo", "stare"}
-    # These are a reweighting and a filter.
-    named -= {"shared_prefix", "not_truncated"}
+    named -= {"igpo", "stare", "token_gae", "bilevel_gae"}
+    # These are reweightings and filters.
+    named -= {"shared_prefix", "per_rollout_mean", "live_group_scale", "uncertain_turns"}
+    named -= {"not_truncated", "relevant"}
     assert len(named) > 5 and named <= credit.OPTIONS.keys() <= set(
         functions_of("agentrl.advantages")
     )

@@ -1,12 +1,14 @@
 """The page of methods is what the code says."""
 
+import pathlib
+
 from launchers import methods_page
+
+PAGE = pathlib.Path(__file__).parents[2] / "agentrl" / "METHODS.md"
 
 
 def test_the_page_is_not_stale():
-    assert methods_page.PAGE.read_text() == methods_page.page(), (
-        "run python -m launchers.methods_page"
-    )
+    assert PAGE.read_text() == methods_page.page(), "run python -m launchers.methods_page"
 
 
 def test_methods_have_their_equation_needs_source_and_configs():
