@@ -74,7 +74,7 @@ def pool():
 
 def words():
     config = coin_talk.get_config("gigpo")
-    config.updates, config.log_every = 180, 20
+    config.updates, config.log_every = 160, 20
     config.evaluation.every = 0
     return config
 

@@ -265,7 +265,6 @@ def test_every_preset_of_smollm2_builds(world, smollm2_config):
     "method, world, size",
     [
         ("sft", "household_thoughts", "cpu"),
-        ("gigpo", "household", "gpu"),
         ("rae", "kuhn", "cpu_lora"),
     ],
 )
@@ -275,9 +274,6 @@ def test_presets_of_smollm2_train(method, world, size, smollm2_config):
     config.rollout.update(num_groups=2, group_size=1 if method == "rae" else 2, max_turns=2)
     if "max_steps_in_episode" in config.env:
         config.env.max_steps_in_episode = 2
-    if world == "household":
-        config.env.update(receptacles=5, objects=4)
-        config.context.max_new_tokens = 8
     config.learner.update(minibatches=1, microbatch=1, lengths=1, max_kl=None)
     if method == "sft":
         config.warm_start.updates = 1
