@@ -10,19 +10,20 @@ replay 0.39, none 0.37; at the end 0.70, 0.74, 0.86 and 0.80, 0.72, 0.72: no dif
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
-from agentrl.config import base_config, env_section, section
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
 from agentrl.methods.curriculum import curriculum, tasks_by_number
+from agentrl.methods.self_imitation import self_imitation
 from agentrl.methods.success_replay import success_replay
 
-METHODS = ("replay", "none")
+METHODS = ("replay", "spear", "none")
 
 
 def get_config(method: str = "replay") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/success_replay.py:{method}: expected one of {METHODS}")
     config = base_config()
-    config.num_seeds = 3
+    config.num_seeds = 5
     config.updates = 100
     config.log_every = 10
     config.env = env_section("KeyDoor-v1", rooms=2)
@@ -37,4 +38,8 @@ def get_config(method: str = "replay") -> ml_collections.ConfigDict:
     config.optimizer.learning_rate = 1e-3
     if method == "replay":
         config.components.success_replay = section(success_replay, tasks=64)
+    if method == "spear":
+        config.components.self_imitation = section(self_imitation, replay_until=50, calls_until=50)
+        config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
+        config.reward.call_bonus = {"per_call": 0.01}
     return config

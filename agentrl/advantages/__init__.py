@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
     from agentrl.advantages.sequential import marft as marft
     from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
+    from agentrl.advantages.similarity import leader_segments as leader_segments
+    from agentrl.advantages.similarity import overlap as overlap
+    from agentrl.advantages.similarity import similar_segments as similar_segments
     from agentrl.advantages.surprisal import stare as stare
     from agentrl.advantages.temporal import gae as gae
     from agentrl.advantages.temporal import length_adaptive_gae as length_adaptive_gae

@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from agentrl.losses.divergence import approx_kl_terms as approx_kl_terms
     from agentrl.losses.divergence import exact_kl as exact_kl
     from agentrl.losses.divergence import kl as kl
+    from agentrl.losses.divergence import skill_distillation as skill_distillation
     from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
     from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
     from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
     from agentrl.losses.guidance import shaped_imitation as shaped_imitation
     from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
     from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
+    from agentrl.losses.imitation import self_imitation as self_imitation
     from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
     from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
     from agentrl.losses.listening import listening_loss as listening_loss

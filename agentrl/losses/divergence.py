@@ -5,7 +5,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from agentrl.checks import check_choice
+from agentrl.checks import check_choice, check_range
 from agentrl.declarations import measured
 from agentrl.losses.arrays import log_ratio, masked, masked_mean
 
@@ -92,6 +92,47 @@ def exact_kl(reference_kl: jax.Array, mask: jax.Array | None = None) -> jax.Arra
 
 
 measured(kl_ref=exact_kl)(exact_kl)
+
+
+def skill_distillation(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    teacher_logp: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    largest_ratio: float | None = 5.0,
+) -> jax.Array:
+    """Skill-SD's distillation on the policy's own tokens: rho k3, with the gradient through both.
+
+    rho (exp(d) - 1 - d),  d = teacher_logp - logp,  rho = exp(logp - old_logp).
+
+    Its mean over samples of the old policy is KL(pi || teacher), and so is its gradient's; k3
+    without rho has that of KL(teacher || pi).
+
+    Args:
+      logp: [R, L], log-probability under the policy.
+      old_logp: [R, L], the same when it was sampled.
+      teacher_logp: [R, L], under the teacher; no gradient. Component
+        `agentrl.methods.skill_distillation` supplies it.
+      mask: bool[R, L], positions to read; None for all.
+      largest_ratio: bound of rho, above 1, beyond which it has no gradient; None for none.
+
+    Returns:
+      f32[R, L], 0 where mask is False. Log-ratios are held within +-20.
+
+    Raises:
+      ValueError: a bound of 1 or less.
+
+    References:
+      Skill-SD (2026), https://arxiv.org/abs/2604.10674, from notes on the paper; the gradients were
+      checked by enumeration. The bound of rho is ours.
+    """
+    check_range("skill_distillation largest_ratio", largest_ratio, 1.0, above=True)
+    logp, old_logp, teacher_logp = masked(mask, logp, old_logp, teacher_logp)
+    ratio = jnp.exp(log_ratio(logp, old_logp))
+    if largest_ratio is not None:
+        ratio = jnp.minimum(ratio, largest_ratio)
+    return ratio * _k3(log_ratio(logp, jax.lax.stop_gradient(teacher_logp)))
 
 
 def approx_kl(logp: jax.Array, old_logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:

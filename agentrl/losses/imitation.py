@@ -1,9 +1,11 @@
 """Losses of imitation, one value per position."""
 
 import jax
+import jax.numpy as jnp
 
 from agentrl.declarations import averaged
 from agentrl.losses.arrays import masked
+from agentrl.losses.policy import clipped_surrogate
 
 
 def behaviour_cloning(logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -42,3 +44,40 @@ def corrected_behaviour_cloning(logp: jax.Array, mask: jax.Array | None = None) 
       code was read.
     """
     return behaviour_cloning(logp, mask)
+
+
+def self_imitation(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    recalibrated_advantage: jax.Array,
+    replay_weight: jax.Array | float,
+    mask: jax.Array | None = None,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    dual_clip: float | None = 10.0,
+) -> jax.Array:
+    """The clipped surrogate of replayed good episodes, times the weight of the replay (SPEAR).
+
+    replay_weight * clipped_surrogate(logp, old_logp, max(recalibrated_advantage, 0)).
+
+    Args:
+      logp: [R, L], log-probability under the policy.
+      old_logp: [R, L], the same when the episode was sampled, updates ago.
+      recalibrated_advantage: [R, L], of component `agentrl.methods.self_imitation`.
+      replay_weight: f32[], of the same.
+      mask: bool[R, L], positions to read; None for all.
+      clip_low, clip_high, dual_clip: as for `clipped_surrogate`.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+
+    Raises:
+      ValueError: as `clipped_surrogate`.
+
+    References:
+      SPEAR (2025), https://arxiv.org/abs/2509.22601; read in code, where Clip-Cov is the clip.
+    """
+    bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
+    good = jnp.maximum(recalibrated_advantage, 0.0)
+    return replay_weight * clipped_surrogate(logp, old_logp, good, mask, **bounds)

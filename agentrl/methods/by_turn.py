@@ -1,4 +1,4 @@
-"""What methods share: values of positions by turn, streams as single rows, entropies of batches."""
+"""What methods share: values by turn, whole streams and their rows, entropies of batches."""
 
 from typing import Any
 
@@ -8,6 +8,9 @@ import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
 from agentrl.streams import Rows, Streams
+
+# Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
+PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "first_state")
 
 
 def to_turns(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> jax.Array:
@@ -69,3 +72,38 @@ def entropies(policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int |
     parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
     out = jax.lax.map(lambda part: policy.score(params, part).entropy, along_data(parts, 1))
     return out.reshape(rows.tokens.shape)
+
+
+def rows_by_stream(rows: Rows, streams: int) -> Rows:
+    """The rows of each stream, leaves [N, R / N, ...], in their order."""
+    order = jnp.argsort(rows.stream, stable=True).reshape(streams, -1)
+    return jax.tree.map(lambda x: x[order], rows)
+
+
+def bare(streams: Streams) -> Streams:
+    """The streams without the fields that say where they stand in their batch."""
+    return streams.replace(**dict.fromkeys(PLACE))
+
+
+def stream_sums(values: jax.Array, streams: Streams, rows: Rows) -> jax.Array:
+    """Values per turn [N, T] or per trained position [R, L], summed by stream: [N]."""
+    if values.shape == streams.mask.shape:
+        return jnp.sum(jnp.where(streams.mask, values, 0.0), axis=1)
+    of_rows = jnp.sum(jnp.where(rows.loss_mask, values, 0.0), axis=1)
+    return jax.ops.segment_sum(of_rows, rows.stream, num_segments=streams.mask.shape[0])
+
+
+def returns_of(streams: Streams) -> jax.Array:
+    """The sum of each stream's rewards, f32[N]."""
+    return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
+
+
+def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]:
+    """Shapes and types of a batch's streams, `bare`, and rows; nothing is computed."""
+
+    def collect(key):
+        given = {"tasks": jnp.zeros(rollout.units[0], jnp.int32)} if rollout.needs else {}
+        _, streams, rows, _ = rollout.collect(policy.init(key), rollout.init(key), key, **given)
+        return bare(streams), rows
+
+    return jax.eval_shape(collect, key)

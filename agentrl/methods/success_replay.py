@@ -9,10 +9,8 @@ from flax import struct
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
+from agentrl.methods.by_turn import PLACE, bare, collected, returns_of, rows_by_stream
 from agentrl.streams import Rows, Streams
-
-# Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
-PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "first_state")
 
 
 @struct.dataclass
@@ -33,12 +31,6 @@ class Buffer:
     rows: Rows
 
 
-def rows_by_stream(rows: Rows, streams: int) -> Rows:
-    """The rows of each stream, leaves [N, R / N, ...], in their order."""
-    order = jnp.argsort(rows.stream, stable=True).reshape(streams, -1)
-    return jax.tree.map(lambda x: x[order], rows)
-
-
 def put_stream(rows: Rows, place: jax.Array, own: Rows, when: jax.Array) -> Rows:
     """The rows with those of stream `place` i32[] replaced by `own` [R / N, ...], if `when`."""
     where = jnp.argsort(rows.stream != place, stable=True)[: own.tokens.shape[0]]
@@ -50,11 +42,6 @@ def put_stream(rows: Rows, place: jax.Array, own: Rows, when: jax.Array) -> Rows
         return all_.at[where].set(jnp.where(when, one, all_[where]))
 
     return jax.tree.map(put, rows, own)
-
-
-def bare(streams: Streams) -> Streams:
-    """The streams without the fields that say where they stand in their batch."""
-    return streams.replace(**dict.fromkeys(PLACE))
 
 
 def found(buffer: Buffer, task: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -126,13 +113,7 @@ def with_successes(
 
 def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) -> Buffer:
     """A buffer for what the rollout collects, without successes."""
-
-    def collected(key):
-        given = {"tasks": jnp.zeros(rollout.units[0], jnp.int32)} if rollout.needs else {}
-        _, streams, rows, _ = rollout.collect(policy.init(key), rollout.init(key), key, **given)
-        return bare(streams), rows
-
-    streams, rows = jax.eval_shape(collected, key)
+    streams, rows = collected(rollout, policy, key)
     per_stream = rows.tokens.shape[0] // streams.mask.shape[0]
 
     def zeros(lead):
@@ -146,11 +127,6 @@ def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) 
         streams=jax.tree.map(zeros(()), streams),
         rows=jax.tree.map(zeros((per_stream,)), rows),
     )
-
-
-def returns_of(streams: Streams) -> jax.Array:
-    """The sum of each stream's rewards, f32[N]."""
-    return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
 
 
 def success_replay(

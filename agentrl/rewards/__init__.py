@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.matching import call_similarity as call_similarity
     from agentrl.rewards.matching import matched_calls as matched_calls
     from agentrl.rewards.novelty import novelty_bonus as novelty_bonus
+    from agentrl.rewards.outcome import call_bonus as call_bonus
     from agentrl.rewards.outcome import progress_reward as progress_reward
     from agentrl.rewards.outcome import scaled_reward as scaled_reward
     from agentrl.rewards.outcome import tool_use_reward as tool_use_reward

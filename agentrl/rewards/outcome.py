@@ -78,8 +78,41 @@ def tool_use_reward(
     turns = jnp.maximum(jnp.sum(mask, axis=1), 1)
     formed, legal = (jnp.sum(mask & flag, axis=1) / turns for flag in (well_formed, valid))
     extra = format_weight * formed + tool_weight * legal * jnp.minimum(1.0, most_calls / turns)
-    left = jnp.flip(jnp.cumsum(jnp.flip(mask, 1), axis=1), 1)
-    last = mask & (left == 1)
+    return _more_at_end(reward, mask, extra)
+
+
+def call_bonus(
+    reward: jax.Array, mask: jax.Array, call_weight: jax.Array | float, *, per_call: float = 0.1
+) -> jax.Array:
+    """The outcome, plus a bonus for calls that fades over training (SPEAR).
+
+    At the stream's last turn, R gains call_weight min(1, per_call n), n its number of turns.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted: every turn counts as a call, as in the released code for
+        ALFWorld and WebShop.
+      call_weight: f32[], of component `agentrl.methods.self_imitation`.
+      per_call: at least 0.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative number, or arrays of other shapes or types.
+
+    References:
+      SPEAR (2025), https://arxiv.org/abs/2509.22601; read in code.
+    """
+    check_range("call_bonus per_call", per_call, 0.0)
+    check_streams("call_bonus", mask, numbers={"reward": reward})
+    calls = jnp.sum(mask, axis=1)
+    return _more_at_end(reward, mask, call_weight * jnp.minimum(1.0, per_call * calls))
+
+
+def _more_at_end(reward: jax.Array, mask: jax.Array, extra: jax.Array) -> jax.Array:
+    """The reward with extra f32[N] at each stream's last turn, f32[N, T]."""
+    last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
     own = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     return own + jnp.where(last, extra[:, None], 0.0)
 

@@ -1,0 +1,84 @@
+"""Log-probabilities of what was sampled, had the prompt contained more: skills, reminders."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.actors.contexts import whole
+from agentrl.actors.injection import injection
+from agentrl.learner.component import Setup
+from agentrl.learner.passes import log_probs
+from agentrl.streams import OBSERVATION, Rows, Streams
+
+
+def with_inserted(rows: Rows, tokens: jax.Array, count: jax.Array, at: int) -> Rows:
+    """Rows with the first `count` of `tokens` inserted at a position, [R, L + S].
+
+    What is inserted is read, and not trained on. tokens: i32[R, S]; count: i32[R].
+    """
+    length, size = rows.tokens.shape[1], tokens.shape[1]
+    index = jnp.broadcast_to(jnp.arange(length + size), (rows.tokens.shape[0], length + size))
+    inside = (index >= at) & (index < at + count[:, None])
+    old = jnp.where(index < at, index, index - count[:, None])
+    there = (old >= 0) & (old < length) & ~inside
+    old = jnp.clip(old, 0, length - 1)
+
+    def moved(x, fill):
+        at_old = jnp.take_along_axis(x, old.reshape(old.shape + (1,) * (x.ndim - 2)), axis=1)
+        return jnp.where(there.reshape(there.shape + (1,) * (x.ndim - 2)), at_old, fill)
+
+    new = jnp.take_along_axis(tokens, jnp.clip(index - at, 0, size - 1), axis=1)
+    # Nothing is cut where nothing is drawn, so that logits stay finite.
+    return rows.replace(
+        tokens=jnp.where(inside, new, moved(rows.tokens, 0)),
+        loss_mask=moved(rows.loss_mask, False),
+        turn=moved(rows.turn, -1),
+        behaviour_logp=moved(rows.behaviour_logp, 0.0),
+        span=None if rows.span is None else jnp.where(inside, OBSERVATION, moved(rows.span, -1)),
+        legal=None if rows.legal is None else moved(rows.legal, True),
+    )
+
+
+def first_command(env: Any, state: Any, agent: jax.Array, params: Any) -> jax.Array:
+    """The expert's command in a state, as fragments: a skill of one step."""
+    return env.commands_as(state, agent, params)[env.expert_as(state, agent, params)]
+
+
+def make_prompted(
+    setup: Setup, name: str, text: str | Callable[..., Any]
+) -> Callable[[chex.ArrayTree, Streams, Rows], jax.Array]:
+    """(params, streams, rows) -> log-probabilities f32[R, L] of the trained positions, with `text`
+    in front of the first observation of each row.
+
+    Args:
+      name: of the component, for errors.
+      text: text, or a function (state, agent, params) -> fragments i32[K] of the environment's
+        lexicon, of the state that the episode started from.
+
+    Raises:
+      ValueError: a policy that does not read text, or several environments or agents.
+    """
+    (env, env_params), *others = setup.envs.values()
+    if others or env.num_agents > 1 or not setup.policy.reads_text:
+        raise ValueError(
+            f"component {name!r} needs a language policy in one environment of one agent, since it "
+            "puts text into the prompt"
+        )
+    policy, codec, zero = setup.policy, setup.policy.codec, jnp.int32(0)
+    inserted, at = injection(codec, whole(inject=text), env), len(setup.policy.codec.before)
+
+    def prompted(params, streams, rows):
+        tokens, count = jax.vmap(lambda state: inserted.tokens(state, zero, env_params, zero))(
+            streams.first_state
+        )
+        tokens, count = tokens[rows.stream], count[rows.stream]
+        shown = with_inserted(rows, tokens, count, at)
+        logp = log_probs(policy, params, shown, setup.microbatch, setup.lengths)
+        index = jnp.arange(rows.tokens.shape[1])
+        index = jnp.where(index < at, index, index + count[:, None])
+        return jnp.take_along_axis(logp, index, axis=1)
+
+    return prompted

@@ -1,0 +1,130 @@
+"""Skill-SD: the loss against enumerated divergences, the teacher against prompts by hand."""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from experiments import train_and_resume
+from tiny import groups_config, talk_config
+
+from agentrl import losses, rollout
+from agentrl.config import section, term
+from agentrl.config.build import build
+from agentrl.methods.prompted import first_command, with_inserted
+from agentrl.methods.skill_distillation import skill_teacher
+from agentrl.streams import Rows
+
+DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+
+
+def config_of(**options):
+    config = talk_config(updates=8, log_every=1, warm_start__updates=0)
+    config.components.skill_teacher = section(skill_teacher, **options)
+    config.objective.distillation = term(losses.skill_distillation, weight=0.001)
+    config.objective.kl.weight = 0.0
+    return config
+
+
+def test_its_gradient_is_that_of_the_reverse_kl():
+    old, teacher = jnp.log(jnp.array([0.5, 0.3, 0.2])), jnp.log(jnp.array([0.2, 0.5, 0.3]))
+
+    def expected(logits):
+        values = losses.skill_distillation(jax.nn.log_softmax(logits), old, teacher)
+        return jnp.sum(jnp.exp(old) * values), values
+
+    (value, values), gradient = jax.value_and_grad(expected, has_aux=True)(old)
+    np.testing.assert_allclose(values, DATA["skillsd_k3_tokens"], atol=2e-5)
+    np.testing.assert_allclose(value, DATA["skillsd_kl_exact"], atol=2e-5)
+    np.testing.assert_allclose(gradient, DATA["skillsd_grad_iw"], atol=2e-5)
+    np.testing.assert_allclose(gradient, DATA["skillsd_grad_reverseKL"], atol=2e-5)
+    # k3 alone has the gradient of the forward KL.
+    alone = jax.grad(
+        lambda logits: jnp.sum(
+            jnp.exp(old) * losses.kl(jax.nn.log_softmax(logits), teacher, estimator="k3")
+        )
+    )(old)
+    np.testing.assert_allclose(alone, DATA["skillsd_grad_naive_k3"], atol=2e-5)
+
+
+def test_the_loss_is_bounded_masked_and_zero_at_the_teacher():
+    logp = jnp.array([[-1.0, -0.1, -2.0]])
+    assert not jnp.any(losses.skill_distillation(logp, logp - 1, logp))
+    near = losses.skill_distillation(logp, logp - 3, logp + 1, largest_ratio=2.0)
+    np.testing.assert_allclose(near, jnp.full((1, 3), 2 * (np.e - 2)), rtol=1e-5)
+    mask = jnp.array([[True, False, False]])
+    poisoned = jnp.where(mask, logp, jnp.nan)
+    got = losses.skill_distillation(poisoned, poisoned, poisoned - 1, mask)
+    np.testing.assert_allclose(got, [[np.exp(-1), 0, 0]], rtol=1e-5)
+    with pytest.raises(ValueError, match="largest_ratio"):
+        losses.skill_distillation(logp, logp, logp, largest_ratio=1.0)
+
+
+def test_what_is_inserted_is_read_and_not_trained():
+    tokens = jnp.array([[1, 2, 3, 4], [5, 6, 7, 0]])
+    mask = jnp.array([[False, False, True, True], [False, True, True, False]])
+    turn = jnp.array([[0, 0, 0, 0], [1, 1, 1, -1]])
+    rows = Rows(tokens, mask, jnp.array([0, 1]), turn, -1.0 * mask)
+    skill, count = jnp.array([[20, 21], [30, 31]]), jnp.array([2, 1])
+    got = with_inserted(rows, skill, count, 1)
+    np.testing.assert_array_equal(got.tokens, [[1, 20, 21, 2, 3, 4], [5, 30, 6, 7, 0, 0]])
+    np.testing.assert_array_equal(got.turn, [[0, -1, -1, 0, 0, 0], [1, -1, 1, 1, -1, -1]])
+    expected = [[False] * 4 + [True] * 2, [False] * 2 + [True] * 2 + [False] * 2]
+    np.testing.assert_array_equal(got.loss_mask, expected)
+    nothing = with_inserted(rows, skill, jnp.array([0, 0]), 1)
+    np.testing.assert_array_equal(nothing.tokens[:, :4], tokens)
+
+
+@pytest.mark.parametrize("context", ["whole", "window"])
+def test_the_teacher_scores_the_replies_after_the_skill(context):
+    config = config_of()
+    if context == "window":
+        config.context = section(rollout.contexts.window, history=1)
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    streams, rows, policy, env = batch.streams, batch.rows, experiment.policy, experiment.env
+    command = jax.vmap(lambda s: first_command(env, s, 0, experiment.env_params))
+    fragments = np.asarray(policy.codec.fragments)[command(streams.first_state)]
+    found = np.asarray(batch.notes["teacher_logp"])
+    at = len(policy.codec.before)
+    for row in range(0, rows.tokens.shape[0], 7):
+        if not rows.loss_mask[row].any():
+            continue
+        skill = fragments[rows.stream[row]].reshape(-1)
+        skill = jnp.array(skill[skill > 0])
+        tokens = jnp.concatenate([rows.tokens[row, :at], skill, rows.tokens[row, at:]])[None]
+        mask = jnp.concatenate([jnp.zeros(at + len(skill), bool), rows.loss_mask[row, at:]])[None]
+        asked = Rows(
+            tokens, mask, jnp.zeros(1, jnp.int32), jnp.zeros(tokens.shape, jnp.int32), 0.0 * tokens
+        )
+        logp = policy.score(state.params, asked, mask).logp[0, len(skill) :]
+        here = np.asarray(rows.loss_mask[row])
+        np.testing.assert_allclose(found[row][here], logp[here], atol=1e-5)
+    # Without a skill the teacher is the policy.
+    none = lambda state, agent, params: jnp.zeros(1, jnp.int32)  # noqa: E731
+    config.components.skill_teacher = section(skill_teacher, skill=none)
+    experiment = build(config)
+    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
+    mask = batch.rows.loss_mask
+    np.testing.assert_allclose(
+        jnp.where(mask, batch.notes["teacher_logp"], 0),
+        jnp.where(mask, batch.rows.behaviour_logp, 0),
+        atol=1e-4,
+    )
+
+
+def test_a_teacher_that_is_copied_now_and_then_resumes(tmp_path):
+    _, states, metrics = train_and_resume(config_of(every=3, skill="||"), tmp_path)
+    first, third = states[1].carry["skill_teacher"], states[3].carry["skill_teacher"]
+    jax.tree.map(np.testing.assert_array_equal, first[1], states[0].params)
+    jax.tree.map(np.testing.assert_array_equal, third[1], states[3].params)
+    assert all(np.isfinite(list(m.values())).all() for m in metrics)
+
+
+def test_policies_over_arrays_are_refused():
+    config = groups_config()
+    config.components.skill_teacher = section(skill_teacher)
+    with pytest.raises(ValueError, match="'skill_teacher' needs a language policy"):
+        build(config)
