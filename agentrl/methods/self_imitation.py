@@ -148,13 +148,12 @@ def self_imitation(
     """Source "self_imitation": own streams with a positive advantage, replayed with another one.
 
     A stored stream's advantage is recalibrated, R - b with b the median of the means of the last
-    groups, and it is replayed where that is positive: what was good when it was sampled need not
-    be good now. Once `least` stored streams are, all of them are the source of one update, and
-    the buffer is emptied; in other updates the source has nothing to learn from.
+    groups, and it is replayed where that is positive: what was good need not be good now. Once
+    `least` stored streams are, all of them are the source of one update, and the buffer is emptied;
+    in other updates the source has nothing to learn from.
 
-    Supplies `recalibrated_advantage` f32[N, T], `replay_weight` f32[] for
+    Supplies `recalibrated_advantage` f32[N, T] and `replay_weight` f32[] for
     `losses.self_imitation`, and `call_weight` f32[] for reward term `call_bonus`.
-
     Metric replayed_streams: streams of the source in an update.
 
     Args:
