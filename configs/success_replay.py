@@ -16,7 +16,7 @@ from agentrl.methods.curriculum import curriculum, tasks_by_number
 from agentrl.methods.self_imitation import self_imitation
 from agentrl.methods.success_replay import success_replay
 
-METHODS = ("replay", "spear", "none")
+METHODS = ("replay", "spear", "spear_bonus", "none")
 
 
 def get_config(method: str = "replay") -> ml_collections.ConfigDict:
@@ -38,8 +38,9 @@ def get_config(method: str = "replay") -> ml_collections.ConfigDict:
     config.optimizer.learning_rate = 1e-3
     if method == "replay":
         config.components.success_replay = section(success_replay, tasks=64)
-    if method == "spear":
+    if method.startswith("spear"):
         config.components.self_imitation = section(self_imitation, replay_until=50, calls_until=50)
         config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
+    if method == "spear_bonus":
         config.reward.call_bonus = {"per_call": 0.01}
     return config

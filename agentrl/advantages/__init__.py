@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.turn_level import mars as mars
     from agentrl.advantages.turn_level import mars_by_position as mars_by_position
     from agentrl.advantages.turn_level import mars_released as mars_released
+    from agentrl.advantages.utterance import twin_critics as twin_critics
+    from agentrl.advantages.utterance import twin_targets as twin_targets
     from agentrl.advantages.weighting import duration_aware as duration_aware
     from agentrl.advantages.weighting import live_group_scale as live_group_scale
     from agentrl.advantages.weighting import per_rollout_mean as per_rollout_mean

@@ -55,8 +55,7 @@ class Outcome(NamedTuple):
     """A finished update, as input of components.
 
     before: the `TrainState` that it started from. params: all parameters after it. trained: those
-    of them that are trained. rollout: the rollout's state after collecting. key: the key that
-    components drew from. streams, rows, credit: of source "rollout"; None in an update that did
+    of them that are trained. streams, rows, credit: of source "rollout"; None in an update that did
     not collect. inputs: arrays that components gave to `collect`, by name. notes: annotations of
     source "rollout". finite: whether the update was; if not, parameters are as before.
     """

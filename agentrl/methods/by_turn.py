@@ -107,3 +107,27 @@ def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]
         return bare(streams), rows
 
     return jax.eval_shape(collect, key)
+
+
+def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
+    """The transitions of whole streams of an array policy, by name, [N * T, ...].
+
+    observation, action, reward, over (terminated), acted; following: the next observation where
+    `seen`. What follows an episode's last turn is not known; its reward and its end are. legal:
+    the actions that could be drawn, where some were cut.
+    """
+    rows, mask = stream_rows(rows, streams), streams.mask
+    follows = jnp.pad(mask[:, 1:], ((0, 0), (0, 1))) & mask & ~ended(streams)
+
+    def flat(x):
+        return x.reshape(-1, *x.shape[2:])
+
+    return {
+        "observation": flat(rows.observation),
+        "action": flat(rows.tokens),
+        "following": flat(jnp.roll(rows.observation, -1, axis=1)),
+        "reward": flat(streams.reward),
+        "over": flat(streams.terminated),
+        "acted": flat(mask),
+        "seen": flat(follows),
+    } | ({} if rows.legal is None else {"legal": flat(rows.legal)})

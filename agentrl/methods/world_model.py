@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import chex
 import flax.linen as nn
@@ -14,7 +13,7 @@ from flax import struct
 from agentrl import rollout as rollouts
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import ended, stream_rows
+from agentrl.methods.by_turn import stream_rows, transitions
 from envs.environment import Environment, EnvParams, EnvState
 
 
@@ -269,32 +268,10 @@ def world_model(
         return streams, rows.replace(loss_mask=rows.loss_mask & (value.updates >= warm_up))
 
     def after(value, outcome):
-        weights, opt_state, losses = fitted(model, adam, value, transitions(outcome), steps)
+        met = transitions(outcome.streams, outcome.rows)
+        weights, opt_state, losses = fitted(model, adam, value, met, steps)
         rows = stream_rows(outcome.rows, outcome.streams)
         new = Model(weights, opt_state, rows.observation[:, 0], value.updates + 1)
         return new, {"model_loss": jnp.stack([losses[0], jnp.ones(())])}
 
     return Component(init=init, source=source, after=after)
-
-
-def transitions(outcome: Any) -> dict[str, jax.Array]:
-    """The real transitions of an update, [N T, ...], as `model_loss` takes them.
-
-    The observation after an episode's last turn is not known; its reward and its end are.
-    """
-    streams, rows = outcome.streams, stream_rows(outcome.rows, outcome.streams)
-    mask = streams.mask
-    follows = jnp.pad(mask[:, 1:], ((0, 0), (0, 1))) & mask & ~ended(streams)
-
-    def flat(x):
-        return x.reshape(-1, *x.shape[2:])
-
-    return {
-        "observation": flat(rows.observation),
-        "action": flat(rows.tokens),
-        "following": flat(jnp.roll(rows.observation, -1, axis=1)),
-        "reward": flat(streams.reward),
-        "over": flat(streams.terminated),
-        "acted": flat(mask),
-        "seen": flat(follows),
-    }

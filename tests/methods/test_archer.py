@@ -1,0 +1,109 @@
+"""ArCHer: worked numbers, the replay, what critics converge to, and a run that resumes."""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from experiments import distance, lake, train, train_and_resume
+from tiny import segments_config, talk_config
+
+from agentrl import advantages, losses
+from agentrl.config import section, term
+from agentrl.config.build import build
+from agentrl.learner.component import Outcome
+from agentrl.methods.archer import archer, stored
+from agentrl.methods.by_turn import transitions
+
+DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+
+
+def config_of(**options):
+    config = lake(size=2, max_steps_in_episode=4)
+    options = {"hidden": 8, "steps": 4, "batch": 32, "size": 64, "warm_up": 2} | options
+    config.components.archer = section(archer, **options)
+    config.advantage = section(advantages.twin_critics)
+    config.objective.policy = term(losses.reinforce)
+    config.learner.normalize_advantage = "none"
+    return config
+
+
+def test_worked_numbers():
+    reward, ends = jnp.array([0.0, 0.0, 1.0]), jnp.array([False, False, True])
+    value = jnp.array([[0.5, 0.4], [0.6, 0.7], [0.0, jnp.nan]])
+    target = advantages.twin_targets(reward, ends, value, gamma=0.95)
+    np.testing.assert_allclose(target[:2].T, DATA["archer_Q_targets"][:, :2], atol=1e-6)
+    assert target[2, 0] == DATA["archer_Q_targets"][0, 2]
+    q = jnp.array([[[0.8, 0.7], [0.2, 0.3], [0.9, 1.0]]])
+    v = jnp.array([[[0.5, 0.6], [0.4, 0.3], [0.8, 0.7]]])
+    mask = jnp.ones((1, 3), bool)
+    np.testing.assert_allclose(
+        advantages.twin_critics(mask, q, v)[0], DATA["archer_adv"], atol=1e-6
+    )
+    # Equal critics leave the plain difference; nothing is read behind the mask.
+    less = mask.at[0, 1].set(False)
+    got = advantages.twin_critics(less, q.at[0, 1].set(jnp.nan), v)
+    np.testing.assert_allclose(got, [[0.2, 0.0, 0.2]], atol=1e-6)
+    with pytest.raises(ValueError, match="twin_v has shape"):
+        advantages.twin_critics(mask, q, v[..., 0])
+
+
+def test_whole_transitions_are_stored_in_a_ring():
+    experiment = build(config_of(size=7))
+    state = jax.jit(experiment.init)(0)
+    streams, rows, *_ = jax.jit(experiment.batches)(state)["rollout"]
+    new = jax.tree.map(np.asarray, transitions(streams, rows))
+    known = new["acted"] & (new["over"] | new["seen"])
+    cut = np.asarray(streams.truncated & ~streams.terminated).reshape(-1)
+    assert not (known & cut).any() and known.sum() > 7
+    here = np.flatnonzero(new["seen"])
+    np.testing.assert_array_equal(new["following"][here], new["observation"][here + 1])
+    empty = state.carry["archer"]
+    few = dict(new) | {"acted": new["acted"] & (np.cumsum(known) <= 5)}
+    replay, place = stored(empty.replay, empty.place, few)
+    assert place == 5 and replay["acted"].sum() == 5
+    np.testing.assert_array_equal(replay["observation"][:5], new["observation"][known][:5])
+    replay, place = stored(replay, place, few)
+    assert place == 3 and replay["acted"].all()
+    np.testing.assert_array_equal(replay["observation"][:3], new["observation"][known][2:5])
+
+
+def test_critics_converge_to_the_values_of_the_policy():
+    """In a lake of four cells: Q of a step into the goal is 1, into a hole 0, V the mean of Q."""
+    experiment = build(config_of(hidden=32, steps=400, batch=64, size=512, warm_up=0))
+    component = experiment.components["archer"]
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    nothing = dict.fromkeys(("before", "trained", "inputs", "credit", "notes"))
+    given = {"streams": batch.streams, "rows": batch.rows, "params": state.params}
+    outcome = Outcome(**nothing, **given, finite=jnp.bool_(True))
+    value, after = state.carry["archer"], jax.jit(component.after)
+    for _ in range(6):
+        value, metrics = after(value, outcome)
+    turns = transitions(batch.streams, batch.rows)
+    notes = jax.jit(component.annotate)(value, state.params, batch.streams, batch.rows, None)
+    q = np.asarray(notes["twin_q"]).reshape(-1, 2)
+    over, reward = np.asarray(turns["over"]), np.asarray(turns["reward"])
+    assert over.any() and (reward[over] == 1).any() and (reward[over] == 0).any()
+    np.testing.assert_allclose(q[over], np.repeat(reward[over, None], 2, axis=1), atol=0.1)
+    # The advantage of the better end is higher.
+    advantage = advantages.twin_critics(batch.streams.mask, notes["twin_q"], notes["twin_v"])
+    advantage = np.asarray(advantage).reshape(-1)
+    assert advantage[over & (reward == 1)].min() > advantage[over & (reward == 0)].max()
+
+
+def test_the_policy_stays_while_critics_warm_up_and_a_run_resumes(tmp_path):
+    _, states, _ = train(config_of(), 3)
+    assert distance(states[0].params, states[2].params) == 0
+    assert distance(states[2].params, states[3].params) > 0
+    _, _, metrics = train_and_resume(config_of(warm_up=0), tmp_path)
+    assert all(m["critic_error"] > 0 for m in metrics)
+
+
+@pytest.mark.parametrize("other", [segments_config, talk_config])
+def test_refusals(other):
+    config = other()
+    config.components.archer = section(archer)
+    with pytest.raises(ValueError, match="component 'archer' needs"):
+        build(config)
