@@ -14,6 +14,13 @@ from envs.rules.key_door import COLOURS, Chain
 
 
 @struct.dataclass
+class KeyDoorParams(EnvParams):
+    """door_reward: for each door that opens but the last, which pays 1. 0: the reward is sparse."""
+
+    door_reward: float = 0.0
+
+
+@struct.dataclass
 class KeyDoorState(EnvState):
     """chain: the rooms and the agent in them."""
 
@@ -33,7 +40,8 @@ class KeyDoor(Environment):
 
     Observation: float32 indicators of the room [N], the agent's cell [W], the colour of the key in
     hand [K] and of the door [K], and the cell of each key that lies in the room [K, W]; 0 at the
-    end. Reward: 1 behind the last door, which ends the episode. Limit: 16 steps per room.
+    end. Reward: 1 behind the last door, which ends the episode, and
+    `door_reward` behind the others, 0. Limit: 16 steps per room.
 
     Subgoals: the key of each colour (reached with it in hand), then the door (reached with empty
     hands, so it can be set only with a key in hand).
@@ -59,9 +67,9 @@ class KeyDoor(Environment):
             )
 
     @property
-    def default_params(self) -> EnvParams:
+    def default_params(self) -> KeyDoorParams:
         """A limit of 16 steps per room."""
-        return EnvParams(max_steps_in_episode=16 * self.rooms)
+        return KeyDoorParams(max_steps_in_episode=16 * self.rooms)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -77,20 +85,22 @@ class KeyDoor(Environment):
         """(number of indicators,); the class lists them."""
         return (self.rooms + self.width + 2 * self.keys + self.keys * self.width,)
 
-    def initial(self, key: jax.Array, params: EnvParams) -> KeyDoorState:
+    def initial(self, key: jax.Array, params: KeyDoorParams) -> KeyDoorState:
         chain = rules.generate(key, self.rooms, self.keys, self.width)
         return KeyDoorState(jnp.zeros((), jnp.int32), chain)
 
     def transition(
-        self, key: jax.Array, state: KeyDoorState, action: jax.Array, params: EnvParams
+        self, key: jax.Array, state: KeyDoorState, action: jax.Array, params: KeyDoorParams
     ) -> tuple[KeyDoorState, jax.Array]:
         chain = rules.act(state.chain, action)
-        return state.replace(chain=chain), (chain.room == self.rooms).astype(jnp.float32)
+        opened = jnp.where(chain.room > state.chain.room, params.door_reward, 0.0)
+        reward = jnp.where(chain.room == self.rooms, 1.0, opened)
+        return state.replace(chain=chain), reward.astype(jnp.float32)
 
-    def legal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def legal(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         return rules.legal(state.chain, self.width)
 
-    def observe(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def observe(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         chain = state.chain
         door, cells = rules.here(chain)
         colours, places = np.arange(self.keys), np.arange(self.width)
@@ -104,25 +114,25 @@ class KeyDoor(Environment):
         inside = chain.room < self.rooms
         return (jnp.concatenate(parts) & inside).astype(jnp.float32)
 
-    def is_terminated(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def is_terminated(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         """Behind the last door, or in front of a jammed one."""
         return state.chain.jammed | self.is_success(state, params)
 
-    def is_success(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def is_success(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         return state.chain.room == self.rooms
 
-    def expert(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def expert(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         """Moves to the right key, then to the door."""
         return rules.expert(state.chain, self.width)
 
-    def subgoal(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def subgoal(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         return rules.subgoal(state.chain)
 
-    def reached(self, state: KeyDoorState, params: EnvParams) -> jax.Array:
+    def reached(self, state: KeyDoorState, params: KeyDoorParams) -> jax.Array:
         """Keys: it is in hand. Door: hands are empty."""
         return rules.reached(state.chain)
 
-    def render(self, state: KeyDoorState, params: EnvParams) -> str:
+    def render(self, state: KeyDoorState, params: KeyDoorParams) -> str:
         """The room: r, g .. keys, @ the agent (upper case over a key: R), | the door's colour."""
         chain = jax.tree.map(np.asarray, state.chain)
         door, cells = (np.asarray(x) for x in rules.here(chain))

@@ -189,6 +189,13 @@ class Planned(TurnGame):
         return f"{self.base.render(state.base, params)}\nsubgoal: {name}{asked}"
 
 
+@struct.dataclass
+class PlannedKeyDoorParams(PlannedParams):
+    """door_reward: as in `KeyDoorParams`."""
+
+    door_reward: float = 0.0
+
+
 @dataclasses.dataclass(frozen=True)
 class PlannedKeyDoor(Planned):
     """`KeyDoor-v1` with a planner (which key, or the door) and an executor; the same options."""
@@ -204,6 +211,12 @@ class PlannedKeyDoor(Planned):
     def base(self) -> KeyDoor:
         """The chain of rooms in which the executor acts."""
         return KeyDoor(self.rooms, self.keys, self.width)
+
+    @property
+    def default_params(self) -> PlannedKeyDoorParams:
+        """The chain's limit and half of it for the planner."""
+        limit = super().default_params.max_steps_in_episode
+        return PlannedKeyDoorParams(max_steps_in_episode=limit)
 
 
 @struct.dataclass

@@ -53,6 +53,19 @@ def test_three_doors_by_hand():
     assert int(state.chain.room) == 3 and not bool(state.chain.jammed)
 
 
+def test_a_reward_behind_each_door():
+    env, params, state, take = chain()
+    params = params.replace(door_reward=0.25)
+    rewards = []
+    for action in [RIGHT] * 3 + [TAKE, RIGHT, OPEN] + [TAKE] + [RIGHT] * 4 + [OPEN]:
+        _, state, reward, *_ = env.step(KEY, state, jnp.int32(action), params)
+        rewards.append(float(reward))
+    assert rewards == [0.0] * 5 + [0.25] + [0.0] * 5 + [0.25]
+    for action in [RIGHT, TAKE, RIGHT, RIGHT, RIGHT, OPEN]:
+        _, state, reward, *_ = env.step(KEY, state, jnp.int32(action), params)
+    assert float(reward) == 1.0
+
+
 def test_a_wrong_key_jams_the_lock_and_can_be_left_behind_before():
     env, params, state, take = chain()
     wrong, rewards, ends = through(state, take, [RIGHT, TAKE, RIGHT, RIGHT, RIGHT, OPEN])

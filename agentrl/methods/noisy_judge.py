@@ -1,0 +1,46 @@
+"""A judge that errs: the outcome of some episodes is told wrong."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range
+from agentrl.learner.component import Component, Setup
+
+
+def noisy_judge(
+    setup: Setup, *, missed: float = 0.0, invented: float = 0.0, pays: float = 1.0
+) -> Component:
+    """Turns the outcome of some episodes round before anything is credited.
+
+    An episode that succeeded is judged a failure with probability `missed`: the rewards of all its
+    turns become 0. One that failed is judged a success with probability `invented`: its last turn
+    is rewarded by `pays`. Success itself, and so its metrics, stays true.
+
+    Metric judge_error, share of the episodes that were judged wrong.
+
+    Args:
+      missed, invented: probabilities in [0, 1]. pays: the reward of a success.
+
+    Raises:
+      ValueError: a probability outside [0, 1], or a rollout without whole episodes.
+    """
+    check_range("config.components.noisy_judge.missed", missed, 0.0, 1.0)
+    check_range("config.components.noisy_judge.invented", invented, 0.0, 1.0)
+    if "group" not in setup.rollout.provides:
+        raise ValueError(
+            "component 'noisy_judge' judges whole episodes: use config.rollout.name='episodes'"
+        )
+
+    def amend(value, params, streams, rows, key):
+        mask = streams.mask
+        solved = jnp.any(streams.success & mask, axis=1)
+        draw = jax.random.uniform(key, solved.shape)
+        wrong = jnp.any(mask, axis=1) & (draw < jnp.where(solved, missed, invented))
+        last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
+        told = jnp.where(solved[:, None], 0.0, streams.reward + jnp.where(last, pays, 0.0))
+        reward = jnp.where(wrong[:, None] & mask, told, streams.reward)
+        count = jnp.sum(jnp.any(mask, axis=1))
+        share = jnp.stack([jnp.sum(wrong), count]).astype(jnp.float32)
+        return streams.replace(reward=reward), rows, {"judge_error": share}
+
+    return Component(init=lambda start: (), amend=amend)

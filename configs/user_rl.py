@@ -1,0 +1,42 @@
+"""KeyDoor with a reward behind each door: how UserRL credits turns and scores episodes.
+
+Qian et al. (2025), UserRL, https://arxiv.org/abs/2509.19736; code cf55a30 (read). CREDIT_SCORE, or
+"grpo".
+
+    python -m launchers.train --config=configs/user_rl.py:equalized_discounted --workdir=runs/user_rl
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.config import base_config, env_section, section
+
+# The naive credit of a turn is its own reward.
+CREDITS = {
+    "equalized": {"credit": "equalized"},
+    "return": {"credit": "return_to_go"},
+    "exponential": {"credit": "exponential"},
+    "naive": {"credit": "return_to_go", "gamma": 0.0},
+}
+SCORES = ("mean", "discounted")
+METHODS = (*(f"{credit}_{score}" for credit in CREDITS for score in SCORES), "grpo")
+
+
+def get_config(method: str = "equalized_discounted") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/user_rl.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=3, door_reward=0.5)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.advantage = section(advantages.grpo)
+    if method != "grpo":
+        credit, score = method.split("_")
+        config.advantage = section(advantages.user_rl, score=score, **CREDITS[credit])
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    return config
