@@ -1,4 +1,4 @@
-"""Coin with critics of replies from a replay (ArCHer), or PPO with its critic of turns.
+"""KeyDoor with critics of replies from a replay (ArCHer), or PPO with its critic of turns.
 
 Zhou et al. (2024), ArCHer, https://arxiv.org/abs/2402.19446; code 7c771a7 (read).
 
@@ -7,25 +7,35 @@ Zhou et al. (2024), ArCHer, https://arxiv.org/abs/2402.19446; code 7c771a7 (read
 
 import ml_collections
 
-from agentrl import advantages, losses, policies
-from agentrl.config import section, term
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, env_section, section, term
 from agentrl.methods.archer import archer
-from configs import coin
 
-METHODS = ("archer", "ppo")
+METHODS = ("archer", "archer_clipped", "ppo")
 
 
 def get_config(method: str = "archer") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/archer.py:{method}: expected one of {', '.join(METHODS)}")
-    config = coin.get_config("ppo")
-    config.updates = 150
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=2)
+    critic = "separate" if method == "ppo" else "none"
+    config.policy = section(policies.mlp, hidden=(64, 64), critic=critic)
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    if method == "ppo":
+        config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
+        config.objective.value.weight = 0.5
+        return config
+    config.components.archer = section(archer)
+    config.advantage = section(advantages.twin_critics)
     if method == "archer":
-        config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
-        config.components.archer = section(archer)
-        config.advantage = section(advantages.twin_critics)
-        config.objective.policy = term(losses.reinforce)
-        config.objective.value.weight = 0.0
         # Plain REINFORCE is for the policy's own samples: one step on each batch.
+        config.objective.policy = term(losses.reinforce)
         config.learner.update(epochs=1, minibatches=1)
     return config

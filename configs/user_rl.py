@@ -3,7 +3,7 @@
 Qian et al. (2025), UserRL, https://arxiv.org/abs/2509.19736; code cf55a30 (read). CREDIT_SCORE, or
 "grpo".
 
-    python -m launchers.train --config=configs/user_rl.py:equalized_discounted --workdir=runs/user_rl
+    python -m launchers.train --config=configs/user_rl.py:return_discounted --workdir=runs/user_rl
 """
 
 import ml_collections

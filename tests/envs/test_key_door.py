@@ -13,7 +13,7 @@ import pytest
 
 import envs
 from envs.key_door import KeyDoor
-from envs.planned import EXECUTOR, PLANNER, Planned
+from envs.planned import EXECUTOR, PLANNER, PlannedKeyDoor
 from envs.text import join
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -216,7 +216,7 @@ class Aimless(KeyDoor):
 
 
 @dataclasses.dataclass(frozen=True)
-class PlannedAimless(Planned):
+class PlannedAimless(PlannedKeyDoor):
     """A planner with nothing to choose."""
 
     @property
