@@ -1,0 +1,53 @@
+"""A grid for agents in words: estimator x density of rewards x size of the world x share of SFT.
+
+After "A practitioner's guide to multi-turn agentic RL" (2025), https://arxiv.org/abs/2510.01132,
+which has TextWorld; the world here is a chain of locked rooms. METHOD_REWARD: sparse (behind the
+last door), dense (behind each), noisy (a judge who misses a fifth of the successes and invents one
+in twenty).
+
+    python -m launchers.train --config=configs/practitioner.py:grpo_dense --workdir=runs/grid
+
+The grid, from one command:
+
+    p=configs/practitioner.py; python -m launchers.sweep --workdir=runs/grid \
+        --configs=$p:ppo_sparse,$p:rloo_sparse,$p:grpo_sparse,$p:reinforce_pp_sparse \
+        --grid="env.rooms=1,2,3;warm_start.updates=0,20,40"
+"""
+
+import ml_collections
+
+from agentrl import advantages, rollout
+from agentrl.config import env_section, section
+from agentrl.methods.noisy_judge import noisy_judge
+from configs import language
+
+METHODS = ("ppo", "rloo", "grpo", "reinforce_pp")
+REWARDS = ("sparse", "dense", "noisy")
+
+
+def get_config(argument: str = "grpo_sparse") -> ml_collections.ConfigDict:
+    method, _, reward = argument.rpartition("_")
+    if method not in METHODS or reward not in REWARDS:
+        raise ValueError(
+            f"configs/practitioner.py:{argument}: expected METHOD_REWARD with a method of "
+            f"{', '.join(METHODS)} and a reward of {', '.join(REWARDS)}"
+        )
+    env = env_section("KeyDoor-v1", rooms=2, door_reward=0.5 if reward == "dense" else 0.0)
+    config = language.config_of(
+        "practitioner.py",
+        "grpo" if method == "reinforce_pp" else method,
+        env,
+        section(rollout.episodes, num_groups=8, group_size=8),
+        # The words name all there is: a turn needs no earlier ones.
+        section(rollout.contexts.window, history=0),
+        warm_updates=40,
+        updates=60,
+    )
+    config.num_seeds = 5
+    if method == "reinforce_pp":
+        config.advantage = section(advantages.reinforce_pp)
+    if reward == "noisy":
+        config.components.noisy_judge = section(noisy_judge, missed=0.2, invented=0.05)
+    # Rows are single turns.
+    config.learner.update(microbatch=64, lengths=1)
+    return config
