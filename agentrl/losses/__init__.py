@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
     from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
     from agentrl.losses.imitation import self_imitation as self_imitation
+    from agentrl.losses.imitation import thought_cloning as thought_cloning
     from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
     from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
     from agentrl.losses.listening import listening_loss as listening_loss
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from agentrl.losses.preference import dpo as dpo
     from agentrl.losses.preference import kto as kto
     from agentrl.losses.sequence import gspo as gspo
+    from agentrl.losses.sequence import thought_scaled_surrogate as thought_scaled_surrogate
     from agentrl.losses.smoothing import epo as epo
     from agentrl.losses.value import clipped_value_loss as clipped_value_loss
     from agentrl.losses.value import decoupled_value_loss as decoupled_value_loss

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from agentrl.declarations import averaged
 from agentrl.losses.arrays import masked
 from agentrl.losses.policy import clipped_surrogate
+from agentrl.streams import THOUGHT
 
 
 def behaviour_cloning(logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -44,6 +45,27 @@ def corrected_behaviour_cloning(logp: jax.Array, mask: jax.Array | None = None) 
       code was read.
     """
     return behaviour_cloning(logp, mask)
+
+
+def thought_cloning(logp: jax.Array, span: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """Behaviour cloning of thoughts alone, -log pi in thoughts and 0 in actions (GTR).
+
+    The mean is over all positions where mask is True.
+
+    Args:
+      logp: [R, L], log-probability of the corrected reply under the policy.
+      span: i32[R, L], which of `agentrl.streams.SPANS` a position belongs to.
+      mask: bool[R, L], positions to read; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+
+    References:
+      GTR (2025), from notes on the paper, in which a corrector rewrites the thoughts of the
+      policy's own episodes (DAgger). Here the corrected replies are those of a source, such as the
+      expert's with config.expert.thoughts, off its own path by config.expert.noise.
+    """
+    return jnp.where(span == THOUGHT, -masked(mask, logp)[0], 0.0)
 
 
 def self_imitation(

@@ -1,4 +1,4 @@
-"""GSPO: one importance ratio per sequence, a row or a turn."""
+"""One importance ratio per sequence: GSPO, of a row or a turn; GTR, of a turn with its thought."""
 
 from typing import Literal, get_args
 
@@ -6,10 +6,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.checks import check_choice
-from agentrl.declarations import measured
+from agentrl.checks import check_choice, check_range
+from agentrl.declarations import averaged, measured
 from agentrl.losses.arrays import masked
 from agentrl.losses.policy import check_bounds, outside_bounds, pessimistic
+from agentrl.streams import THOUGHT
 
 RatioOf = Literal["row", "turn"]
 
@@ -115,6 +116,12 @@ def _row_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
 
 def _turn_mean(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array:
     """Mean over the position's turn, f32[R, L], of values that are 0 where mask is False."""
+    count = _turn_sum(mask.astype(jnp.float32), mask, turn)
+    return _turn_sum(values, mask, turn) / jnp.maximum(count, 1)
+
+
+def _turn_sum(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array:
+    """Sum over the position's turn, f32[R, L], of values that are 0 where mask is False."""
     chex.assert_equal_shape([values, turn])
     # Turns are numbered within the episode, so a row may hold turns 70 to 80: they are renumbered
     # from 0 to bound the number of segments by L. The running maximum fills gaps within a turn.
@@ -125,5 +132,55 @@ def _turn_mean(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array
     def total(x: jax.Array, segment: jax.Array) -> jax.Array:
         return jax.ops.segment_sum(x, segment, num_segments=x.shape[0])[segment]
 
-    count = jax.vmap(total)(mask.astype(jnp.float32), segment)
-    return jax.vmap(total)(values, segment) / jnp.maximum(count, 1)
+    return jax.vmap(total)(values, segment)
+
+
+@averaged(over="turn_start")
+def thought_scaled_surrogate(
+    logp: jax.Array,
+    old_logp: jax.Array,
+    advantage: jax.Array,
+    loss_mask: jax.Array,
+    span: jax.Array,
+    turn: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    kappa: float = 0.5,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> jax.Array:
+    """PPO's clipped surrogate of whole turns, whose thoughts count less than their actions (GTR).
+
+    l = max(-A rho, -A clip(rho, 1 - clip_low, 1 + clip_high)),
+    log rho = sum over the turn's positions of w (logp - old_logp), w = kappa in thoughts, else 1:
+
+    the probability of a turn is that of its action times that of its thought to the power kappa, in
+    the new policy as in the old. It is averaged over turns: read at the first position of each.
+
+    Args:
+      logp, old_logp, advantage: [R, L].
+      loss_mask: bool[R, L], positions that the policy wrote; others are not read.
+      span: i32[R, L], which of `agentrl.streams.SPANS` a position belongs to.
+      turn: i32[R, L], turn of each position, ascending along a row; -1 for none.
+      mask: bool[R, L], positions at which the turn's loss is given; None for all.
+      kappa: at least 0; 1: thoughts count like actions.
+      clip_low, clip_high: distances of the bounds from 1.
+
+    Returns:
+      f32[R, L], 0 where mask is False. The log-ratio of a turn is held within +-20.
+
+    Raises:
+      ValueError: a negative kappa or bound.
+
+    References:
+      GTR (2025), guided thought reinforcement, from notes on the paper; no code was read, and its
+      value of kappa is not known. Its corrected thoughts are `losses.thought_cloning`'s.
+    """
+    check_range("thought_scaled_surrogate kappa", kappa, 0.0)
+    check_bounds("thought_scaled_surrogate", clip_low, clip_high, None)
+    logp, old_logp = masked(loss_mask, logp, old_logp)
+    weight = jnp.where(span == THOUGHT, kappa, 1.0)
+    old_logp = jax.lax.stop_gradient(old_logp)
+    difference = _turn_sum(weight * (logp - old_logp), loss_mask, turn)
+    ratio, advantage = masked(mask, jnp.exp(jnp.clip(difference, -20.0, 20.0)), advantage)
+    return pessimistic(ratio, jax.lax.stop_gradient(advantage), clip_low, clip_high, None)

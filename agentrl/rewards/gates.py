@@ -1,0 +1,103 @@
+"""Rewards of turns that count only if something else went right: DeepTravel, Video-MTR."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range, check_streams
+
+
+def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax.Array:
+    """The reward of streams all of whose turns passed their check; 0 for the others (DeepTravel).
+
+    A check of the whole stream comes first, which is the reward itself: a failure stays 0 whatever
+    its turns are like. With rewards of 0 and 1, (0, all turns pass) gives 0, (1, five of six) 0,
+    and (1, six of six) 1.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      valid: bool[N, T], the turn passed its check: the reply was legal, or an annotation's own.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      DeepTravel (2025), https://arxiv.org/abs/2509.21842, from notes on the paper; no code read.
+      Its replay of failed tasks, rolled out anew, is `agentrl.methods.curriculum.curriculum` with
+      weighting="failure".
+    """
+    check_streams("verified_reward", mask, numbers={"reward": reward}, flags={"valid": valid})
+    passed = jnp.all(valid | ~mask, axis=1, keepdims=True)
+    return jnp.where(mask & passed, jnp.asarray(reward, jnp.float32), 0.0)
+
+
+def gated_turn_rewards(
+    reward: jax.Array,
+    mask: jax.Array,
+    turn_reward: jax.Array,
+    well_formed: jax.Array,
+    success: jax.Array,
+    *,
+    format_reward: float = 0.1,
+    gated: bool = True,
+) -> jax.Array:
+    """The outcome, plus rewards of turns that count only in streams that succeed (Video-MTR).
+
+    r_t + 1{success} (turn_reward_t + format_reward f_t) before the last turn, and at the last one
+    r_t + format_reward f_t, where f_t is 1 for a well-formed reply.
+
+    Args:
+      reward: f32[N, T], the outcome.
+      mask: bool[N, T], the agent acted.
+      turn_reward: f32[N, T], an annotation, such as `retrieval_gain`.
+      well_formed: bool[N, T], the reply kept the grammar.
+      success: bool[N, T], the task was solved at this turn.
+      format_reward: at least 0.
+      gated: False: turns count in every stream, as in the release, which does not apply the
+        paper's gate.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative number, or arrays of other shapes or types.
+
+    References:
+      Video-MTR (2025), https://arxiv.org/abs/2508.20478; code Xyuan13/Video-MTR (read), the gate
+      from notes on the paper.
+    """
+    check_range("gated_turn_rewards format_reward", format_reward, 0.0)
+    numbers = {"reward": reward, "turn_reward": turn_reward}
+    flags = {"well_formed": well_formed, "success": success}
+    check_streams("gated_turn_rewards", mask, numbers=numbers, flags=flags)
+    solved = jnp.any(success & mask, axis=1, keepdims=True)
+    last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
+    formed = format_reward * jnp.asarray(well_formed, jnp.float32)
+    before = jnp.where(solved | (not gated), turn_reward + formed, 0.0)
+    more = jnp.where(last, formed, before)
+    return jnp.where(mask, jnp.asarray(reward, jnp.float32) + more, 0.0)
+
+
+def retrieval_gain(
+    seen: jax.Array, relevant: jax.Array, *, bonus: float = 0.5, margin: float = 0.001
+) -> jax.Array:
+    """Reward of looking at a better part of the input than the turn before (Video-MTR), f32[N, T].
+
+    bonus where IoU(seen_t, relevant) > IoU(seen_{t-1}, relevant) + margin, else 0; the first look
+    is the one that is improved on, and gets 0.
+
+    Args:
+      seen: bool[N, T, F], the frames that each observation shows; relevant: bool[N, F].
+
+    References:
+      As for `gated_turn_rewards`. IoU of sets of frames: at most eight of a long relevant part are
+      ever seen, which caps it below 1.
+    """
+    relevant = relevant[:, None]
+    shared, either = (jnp.sum(x, axis=-1) for x in (seen & relevant, seen | relevant))
+    overlap = shared / jnp.maximum(either, 1)
+    better = overlap[:, 1:] > overlap[:, :-1] + margin
+    return jnp.pad(jnp.where(better, bonus, 0.0), ((0, 0), (1, 0)))
