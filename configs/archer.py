@@ -32,7 +32,7 @@ def get_config(method: str = "archer") -> ml_collections.ConfigDict:
         config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
         config.objective.value.weight = 0.5
         return config
-    config.components.archer = section(archer)
+    config.components.archer = section(archer, steps=200)
     config.advantage = section(advantages.twin_critics)
     if method == "archer":
         # Plain REINFORCE is for the policy's own samples: one step on each batch.

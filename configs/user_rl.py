@@ -3,7 +3,12 @@
 Qian et al. (2025), UserRL, https://arxiv.org/abs/2509.19736; code cf55a30 (read). CREDIT_SCORE, or
 "grpo".
 
-    python -m launchers.train --config=configs/user_rl.py:return_discounted --workdir=runs/user_rl
+    python -m launchers.train --config=configs/user_rl.py:equalized_mean --workdir=runs/user_rl
+
+Five seeds, two busy CPU cores: 35 s. Mean success over the run, with score mean and discounted:
+equalized 0.257, 0.117; exponential 0.243, 0.093; return 0.202, 0.160; naive 0.001, 0.000; GRPO
+0.201. The discounted score (0.8 per turn) hardly sees a door that takes six turns, and the naive
+credit only the turn that opens it. Equalized by mean less GRPO 0.056 +-0.039, paired by seed.
 """
 
 import ml_collections

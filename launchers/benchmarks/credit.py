@@ -1,4 +1,4 @@
-"""Suite `credit`: time of the estimators, alone and relative to an update.
+"""Suite `credit`: time of estimators, reweightings, filters and losses, and of an update.
 
 A batch of 4,096 streams of up to 64 turns in 512 groups of 8, 262,144 turns with padding. In each
 group turns were acted from 32 states, so that anchor groups have about ten members. The update is
@@ -20,7 +20,7 @@ from agentrl.learner.credit import Credit, arrays_of
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import Batch, make_update
-from agentrl.streams import Rows, Streams
+from agentrl.streams import Rows, Streams, fields_of
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 
@@ -45,7 +45,50 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dual_level": {},
     "user_rl": {},
     "pairwise_sign": {},
+    "igpo": {},
+    "twin_critics": {},
+    "token_gae": {"gamma": 1.0, "lam": 0.95},
+    "bilevel_gae": {"gamma": 1.0, "turn_gamma": 0.95, "lam": 0.95},
+    # Reweightings and filters.
+    "duration_aware": {},
+    "live_group_scale": {},
+    "per_rollout_mean": {},
+    "shared_prefix": {},
+    "stare": {},
+    "uncertain_turns": {},
+    "dynamic_sampling": {},
+    "not_truncated": {},
+    "relevant": {},
+    "resample_on_correct": {"keep": 4},
+    "top_variance": {"fraction": 0.25},
 }
+# Losses of all positions, with their gradient.
+LOSSES: dict[str, dict[str, Any]] = {
+    "aepo": {},
+    "behaviour_cloning": {},
+    "cispo": {},
+    "clip_cov": {},
+    "clipped_surrogate": {},
+    "clipped_value_loss": {"clip": 0.2},
+    "decoupled_value_loss": {},
+    "epo": {},
+    "gspo": {"ratio_of": "turn"},
+    "kl": {"estimator": "k3"},
+    "kl_cov": {},
+    "mixed_imitation": {},
+    "mixed_surrogate": {},
+    "negative_entropy": {},
+    "reinforce": {},
+    "self_imitation": {},
+    "shaped_imitation": {},
+    "skill_distillation": {},
+    "thought_cloning": {},
+    "thought_scaled_surrogate": {},
+    "token_value_loss": {},
+    "value_loss": {},
+}
+# What a loss is differentiated by.
+TRAINED = ("logp", "entropy", "value")
 
 
 def batch(num_streams: int, turns: int) -> Streams:
@@ -93,6 +136,62 @@ def rows_of(streams: Streams) -> Rows:
         behaviour_logp=jnp.full((count, 1), -np.log(ACTIONS), jnp.float32),
         observation=jnp.asarray(rng.random((count, 1, FEATURES)) < 0.1, jnp.float32),
     )
+
+
+def annotations(streams: Streams, rows: Rows) -> dict[str, jax.Array]:
+    """Numbers by name that components fill in a run, [N, T] and [R, L]."""
+    rng = np.random.default_rng(2)
+    turns, positions = streams.mask.shape, rows.loss_mask.shape
+
+    def drawn(shape):
+        return jnp.asarray(rng.random(shape), jnp.float32)
+
+    names = ("advantage", "information_gain", "turn_entropy")
+    return {
+        **{name: drawn(turns) for name in names},
+        "duration": 1.0 + drawn(turns),
+        "call_turn": jnp.where(streams.parent >= 0, 2, -1),
+        "baseline": jnp.zeros((1, int(streams.role.max()) + 1)),
+        "twin_q": drawn((*turns, 2)),
+        "twin_v": drawn((*turns, 2)),
+        "token_value": drawn(positions),
+        "surprising_gain": jnp.full(positions, 1.1),
+        "surprising_loss": jnp.full(positions, 0.9),
+    }
+
+
+def positions(rows: Rows) -> dict[str, jax.Array]:
+    """Arrays of losses by name, [R, L], and scalars."""
+    rng = np.random.default_rng(3)
+    shape = rows.loss_mask.shape
+    old = -rng.random(shape)
+    names = ("advantage", "entropy", "value", "old_value", "target", "critic_target")
+    drawn = {name: jnp.asarray(rng.random(shape), jnp.float32) for name in names}
+    others = ("logp", "old_logp", "reference_logp", "teacher_logp")
+    near = {n: jnp.asarray(old + 0.1 * rng.normal(size=shape), jnp.float32) for n in others}
+    return {
+        **fields_of(rows),
+        **drawn,
+        **near,
+        "mask": rows.loss_mask,
+        "recalibrated_advantage": drawn["advantage"],
+        "span": jnp.ones(shape, jnp.int32),
+        "progress": jnp.float32(0.5),
+        "replay_weight": jnp.float32(0.5),
+        "entropy_history": jnp.array([10.0, 20.0]),  # total, count
+    }
+
+
+def _loss(name: str, rows: Rows, work: int) -> Ready:
+    """A loss and its gradient over all positions at once."""
+    loss, arrays = Bound(getattr(losses, name), LOSSES[name]), positions(rows)
+    trained = {key: arrays[key] for key in TRAINED if key in loss.inputs}
+
+    def timed(trained, arrays):
+        return jax.value_and_grad(lambda x: jnp.sum(loss({**arrays, **x})))(trained)
+
+    needed = {*loss.inputs, *loss.optional}
+    return _ready(timed, work, trained, {k: x for k, x in arrays.items() if k in needed})
 
 
 def sorted_occurrence(keys: jax.Array, include: jax.Array) -> jax.Array:
@@ -165,19 +264,21 @@ def run(
     num_streams: int,
     turns: int,
     estimators: Sequence[str] = tuple(OPTIONS),
+    terms: Sequence[str] = tuple(LOSSES),
 ) -> dict[str, Any]:
     """Measures. {"rows", "num_streams", "turns"}; milliseconds are of one call."""
     streams = batch(num_streams, turns)
     rows, work = rows_of(streams), num_streams * turns
-    contenders = []
+    contenders, notes = [], annotations(streams, rows)
     for name in estimators:
         estimator = Bound(getattr(advantages, name), OPTIONS[name])
-        baseline = jnp.zeros((1, int(streams.role.max()) + 1))
 
-        def timed(streams, estimator=estimator, baseline=baseline):
-            return estimator(arrays_of(streams) | {"baseline": baseline})
+        def timed(streams, rows, notes, estimator=estimator):
+            return estimator(arrays_of(streams, rows) | notes)
 
-        contenders.append((name, _ready(timed, work, streams)))
+        contenders.append((name, _ready(timed, work, streams, rows, notes)))
+    for name in terms:
+        contenders.append((f"losses.{name}", _loss(name, rows, work)))
     keys = jnp.concatenate(
         [
             jnp.broadcast_to(streams.group[:, None, None], (*streams.mask.shape, 1)),
@@ -199,7 +300,7 @@ def run(
         row["range"] = spread(1e3 * min(timing.seconds), 1e3 * max(timing.seconds), ",.1f")
         for epochs in (1, 4):
             update = timings[f"update, {epochs} epoch(s)"].median
-            if name in OPTIONS:
+            if name in OPTIONS or name.startswith("losses."):
                 row[f"percent_of_{epochs}_epochs"] = 100 * timing.median / update
         out.append(row)
     return {"rows": out, "num_streams": num_streams, "turns": turns}
