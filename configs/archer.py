@@ -2,7 +2,13 @@
 
 Zhou et al. (2024), ArCHer, https://arxiv.org/abs/2402.19446; code 7c771a7 (read).
 
-    python -m launchers.train --config=configs/archer.py:archer --workdir=runs/archer
+    python -m launchers.train --config=configs/archer.py:archer_clipped --workdir=runs/archer
+
+Five seeds, two busy CPU cores: 1.5 minutes with ArCHer, 30 s with PPO. Mean success over the run,
+and at the end: ArCHer with PPO's clip and eight steps per batch 0.526 (0.97 to 0.99), though the
+policy waits for the critics for 20 of 100 updates; with one step of plain REINFORCE, as published,
+0.079 (0.17 to 0.21); PPO 0.329 (0.00 to 0.98). With 50 instead of 200 steps of the critics per
+update ArCHer with the clip learns nothing: 0.014.
 """
 
 import ml_collections

@@ -15,26 +15,28 @@ import ml_collections
 
 from agentrl import advantages, losses
 from agentrl.config import section, term
+from agentrl.methods.critic_first import critic_first
 from agentrl.methods.reward_scaling import reward_scaling
 from agentrl.methods.turn_entropy import turn_entropy
 from configs import coin
 
 # Published shares. They are of the decisions of a minibatch, some hundreds here: one of them is
 # taken. Clip-Cov with a share of 0.02 takes all that succeed by chance, and learns nothing.
-REST = ("rapo", "dart", "ppo_max")
+REST = ("rapo", "dart")
+WITH_CRITIC = ("ppo_max", "critic", "critic_first")
 TERMS = {
     "clip_cov": term(losses.clip_cov),
     "kl_cov": term(losses.kl_cov),
     "aepo": term(losses.aepo),
     "ppo": term(losses.clipped_surrogate),
 }
-METHODS = (*TERMS, *REST)
+METHODS = (*TERMS, *REST, *WITH_CRITIC)
 
 
 def get_config(method: str = "kl_cov") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/token_losses.py:{method}: expected one of {', '.join(METHODS)}")
-    config = coin.get_config("ppo" if method == "ppo_max" else "grpo")
+    config = coin.get_config("ppo" if method in WITH_CRITIC else "grpo")
     config.num_seeds = 5
     config.updates = 150
     config.objective.policy = TERMS.get(method, TERMS["ppo"])
@@ -49,4 +51,7 @@ def get_config(method: str = "kl_cov") -> ml_collections.ConfigDict:
         config.components.reward_scaling = section(reward_scaling)
         config.reward.scaled_reward = {}
         config.objective.value = term(losses.clipped_value_loss, weight=0.5, clip=0.2)
+    if method == "critic_first":
+        # UI-TARS-2's value pretraining.
+        config.components.critic_first = section(critic_first, updates=15)
     return config

@@ -1,0 +1,55 @@
+"""A critic that is trained before the policy: who moves when, and a run that resumes."""
+
+import jax
+import numpy as np
+import pytest
+from experiments import distance, lake, train, train_and_resume
+
+from agentrl import advantages, policies
+from agentrl.config import section
+from agentrl.config.build import build
+from agentrl.methods.critic_first import critic_first
+
+
+def config_of(**options):
+    config = lake(size=2, max_steps_in_episode=4)
+    config.policy = section(policies.mlp, hidden=(8,), critic="separate")
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
+    if options:
+        config.components.critic_first = section(critic_first, **options)
+    return config
+
+
+def test_the_policy_waits_for_the_critic():
+    experiment, states, metrics = train(config_of(updates=2), 3)
+    steps = []
+    for before, after in zip(states, states[1:], strict=False):
+        old, new = (experiment.policy.score(s.params, rows_of(experiment)) for s in (before, after))
+        steps.append((distance(old.logp, new.logp), distance(old.value, new.value)))
+    policy, critic = np.array(steps).T
+    np.testing.assert_array_equal(policy[:2], 0.0)
+    assert policy[2] > 0 and (critic > 0).all()
+    assert [m["policy_waits"] for m in metrics] == [1.0, 1.0, 0.0]
+
+
+def rows_of(experiment):
+    return jax.jit(experiment.batches)(jax.jit(experiment.init)(1))["rollout"].rows
+
+
+def test_none_to_wait_for_is_the_plain_run_and_a_run_resumes(tmp_path):
+    _, plain, _ = train(config_of(), 2)
+    _, without, _ = train(config_of(updates=0), 2)
+    assert distance(plain[-1].params, without[-1].params) == 0
+    train_and_resume(config_of(updates=2), tmp_path)
+
+
+def test_refusals():
+    config = lake()
+    config.components.critic_first = section(critic_first)
+    with pytest.raises(ValueError, match="'critic_first' needs a critic"):
+        build(config)
+    with pytest.raises(ValueError, match="updates"):
+        build(config_of(updates=-1))
+    with pytest.raises(ValueError, match="one weight per term"):
+        build(config_of(terms=("policy", "entropy")))
