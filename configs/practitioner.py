@@ -1,7 +1,7 @@
 """A grid for agents in words: estimator x density of rewards x size of the world x share of SFT.
 
 After "A practitioner's guide to multi-turn agentic RL" (2025), https://arxiv.org/abs/2510.01132,
-which has TextWorld; the world here is a chain of locked rooms. METHOD_REWARD: sparse (behind the
+which has TextWorld; the world here is a chain of locked rooms. ESTIMATOR_REWARD: sparse (behind the
 last door), dense (behind each), noisy (a judge who misses a fifth of the successes and invents one
 in twenty).
 
@@ -21,21 +21,19 @@ from agentrl.config import env_section, section
 from agentrl.methods.noisy_judge import noisy_judge
 from configs import language
 
-METHODS = ("ppo", "rloo", "grpo", "reinforce_pp")
+ESTIMATORS = ("ppo", "rloo", "grpo", "reinforce_pp")
 REWARDS = ("sparse", "dense", "noisy")
+METHODS = tuple(f"{estimator}_{reward}" for estimator in ESTIMATORS for reward in REWARDS)
 
 
-def get_config(argument: str = "grpo_sparse") -> ml_collections.ConfigDict:
-    method, _, reward = argument.rpartition("_")
-    if method not in METHODS or reward not in REWARDS:
-        raise ValueError(
-            f"configs/practitioner.py:{argument}: expected METHOD_REWARD with a method of "
-            f"{', '.join(METHODS)} and a reward of {', '.join(REWARDS)}"
-        )
+def get_config(method: str = "grpo_sparse") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/practitioner.py:{method}: expected one of {', '.join(METHODS)}")
+    estimator, reward = method.rsplit("_", 1)
     env = env_section("KeyDoor-v1", rooms=2, door_reward=0.5 if reward == "dense" else 0.0)
     config = language.config_of(
         "practitioner.py",
-        "grpo" if method == "reinforce_pp" else method,
+        "grpo" if estimator == "reinforce_pp" else estimator,
         env,
         section(rollout.episodes, num_groups=8, group_size=8),
         # The words name all there is: a turn needs no earlier ones.
@@ -44,7 +42,7 @@ def get_config(argument: str = "grpo_sparse") -> ml_collections.ConfigDict:
         updates=60,
     )
     config.num_seeds = 5
-    if method == "reinforce_pp":
+    if estimator == "reinforce_pp":
         config.advantage = section(advantages.reinforce_pp)
     if reward == "noisy":
         config.components.noisy_judge = section(noisy_judge, missed=0.2, invented=0.05)
