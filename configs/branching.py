@@ -1,6 +1,7 @@
 """Coin-v1 in words: episodes that branch where the policy is uncertain (ARPO), or GRPO.
 
-Dong et al. (2025), https://arxiv.org/abs/2507.19849. "soft", "hard": see `methods.branching`.
+Dong et al. (2025), https://arxiv.org/abs/2507.19849. "soft", "hard": see `methods.branching`;
+"aepo": fewer branches in a row, and AEPO's loss (not measured).
 
     python -m launchers.train --config=configs/branching.py:soft --workdir=runs/branching
 
@@ -12,12 +13,12 @@ sampled tokens, interpolated: soft 0.60, 0.41; hard 0.49, 0.41; GRPO 0.56, 0.33.
 
 import ml_collections
 
-from agentrl import advantages, rollout
-from agentrl.config import env_section, section
+from agentrl import advantages, losses, rollout
+from agentrl.config import env_section, section, term
 from agentrl.methods.branching import branching
 from configs import language
 
-METHODS = ("soft", "hard", "grpo")
+METHODS = ("soft", "hard", "aepo", "grpo")
 
 
 def get_config(method: str = "soft") -> ml_collections.ConfigDict:
@@ -37,6 +38,9 @@ def get_config(method: str = "soft") -> ml_collections.ConfigDict:
     )
     config.num_seeds = 2
     config.evaluation.every = 20
+    if method == "aepo":
+        config.rollout.penalty = 0.05
+        config.objective.policy = term(losses.aepo)
     if method == "hard":
         config.reweighting.shared_prefix = section(advantages.shared_prefix)
     return config

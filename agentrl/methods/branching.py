@@ -13,6 +13,7 @@ import numpy as np
 
 from agentrl.actors.types import beside, select
 from agentrl.checks import check_range
+from agentrl.methods.branch_points import branch_probability, first_entropy
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import episodes, packed
 from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
@@ -36,6 +37,7 @@ class Plan(NamedTuple):
     turns: int
     alpha: float
     beta: float
+    penalty: float
     first_tokens: int
     scale: float
 
@@ -49,32 +51,16 @@ class Watch(NamedTuple):
     """Branch points of B episodes, as carried from turn to turn by `unroll`.
 
     step: i32[], turns taken. entropy: f32[B], of the first turn. found: i32[B], branch points so
-    far. turn: i32[C, B], the turn of each, T for none. before: C states in front of these turns.
+    far; run: i32[B], of the turns just before. turn: i32[C, B], the turn of each, T for none.
+    before: C states in front of these turns.
     """
 
     step: jax.Array
     entropy: jax.Array
     found: jax.Array
+    run: jax.Array
     turn: jax.Array
     before: tuple[Start, ...]
-
-
-def branch_probability(
-    difference: jax.Array, *, alpha: float = 0.5, beta: float = 0.2
-) -> jax.Array:
-    """clip(alpha + beta * difference, 0, 1) of a turn's entropy less that of the first turn."""
-    return jnp.clip(alpha + beta * difference, 0.0, 1.0)
-
-
-def first_entropy(entropy: jax.Array, count: jax.Array, *, first_tokens: int) -> jax.Array:
-    """Mean over the first tokens of replies, [...]; 0 for empty ones.
-
-    entropy: f32[..., G], of the distribution that each token was drawn from. count: i32[...], the
-    tokens of each reply.
-    """
-    size = jnp.minimum(count, first_tokens)
-    there = jnp.arange(entropy.shape[-1]) < size[..., None]
-    return jnp.sum(jnp.where(there, entropy, 0.0), axis=-1) / jnp.maximum(size, 1)
 
 
 def branching(
@@ -89,6 +75,7 @@ def branching(
     initial: int = 8,
     alpha: float = 0.5,
     beta: float = 0.2,
+    penalty: float = 0.0,
     first_tokens: int = 20,
     anchor: str = "observation",
 ) -> Rollout:
@@ -97,11 +84,12 @@ def branching(
     `initial` episodes per group are played from the start. At each turn t > 0 such an episode
     becomes a branch point with probability
 
-      P = clip(alpha + beta (H_t - H_0), 0, 1),
+      P = clip((alpha + beta (H_t - H_0)) (1 - penalty l), 0, 1),
 
-    where H_t is the mean entropy of the first tokens of the reply of turn t, that is after the
-    result of turn t - 1 was read, divided by the logarithm of the vocabulary. A branch starts from
-    the state, the transcript and the KV cache in front of turn t and samples that reply and all
+    where l is the number of branch points just before (AEPO's; 0.05 there), and H_t is the mean
+    entropy of the first tokens of the reply of turn t, that is after the result of turn t - 1 was
+    read, divided by the logarithm of the vocabulary. A branch starts from the state, the transcript
+    and the KV cache in front of turn t and samples that reply and all
     later turns anew. The initial episodes have equal budgets: each branches at most group_size /
     initial - 1 times, at its first branch points. A budget that is not used is filled with fresh
     episodes of the same task, so a group always has group_size whole episodes.
@@ -118,7 +106,7 @@ def branching(
     Args:
       num_groups, group_size, anchor, sampler: as for `agentrl.rollout.episodes`.
       initial: N, a divisor of group_size below it.
-      alpha, beta: see above; alpha=0, beta=0 gives group_size fresh episodes.
+      alpha, beta, penalty: see above; alpha=0, beta=0 gives group_size fresh episodes.
       first_tokens: tokens of a reply that its entropy is of.
 
     Raises:
@@ -132,10 +120,12 @@ def branching(
 
     References:
       Dong et al. (2025), Agentic reinforced policy optimization, https://arxiv.org/abs/2507.19849.
-      Read: dongguanting/ARPO e257337.
+      Read: dongguanting/ARPO e257337. AEPO (2025), https://arxiv.org/abs/2510.14545, from a fork
+      of its files, whose counter never falls.
     """
     check_range("rollout alpha", alpha, 0.0, 1.0)
     check_range("rollout beta", beta, 0.0)
+    check_range("rollout penalty", penalty, 0.0)
     check_range("rollout first_tokens", first_tokens, 1)
     _check_fit(policy, env, group_size, initial)
     whole = episodes(
@@ -145,7 +135,9 @@ def branching(
     bound = bind(policy, env, env_params, context, whole.turns, anchor=anchor, mask_illegal=False)
     scale = float(np.log(policy.config.vocab_size))
     sizes = (num_groups, group_size, initial, whole.turns)
-    plan = Plan(World(env, env_params), bound, sampler, *sizes, alpha, beta, first_tokens, scale)
+    plan = Plan(
+        World(env, env_params), bound, sampler, *sizes, alpha, beta, penalty, first_tokens, scale
+    )
     return whole._replace(
         collect=functools.partial(collect, plan),
         provides=whole.provides | {"parent", "call_turn"},
@@ -230,6 +222,7 @@ def _initial_episodes(
         step=jnp.zeros((), jnp.int32),
         entropy=jnp.zeros(count),
         found=jnp.zeros(count, jnp.int32),
+        run=jnp.zeros(count, jnp.int32),
         turn=jnp.full((plan.copies, count), plan.turns, jnp.int32),
         before=(Start(state, None, memory, yes, yes),) * plan.copies,
     )
@@ -245,7 +238,8 @@ def _watched(plan: Plan, key: jax.Array, watch: Watch, turn: Turn) -> tuple[Watc
     )
     entropy = entropy / plan.scale
     first = jnp.where(watch.step == 0, entropy, watch.entropy)
-    chance = branch_probability(entropy - first, alpha=plan.alpha, beta=plan.beta)
+    how = {"alpha": plan.alpha, "beta": plan.beta, "penalty": plan.penalty}
+    chance = branch_probability(entropy - first, watch.run, **how)
     draw = jax.random.uniform(jax.random.fold_in(key, watch.step), chance.shape)
     branches = (watch.step > 0) & turn.running & (draw < chance)
     # Of the k-th copy where so many have been found before.
@@ -254,6 +248,7 @@ def _watched(plan: Plan, key: jax.Array, watch: Watch, turn: Turn) -> tuple[Watc
         step=watch.step + 1,
         entropy=first,
         found=watch.found + branches,
+        run=jnp.where(branches, watch.run + 1, 0),
         turn=jnp.where(here, watch.step, watch.turn),
         before=tuple(
             select(now, turn.before, then) for now, then in zip(here, watch.before, strict=True)

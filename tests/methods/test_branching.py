@@ -13,7 +13,8 @@ from agentrl import advantages, rollout
 from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.passes import log_probs
-from agentrl.methods.branching import branch_probability, branching, first_entropy
+from agentrl.methods.branch_points import branch_probability, first_entropy, initial_budget
+from agentrl.methods.branching import branching
 from agentrl.rollout.unroll import keep_turn, prefix, unroll
 
 GROUPS, SIZE, INITIAL, TURNS = 3, 6, 2, 5
@@ -45,9 +46,25 @@ def collected(context=rollout.contexts.whole, **options):
 def test_probability_of_a_branch():
     chance = branch_probability(jnp.array([-0.4, 0.0, 0.3, 1.0, 9.0]))
     np.testing.assert_allclose(chance, [0.42, 0.5, 0.56, 0.7, 1.0], rtol=1e-6)
+    # AEPO's penalty for branch points in a row, and its budget of initial episodes.
+    run = jnp.arange(4)
+    chance = branch_probability(jnp.full(4, 0.3), run, alpha=0.5, beta=0.2, penalty=0.05)
+    np.testing.assert_allclose(chance, [0.56, 0.532, 0.504, 0.476], rtol=1e-6)
+    budget = initial_budget(jnp.array([0.3, 0.1, 0.2]), jnp.array([0.1, 0.5, 0.2]), 16)
+    np.testing.assert_allclose(budget, [8.40, 7.20, 8.0], atol=5e-3)
     entropy = jnp.array([[1.0, 3.0, 8.0], [2.0, jnp.nan, jnp.nan], [jnp.nan] * 3])
     mean = first_entropy(entropy, jnp.array([3, 1, 0]), first_tokens=2)
     np.testing.assert_array_equal(mean, [2.0, 2.0, 0.0])
+
+
+def test_a_penalty_spreads_branches():
+    """Without it each initial episode branches in turns 1 and 2; with 1 never twice in a row."""
+    *_, streams, _, _ = collected()
+    first = streams.call_turn[streams.call_turn >= 0]
+    *_, spread, _, _ = collected(alpha=1.0, beta=0.0, penalty=1.0)
+    *_, dense, _, _ = collected(alpha=1.0, beta=0.0)
+    assert len(first) and set(dense.call_turn) <= {-1, 1, 2}
+    assert set(spread.call_turn) <= {-1, 1, 3} and 3 in spread.call_turn
 
 
 def test_hard_advantages_worked_example():
