@@ -18,6 +18,7 @@ FULL = (
     "run/*",
     "config/test_files.py",
     # More combinations of acting.
+    "rollout/test_calls.py",
     "rollout/test_host*.py",
     "rollout/test_matches.py",
     "rollout/test_words.py",
