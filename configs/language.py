@@ -1,9 +1,14 @@
 """Defaults of the experiments with language policies: the policy, SFT, the learner."""
 
+from typing import Any
+
+import jax
 import ml_collections
 
+import envs
 from agentrl import policies
 from agentrl.config import base_config, section
+from agentrl.methods.prompted import expert_plan
 from configs import methods
 
 METHODS = (*methods.METHODS, "sft")
@@ -55,3 +60,9 @@ def config_of(
     # After SFT, and at the end.
     config.evaluation.every = warm_updates
     return config
+
+
+def lake_plan(state: Any, agent: jax.Array, params: Any) -> jax.Array:
+    """The expert's commands from a state of a lake of 4 x 4 to the end, for a prompt."""
+    env, _ = envs.make("FrozenLake-v1", size=4, slippery=False)
+    return expert_plan(env, 6)(state, agent, params)

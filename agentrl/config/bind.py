@@ -6,11 +6,14 @@ place, and an unknown key is an error that names the nearest valid one, before a
 function of a user's own module works like one of the library's: `section(my_module.my_estimator)`.
 """
 
+import contextlib
 import difflib
 import importlib
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from importlib.machinery import PathFinder
 from typing import Any
 
 import ml_collections
@@ -43,6 +46,10 @@ TERM_KEYS = {
 }
 
 
+# In front of the dotted path of a function that is the value of an option.
+FUNCTION = "@"
+
+
 def nearest(word: str, known: typing.Iterable[str]) -> str:
     """' (did you mean ...?)' if a known word is close, else nothing."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
@@ -62,7 +69,7 @@ def path_of(function: Callable) -> str:
             found = getattr(importlib.import_module(module), function.__qualname__, None)
         except ImportError:
             continue
-        if found is function:
+        if found is function and PathFinder.find_spec(parts[0]) is not None:
             return f"{module}.{function.__qualname__}"
     raise ValueError(
         f"{function.__module__}.{function.__qualname__} cannot be imported by that name: define it "
@@ -139,7 +146,32 @@ def bind(
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ValueError(f"{where}{key} is missing: {label!r} has no default for it")
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    return {key: _value(f"{where}{key}", x, known[key].annotation) for key, x in given.items()}
+
+
+def _value(where: str, value: Any, annotation: Any) -> Any:
+    """An option as its function takes it: lists are tuples, "@path" is the function of that path.
+
+    Raises:
+      ValueError: there is no such function.
+    """
+    if isinstance(value, list):
+        return tuple(value)
+    if not (isinstance(value, str) and "Callable" in str(annotation)):
+        return value
+    path = re.fullmatch(rf"{FUNCTION}([\w.]+)\.(\w+)", value)
+    if path is None:
+        return value
+    try:
+        found = getattr(importlib.import_module(path[1]), path[2], None)
+    except ImportError:
+        found = None
+    if not callable(found):
+        raise ValueError(
+            f"{where}={value!r} does not exist: expected {FUNCTION}module.function of a module on "
+            "the Python path"
+        )
+    return found
 
 
 def bound(section: str, values: Mapping[str, Any], *, beside: Mapping[str, Any] = {}) -> Bound:
@@ -168,8 +200,9 @@ def section(function: Callable, /, named: bool = True, **values: Any) -> ml_coll
     """A config section with every option of a function, defaults filled in.
 
     Filled in, each of them can be changed on the command line, and `config.json` is complete.
-    `values` are changes of the defaults, checked as in `bind`. named=False leaves out the name,
-    where the section is always bound to this function.
+    `values` are changes of the defaults, checked as in `bind`; a function among them becomes
+    "@module.function" where it can be imported by that, as it must be for a run. named=False leaves
+    out the name, where the section is always bound to this function.
     """
     bind("", function, values)
     filled = ml_collections.ConfigDict({"name": path_of(function)} if named else {})
@@ -189,6 +222,9 @@ def _fill(filled: ml_collections.ConfigDict, key: str, value, default, annotatio
         kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
         only = kinds[0] if len(kinds) == 1 else object
         filled[key] = config_dict.placeholder(only if kinds or value is None else type(value))
+    if inspect.isfunction(value):
+        with contextlib.suppress(ValueError):
+            value = FUNCTION + path_of(value)
     if value is not None:
         filled[key] = value
 

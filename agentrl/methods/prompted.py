@@ -42,6 +42,49 @@ def with_inserted(rows: Rows, tokens: jax.Array, count: jax.Array, at: int) -> R
     )
 
 
+def without_inserted(rows: Rows, count: jax.Array, at: int, length: int) -> Rows:
+    """Rows [R, length] without the `count` i32[R] tokens that stand from position `at` on."""
+    size = rows.tokens.shape[1]
+    index = jnp.broadcast_to(jnp.arange(length), (rows.tokens.shape[0], length))
+    old = jnp.where(index < at, index, index + count[:, None])
+    there, old = old < size, jnp.minimum(old, size - 1)
+
+    def moved(x, fill):
+        at_old = jnp.take_along_axis(x, old.reshape(old.shape + (1,) * (x.ndim - 2)), axis=1)
+        return jnp.where(there.reshape(there.shape + (1,) * (x.ndim - 2)), at_old, fill)
+
+    return rows.replace(
+        tokens=moved(rows.tokens, 0),
+        loss_mask=moved(rows.loss_mask, False),
+        turn=moved(rows.turn, -1),
+        behaviour_logp=moved(rows.behaviour_logp, 0.0),
+        span=None if rows.span is None else moved(rows.span, -1),
+        legal=None if rows.legal is None else moved(rows.legal, True),
+    )
+
+
+def expert_plan(env: Any, turns: int) -> Callable[..., jax.Array]:
+    """(state, agent, params) -> fragments of the expert's next commands, one after the other.
+
+    Each is the expert's in the state that those before lead to, without chance; there are up to
+    `turns` of them, and none after the end. The whole of what a teacher could say.
+    """
+
+    def plan(state, agent, params):
+        def step(carry, _):
+            state, running = carry
+            said = jnp.where(running, first_command(env, state, agent, params), 0)
+            action = env.expert_as(state, agent, params)
+            _, state, _, terminated, *_ = env.step_env(jax.random.key(0), state, action, params)
+            return (state, running & ~terminated), said
+
+        running = ~env.is_terminated(state, params)
+        _, said = jax.lax.scan(step, (state, running), length=turns)
+        return said.reshape(-1)
+
+    return plan
+
+
 def first_command(env: Any, state: Any, agent: jax.Array, params: Any) -> jax.Array:
     """The expert's command in a state, as fragments: a skill of one step."""
     return env.commands_as(state, agent, params)[env.expert_as(state, agent, params)]

@@ -54,7 +54,7 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     that ended before its first result has nothing to lose: any config may take its place.
     """
     path = workdir / "config.json"
-    content = json.loads(json.dumps(config.to_dict()))
+    content = _content(config)
     if path.exists():
         before = _stored(path) if _holds_results(workdir) else content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
@@ -84,7 +84,22 @@ def _holds_results(workdir: pathlib.Path) -> bool:
 
 def store(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     """Writes config.json, from which the run is resumed and its policy read back."""
-    write_json(workdir / "config.json", json.loads(json.dumps(config.to_dict())))
+    write_json(workdir / "config.json", _content(config))
+
+
+def _content(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """The config as it is written. RunError for what cannot be, such as a function inside one."""
+    try:
+        return json.loads(json.dumps(config.to_dict()))
+    except TypeError as error:
+        wrong = [(key, value) for key, value in configs.flat(config.to_dict()) if callable(value)]
+        if not wrong:
+            raise
+        key, value = wrong[0]
+        raise RunError(
+            f"config.{key}={value!r} cannot be written to config.json: define the function at the "
+            "top level of a module on the Python path, and give it to section(...) from there"
+        ) from error
 
 
 def _stored(path: pathlib.Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from agentrl import advantages, losses, rollout
 from agentrl.config import base_config, section, term
 from agentrl.config.bind import HOMES, bind, functions_of, lookup, path_of
 from agentrl.learner import bound
+from agentrl.run import workdir
 
 
 def test_sections_hold_every_option_with_its_default():
@@ -73,3 +74,25 @@ def test_an_error_inside_a_users_module_is_shown_as_it_is(tmp_path, monkeypatch)
         lookup("advantage", "broken_module.estimator")
     with pytest.raises(ValueError, match="config.advantage.name='no_module.gigpo' does not exist"):
         lookup("advantage", "no_module.gigpo")
+
+
+def test_a_function_as_an_option_is_its_path(tmp_path, monkeypatch):
+    (tmp_path / "hints.py").write_text("def hint(state, agent, params):\n    return None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import hints
+
+    filled = section(rollout.contexts.whole, inject=hints.hint)
+    assert filled.inject == "@hints.hint"
+    given = bind("context", rollout.contexts.whole, filled)
+    assert given["inject"] is hints.hint
+    with pytest.raises(ValueError, match="context.inject='@hints.none' does not exist"):
+        bind("context", rollout.contexts.whole, {"inject": "@hints.none"})
+    # A text stays one.
+    assert bind("context", rollout.contexts.whole, {"inject": "@ home"})["inject"] == "@ home"
+    # A function without a path can be built with, and a run says why it cannot be written.
+    local = section(rollout.contexts.whole, inject=lambda state, agent, params: None)
+    assert callable(local.inject)
+    config = base_config()
+    config.context = local
+    with pytest.raises(workdir.RunError, match="config.context.inject=.* cannot be written"):
+        workdir.store(tmp_path, config)

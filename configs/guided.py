@@ -1,0 +1,44 @@
+"""FrozenLake in words with guided second attempts at tasks that failed (Agent-RLVR), or without.
+
+https://arxiv.org/abs/2506.11425 (from notes). "sft" teaches to follow a plan in the prompt; then
+the policy acts without one. "guided": the plan is taken out of what is learnt; "kept": it stays.
+
+    python -m launchers.train --config=configs/guided.py:sft --workdir=runs/guided_sft
+    python -m launchers.train --config=configs/guided.py:guided --workdir=runs/guided \
+        --config.init_from=runs/guided_sft
+"""
+
+import ml_collections
+
+from agentrl import losses, rollout
+from agentrl.config import env_section, section, term
+from agentrl.methods.guided import guided
+from configs import language
+from configs.language import lake_plan
+
+METHODS = ("guided", "kept", "none", "sft")
+
+
+def get_config(method: str = "guided") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/guided.py:{method}: expected one of {', '.join(METHODS)}")
+    learns = method != "sft"
+    config = language.config_of(
+        "guided.py",
+        "grpo" if learns else "sft",
+        env_section("FrozenLake-v1", size=4, slippery=False),
+        section(rollout.episodes, num_groups=16, group_size=4),
+        section(rollout.contexts.whole)
+        if learns
+        else section(rollout.contexts.whole, inject=lake_plan),
+        warm_updates=0 if learns else 100,
+        updates=100,
+    )
+    config.num_seeds = 5
+    config.evaluation.every = 20
+    if method in ("guided", "kept"):
+        config.components.guided = section(guided, guidance=lake_plan, strip=method == "guided")
+        config.objective.imitation = term(
+            losses.corrected_behaviour_cloning, source="guided", during="rl", weight=0.1
+        )
+    return config
