@@ -1,7 +1,9 @@
 """FrozenLake in words with guided second attempts at tasks that failed (Agent-RLVR), or without.
 
 https://arxiv.org/abs/2506.11425 (from notes). "sft" teaches to follow a plan in the prompt; then
-the policy acts without one. "guided": the plan is taken out of what is learnt; "kept": it stays.
+the policy acts without one. "guided": the plan is taken out of what is learnt; "kept": it stays;
+"skill": the policy that reads it teaches the one that does not (Skill-SD,
+https://arxiv.org/abs/2604.10674).
 
     python -m launchers.train --config=configs/guided.py:sft --workdir=runs/guided_sft
     python -m launchers.train --config=configs/guided.py:guided --workdir=runs/guided \
@@ -13,10 +15,11 @@ import ml_collections
 from agentrl import losses, rollout
 from agentrl.config import env_section, section, term
 from agentrl.methods.guided import guided
+from agentrl.methods.skill_distillation import skill_teacher
 from configs import language
 from configs.language import lake_plan
 
-METHODS = ("guided", "kept", "none", "sft")
+METHODS = ("guided", "kept", "skill", "none", "sft")
 
 
 def get_config(method: str = "guided") -> ml_collections.ConfigDict:
@@ -41,4 +44,7 @@ def get_config(method: str = "guided") -> ml_collections.ConfigDict:
         config.objective.imitation = term(
             losses.corrected_behaviour_cloning, source="guided", during="rl", weight=0.1
         )
+    if method == "skill":
+        config.components.skill_teacher = section(skill_teacher, skill=lake_plan)
+        config.objective.distillation = term(losses.skill_distillation, weight=0.1)
     return config

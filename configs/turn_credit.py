@@ -7,7 +7,9 @@ import ml_collections
 
 from agentrl import advantages, losses, rollout
 from agentrl.config import env_section, section, term
+from agentrl.methods.drift import drift
 from agentrl.methods.lambda_targets import lambda_targets
+from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.token_values import token_values
 from configs import language
 
@@ -20,6 +22,9 @@ WITHOUT_CRITIC = {
     "datamind": lambda: section(advantages.grpo),
     "rollout_mean": lambda: section(advantages.grpo),
     "grpo": lambda: section(advantages.grpo),
+    "gtr": lambda: section(advantages.grpo),
+    "verified": lambda: section(advantages.grpo),
+    "similar": lambda: section(advantages.gigpo, normalize="mean"),
 }
 WITH_CRITIC = {
     "tokens": lambda: section(advantages.token_gae, gamma=1.0, lam=0.95),
@@ -61,6 +66,18 @@ def get_config(method: str = "bilevel") -> ml_collections.ConfigDict:
         config.warm_start.updates = 0
         config.objective.policy = term(losses.mixed_surrogate)
         config.objective.imitation = term(losses.mixed_imitation, source="expert", during="rl")
+    if method == "gtr":
+        # Thoughts in tags, which the expert's source goes on correcting, off its own path too.
+        config.policy.grammar = "action"
+        config.context.max_new_tokens = 16
+        config.expert.update(thoughts=True, noise=0.3)
+        config.objective.policy = term(losses.thought_scaled_surrogate, kappa=0.5)
+        config.objective.thoughts = term(losses.thought_cloning, source="expert", during="rl")
+    if method == "verified":
+        config.reward = {"verified_reward": {}}
+    if method == "similar":
+        config.components.similar_anchors = section(similar_anchors, threshold=0.9)
+        config.components.drift = section(drift, reminder=language.lake_plan)
     if method == "rollout_mean":
         config.reweighting.per_rollout_mean = section(advantages.per_rollout_mean)
         config.learner.update(aggregation="constant", normalize_advantage="none")
