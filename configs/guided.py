@@ -8,6 +8,9 @@ https://arxiv.org/abs/2604.10674).
     python -m launchers.train --config=configs/guided.py:sft --workdir=runs/guided_sft
     python -m launchers.train --config=configs/guided.py:guided --workdir=runs/guided \
         --config.init_from=runs/guided_sft
+
+Five seeds, two busy CPU cores: 5 minutes. Success: 0.69 with the plan after SFT; without it none
+0.244, guided 0.333, kept 0.241, skill 0.306. More in configs/README.md.
 """
 
 import ml_collections
