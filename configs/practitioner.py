@@ -1,8 +1,9 @@
 r"""A practitioner's grid in words: estimator, density of rewards, size of the world, share of SFT.
 
 https://arxiv.org/abs/2510.01132. ESTIMATOR_REWARD: sparse (behind the last door), dense (behind
-each), noisy (a judge who misses a fifth of the successes and invents one in twenty). One command:
+each), noisy (a judge who misses a fifth of the successes and invents one in twenty).
 
+    python -m launchers.train --config=configs/practitioner.py:grpo_dense --workdir=runs/one
     p=configs/practitioner.py; python -m launchers.sweep --workdir=runs/grid \
         --configs=$p:ppo_sparse,$p:rloo_sparse,$p:grpo_sparse,$p:reinforce_pp_sparse \
         --grid="env.rooms=1,2,3;warm_start.updates=0,40,150"

@@ -9,13 +9,17 @@ from agentrl.checks import check_range
 
 
 def overlap(one: jax.Array, others: jax.Array) -> jax.Array:
-    """Share of tokens that two texts have in common, whatever their order, f32[M].
+    """Share of tokens that two texts have in common, whatever their order.
 
     2 sum_v min(a_v, b_v) / (sum_v a_v + sum_v b_v), 1 for two empty texts: `quick_ratio` of
     Python's difflib, an upper bound of its `ratio`, which counts matching blocks in their order.
 
     Args:
-      one: f32[V], how often each token is in one text; others: f32[M, V].
+      one: f32[V], how often each token is in one text.
+      others: f32[M, V], the same of the texts that it is compared with.
+
+    Returns:
+      f32[M] in [0, 1].
     """
     total = jnp.sum(one) + jnp.sum(others, axis=-1)
     shared = 2.0 * jnp.sum(jnp.minimum(one, others), axis=-1)
@@ -56,10 +60,14 @@ def similar_segments(
 def leader_segments(
     similar: Callable[[jax.Array], jax.Array], include: jax.Array, group: jax.Array
 ) -> jax.Array:
-    """Leader clusters of M elements, within groups, i32[M].
+    """Leader clusters of M elements, within groups, by any relation.
 
-    similar: (i32[]) -> bool[M], the elements that element i may join. include, group, and what is
-    returned: as for `similar_segments`.
+    Args:
+      similar: (i32[]) -> bool[M], the elements that element i may join.
+      include, group: as for `similar_segments`.
+
+    Returns:
+      i32[M], as `similar_segments`.
     """
     size = include.shape[0]
 

@@ -39,12 +39,16 @@ def twin_critics(mask: jax.Array, twin_q: jax.Array, twin_v: jax.Array) -> jax.A
 def twin_targets(
     reward: jax.Array, terminated: jax.Array, next_value: jax.Array, *, gamma: float = 0.95
 ) -> jax.Array:
-    """Targets of the two critics of replies, r + gamma (1 - terminated) V'_j(o'), f32[..., 2].
+    """Targets of the two critics of replies, r + gamma (1 - terminated) V'_j(o').
 
     Each critic has its own target; the smaller of the two is for the actor only.
 
     Args:
-      reward: f32[...]; terminated: bool[...]. next_value: f32[..., 2], of the slow copies.
+      reward: f32[...]. terminated: bool[...].
+      next_value: f32[..., 2], of the slow copies.
+
+    Returns:
+      f32[..., 2], without gradient.
     """
     going_on = jnp.where(terminated, 0.0, gamma)[..., None]
     return jax.lax.stop_gradient(reward[..., None] + going_on * next_value)

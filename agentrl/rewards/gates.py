@@ -84,13 +84,17 @@ def gated_turn_rewards(
 def retrieval_gain(
     seen: jax.Array, relevant: jax.Array, *, bonus: float = 0.5, margin: float = 0.001
 ) -> jax.Array:
-    """Reward of looking at a better part of the input than the turn before (Video-MTR), f32[N, T].
+    """Reward of looking at a better part of the input than the turn before (Video-MTR).
 
     bonus where IoU(seen_t, relevant) > IoU(seen_{t-1}, relevant) + margin, else 0; the first look
     is the one that is improved on, and gets 0.
 
     Args:
-      seen: bool[N, T, F], the frames that each observation shows; relevant: bool[N, F].
+      seen: bool[N, T, F], the frames that each observation shows.
+      relevant: bool[N, F].
+
+    Returns:
+      f32[N, T].
 
     References:
       As for `gated_turn_rewards`. IoU of sets of frames: at most eight of a long relevant part are
