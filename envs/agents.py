@@ -34,6 +34,8 @@ class Agents:
     num_agents: ClassVar[int] = 1
     # The environment runs in Python, in processes of its own (`envs.hosted`).
     in_python: ClassVar[bool] = False
+    # It is made around another environment, `base`: see `envs.wrappers`.
+    wraps: ClassVar[bool] = False
     # The agents act one at a time (`mover`, `legal`).
     in_turns: ClassVar[bool] = False
     # Cooperative: rewards are the same for all agents, or their sum is the objective.

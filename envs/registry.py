@@ -71,7 +71,8 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     options: fields of the environment (static: they shape its arrays) or of its params (traced).
     A name that is not ours is looked up in gymnax: `make("CartPole-v1")`. A name with a colon is an
     environment in Python, `make("textarena:TicTacToe-v0")`: see `envs.hosted`. One with a dot is a
-    class of your own, `make("my_module.MyEnvironment")`.
+    class of your own, `make("my_module.MyEnvironment")`. A wrapper is given the environment that it
+    wraps, `make("envs.wrappers.TurnBudget", base={"name": "Coin-v1", ...}, turns=6)`.
 
     Lists among the options, as configs read back from JSON contain them, become tuples.
 
@@ -96,10 +97,28 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
         env = factory(**options)
         return env, env.default_params
     static = {field.name for field in dataclasses.fields(factory)}
+    if factory.wraps:
+        return _wrapped(name, factory, static, **options)
     env = factory(**{key: value for key, value in options.items() if key in static})
     return env, _with_params(
         name, env.default_params, static, {k: v for k, v in options.items() if k not in static}
     )
+
+
+def _wrapped(
+    name: str, factory: type[Environment], static: set[str], *, base: Any = None, **options: Any
+) -> tuple[Environment, Any]:
+    """A wrapper around the environment that `base` names."""
+    if not hasattr(base, "keys") or "name" not in base:
+        raise ValueError(
+            f"environment {name!r} base={base!r}: expected the environment that it wraps, as "
+            "{'name': 'Coin-v1', ...}"
+        )
+    inner, inner_params = make(**base)
+    env = factory(base=inner, **{k: v for k, v in options.items() if k in static})
+    options = {k: v for k, v in options.items() if k not in static}
+    params = env.default_params.replace(base=inner_params)
+    return env, _with_params(name, params, static, options)
 
 
 def _imported(name: str) -> type[Environment]:

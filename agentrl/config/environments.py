@@ -14,6 +14,7 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     """A config section with every option of an environment, static and traced, filled in.
 
     name: a registered name, or a class of a user's own module, which is stored by its dotted path.
+    Of a wrapper, `base` is the section of the environment that it wraps.
     Of an environment in Python (a name with a colon) the options are those that are given: it is
     not started here.
     """
@@ -29,6 +30,8 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
             value = getattr(source, field.name)
             if isinstance(value, bool | int | float | str | tuple):
                 filled[field.name] = value
+    if "base" in values:
+        filled.base = env_section(**values["base"])
     if "identifier" in filled:  # a gymnax environment's own id, which is its name
         del filled["identifier"]
     if env.wordings is None:

@@ -17,7 +17,30 @@ from envs.text import join, make_grammar, parse
 
 KEY, BATCH = jax.random.key(0), 256
 SIZE = 64  # Room for a reply, more than for any command.
-make = functools.cache(envs.make)
+# Wrappers, each around an environment whose conformance is tested by itself.
+WRAPPED = {"envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3}}
+
+
+def fresh(name, **options):
+    """As `envs.make`; a wrapper around its environment of `WRAPPED`."""
+    return envs.make(name, **(WRAPPED.get(name, {}) | options))
+
+
+make = functools.cache(fresh)
+
+
+def changed(params, **changes):
+    """Params with other values; those of what a wrapper wraps are changed there."""
+    if hasattr(params, "base"):
+        return params.replace(base=changed(params.base, **changes))
+    return params.replace(**changes)
+
+
+def untimed(state):
+    """A state at time 0, as what a wrapper wraps."""
+    if hasattr(state, "base"):
+        state = state.replace(base=untimed(state.base))
+    return state.replace(time=0 * state.time)
 
 
 @functools.cache

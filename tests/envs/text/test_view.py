@@ -23,7 +23,7 @@ EPISODES = 8
 # States whose commands are written out and parsed.
 SPELLED = 6
 
-WITH_TEXT = {name: envs.make(name)[0] for name in envs.registered()}
+WITH_TEXT = {name: playing.make(name)[0] for name in (*envs.registered(), *playing.WRAPPED)}
 # Games have a view for each agent: tests/envs/test_games.py.
 WITH_TEXT = {n: e for n, e in WITH_TEXT.items() if e.wordings is not None and e.num_agents == 1}
 WORDINGS = {
@@ -149,7 +149,7 @@ def test_describing_one_state_is_describing_a_batch(name, wording):
 
 @pytest.mark.parametrize("name, wording", CASES)
 def test_equal_environments_share_a_view(name, wording):
-    assert make(name, wording)[0].view is envs.make(name, wording=wording)[0].view
+    assert make(name, wording)[0].view is playing.fresh(name, wording=wording)[0].view
 
 
 def existing(view, slots):

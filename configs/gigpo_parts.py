@@ -1,0 +1,95 @@
+r"""Household in words, GiGPO divided by the standard deviation, and the same with one part changed.
+
+Feng et al. (2025), https://arxiv.org/abs/2505.10978, divide on ALFWorld. Each preset changes one
+part of `divided`; "grpo" and "grpo_mean" leave the step term out. One SFT, then all from it:
+
+    p=configs/gigpo_parts.py
+    python -m launchers.train --config=$p:sft --workdir=runs/parts_sft
+    python -m launchers.sweep --workdir=runs/parts --configs=$p:divided,$p:mean,$p:no_penalty \
+        --grid=init_from=runs/parts_sft
+"""
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from agentrl import advantages
+from agentrl.config import section
+from agentrl.declarations import assumes
+from configs import household
+
+METHODS = (
+    *("sft", "divided", "mean", "step_divided", "episode_divided", "grpo", "grpo_mean"),
+    *("no_penalty", "large_penalty", "mean_no_penalty", "epsilon", "clipped", "turn_statistics"),
+    *("group_16", "not_whitened", "kl", "small_kl", "slow", "hot", "entropy"),
+)
+
+
+@assumes("whole_episodes")
+def partly_divided(
+    reward: jax.Array,
+    mask: jax.Array,
+    group: jax.Array,
+    anchor: jax.Array,
+    *,
+    divided: str = "step",
+    penalty: jax.Array | None = None,
+    role: jax.Array | None = None,
+) -> jax.Array:
+    """GiGPO with one of its two terms, "step" or "episode", divided by the standard deviation."""
+    other = {"step": "episode", "episode": "step"}[divided]
+    how = {divided: "std", other: "mean"}
+    keys = {"penalty": penalty, "role": role}
+
+    def episode(normalize):
+        return advantages.grpo(reward, mask, group, normalize=normalize, **keys)
+
+    both = advantages.gigpo(reward, mask, group, anchor, normalize=how["step"], **keys)
+    return both - episode(how["step"]) + episode(how["episode"])
+
+
+def clipped(advantage: jax.Array, *, bound: float = 1.0) -> jax.Array:
+    """Advantages within +-bound, before they are whitened."""
+    return jnp.clip(advantage, -bound, bound)
+
+
+def get_config(method: str = "divided") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/gigpo_parts.py:{method}: expected one of {', '.join(METHODS)}")
+    config = household.get_config("sft" if method == "sft" else "gigpo")
+    config.update(num_seeds=5, seed=100)
+    config.evaluation.episodes = 1024
+    if method == "sft":
+        return config
+    config.updates = 60
+    config.warm_start.updates = 0
+    config.evaluation.every = 60
+    config.advantage.normalize = "mean" if method.startswith("mean") else "std"
+    if method in ("step_divided", "episode_divided"):
+        config.advantage = section(partly_divided, divided=method.removesuffix("_divided"))
+    if method in ("grpo", "grpo_mean"):
+        how = "std" if method == "grpo" else "mean"
+        config.advantage = section(advantages.grpo, normalize=how)
+    if method.endswith("no_penalty"):
+        config.reward.invalid_action_penalty.coefficient = 0.0
+    if method == "large_penalty":
+        config.reward.invalid_action_penalty.coefficient = 0.1
+    if method == "epsilon":
+        config.advantage.epsilon = 0.1
+    if method == "clipped":
+        config.reweighting.clipped = section(clipped)
+    if method == "turn_statistics":
+        config.advantage.statistics = "turn"
+    if method == "group_16":
+        config.rollout.update(num_groups=8, group_size=16)
+    if method == "not_whitened":
+        config.learner.normalize_advantage = "none"
+    if method in ("kl", "small_kl"):
+        config.objective.kl.weight = 0.05 if method == "kl" else 0.01
+    if method == "slow":
+        config.optimizer.learning_rate = 1e-4
+    if method == "hot":
+        config.policy.temperature = 1.3
+    if method == "entropy":
+        config.objective.entropy.weight = 0.01
+    return config

@@ -1,0 +1,3 @@
+"""Wrappers: an environment around an environment, still a pure function over arrays."""
+
+from envs.wrappers.turn_budget import TurnBudget as TurnBudget

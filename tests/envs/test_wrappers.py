@@ -1,0 +1,140 @@
+"""Wrappers: a budget of turns, by hand and against the environment without it."""
+
+import functools
+import json
+import pathlib
+import sys
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+import envs
+from agentrl.config import env_section
+from agentrl.config.environments import environments
+from envs.text import join
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import playing  # noqa: E402
+
+KEY = jax.random.key(0)
+BUDGET = "envs.wrappers.TurnBudget"
+COIN = {"name": "Coin-v1", "show_name": False}
+NORTH, TAKE, EXTEND = 0, 4, 5
+
+
+def walk(actions, **options):
+    """What each action gave: rewards, legality, and whether the episode was cut then."""
+    env, params = envs.make(BUDGET, **({"base": COIN} | options))
+    state = env.reset(KEY, params)[1]
+    step, cut = jax.jit(env.step_env), jax.jit(env.is_truncated)
+    told = []
+    for action in actions:
+        seen, state, reward, terminated, info = step(KEY, state, np.int32(action), params)
+        assert not bool(terminated)
+        told.append((float(reward), bool(info["valid"]), bool(cut(state, params))))
+    return env, params, state, seen, told
+
+
+def read(env, state, params):
+    """What the agent reads in a state."""
+    return join(env.view.lexicon, env.describe(state, params).fragments)
+
+
+def test_an_episode_is_cut_after_its_turns():
+    env, params, state, seen, told = walk([TAKE] * 4, turns=3)
+    # No coin where the episode starts; what comes after the end changes nothing.
+    assert told == [(0.0, False, False)] * 2 + [(0.0, False, True)] * 2
+    assert int(state.time) == 3 and float(seen[-1]) == 0.0
+    # At most the environment's own limit.
+    assert walk([TAKE] * 12, turns=99)[-1][-2:] == [(0.0, False, False), (0.0, False, True)]
+
+
+def test_an_extension_takes_a_turn_and_grants_more():
+    _, _, state, _, told = walk(
+        [TAKE, EXTEND, TAKE, TAKE, TAKE, TAKE], turns=3, extension=3, extension_price=0.25
+    )
+    assert told == [
+        *((0.0, False, False), (-0.25, True, False), (0.0, False, False)),
+        *((0.0, False, False), (0.0, False, False), (0.0, False, True)),
+    ]
+    assert int(state.limit) == 6 and int(state.base.time) == 5
+
+
+def test_extensions_end_at_the_environments_limit():
+    base = COIN | {"max_steps_in_episode": 6, "illegal_reward": -0.5}
+    env, params, state, _, told = walk([EXTEND, EXTEND, EXTEND], base=base, turns=2, extension=2)
+    assert told == [(0.0, True, False), (0.0, True, False), (-0.5, False, False)]
+    assert not bool(env.legal(state, params)[EXTEND]) and int(env.remaining(state, params)) == 3
+
+
+def test_the_agent_reads_how_many_turns_are_left():
+    env, params, state, seen, _ = walk([TAKE], turns=4, extension=2)
+    assert float(seen[-1]) == np.float32(3 / 12)
+    plain = read(env.base, state.base, params.base)
+    assert read(env, state, params) == f"3 turns left\n{plain}"
+    assert "grants 2" in env.view.rules and env.view.rules.startswith(env.base.view.rules)
+    # Anchors do not tell turns apart.
+    chex.assert_trees_all_equal(
+        env.fingerprint(state, params), env.base.fingerprint(state.base, params.base)
+    )
+
+
+@pytest.mark.parametrize("name", ["Coin-v1", "Wordle-v1", "Sokoban-v1"])
+def test_a_budget_of_the_limit_is_no_wrapper(name):
+    """Without reminder and extension: the same episodes, and the same text."""
+    limit = int(envs.make(name)[1].max_steps_in_episode)
+    options = {"base": {"name": name}, "turns": limit, "remind": False}
+    pairs = [envs.make(name), envs.make(BUDGET, **options)]
+    plain, wrapped = (
+        playing.episodes(env, params, 4, 12, functools.partial(playing.at_random, env, params))
+        for env, params in pairs
+    )
+    for field in ("action", "over", "seen", "reward", "terminated", "info"):
+        chex.assert_trees_all_equal(getattr(plain, field), getattr(wrapped, field))
+    (env, params), (around, outer) = pairs
+    state = around.reset(KEY, outer)[1]
+    assert read(around, state, outer) == read(env, state.base, params)
+
+
+def test_an_extension_stands_between_commands_and_free_text():
+    shop, _ = envs.make("Shop-v1")
+    env, params = envs.make(BUDGET, base={"name": "Shop-v1"}, turns=4, extension=2)
+    state = env.reset(KEY, params)[1]
+    words = np.full(env.view.query.max_words, -1, np.int32)
+    words[0] = 0
+    plain, shifted = (int(view.query.action(words)) for view in (shop.view, env.view))
+    assert plain >= shop.num_actions and shifted == plain + 1
+    step = jax.jit(env.step_env)
+    _, after, _, _, info = step(KEY, state, np.int32(shifted), params)
+    _, base, *_ = jax.jit(shop.step_env)(KEY, state.base, np.int32(plain), params.base)
+    assert bool(info["valid"]) and int(after.limit) == 4
+    chex.assert_trees_all_equal(after.base, base)
+    assert int(step(KEY, state, np.int32(shop.num_actions), params)[1].limit) == 6
+
+
+def test_wrappers_nest_and_come_back_from_a_config():
+    inner = env_section(BUDGET, base=env_section("Coin-v1", quest_length=3), turns=5)
+    section = env_section(BUDGET, base=inner, remind=False, turns=7)
+    again = json.loads(section.to_json())
+    ((env, params),) = environments(again).values()
+    assert env == environments(section)[BUDGET][0] and hash(env)
+    assert env.base.base.quest_length == 3 and env.name == "TurnBudget(TurnBudget(Coin))"
+    assert (params.turns, params.base.turns, params.max_steps_in_episode) == (7, 5, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "base=None: expected the environment that it wraps"),
+        ({"base": {"name": "KuhnPoker-v1"}}, "one agent and discrete actions"),
+        ({"base": {"name": "CartPole-v1"}}, "an environment of this package"),
+        ({"base": {"name": "Coin-v1", "quest": 3}}, "no option 'quest'"),
+        ({"base": COIN, "turn": 3}, r"no option 'turn' \(did you mean 'turns'"),
+        ({"base": COIN, "extension": -1}, "extension=-1: expected 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        envs.make(BUDGET, **options)
