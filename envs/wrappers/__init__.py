@@ -1,3 +1,4 @@
 """Wrappers: an environment around an environment, still a pure function over arrays."""
 
+from envs.wrappers.single_step import SingleStep as SingleStep
 from envs.wrappers.turn_budget import TurnBudget as TurnBudget

@@ -18,7 +18,10 @@ from envs.text import join, make_grammar, parse
 KEY, BATCH = jax.random.key(0), 256
 SIZE = 64  # Room for a reply, more than for any command.
 # Wrappers, each around an environment whose conformance is tested by itself.
-WRAPPED = {"envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3}}
+WRAPPED = {
+    "envs.wrappers.SingleStep": {"base": {"name": "Coin-v1"}, "depth": 3},
+    "envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3},
+}
 
 
 def fresh(name, **options):

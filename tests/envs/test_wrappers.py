@@ -114,6 +114,30 @@ def test_an_extension_stands_between_commands_and_free_text():
     assert int(step(KEY, state, np.int32(shop.num_actions), params)[1].limit) == 6
 
 
+def test_single_steps_start_on_the_experts_way():
+    env, params = envs.make("envs.wrappers.SingleStep", base={"name": "Coin-v1"}, depth=4)
+    coin = env.base
+    states = playing.starts(env, params, 64)
+    # Along a chain of four rooms, with no dead end entered and the coin not taken.
+    room, taken = np.asarray(states.base.room), np.asarray(states.base.coin) < 0
+    assert set(room.tolist()) == {0, 1, 2, 3} and not taken.any()
+    assert np.array_equal(np.asarray(states.base.time), room)
+    # With noise, into dead ends as well.
+    noisy = playing.starts(env, params.replace(noise=0.9), 64)
+    assert np.asarray(noisy.base.room).max() > 3
+    state = jax.tree.map(lambda x: x[0], states)
+    best = int(coin.expert(state.base, params.base))
+    legal = np.flatnonzero(np.asarray(coin.legal(state.base, params.base)))
+    step = jax.jit(env.step_env)
+    for action in range(5):
+        _, after, reward, terminated, info = step(KEY, state, np.int32(action), params)
+        expected = (float(action == best), action in legal, action in legal, action == best)
+        told = float(reward), bool(terminated), bool(info["valid"]), bool(info["success"])
+        assert told == expected and bool(env.is_truncated(after, params))
+    assert params.max_steps_in_episode == 1
+    assert read(env, state, params) == read(coin, state.base, params.base)
+
+
 def test_wrappers_nest_and_come_back_from_a_config():
     inner = env_section(BUDGET, base=env_section("Coin-v1", quest_length=3), turns=5)
     section = env_section(BUDGET, base=inner, remind=False, turns=7)
