@@ -43,6 +43,7 @@ ESTIMATORS = (
     "spoken_gae",
 )
 FILTERS = (
+    "accepted",
     "dynamic_sampling",
     "not_truncated",
     "over_turn_masking",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
+    from agentrl.advantages.acceptance import accepted as accepted
     from agentrl.advantages.agentwise import dr_mas as dr_mas
     from agentrl.advantages.branching import shared_prefix as shared_prefix
     from agentrl.advantages.delegation import m_grpo as m_grpo

@@ -5,7 +5,7 @@ import pytest
 import tiny
 
 from agentrl.run import loop, stages
-from configs import volleyball_stages
+from configs import mobile_r1, volleyball_stages, web_dancer
 
 
 def three(**changes):
@@ -59,3 +59,10 @@ def test_hcsps_three_stages():
     assert stages.check(scratch) == ["goto", "hit", "planner", "both"]
     # No command is scripted.
     assert all(stage.env.residual == 0 for stage in scratch.stages.values())
+
+
+def test_stages_of_agents_in_words():
+    order = ["cold", "rejection", "rl", "straight", "scratch"]
+    assert stages.check(web_dancer.get_config()) == order
+    order = ["format", "step", "task", "only_task", "scratch"]
+    assert stages.check(mobile_r1.get_config()) == order
