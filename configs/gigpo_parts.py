@@ -9,13 +9,11 @@ part of `divided`; "grpo" and "grpo_mean" leave the step term out. One SFT, then
         --grid=init_from=runs/parts_sft
 """
 
-import jax
-import jax.numpy as jnp
 import ml_collections
 
 from agentrl import advantages
 from agentrl.config import section
-from agentrl.declarations import assumes
+from agentrl.methods.gigpo_parts import clipped, partly_divided
 from configs import household
 
 METHODS = (
@@ -23,34 +21,6 @@ METHODS = (
     *("no_penalty", "large_penalty", "mean_no_penalty", "epsilon", "clipped", "turn_statistics"),
     *("group_16", "not_whitened", "kl", "small_kl", "slow", "hot", "entropy"),
 )
-
-
-@assumes("whole_episodes")
-def partly_divided(
-    reward: jax.Array,
-    mask: jax.Array,
-    group: jax.Array,
-    anchor: jax.Array,
-    *,
-    divided: str = "step",
-    penalty: jax.Array | None = None,
-    role: jax.Array | None = None,
-) -> jax.Array:
-    """GiGPO with one of its two terms, "step" or "episode", divided by the standard deviation."""
-    other = {"step": "episode", "episode": "step"}[divided]
-    how = {divided: "std", other: "mean"}
-    keys = {"penalty": penalty, "role": role}
-
-    def episode(normalize):
-        return advantages.grpo(reward, mask, group, normalize=normalize, **keys)
-
-    both = advantages.gigpo(reward, mask, group, anchor, normalize=how["step"], **keys)
-    return both - episode(how["step"]) + episode(how["episode"])
-
-
-def clipped(advantage: jax.Array, *, bound: float = 1.0) -> jax.Array:
-    """Advantages within +-bound, before they are whitened."""
-    return jnp.clip(advantage, -bound, bound)
 
 
 def get_config(method: str = "divided") -> ml_collections.ConfigDict:

@@ -1,0 +1,42 @@
+"""Coin-v1 in words with a budget of turns: none, cut, told, or extended when the policy asks.
+
+Strategies of turn control (from an abstract and notes, no code read): a fixed limit, the same with
+a reminder of the turns left, or a smaller one that can be extended. All pay 0.01 per turn.
+
+    python -m launchers.train --config=configs/turn_budget.py:reminded --workdir=runs/reminded
+"""
+
+import ml_collections
+
+from agentrl import rollout
+from agentrl.config import env_section, section
+from configs import language
+
+METHODS = ("whole", "cut", "reminded", "extended")
+# Turns granted, of 20; `extended` may ask for five more, twice.
+TURNS = {"cut": 10, "reminded": 10, "extended": 5}
+
+
+def get_config(method: str = "reminded") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/turn_budget.py:{method}: expected one of {', '.join(METHODS)}")
+    env = env_section("Coin-v1", max_steps_in_episode=20)
+    if method != "whole":
+        env = env_section(
+            "envs.wrappers.TurnBudget",
+            base=env,
+            turns=TURNS[method],
+            remind=method != "cut",
+            extension=5 if method == "extended" else 0,
+        )
+    acting = section(rollout.episodes, num_groups=16, group_size=8)
+    context = section(rollout.contexts.window, history=0)
+    config = language.config_of(
+        "turn_budget.py", "grpo", env, acting, context, warm_updates=80, updates=120
+    )
+    config.num_seeds = 5
+    config.advantage.normalize = "mean"
+    config.reward.step_penalty = {"amount": 0.01}
+    config.learner.update(microbatch=64, lengths=1)
+    config.evaluation.update(every=100, episodes=1024)
+    return config
