@@ -28,7 +28,7 @@ def get_config(method: str = "hae") -> ml_collections.ConfigDict:
     config = language.config_of(
         "household_planned.py",
         "ppo" if learns else "sft",
-        env_section("PlannedHousehold-v1"),
+        env_section(f"{'Switched' if method.startswith('switched') else 'Planned'}Household-v1"),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=400,

@@ -40,6 +40,8 @@ _OURS: dict[str, tuple[str, str]] = {
     "SimpleNegotiation-v1": ("envs.simple_negotiation", "SimpleNegotiation"),
     "SocialDeduction-v1": ("envs.social_deduction", "SocialDeduction"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "SwitchedHousehold-v1": ("envs.switched", "SwitchedHousehold"),
+    "SwitchedKeyDoor-v1": ("envs.switched", "SwitchedKeyDoor"),
     "Telecom-v1": ("envs.telecom", "Telecom"),
     "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),

@@ -41,6 +41,7 @@ ESTIMATORS = (
     "reinforce_pp_baseline",
     "rloo",
     "spoken_gae",
+    "switched_hae_by_turn",
 )
 FILTERS = (
     "accepted",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.hierarchical import Hierarchical as Hierarchical
     from agentrl.advantages.hierarchical import hae as hae
     from agentrl.advantages.hierarchical import hae_by_turn as hae_by_turn
+    from agentrl.advantages.hierarchical import switched_hae_by_turn as switched_hae_by_turn
     from agentrl.advantages.history import hgpo as hgpo
     from agentrl.advantages.information_gain import igpo as igpo
     from agentrl.advantages.mixed import mapo as mapo

@@ -215,6 +215,90 @@ def hae_by_turn(
     numbers = {"reward": reward, "value": value, "bootstrap": bootstrap, "penalty": penalty}
     flags = {"terminated": terminated, "truncated": truncated}
     check_streams("hae_by_turn", mask, numbers=numbers, flags=flags, ids={"parent": parent})
+    rates = {"gamma": gamma, "lam": lam, "subgoal_lam": subgoal_lam}
+    streams = (reward, value, mask, terminated, bootstrap, parent)
+    return _of_teams(*streams, truncated=truncated, penalty=penalty, **rates)[0]
+
+
+@assumes("whole_episodes", "one_end")
+def switched_hae_by_turn(
+    reward: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    parent: jax.Array,
+    role: jax.Array,
+    *,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+    subgoal_lam: float = 0.95,
+    switcher: int = 2,
+    truncated: jax.Array | None = None,
+    penalty: jax.Array | None = None,
+) -> jax.Array:
+    """`hae_by_turn` with a switcher, who keeps the subgoal or asks for a new one in its own turns.
+
+    A of a switcher's turn is H of the planner's or executor's next turn, less its own value U; 0 if
+    there is none. The others have what `hae_by_turn` gives them.
+
+    Args:
+      reward, value, mask, terminated, bootstrap, gamma, lam, subgoal_lam, truncated, penalty: as
+        for `hae_by_turn`; the switcher's reward is not read.
+      parent: i32[N], the planner's stream of each other one, -1 for planners; one executor and at
+        most one switcher each.
+      role: i32[N]. switcher: the role of switchers, as in `envs.switched`.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: a number outside [0, 1], or arrays of other shapes or types.
+
+    References:
+      As for `hae`: the third advantage of HiPER's code, whose numbers this equals.
+    """
+    numbers = {"reward": reward, "value": value, "bootstrap": bootstrap, "penalty": penalty}
+    flags = {"terminated": terminated, "truncated": truncated}
+    ids = {"parent": parent, "role": role}
+    check_streams("switched_hae_by_turn", mask, numbers=numbers, flags=flags, ids=ids)
+    rates = {"gamma": gamma, "lam": lam, "subgoal_lam": subgoal_lam}
+    switches = role == switcher
+    called = jnp.where(switches, -1, parent)
+    streams = (reward, value, mask, terminated, bootstrap, called)
+    advantage, outcome, played = _of_teams(*streams, truncated=truncated, penalty=penalty, **rates)
+    following, there = _of_next_turn(outcome, played)
+    # From the executor's stream to the planner's, and from there to the switcher's.
+    place = jnp.where(called >= 0, parent, mask.shape[0])
+    planner = jnp.maximum(parent, 0)
+    following = jnp.zeros_like(following).at[place].set(following, mode="drop")[planner]
+    decided = jnp.zeros_like(there).at[place].set(there, mode="drop")[planner]
+    decided &= mask & switches[:, None]
+    own = jnp.where(decided, value if penalty is None else value + penalty, 0.0)
+    chosen = jnp.where(decided, following - own, 0.0)
+    return as_advantage(jnp.where(switches[:, None], chosen, advantage), mask)
+
+
+def _of_next_turn(outcome: jax.Array, played: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(H of the next turn that is played after each one f32[N, T], whether there is one)."""
+
+    def backward(after, turn):
+        outcome, played = turn
+        return jax.tree.map(lambda x, y: jnp.where(played, x, y), (outcome, played), after), after
+
+    nothing = jnp.zeros(outcome.shape[0]), jnp.zeros(outcome.shape[0], bool)
+    turns = jnp.where(played, outcome, 0.0).T, played.T
+    _, (following, there) = jax.lax.scan(backward, nothing, turns, reverse=True)
+    return following.T, there.T
+
+
+def _of_teams(
+    reward, value, mask, terminated, bootstrap, parent, *, truncated, penalty, **rates
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(advantages of planners and executors, H, which turns were played), [N, T] each.
+
+    The last two belong to executors' streams and cover the turns of both.
+    """
     planner, called = jnp.maximum(parent, 0), (parent >= 0)[:, None]
     acts, plans = mask & called, mask[planner] & called
     played = acts | plans
@@ -240,11 +324,11 @@ def hae_by_turn(
         at_end(terminated),
         bootstrap,
         bootstrap[planner],
-        gamma=gamma,
-        lam=lam,
-        subgoal_lam=subgoal_lam,
+        # The outcome itself, from which a switcher takes its own value.
+        switch_value=jnp.zeros_like(value),
         truncated=None if truncated is None else at_end(truncated),
         duration=acts.astype(jnp.float32),
+        **rates,
     )
     planned = jnp.zeros_like(reward).at[planner].add(jnp.where(plans, given.subgoal, 0.0))
-    return jnp.where(acts, given.action, planned)
+    return jnp.where(acts, given.action, planned), given.switch, played

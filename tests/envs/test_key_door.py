@@ -14,6 +14,7 @@ import pytest
 import envs
 from envs.key_door import KeyDoor
 from envs.planned import EXECUTOR, PLANNER, PlannedKeyDoor
+from envs.switched import SWITCHER
 from envs.text import join
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -120,9 +121,10 @@ def test_options_that_do_not_fit_are_said(name, options):
 # A planner and an executor.
 
 
+@pytest.mark.parametrize("form", ["Planned", "Switched"])
 @pytest.mark.parametrize("name", ["KeyDoor", "Household"])
-def test_options_are_those_of_the_environment(name):
-    planned, params = envs.make(f"Planned{name}-v1")
+def test_options_are_those_of_the_environment(name, form):
+    planned, params = envs.make(f"{form}{name}-v1")
     base, own = envs.make(f"{name}-v1")
     names = {field.name for field in dataclasses.fields(planned)}
     assert names == {field.name for field in dataclasses.fields(base)}
@@ -203,6 +205,41 @@ def test_the_planner_is_asked_again_when_patience_ends():
     _, state, _, terminated, info = step(KEY, state, jnp.int32(4), params)
     assert not bool(info["valid"][EXECUTOR]) and not bool(terminated)
     assert int(env.mover(state, params)) == EXECUTOR
+
+
+def test_the_switcher_decides_when_to_plan():
+    env, params = envs.make("SwitchedKeyDoor-v1", patience=3, keep_reward=-0.25)
+    count = env.base.num_actions
+    plan, keep, switch = count, env.num_actions - 2, env.num_actions - 1
+    step = jax.jit(env.step_env)
+    state = env.initial(KEY, params)
+    turns = [(plan, EXECUTOR), (RIGHT, SWITCHER), (keep, EXECUTOR), (LEFT, SWITCHER)]
+    turns += [(switch, PLANNER), (plan + 1, EXECUTOR), (RIGHT, SWITCHER), (keep, EXECUTOR)]
+    # Three turns under one subgoal: the planner is not waited for any longer.
+    turns += [(LEFT, SWITCHER), (keep, EXECUTOR), (RIGHT, PLANNER)]
+    for action, mover in turns:
+        _, state, reward, _, info = step(KEY, state, jnp.int32(action), params)
+        assert info["valid"].all() and int(env.mover(state, params)) == mover
+        np.testing.assert_array_equal(reward, [-0.25 if action == keep else 0.0] * 3)
+    assert int(state.base.time) == 5
+    assert [int(x.sum()) for x in env.legal_actions(state, params)][SWITCHER] != 2
+
+
+def test_what_the_switcher_sees():
+    env, params = envs.make("SwitchedKeyDoor-v1")
+    state = env.initial(KEY, params)
+    for action in (env.base.num_actions + 1, RIGHT):
+        _, state, *_ = env.step_env(KEY, state, jnp.int32(action), params)
+    assert int(env.mover(state, params)) == SWITCHER
+    planner, executor, switcher = np.asarray(env.observe(state, params))
+    goals = len(env.base.subgoal_names)
+    assert planner[-goals - 1 :].sum() == 0 and executor[-1] == 0 and switcher[-1] == 1
+    np.testing.assert_array_equal(executor[:-1], switcher[:-1])
+    text = env.describe(state, params)
+    words = [join(env.view.lexicon, text.fragments[a]) for a in range(3)]
+    name = env.base.subgoal_names[1]
+    assert words[EXECUTOR] == f"subgoal: {name}\n{words[PLANNER]}"
+    assert words[SWITCHER] == f"keep {name}?\n{words[PLANNER]}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,11 +44,14 @@ def drawn(seed, episodes=4, turns=9, plans=0.4):
     )
 
 
-def hae(streams, penalty=None, **rates):
+def hae(streams, penalty=None, role=None, **rates):
+    """With roles, of teams that have a switcher."""
+    estimator = advantages.hae_by_turn if role is None else advantages.switched_hae_by_turn
     return np.asarray(
-        advantages.hae_by_turn(
+        estimator(
             *(getattr(streams, n) for n in ("reward", "value", "mask", "terminated", "bootstrap")),
             streams.parent,
+            *(() if role is None else (role,)),
             truncated=streams.truncated,
             penalty=penalty,
             **RATES | rates,
@@ -156,6 +159,52 @@ def test_a_penalty_reaches_who_has_earned_it_and_the_plans_before():
     # The second plan of the first episode, and by the trace the first; no action.
     np.testing.assert_allclose(change[0, :4:2], [0.9 * 0.6 * 0.5, 0.5], atol=1e-6)
     assert not change[1:].any() and not change[0, 4:].any()
+
+
+def switched():
+    """HiPER's worked example with a turn of its own for each decision, from the second on."""
+    low, high, term = [0.3, 0.4, 0.5, 0.6, 0.8], [0.35, 0.55], [0.3, 0.5, 0.5, 0.7]
+    plans, acts, decides = [0, 5], [1, 3, 6, 8, 10], [2, 4, 7, 9]
+    mask = np.zeros((3, 12), bool)
+    value, reward = np.full((2, 3, 12), np.nan, np.float32)
+    for row, (turns, values) in enumerate(((plans, high), (acts, low), (decides, term))):
+        mask[row, turns], value[row, turns] = True, values
+    reward[1, acts] = [0, 0.2, 0, 0, 1]
+    last = np.zeros((3, 12), bool)
+    last[[0, 1, 2], [5, 10, 9]] = True
+    streams = Streams(
+        reward=reward,
+        mask=mask,
+        value=value,
+        bootstrap=np.zeros((3, 12), np.float32),
+        terminated=last,
+        truncated=np.zeros_like(mask),
+        parent=np.array([-1, 0, 0], np.int32),
+    )
+    return streams, (plans, acts, decides)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_a_switcher_is_credited_with_what_follows_its_decision(order):
+    """The code's own numbers, whatever the order of the streams."""
+    s, turns = switched()
+    order = np.array(order)
+    parent = np.where(s.parent[order] < 0, -1, np.flatnonzero(order == 0)[0]).astype(np.int32)
+    s = jax.tree.map(lambda x: np.asarray(x)[order], s).replace(parent=parent)
+    rates = {"gamma": 0.99, "lam": 0.95, "subgoal_lam": 0.95}
+    out = hae(s, role=order.astype(np.int32), **rates)
+    expected = [
+        [0.787519, 0.4301],
+        [0.420002, 0.3445, 0.451484, 0.3801, 0.2],
+        [0.4445, 0.4801, 0.49, 0.3],
+    ]
+    for row, seat in enumerate(order):
+        np.testing.assert_allclose(out[row, turns[seat]], expected[seat], atol=2e-6)
+        assert not np.delete(out[row], turns[seat]).any()
+    penalty = np.zeros_like(out)
+    penalty[np.flatnonzero(order == 2)[0], 4] = 0.5
+    change = out - hae(s, penalty, role=order.astype(np.int32), **rates)
+    assert change[order == 2, 4] == pytest.approx(0.5, abs=1e-6) and np.count_nonzero(change) == 1
 
 
 @functools.cache
