@@ -42,7 +42,8 @@ def base_config() -> ml_collections.ConfigDict:
 
     seed, num_seeds: the run trains seeds seed, seed + 1, ... side by side in one program.
     init_from: directory of a run whose parameters training starts from, each seed from its own; or
-      of several, "planner=DIR,hit=DIR", for those entries of a policy that has such parts.
+      of several, "planner=DIR,hit=DIR", for those entries of a policy that has such parts; or the
+      weighted mean of several, "0.5*DIR,0.5*DIR".
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
     mesh: devices along each axis of `agentrl.devices.placement`: data (0: all that the others
       leave) and fsdp split the batch, fsdp and tensor the parameters of a decoder.

@@ -72,7 +72,7 @@ def _origin(workdir: pathlib.Path) -> str:
 def beginning(
     config: ml_collections.ConfigDict, experiment: Experiment, device_mesh: Any = None
 ) -> chex.ArrayTree | None:
-    """Initial parameters [seeds, ...] of training: another run's (config.init_from), or published
+    """Initial parameters [seeds, ...] of training: of other runs (config.init_from), or published
     weights, which have no value heads. None: random ones.
 
     Published weights are read into their shards on the mesh: no device holds the whole model.
@@ -82,6 +82,8 @@ def beginning(
     """
     if "=" in config.init_from:
         return parts(config, experiment)
+    if "*" in config.init_from:
+        return average(config, experiment)
     if config.init_from:
         return parameters(pathlib.Path(config.init_from), config, experiment)
     policy = experiment.policy
@@ -147,6 +149,39 @@ def parts(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.Arr
             raise RunError(f"{where} holds another policy; use its config.policy")
         taken[name] = params
     return taken
+
+
+def average(config: ml_collections.ConfigDict, experiment: Experiment) -> chex.ArrayTree:
+    """Weighted mean of runs' parameters, by config.init_from="WEIGHT*DIR,WEIGHT*DIR,...".
+
+    theta = sum_k w_k theta_k, sum_k w_k = 1: specialists that began from the same parameters become
+    one policy (UI-TARS-2, https://arxiv.org/abs/2509.02544, from notes). In float32.
+
+    Raises:
+      RunError: weights that are no numbers or do not add up to 1; or as in `parameters`.
+    """
+    total, weights = None, []
+    for item in config.init_from.split(","):
+        text, _, directory = item.partition("*")
+        try:
+            weights.append(float(text))
+        except ValueError:
+            raise RunError(
+                f"config.init_from: {item!r}: expected WEIGHT*DIR with a number, as 0.5*runs/one"
+            ) from None
+        own = parameters(pathlib.Path(directory.strip()), config, experiment)
+        own = jax.tree.map(lambda x, w=weights[-1]: w * x.astype(jnp.float32), own)
+        total = own if total is None else jax.tree.map(jnp.add, total, own)
+    if abs(sum(weights) - 1) > 1e-6:
+        raise RunError(
+            f"config.init_from={config.init_from!r}: the weights add up to {sum(weights):g}; "
+            "expected 1"
+        )
+    wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
+    return {
+        name: jax.tree.map(lambda x, like: x.astype(like.dtype), part, wanted[name])
+        for name, part in total.items()
+    }
 
 
 def parameters(

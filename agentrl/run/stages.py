@@ -1,6 +1,7 @@
 """Stages: runs that start from each other, as one config, one after the other."""
 
 import pathlib
+import re
 
 import ml_collections
 
@@ -21,7 +22,7 @@ def order(config: ml_collections.ConfigDict) -> list[str]:
     known, done = dict(config.stages.items()), []
     for _ in known:
         for name in [name for name in known if name not in done]:
-            begins = [word.rpartition("=")[2] for word in known[name].init_from.split(",")]
+            begins = [re.split("[=*]", word)[-1] for word in known[name].init_from.split(",")]
             earlier = [x.removeprefix(EARLIER) for x in begins if x.startswith(EARLIER)]
             for other in earlier:
                 if other not in known:
