@@ -261,6 +261,12 @@ def gigpo(
     of one stream included. A lone anchor gives A_S = 0; equal returns give exactly 0. gamma is used
     in the step term only.
 
+    Penalties and division do not go together. Turns of an anchor group whose returns are equal
+    differ by their penalties alone; divided by the deviation of these, they weigh as much as turns
+    that decide the task, however small the penalty. In words this undoes what a policy had learnt;
+    without the penalty, not divided, or with an epsilon well above it, the same runs gain
+    (configs/README.md, "GiGPO, part by part").
+
     Args:
       reward: f32[N, T].
       mask: bool[N, T], the agent acted.

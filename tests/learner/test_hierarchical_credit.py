@@ -15,6 +15,7 @@ from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.run import gradient_noise, restored
 from agentrl.streams import Streams
+from envs.switched import SWITCHER
 
 RATES = {"gamma": 0.9, "lam": 0.7, "subgoal_lam": 0.6}
 
@@ -208,8 +209,8 @@ def test_a_switcher_is_credited_with_what_follows_its_decision(order):
 
 
 @functools.cache
-def collected():
-    env, params = envs.make("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=12, patience=3)
+def collected(name="PlannedKeyDoor-v1"):
+    env, params = envs.make(name, rooms=1, max_steps_in_episode=12, patience=3)
     policy = policies.mlp(env.observation_shape, env.num_codes, env.num_actions, hidden=(8,))
     made = rollout.episodes(policy, env, params, num_groups=8, group_size=1, mask_illegal=True)
     out = jax.jit(made.collect)(policy.init(jax.random.key(0)), None, jax.random.key(1))
@@ -227,6 +228,16 @@ def test_streams_of_a_planner_and_its_executor():
     np.testing.assert_array_equal(s.reward[::2].sum(axis=1), s.reward[1::2].sum(axis=1))
     assert (np.diff(np.flatnonzero(planner[0])) <= 4).all()
     assert np.isfinite(hae(Streams(**{k: getattr(s, k) for k in s.__dataclass_fields__}))).all()
+
+
+def test_streams_of_a_team_with_a_switcher():
+    _, s, rows = collected("SwitchedKeyDoor-v1")
+    np.testing.assert_array_equal(s.parent.reshape(8, 3), [[-1, 3 * i, 3 * i] for i in range(8)])
+    planner, executor, switcher = s.mask.reshape(8, 3, -1).swapaxes(0, 1)
+    assert (planner.astype(int) + executor + switcher).max() == 1 and switcher.any()
+    out = hae(Streams(**{k: getattr(s, k) for k in s.__dataclass_fields__}), role=s.role)
+    assert np.isfinite(out).all() and out[s.role == SWITCHER][switcher].any()
+    assert not out[~s.mask].any() and set(np.unique(rows.role)) == {0, 1, 2}
 
 
 def test_learns_in_words():
