@@ -8,6 +8,8 @@ that environment instead, with its default options, if the policy has its words 
 --seed alone, so every checkpoint, method and run gets the same ones. Prints a table, also of
 success per kind of task if the environment has kinds, and writes eval/update_N.json into the run's
 directory, or eval/ENV/update_N.json if ENV is not the run's only environment or has other options.
+--turns=5,10 also prints what would be left of the success had the policy's episodes been cut after
+so many turns.
 """
 
 import json
@@ -27,6 +29,7 @@ _EPISODES = flags.DEFINE_integer("episodes", 1024, "Number of tasks.", lower_bou
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the set of tasks.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint to evaluate; the newest by default.")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the most likely action instead of sampling.")
+_TURNS = flags.DEFINE_list("turns", [], "Limits on turns, to print what each saves and loses.")
 _EXPERT = flags.DEFINE_bool("expert", True, "Play the environment's expert too, for the regret.")
 
 
@@ -79,6 +82,10 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     print(f"{'':10}" + "".join(f"{title:>28}" for title in columns))
     for player, played in rows:
         print(f"{player:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
+    if _TURNS.value:
+        if not env.has_success:
+            raise ValueError(f"--turns: {name} has no success to count; leave it out")
+        _print_budgets([played for player, played in rows if player.startswith("seed ")])
     by_kind = None
     if env.has_success and env.kinds:
         by_kind = _by_kind(env, task.env_params, keys, rows)
@@ -99,6 +106,20 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     temporary.write_text(json.dumps(record))
     os.replace(temporary, path)
     print(f"written: {path}")
+
+
+def _print_budgets(played: list[Any]) -> None:
+    """Success and turns under each limit of --turns, means over seeds."""
+    from agentrl.evaluation.budgets import budget_curve
+
+    if not all(text.strip().isdigit() for text in _TURNS.value):
+        raise ValueError(f"--turns={','.join(_TURNS.value)}: expected numbers of turns, as 5,10")
+    limits = [int(text) for text in _TURNS.value]
+    curves = [budget_curve(x["length"], x["success"], limits) for x in map(_lists, played)]
+    print(f"{'turns':10}{'success':>28}{'turns taken':>28}")
+    for limit, *budgets in zip(limits, *curves, strict=True):
+        solved, cost = (sum(x) / len(budgets) for x in list(zip(*budgets, strict=True))[1:])
+        print(f"{limit:<10}{solved:28.3f}{cost:28.1f}")
 
 
 def _seeds(config: Any) -> list[int]:

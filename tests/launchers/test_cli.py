@@ -111,8 +111,10 @@ def test_evaluate_under_other_options(run):
         call("evaluate", f"--workdir={run}", "--options=slipery=true"), "did you mean 'slippery'"
     )
     changed = "--options=max_steps_in_episode=1"
-    done = call("evaluate", f"--workdir={run}", "--episodes=8", "--noexpert", changed)
+    done = call("evaluate", f"--workdir={run}", "--episodes=8", "--noexpert", changed, "--turns=1")
     assert done.returncode == 0, done.stderr
+    (line,) = [line.split() for line in done.stdout.splitlines() if line.startswith("1 ")]
+    assert line[0] == "1" and line[2] == "1.0"
     (path,) = (run / "eval" / "FrozenLake-v1,max_steps_in_episode=1").iterdir()
     assert set(json.loads(path.read_text())["per_seed"]["0"]["length"]) == {1}
 
