@@ -101,7 +101,8 @@ def is_full(path: pathlib.PurePath, name: str) -> bool:
     """Whether a test is of the full tier: its file below `tests`, and its name."""
     if any(path.match(pattern) for pattern in BY_ENVIRONMENT):
         environments = re.findall(r"\[(\w+?)-v\d", name) or re.findall(r"[\[-](\w+)-v\d", name)
-        return bool(environments) and not set(environments) & set(CORE)
+        wrapped = "envs.wrappers." in name
+        return wrapped or (bool(environments) and not set(environments) & set(CORE))
     if any(path.match(pattern) for pattern in QUICK):
         return False
     single = f"{path.as_posix()}::{name}"
