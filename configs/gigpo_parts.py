@@ -7,6 +7,9 @@ part of `divided`; "grpo" and "grpo_mean" leave the step term out. One SFT, then
     python -m launchers.train --config=$p:sft --workdir=runs/parts_sft
     python -m launchers.sweep --workdir=runs/parts --configs=$p:divided,$p:mean,$p:no_penalty \
         --grid=init_from=runs/parts_sft
+
+Two CPU cores, 3 minutes per preset of five seeds. Success: SFT 0.50, divided 0.48, not divided, or
+without the penalty for illegal replies, 0.64; all of them: configs/README.md.
 """
 
 import ml_collections
@@ -18,8 +21,8 @@ from configs import household
 
 METHODS = (
     *("sft", "divided", "mean", "step_divided", "episode_divided", "grpo", "grpo_mean"),
-    *("no_penalty", "large_penalty", "mean_no_penalty", "epsilon", "clipped", "turn_statistics"),
-    *("group_16", "not_whitened", "kl", "small_kl", "slow", "hot", "entropy"),
+    *("no_penalty", "large_penalty", "epsilon", "clipped", "turn_statistics"),
+    *("group_16", "not_whitened", "kl", "slow", "hot"),
 )
 
 
@@ -34,13 +37,13 @@ def get_config(method: str = "divided") -> ml_collections.ConfigDict:
     config.updates = 60
     config.warm_start.updates = 0
     config.evaluation.every = 60
-    config.advantage.normalize = "mean" if method.startswith("mean") else "std"
+    config.advantage.normalize = "mean" if method == "mean" else "std"
     if method in ("step_divided", "episode_divided"):
         config.advantage = section(partly_divided, divided=method.removesuffix("_divided"))
     if method in ("grpo", "grpo_mean"):
         how = "std" if method == "grpo" else "mean"
         config.advantage = section(advantages.grpo, normalize=how)
-    if method.endswith("no_penalty"):
+    if method == "no_penalty":
         config.reward.invalid_action_penalty.coefficient = 0.0
     if method == "large_penalty":
         config.reward.invalid_action_penalty.coefficient = 0.1
@@ -54,12 +57,10 @@ def get_config(method: str = "divided") -> ml_collections.ConfigDict:
         config.rollout.update(num_groups=8, group_size=16)
     if method == "not_whitened":
         config.learner.normalize_advantage = "none"
-    if method in ("kl", "small_kl"):
-        config.objective.kl.weight = 0.05 if method == "kl" else 0.01
+    if method == "kl":
+        config.objective.kl.weight = 0.05
     if method == "slow":
         config.optimizer.learning_rate = 1e-4
     if method == "hot":
         config.policy.temperature = 1.3
-    if method == "entropy":
-        config.objective.entropy.weight = 0.01
     return config

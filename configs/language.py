@@ -45,8 +45,8 @@ def config_of(
     config.env = env
     config.policy = policy(critic="shared" if method == "ppo" else "none")
     config.rollout, config.context = rollout, context
-    # GiGPO without division by the standard deviation, as in its code's configuration file: divided,
-    # the penalty below outweighs success (configs/README.md, "GiGPO, part by part").
+    # GiGPO without division by the standard deviation, as in its code's configuration file. With
+    # it the penalty below outweighs success (configs/README.md, "GiGPO, part by part").
     normalize = "mean" if method == "gigpo" else "std"
     methods.use(config, file, method if learns else "grpo", normalize)
     config.reward.invalid_action_penalty = {"coefficient": 0.02}
