@@ -15,23 +15,33 @@ from agentrl import advantages, losses
 from agentrl.config import section, term
 from agentrl.methods.epo import entropy_history
 from agentrl.methods.stare import stare_weights
-from configs import coin
+from configs import coin, gigpo_parts
 
 METHODS = ("epo", "stare", "bonus")
+METHODS += ("household", *(f"household_{method}" for method in METHODS))
 
 
 def get_config(method: str = "epo") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/entropy.py:{method}: expected one of {', '.join(METHODS)}")
-    config = coin.get_config("grpo")
-    config.num_seeds = 3
-    config.updates = 150
+    if method.startswith("household"):
+        # Where the entropy of a policy in words collapses; from configs/gigpo_parts.py:sft.
+        config = gigpo_parts.get_config("divided")
+        config.optimizer.learning_rate = 1e-3
+        config.learner.epochs = 2
+        config.objective.entropy.weight = 0.0 if method == "household" else 0.003
+    else:
+        config = coin.get_config("grpo")
+        config.num_seeds = 3
+        config.updates = 150
+    method = method.removeprefix("household_")
     if method == "epo":
         config.components.entropy_history = section(entropy_history)
         config.objective.epo = term(losses.epo, weight=config.objective.entropy.weight)
         config.objective.entropy.weight = 0.0
     if method == "stare":
-        config.components.stare_weights = section(stare_weights, target=0.8, loss=0.9, step=0.01)
+        target = 0.3 if config.env.name == "Household-v1" else 0.8
+        config.components.stare_weights = section(stare_weights, target=target, loss=0.9, step=0.01)
         config.reweighting.stare = section(advantages.stare)
         config.objective.entropy.weight = 0.0
     return config

@@ -138,7 +138,7 @@ class TurnBudget(Wrapper):
             limit=state.limit + jnp.where(granted, self.extension, 0),
         )
         following = jax.tree.map(lambda new, old: jnp.where(ended, old, new), following, state)
-        asked = jnp.where(granted, -params.extension_price, params.illegal_reward)
+        asked = jnp.where(granted, 0.0 - params.extension_price, params.illegal_reward)
         reward = jnp.where(ended, 0.0, jnp.where(extends, asked, reward)).astype(jnp.float32)
         terminated = self.is_terminated(following, params)
         info = {
