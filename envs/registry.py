@@ -26,6 +26,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "LeducPoker-v1": ("envs.leduc_poker", "LeducPoker"),
     "LiarsDice-v1": ("envs.liars_dice", "LiarsDice"),
     "Maze-v1": ("envs.maze", "Maze"),
+    "ModSum-v1": ("envs.mod_sum", "ModSum"),
     "Nim-v1": ("envs.nim", "Nim"),
     "NumberLine-v1": ("envs.number_line", "NumberLine"),
     "PigDice-v1": ("envs.pig_dice", "PigDice"),
