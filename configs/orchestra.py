@@ -5,6 +5,9 @@ varies, "perfect" with workers that make no mistakes, "low" with one worker.
 
     python -m launchers.train --config=configs/orchestra.py:horizon --workdir=runs/orchestra
     python -m launchers.evaluate --workdir=runs/orchestra
+
+Two CPU cores, 30 s. Reward of five seeds and of the best team: horizon 0.925, 0.932; low 0.747,
+0.748; perfect 0.983 both; robustness 0.698, 0.759. The other axes: configs/README.md.
 """
 
 import ml_collections
