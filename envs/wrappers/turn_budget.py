@@ -42,10 +42,10 @@ class TurnBudget(Wrapper):
 
     Expert: the environment's; it extends at its last turn where it can.
 
-    Source: strategies of turn control for coding agents (catalogue of an abstract and third-party
-    notes; no code): a fixed limit with a reminder, and a smaller one that is extended for agents
-    that still act at its end. Number, size and price of extensions are ours, and so is that the
-    agent asks before it is cut off. A price per turn is `agentrl.rewards.step_penalty`.
+    Source: strategies of turn control for coding agents, from an abstract and notes by others (no
+    code read): a fixed limit with a reminder, and a smaller one that is extended for agents that
+    still act at its end. Number, size and price of extensions are ours, and so is that the agent
+    asks before it is cut off. A price per turn is `agentrl.rewards.step_penalty`.
     """
 
     remind: bool = True

@@ -44,7 +44,7 @@ class Wrapper(Environment):
     else it changes. Anchors are the wrapped environment's.
     """
 
-    base: Any
+    base: Environment
 
     wraps: ClassVar[bool] = True
     wordings: ClassVar[Any] = property(lambda self: self.base.wordings and self.words)
