@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import chex
 import jax
@@ -232,22 +233,27 @@ def test_a_run_starts_from_the_parameters_of_another(tmp_path):
         assert not (tmp_path / "wrong").exists()
 
 
-def test_a_run_starts_from_the_mean_of_others(tmp_path):
+def test_a_run_starts_from_the_mean_of_others(monkeypatch):
+    runs = {}
     for name, seed in (("one", 0), ("other", 0), ("third", 5)):
-        config = tiny.talk_config(seed=seed, num_seeds=1, updates=2, warm_start__updates=2)
-        config.warm_start.learning_rate = {"one": 1e-3, "other": 3e-2}.get(name, 1e-3)
-        assert loop.run(config, tmp_path / name, command="test")
-    one, other = (restored.load(tmp_path / name).state.params for name in ("one", "other"))
-    mixed = f"0.25*{tmp_path}/one,0.75*{tmp_path}/other"
+        config = tiny.talk_config(seed=seed, num_seeds=1)
+        experiment = build(config)
+        key = jax.random.key(len(runs))
+        params = jax.tree.map(lambda x: x[None], experiment.policy.init(key))
+        state = types.SimpleNamespace(params=params)
+        runs[f"runs/{name}"] = restored.Run(config, experiment, 1, state)
+    monkeypatch.setattr(restored, "load", lambda path: runs[str(path)])
+    mixed = "0.25*runs/one,0.75*runs/other"
     config = tiny.talk_config(updates=2, warm_start__updates=0, init_from=mixed)
     found = restored.beginning(config, build(config))
+    one, other = (runs[f"runs/{name}"].state.params for name in ("one", "other"))
     expected = jax.tree.map(lambda a, b: 0.25 * a + 0.75 * b, one, other)
     chex.assert_trees_all_close(found, expected, atol=1e-7)
     chex.assert_trees_all_equal_dtypes(found, one)
     for wrong, message in (
         (mixed.replace("0.25", "0.5"), "the weights add up to 1.25; expected 1"),
         (mixed.replace("0.25", "some"), "expected WEIGHT.DIR with a number"),
-        (f"0.5*{tmp_path}/one,0.5*{tmp_path}/third", "has seeds 5 to 5, this config 0 to 0"),
+        ("0.5*runs/one,0.5*runs/third", "has seeds 5 to 5, this config 0 to 0"),
     ):
         config.init_from = wrong
         with pytest.raises(restored.RunError, match=message):
