@@ -402,6 +402,20 @@ def test_roles_are_compared_apart():
         np.testing.assert_array_equal(function(reward, mask, joint, *more, role=role), apart)
 
 
+def test_flow_grpo_is_grpo():
+    """AgentFlow: the paper's statistics are per rollout, its code's over the rows of all turns."""
+    mask = jnp.arange(5) < jnp.array([3, 5, 2, 4])[:, None]
+    last = jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1
+    reward = jnp.where(last & mask, jnp.array([1.0, 0.0, 1.0, 0.0])[:, None], 0.0)
+    for statistics, right, wrong in (
+        ("stream", 0.866024, -0.866024),
+        ("turn", 1.292835, -0.718242),
+    ):
+        advantage = library.grpo(reward, mask, jnp.zeros(4, jnp.int32), statistics=statistics)
+        expected = jnp.where(jnp.array([True, False, True, False])[:, None], right, wrong)
+        np.testing.assert_allclose(advantage, jnp.where(mask, expected, 0.0), atol=3e-6)
+
+
 def test_shapes_and_ranges_are_checked():
     reward, mask, group = np.zeros((4, 2), np.float32), np.ones((4, 2), bool), np.zeros(4, int)
     anchor = np.zeros((4, 2, 2), np.uint32)
