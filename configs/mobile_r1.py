@@ -5,6 +5,8 @@ is GRPO on single turns from screens on the expert's way, one action being right
 episodes, from those steps. "only_task" leaves the steps out, "scratch" the format, too.
 
     python -m launchers.train --config=configs/mobile_r1.py --workdir=runs/mobile_r1
+
+Built and checked, not run at this length yet.
 """
 
 import ml_collections

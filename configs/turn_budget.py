@@ -4,6 +4,9 @@ Strategies of turn control (from an abstract and notes, no code read): a fixed l
 a reminder of the turns left, or a smaller one that can be extended. All pay 0.01 per turn.
 
     python -m launchers.train --config=configs/turn_budget.py:reminded --workdir=runs/reminded
+
+Five seeds, two CPU cores, 1 to 2 minutes. Success and turns: whole 0.92, 8.8; cut 0.78, 7.5;
+reminded 0.71, 7.9; extended 0.91, 10.9. More: configs/README.md.
 """
 
 import ml_collections
@@ -13,8 +16,9 @@ from agentrl.config import env_section, section
 from configs import language
 
 METHODS = ("whole", "cut", "reminded", "extended")
-# Turns granted, of 20; `extended` may ask for five more, twice.
-TURNS = {"cut": 10, "reminded": 10, "extended": 5}
+# Turns granted, of 20; `extended` may ask for five more, three times, and so does its expert: a
+# policy that is never shown how to ask does not find out (configs/README.md).
+TURNS = {"cut": 10, "reminded": 10, "extended": 3}
 
 
 def get_config(method: str = "reminded") -> ml_collections.ConfigDict:

@@ -5,6 +5,8 @@ two hops; "rejection" learns from the policy's own right, legal, straight episod
 only. "straight" goes from the cold start to DAPO at once, "scratch" has no cold start.
 
     python -m launchers.train --config=configs/web_dancer.py --workdir=runs/web_dancer
+
+Built and checked, not run at this length yet.
 """
 
 import ml_collections
