@@ -51,6 +51,7 @@ def main(argv: list[str]) -> None:
         tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
         if _OPTIONS.value:
             tasks = restored.otherwise(run, _OPTIONS.value)
+        _check_turns(tasks)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     try:
@@ -83,8 +84,6 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     for player, played in rows:
         print(f"{player:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
     if _TURNS.value:
-        if not env.has_success:
-            raise ValueError(f"--turns: {name} has no success to count; leave it out")
         _print_budgets([played for player, played in rows if player.startswith("seed ")])
     by_kind = None
     if env.has_success and env.kinds:
@@ -108,12 +107,19 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     print(f"written: {path}")
 
 
+def _check_turns(tasks: dict[str, Any]) -> None:
+    """ValueError for limits on turns that are no numbers, or where there is no success."""
+    if not all(text.strip().isdigit() and int(text) > 0 for text in _TURNS.value):
+        raise ValueError(f"--turns={','.join(_TURNS.value)}: expected numbers of turns, as 5,10")
+    without = [name for name, task in tasks.items() if not task.env.has_success]
+    if _TURNS.value and without:
+        raise ValueError(f"--turns: {', '.join(without)} has no success to count; leave it out")
+
+
 def _print_budgets(played: list[Any]) -> None:
     """Success and turns under each limit of --turns, means over seeds."""
     from agentrl.evaluation.budgets import budget_curve
 
-    if not all(text.strip().isdigit() for text in _TURNS.value):
-        raise ValueError(f"--turns={','.join(_TURNS.value)}: expected numbers of turns, as 5,10")
     limits = [int(text) for text in _TURNS.value]
     curves = [budget_curve(x["length"], x["success"], limits) for x in map(_lists, played)]
     print(f"{'turns':10}{'success':>28}{'turns taken':>28}")
