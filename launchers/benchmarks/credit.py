@@ -34,6 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gae": {"gamma": 0.99, "lam": 0.95},
     "length_adaptive_gae": {},
     "hae_by_turn": {},
+    "switched_hae_by_turn": {},
     "reinforce_pp": {},
     "reinforce_pp_baseline": {},
     "dr_mas": {},
@@ -57,6 +58,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "stare": {},
     "uncertain_turns": {},
     "dynamic_sampling": {},
+    "accepted": {},
     "not_truncated": {},
     "relevant": {},
     "resample_on_correct": {"keep": 4},
@@ -118,6 +120,7 @@ def batch(num_streams: int, turns: int) -> Streams:
         bootstrap=np.zeros(shape, np.float32),
         terminated=last & solved[:, None],
         truncated=last & ~solved[:, None],
+        success=last & solved[:, None],
         valid=np.ones(shape, bool),
     )
     return jax.tree.map(jnp.asarray, streams)
