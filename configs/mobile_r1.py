@@ -6,7 +6,8 @@ episodes, from those steps. "only_task" leaves the steps out, "scratch" the form
 
     python -m launchers.train --config=configs/mobile_r1.py --workdir=runs/mobile_r1
 
-Built and checked, not run at this length yet.
+Five seeds, two CPU cores, 4 minutes in all. Success: format 0.23, task 0.28, only_task 0.30,
+scratch 0.13: the steps gain nothing over as many updates on tasks (configs/README.md).
 """
 
 import ml_collections
