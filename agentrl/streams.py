@@ -88,6 +88,7 @@ FILLED_BY: dict[str, str] = {
     "bootstrap": "a policy with a critic (config.policy.critic)",
     "cost": "a language policy",
     "well_formed": "a language policy",
+    "duration": "an environment whose turns take unequal time, such as Jobs-v1",
     "parent": "an environment with a planner and workers, such as PlannedHousehold-v1",
     "persuasion": "config.rollout.listeners, in matches of a game that asks about beliefs, such as "
     "SocialDeduction-v1",
@@ -95,6 +96,7 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "desirable": "component agentrl.methods.pairs.successes",
     "kto_baseline": "component agentrl.methods.pairs.successes",
+    "turn_reward": "component agentrl.methods.call_matching.call_matching, or one of your own",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

@@ -40,6 +40,8 @@ class Agents:
     in_turns: ClassVar[bool] = False
     # Cooperative: rewards are the same for all agents, or their sum is the objective.
     cooperative: ClassVar[bool] = False
+    # Turns take unequal time, which `info["seconds"]` of `step_env` states.
+    timed: ClassVar[bool] = False
     # Perfect information: every agent sees the whole state, so search from the state is fair.
     perfect_information: ClassVar[bool] = False
     # Deterministic: every key gives the same start, and every action has one outcome.

@@ -59,6 +59,7 @@ class _Volleyball(SimultaneousGame):
     actions: str = "skills"
 
     body: ClassVar[ModuleType]
+    timed: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.actions not in ("skills", "rates", "rotors"):

@@ -65,6 +65,7 @@ class PlannedVolleyball(SimultaneousGame):
     residual: float = 0.0
 
     continuous: ClassVar[bool] = True
+    timed: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.teams not in skills.GAMES:

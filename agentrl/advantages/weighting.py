@@ -18,10 +18,13 @@ def duration_aware(
 ) -> jax.Array:
     """Advantages times the turn's duration over the batch's mean duration.
 
-    A[i, t] min(d[i, t] / mean(d), cap), with the mean over all turns where mask is True. In a fixed
-    time a short action is sampled more often than its probability says, by the factor 1 / d, where
-    what arrives first is learnt from first; the weight takes that back. A batch that waits for all
-    its episodes has no such excess, and there the weight favours slow actions.
+    A[i, t] min(d[i, t] / mean(d), cap), with the mean over all turns where mask is True. Where an
+    action is sampled in proportion to its probability over its duration, the weight takes that
+    back. The paper says so of all that is collected in a fixed time. It holds where each worker
+    repeats one action; not where a worker draws another whenever one ends: if the last one is
+    finished, each action is seen as often as it is chosen (Wald's identity), and if it is lost,
+    long ones are missed at the end alone. There, as in a batch that waits for all its episodes, the
+    weight favours slow actions, unless advantages have a mean of 0 (configs/README.md, "jobs.py").
 
     Args:
       advantage: f32[N, T], standardised already if at all. The losses here are positively

@@ -13,6 +13,7 @@ from agentrl.lazy import lazy
 if TYPE_CHECKING:
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
+    from agentrl.rewards.gates import turn_bonus as turn_bonus
     from agentrl.rewards.gates import verified_reward as verified_reward
     from agentrl.rewards.matching import call_similarity as call_similarity
     from agentrl.rewards.matching import matched_calls as matched_calls

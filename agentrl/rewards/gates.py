@@ -34,6 +34,33 @@ def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax
     return jnp.where(mask & passed, jnp.asarray(reward, jnp.float32), 0.0)
 
 
+def turn_bonus(
+    reward: jax.Array, mask: jax.Array, turn_reward: jax.Array, *, coefficient: float = 1.0
+) -> jax.Array:
+    """reward + coefficient * turn_reward: the outcome, and rewards of turns beside it (MatchTIR).
+
+    Args:
+      reward: f32[N, T], the outcome.
+      mask: bool[N, T], the agent acted.
+      turn_reward: f32[N, T], an annotation, such as that of
+        `agentrl.methods.call_matching.call_matching`.
+      coefficient: >= 0.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative coefficient, or arrays of other shapes or types.
+
+    References:
+      Qu et al. (2026), MatchTIR, https://arxiv.org/abs/2601.10712; code f614ce1 (read).
+    """
+    check_range("turn_bonus coefficient", coefficient, 0.0)
+    check_streams("turn_bonus", mask, numbers={"reward": reward, "turn_reward": turn_reward})
+    given = jax.lax.stop_gradient(jnp.asarray(turn_reward, jnp.float32))
+    return jnp.where(mask, reward + coefficient * given, 0.0)
+
+
 def gated_turn_rewards(
     reward: jax.Array,
     mask: jax.Array,

@@ -11,6 +11,7 @@ from agentrl.checks import check_choice, check_range
 
 Assignment = Literal["optimal", "greedy", "soft"]
 ABSENT = -1  # a parameter that a call does not have
+_TIE = 1e-4  # sums of similarities that differ by less are equal
 
 
 def call_similarity(
@@ -56,10 +57,11 @@ def matched_calls(
 ) -> jax.Array:
     """Reward of each call for the reference call that it is matched with.
 
-    assignment="optimal": one to one, with the largest sum of similarities; "greedy": one to one,
-    the most alike pair first, which is what the released code does under the name of the Hungarian
-    method, and can be worse; a matched call gets its similarity, the others `unmatched` (a match of
-    similarity 0 is none). "soft": entropic optimal transport with equal weights of all calls and of
+    assignment="optimal": one to one, with the largest sum of similarities, and of sums that differ
+    by less than 1e-4 that of the earlier calls (the first of equal calls is matched); "greedy": one
+    to one, the most alike pair first, which is what the released code does under the name of the
+    Hungarian method, and can be worse; a matched call gets its similarity, the others `unmatched`
+    (a match of similarity 0 is none). "soft": entropic optimal transport with equal weights of all calls and of
     all references, sum_g plan[p, g] S[p, g]; its rewards are smaller by about the number of calls.
 
     Args:
@@ -87,7 +89,10 @@ def matched_calls(
         plan = _transport(alike, call, reference, regularisation, iterations)
         return jnp.sum(plan * alike, axis=1)
     if assignment == "optimal":
-        pairs = optax.assignment.hungarian_algorithm(-alike)
+        # Of equal calls the first is the one that was needed.
+        first = _TIE * (1.0 - jnp.arange(alike.shape[0]) / alike.shape[0])[:, None]
+        wanted = jnp.where(alike > 0, alike + first, 0.0)
+        pairs = optax.assignment.hungarian_algorithm(-wanted)
     else:
         pairs = _greedy(alike, exists)
     gained = jnp.zeros(alike.shape[0]).at[pairs[0]].add(alike[pairs])

@@ -39,6 +39,8 @@ class Packing(NamedTuple):
 def filled(env: Any, *, whole: bool) -> frozenset[str]:
     """Fields of `Streams` that are filled for any policy. whole: streams are whole episodes."""
     names = {"reward", "mask", "terminated", "truncated", "valid", "success"}
+    if env.timed:
+        names |= {"duration"}
     if whole:
         names |= {"group", "episode", "anchor"} | (set() if env.callers is None else {"parent"})
     return frozenset(names | ({"role", "task"} if env.num_agents > 1 else set()))
@@ -163,6 +165,7 @@ def streams_of(
         truncated=to_turns(outcome.truncated),
         valid=valid,
         success=to_turns(outcome.success),
+        duration=to_turns(outcome.seconds) if env.timed else None,
         parent=None if restarts else parents(env, batch),
     )
     return streams.replace(**own)

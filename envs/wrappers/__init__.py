@@ -1,4 +1,5 @@
 """Wrappers: an environment around an environment, still a pure function over arrays."""
 
+from envs.wrappers.clock import Clock as Clock
 from envs.wrappers.single_step import SingleStep as SingleStep
 from envs.wrappers.turn_budget import TurnBudget as TurnBudget

@@ -19,6 +19,7 @@ KEY, BATCH = jax.random.key(0), 256
 SIZE = 64  # Room for a reply, more than for any command.
 # Wrappers, each around an environment whose conformance is tested by itself.
 WRAPPED = {
+    "envs.wrappers.Clock": {"base": {"name": "Coin-v1"}},
     "envs.wrappers.SingleStep": {"base": {"name": "Coin-v1"}, "depth": 3},
     "envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3},
 }

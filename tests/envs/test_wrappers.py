@@ -162,3 +162,30 @@ def test_wrappers_nest_and_come_back_from_a_config():
 def test_what_does_not_fit_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         envs.make(BUDGET, **options)
+
+
+def test_a_clock_changes_what_is_seen_and_nothing_else():
+    env, params = envs.make("envs.wrappers.Clock", base=COIN, minutes=12)
+    state = env.reset(KEY, params)[1]
+    step = jax.jit(env.step_env)
+    told, clocks = [], []
+    for i in range(12):
+        action = env.expert(state, params)
+        plain = env.base.observe(state.base, params.base)
+        seen = env.observe(state, params)
+        np.testing.assert_array_equal(seen[:-1], plain)
+        assert float(seen[-1]) == np.float32(int(state.clock) / 12)
+        expected = f"{read(env.base, state.base, params.base)}\nIt is {int(state.clock)} past."
+        assert read(env, state, params) == expected
+        clocks.append(int(state.clock))
+        _, state, reward, terminated, _ = step(jax.random.fold_in(KEY, i), state, action, params)
+        told.append((float(reward), bool(terminated)))
+        if terminated:
+            break
+    assert told[-1] == (1.0, True) and len(set(clocks)) > 1
+    other = state.replace(clock=(state.clock + 1) % 12)
+    for of, same in (("observation", False), ("state", True)):
+        pair = [np.asarray(env.fingerprint(s, params, of=of)) for s in (state, other)]
+        assert np.array_equal(*pair) == same
+    with pytest.raises(ValueError, match="minutes=0"):
+        envs.make("envs.wrappers.Clock", base=COIN, minutes=0)

@@ -1,0 +1,72 @@
+"""MatchTIR: each tool call's reward, by a matching of the calls made with reference calls."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import rewards
+from agentrl.learner.component import Component, Setup
+from agentrl.methods.by_turn import to_turns
+from agentrl.rewards.matching import Assignment
+
+
+def call_matching(
+    setup: Setup, *, assignment: Assignment = "optimal", unmatched: float = 0.0
+) -> Component:
+    """Supplies `turn_reward` f32[N, T] for reward term `turn_bonus`: the reward of the turn's call.
+
+    All calls of a stream are matched with the reference calls of its task, after the stream has
+    ended (`agentrl.rewards.call_similarity`, `matched_calls`).
+
+    For environments with `call_of(action) -> (tool, parameters [..., K])`, tool -1 for actions that
+    are no call, and `reference_calls(state, params) -> (tools [G], parameters [G, K])`, such as
+    ToolCalls-v1, and policies over arrays, whose actions are numbers.
+
+    Metric calls/matched: mean reward of a call.
+
+    Args:
+      assignment, unmatched: see `agentrl.rewards.matched_calls`.
+
+    Raises:
+      ValueError: another environment, policy or rollout.
+
+    References:
+      Qu et al. (2026), MatchTIR, https://arxiv.org/abs/2601.10712; code f614ce1 (read).
+    """
+    (env, env_params), *others = setup.envs.values()
+    fits = hasattr(env, "call_of") and hasattr(env, "reference_calls")
+    if others or not fits or setup.policy.reads_text:
+        raise ValueError(
+            "component 'call_matching' needs a policy over arrays in one environment with "
+            "`call_of` and `reference_calls`, such as ToolCalls-v1"
+        )
+    if "whole_episodes" not in setup.rollout.properties:
+        raise ValueError(
+            "component 'call_matching' needs whole episodes (config.rollout.name='episodes')"
+        )
+
+    def annotate(value, params, streams, rows, key):
+        if streams is None or streams.first_state is None:
+            return {}
+        mask = streams.mask
+        tool, parameters = env.call_of(to_turns(rows.tokens, rows, mask.shape))
+        called = mask & (tool >= 0)
+
+        def of_stream(tool, parameters, called, state):
+            reference = env.reference_calls(state, env_params)
+            similarity = rewards.call_similarity(tool, parameters, *reference)
+            there = jnp.ones(reference[0].shape, bool)
+            return rewards.matched_calls(
+                similarity, called, there, assignment=assignment, unmatched=unmatched
+            )
+
+        reward = jax.vmap(of_stream)(tool, parameters, called, streams.first_state)
+        return {"turn_reward": reward, "called": called}
+
+    def after(value, outcome):
+        notes = outcome.notes
+        total = jnp.stack([jnp.sum(notes["turn_reward"]), jnp.sum(notes["called"]) * 1.0])
+        return value, {"calls/matched": jnp.where(outcome.finite, total, 0.0)}
+
+    return Component(
+        init=lambda start: (), annotate=annotate, after=after, supplies=("turn_reward",)
+    )

@@ -1,0 +1,112 @@
+"""Jobs-v1: shifts by hand, how often each method is seen, and durations in streams."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from agentrl import advantages, policies, rollout
+
+KEY = jax.random.key(0)
+
+
+def shift(env, params, actions):
+    """(reward, time, terminated) of each turn of a shift."""
+    state, told = env.initial(KEY, params), []
+    for i, action in enumerate(actions):
+        key = jax.random.fold_in(KEY, i)
+        _, state, reward, over, info = env.step_env(key, state, np.int32(action), params)
+        told.append((float(reward), float(info["seconds"]), bool(over)))
+    return told
+
+
+def test_a_shift_cuts_the_job_at_its_end_or_finishes_it():
+    sure = {"durations": (1.0, 8.0), "chances": ((1.0, 1.0),), "shift": 10.0}
+    env, params = envs.make("Jobs-v1", **sure)
+    assert shift(env, params, [1, 0, 1, 0]) == [
+        (1.0, 8.0, False),
+        (1.0, 1.0, False),
+        (0.0, 1.0, True),  # one unit of time was left
+        (0.0, 0.0, True),
+    ]
+    _, params = envs.make("Jobs-v1", **sure, overtime=True)
+    assert shift(env, params, [1, 0, 1, 0])[2:] == [(1.0, 8.0, True), (0.0, 0.0, True)]
+    # A job that ends with the shift ends in time.
+    _, params = envs.make("Jobs-v1", **sure | {"shift": 9.0})
+    assert shift(env, params, [0, 1])[1] == (1.0, 8.0, True)
+
+
+def test_the_expert_has_the_best_chance_of_each_kind():
+    env, params = envs.make("Jobs-v1", chances=((0.5, 0.9), (0.8, 0.6), (0.1, 0.2)))
+    state = env.initial(KEY, params)
+    assert [int(env.expert(state.replace(kind=np.int32(k)), params)) for k in range(3)] == [1, 0, 1]
+
+
+def begun(durations, end):
+    """Mean number of jobs begun at each time of a shift, of methods that are drawn evenly."""
+    at = np.zeros(end)
+    at[0] = 1.0
+    for time in range(1, end):
+        at[time] = sum(at[time - d] for d in durations if d <= time) / len(durations)
+    return at
+
+
+@pytest.mark.parametrize("overtime", [False, True])
+def test_how_often_a_method_is_seen(overtime):
+    """With overtime as often as it is chosen, by Wald's identity; else long jobs are cut more
+    often, but by far less than the ratio of the durations."""
+    durations, end = (1, 8), 32
+    env, params = envs.make(
+        "Jobs-v1", durations=durations, shift=float(end), overtime=overtime, max_steps_in_episode=64
+    )
+
+    def play(key):
+        def turn(state, key):
+            act_key, step_key = jax.random.split(key)
+            action = jax.random.bernoulli(act_key).astype(np.int32)
+            over = env.is_terminated(state, params)
+            full = state.used + jnp.asarray(durations)[action] <= params.shift
+            _, state, *_ = env.step_env(step_key, state, action, params)
+            return state, (action, ~over & (params.overtime | full))
+
+        start, keys = env.initial(key, params), jax.random.split(key, 64)
+        return jax.lax.scan(turn, start, keys)[1]
+
+    drawn = jax.jit(lambda keys: jax.vmap(play)(keys))(jax.random.split(KEY, 4096))
+    action, done = map(np.asarray, drawn)
+    seen = np.array([(done & (action == m)).sum(axis=1) for m in range(2)])
+    at = begun(durations, end)
+    counts = [at[: end if overtime else end - d + 1].sum() / 2 for d in durations]
+    error = 4 * seen.std(axis=1) / np.sqrt(4096)
+    np.testing.assert_array_less(np.abs(seen.mean(axis=1) - counts), error)
+    ratio = counts[0] / counts[1]
+    assert ratio == 1 if overtime else 1.2 < ratio < 1.4
+
+
+def collected(env, params):
+    """(rollout, policy)."""
+    shapes = env.observation_shape, env.num_codes, env.num_actions
+    policy = policies.mlp(*shapes, hidden=(8,), critic="none")
+    return rollout.episodes(policy, env, params, num_groups=2, group_size=2), policy
+
+
+def test_streams_hold_the_time_of_each_turn():
+    env, params = envs.make("Jobs-v1", shift=10.0)
+    collection, policy = collected(env, params)
+    assert "duration" in collection.provides
+    state, weights = collection.init(KEY), policy.init(KEY)
+    streams, rows = jax.jit(collection.collect)(weights, state, KEY)[1:3]
+    mask, duration = np.asarray(streams.mask), np.asarray(streams.duration)
+    np.testing.assert_allclose(np.where(mask, duration, 0.0).sum(axis=1), 10.0)
+    weighted = advantages.duration_aware(np.ones(mask.shape), mask, duration, cap=None)
+    assert np.mean(np.asarray(weighted)[mask]) == pytest.approx(1.0)
+    assert "duration" not in collected(*envs.make("FrozenLake-v1"))[0].provides
+
+
+@pytest.mark.parametrize(
+    "options", [{"durations": (1.0,)}, {"durations": (0.0, 1.0)}, {"chances": ((0.5,),)}]
+)
+def test_bad_options(options):
+    with pytest.raises(ValueError, match="expected"):
+        envs.make("Jobs-v1", **options)
