@@ -61,8 +61,9 @@ def matched_calls(
     by less than 1e-4 that of the earlier calls (the first of equal calls is matched); "greedy": one
     to one, the most alike pair first, which is what the released code does under the name of the
     Hungarian method, and can be worse; a matched call gets its similarity, the others `unmatched`
-    (a match of similarity 0 is none). "soft": entropic optimal transport with equal weights of all calls and of
-    all references, sum_g plan[p, g] S[p, g]; its rewards are smaller by about the number of calls.
+    (a match of similarity 0 is none). "soft": entropic optimal transport with equal weights of all
+    calls and of all references, sum_g plan[p, g] S[p, g]; its rewards are smaller by about the
+    number of calls.
 
     Args:
       similarity: f32[P, G], for example from `call_similarity`.
