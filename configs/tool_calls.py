@@ -8,7 +8,8 @@ change "dual".
 
     python -m launchers.train --config=configs/tool_calls.py:dual --workdir=runs/dual
 
-TIME
+Five seeds, two CPU cores: 30 s each. Success of 1,024 requests: dual 0.97, turn 0.97, greedy 0.97,
+soft 0.93, outcome 0.87, episode 0.87, punished 0.85 (intervals: configs/README.md).
 """
 
 import ml_collections

@@ -78,11 +78,12 @@ class Clock(Wrapper):
     def step_env(
         self, key: jax.Array, state: ClockState, action: jax.Array, params: WrapperParams
     ) -> tuple[jax.Array, ClockState, jax.Array, jax.Array, dict[str, jax.Array]]:
-        """The environment's step, and another time."""
+        """The environment's step, and another time after a legal action."""
         ended = self.is_terminated(state, params) | self.is_truncated(state, params)
         step_key, clock_key = jax.random.split(key)
         _, base, *told = self.base.step_env(step_key, state.base, action, params.base)
-        clock = jax.random.randint(clock_key, (), 0, self.minutes)
+        another = jax.random.randint(clock_key, (), 0, self.minutes)
+        clock = jnp.where(told[-1]["valid"], another, state.clock)
         following = ClockState(time=state.time + 1, base=base, clock=clock)
         following = jax.tree.map(lambda new, old: jnp.where(ended, old, new), following, state)
         return self.observe(following, params), following, *told

@@ -5,7 +5,7 @@ import pytest
 import tiny
 
 from agentrl.run import loop, stages
-from configs import mobile_r1, volleyball_stages, web_dancer
+from configs import mobile_r1, similar, volleyball_stages, web_dancer
 
 
 def three(**changes):
@@ -66,3 +66,6 @@ def test_stages_of_agents_in_words():
     assert stages.check(web_dancer.get_config()) == order
     order = ["format", "only_task", "scratch", "step", "task"]
     assert stages.check(mobile_r1.get_config()) == order
+    similar_to = [f"similar_{share}" for share in (60, 80, 90, 95)]
+    order = ["sft", *similar_to, "state", "equal", "grpo"]
+    assert stages.check(similar.get_config()) == order
