@@ -96,7 +96,7 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "desirable": "component agentrl.methods.pairs.successes",
     "kto_baseline": "component agentrl.methods.pairs.successes",
-    "turn_reward": "component agentrl.methods.call_matching.call_matching, or one of your own",
+    "turn_reward": "component call_matching or looking of agentrl.methods, or one of your own",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

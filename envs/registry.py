@@ -50,6 +50,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
     "TradingDesk-v1": ("envs.trading_desk", "TradingDesk"),
     "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),
+    "Video-v1": ("envs.video", "Video"),
     "Volleyball-v1": ("envs.volleyball", "Volleyball"),
     "VolleyballSkill-v1": ("envs.volleyball_skill", "VolleyballSkill"),
     "Wordle-v1": ("envs.wordle", "Wordle"),

@@ -65,9 +65,9 @@ def gated_turn_rewards(
     reward: jax.Array,
     mask: jax.Array,
     turn_reward: jax.Array,
-    well_formed: jax.Array,
     success: jax.Array,
     *,
+    well_formed: jax.Array | None = None,
     format_reward: float = 0.1,
     gated: bool = True,
 ) -> jax.Array:
@@ -79,9 +79,9 @@ def gated_turn_rewards(
     Args:
       reward: f32[N, T], the outcome.
       mask: bool[N, T], the agent acted.
-      turn_reward: f32[N, T], an annotation, such as `retrieval_gain`.
-      well_formed: bool[N, T], the reply kept the grammar.
+      turn_reward: f32[N, T], an annotation, such as that of `agentrl.methods.looking.looking`.
       success: bool[N, T], the task was solved at this turn.
+      well_formed: bool[N, T], the reply kept the grammar; None: all turns (arrays have none).
       format_reward: at least 0.
       gated: False: turns count in every stream, as in the release, which does not apply the
         paper's gate.
@@ -98,11 +98,12 @@ def gated_turn_rewards(
     """
     check_range("gated_turn_rewards format_reward", format_reward, 0.0)
     numbers = {"reward": reward, "turn_reward": turn_reward}
-    flags = {"well_formed": well_formed, "success": success}
+    flags = {"success": success} | ({} if well_formed is None else {"well_formed": well_formed})
     check_streams("gated_turn_rewards", mask, numbers=numbers, flags=flags)
     solved = jnp.any(success & mask, axis=1, keepdims=True)
     last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
-    formed = format_reward * jnp.asarray(well_formed, jnp.float32)
+    kept = jnp.ones(mask.shape, bool) if well_formed is None else well_formed
+    formed = format_reward * jnp.asarray(kept, jnp.float32)
     before = jnp.where(solved | (not gated), turn_reward + formed, 0.0)
     more = jnp.where(last, formed, before)
     return jnp.where(mask, jnp.asarray(reward, jnp.float32) + more, 0.0)

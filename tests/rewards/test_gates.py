@@ -37,10 +37,11 @@ def test_worked_numbers_of_video_mtr():
     reward = jnp.array([[0.0, 0.9, jnp.nan], [0.0, 0.0, jnp.nan]])
     success = jnp.array([[False, True, False], [False, False, True]])
     formed = jnp.ones((2, 3), bool)
-    arrays = (reward, mask, turn_reward, formed, success)
-    gated = rewards.gated_turn_rewards(*arrays)
+    arrays = (reward, mask, turn_reward, success)
+    gated = rewards.gated_turn_rewards(*arrays, well_formed=formed)
+    np.testing.assert_array_equal(gated, rewards.gated_turn_rewards(*arrays))
     np.testing.assert_allclose(gated.sum(axis=1), [1.6, 0.1], atol=1e-6)
-    ungated = rewards.gated_turn_rewards(*arrays, gated=False)
+    ungated = rewards.gated_turn_rewards(*arrays, well_formed=formed, gated=False)
     np.testing.assert_allclose(ungated.sum(axis=1), [1.6, 0.7], atol=1e-6)
     np.testing.assert_allclose(gated[0], [0.6, 1.0, 0.0], atol=1e-6)
 
@@ -50,9 +51,7 @@ def test_without_rewards_of_turns_the_outcome_is_left():
     reward = jnp.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     nothing = jnp.zeros((2, 3))
     success = reward > 0
-    got = rewards.gated_turn_rewards(
-        reward, mask, nothing, jnp.ones((2, 3), bool), success, format_reward=0.0
-    )
+    got = rewards.gated_turn_rewards(reward, mask, nothing, success, format_reward=0.0)
     np.testing.assert_array_equal(got, reward)
     with pytest.raises(ValueError, match="format_reward"):
-        rewards.gated_turn_rewards(reward, mask, nothing, success, success, format_reward=-1.0)
+        rewards.gated_turn_rewards(reward, mask, nothing, success, format_reward=-1.0)

@@ -1,0 +1,84 @@
+"""Video-MTR: rewards of turns that look at a better part of a long input than the turn before."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import rewards
+from agentrl.checks import check_range
+from agentrl.learner.component import Component, Setup
+from agentrl.methods.by_turn import to_turns
+
+
+def looking(
+    setup: Setup,
+    *,
+    bonus: float = 0.5,
+    margin: float = 0.001,
+    explore: float = 0.0,
+    explore_below: float = 0.5,
+) -> Component:
+    """Supplies `turn_reward` f32[N, T] for reward term `gated_turn_rewards`: see `retrieval_gain`.
+
+    A turn that looks has the gain of what it shows over what was shown before it, and, while less
+    than `explore_below` of the batch's turns look, `explore` besides.
+
+    For environments with `frames_shown(action) -> bool[..., F]`, none for actions that are no look,
+    -1 for what is shown at the start, and `relevant_frames(state, params) -> bool[F]`, such as
+    Video-v1, and policies over arrays, whose actions are numbers.
+
+    Metrics: looks, share of turns that look; looks/gain, mean gain of a look.
+
+    Args:
+      bonus, margin: see `agentrl.rewards.retrieval_gain`.
+      explore: at least 0. explore_below: in [0, 1].
+
+    Raises:
+      ValueError: another environment, policy or rollout, or an option outside its range.
+
+    References:
+      Video-MTR (2025), https://arxiv.org/abs/2508.20478; code Xyuan13/Video-MTR (read), the bonus
+      for exploration from notes on the paper.
+    """
+    check_range("config.components.looking.explore", explore, 0.0)
+    check_range("config.components.looking.explore_below", explore_below, 0.0, 1.0)
+    (env, env_params), *others = setup.envs.values()
+    fits = hasattr(env, "frames_shown") and hasattr(env, "relevant_frames")
+    if others or not fits or setup.policy.reads_text:
+        raise ValueError(
+            "component 'looking' needs a policy over arrays in one environment with "
+            "`frames_shown` and `relevant_frames`, such as Video-v1"
+        )
+    if "whole_episodes" not in setup.rollout.properties:
+        raise ValueError(
+            "component 'looking' needs whole episodes (config.rollout.name='episodes')"
+        )
+
+    def annotate(value, params, streams, rows, key):
+        if streams is None or streams.first_state is None:
+            return {}
+        mask = streams.mask
+        shown = env.frames_shown(to_turns(rows.tokens, rows, mask.shape))
+        shown &= mask[..., None]
+        looks = jnp.any(shown, axis=-1)
+        relevant = jax.vmap(env.relevant_frames, in_axes=(0, None))(streams.first_state, env_params)
+        first = jnp.broadcast_to(env.frames_shown(jnp.int32(-1)), relevant.shape)
+        # What turn t shows is seen in front of turn t + 1.
+        seen = jnp.concatenate([first[:, None], shown], axis=1)
+        gain = rewards.retrieval_gain(seen, relevant, bonus=bonus, margin=margin)[:, 1:]
+        gain = jnp.where(looks, gain, 0.0)
+        share = jnp.sum(looks) / jnp.maximum(jnp.sum(mask), 1)
+        more = jnp.where(looks & (share < explore_below), explore, 0.0)
+        return {"turn_reward": gain + more, "look_gain": gain, "looked": looks}
+
+    def after(value, outcome):
+        notes, turns = outcome.notes, jnp.sum(outcome.streams.mask) * 1.0
+        looks = jnp.sum(notes["looked"]) * 1.0
+        told = {
+            "looks": jnp.stack([looks, turns]),
+            "looks/gain": jnp.stack([jnp.sum(notes["look_gain"]), looks]),
+        }
+        return value, jax.tree.map(lambda x: jnp.where(outcome.finite, x, 0.0), told)
+
+    return Component(
+        init=lambda start: (), annotate=annotate, after=after, supplies=("turn_reward",)
+    )

@@ -1,0 +1,70 @@
+"""Video-MTR's rewards of looks, in Video-v1 by hand, and what they do not fit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from agentrl import policies, rollout
+from agentrl.learner.component import Setup
+from agentrl.methods.looking import looking
+from agentrl.streams import Rows, Streams
+
+ENV, PARAMS = envs.make("Video-v1", scenes=1)
+
+
+def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
+    shapes = env.observation_shape, env.num_codes, env.num_actions
+    policy = policies.mlp(*shapes, hidden=(8,), critic="none")
+    return Setup(
+        envs={"one": (env, params)}, policy=policy, rollout=kind(policy, env, params), seed=0,
+        num_seeds=1, updates=(0, 1), log_every=1, microbatch=None,
+    )  # fmt: skip
+
+
+def annotated(commands, **options):
+    """Rewards of the turns of one stream; the scene is at 2 to 7. A turn of padding behind."""
+    number = [ENV.action_names.index(name) for name in commands]
+    turns = len(number) + 1
+    mask = np.arange(turns) < len(number)
+    state = ENV.initial(jax.random.key(0), PARAMS).replace(start=jnp.array([2], jnp.int32))
+    streams = Streams(
+        reward=jnp.full((1, turns), jnp.nan),
+        mask=jnp.asarray(mask)[None],
+        first_state=jax.tree.map(lambda x: x[None], state),
+    )
+    rows = Rows(
+        tokens=jnp.array([*number, 0], jnp.int32)[:, None],
+        loss_mask=jnp.asarray(mask)[:, None],
+        stream=jnp.zeros(turns, jnp.int32),
+        turn=jnp.arange(turns)[:, None],
+        behaviour_logp=jnp.zeros((turns, 1)),
+    )
+    component = looking(setup(), **options)
+    return np.asarray(component.annotate((), None, streams, rows, None)["turn_reward"][0])
+
+
+def test_a_better_look_than_the_one_before_pays():
+    """IoU with 2 to 7: at first 1/21, then 3/11 (2, 4, 6), 6/8, 6/8, 0."""
+    looks = ["look 0 to 15", "look 0 to 7", "look 0 to 7", "look 8 to 15"]
+    np.testing.assert_allclose(annotated([*looks, "answer 1"]), [0.5, 0.5, 0, 0, 0, 0])
+    np.testing.assert_allclose(annotated(["look 8 to 15", "answer 1"]), [0, 0, 0])
+    np.testing.assert_allclose(annotated(["answer 1"]), [0, 0])
+
+
+def test_looks_pay_for_exploration_while_they_are_rare():
+    commands = ["look 8 to 15", "look 0 to 7", "answer 1"]
+    paid = annotated(commands, explore=0.2, explore_below=0.7)
+    np.testing.assert_allclose(paid, [0.2, 0.7, 0, 0], atol=1e-6)
+    paid = annotated(commands, explore=0.2, explore_below=0.6)
+    np.testing.assert_allclose(paid, [0, 0.5, 0, 0], atol=1e-6)
+
+
+def test_what_it_does_not_fit():
+    with pytest.raises(ValueError, match="Video-v1"):
+        looking(setup(*envs.make("FrozenLake-v1")))
+    with pytest.raises(ValueError, match="whole episodes"):
+        looking(setup(kind=rollout.segments))
+    with pytest.raises(ValueError, match="explore_below"):
+        looking(setup(), explore_below=2.0)
