@@ -1,16 +1,14 @@
-r"""A practitioner's grid: estimator, density of rewards, size of the world, budget, share of SFT.
+"""A practitioner's grid: estimator, density of rewards, size of the world, budget, share of SFT.
 
-https://arxiv.org/abs/2510.01132 (full text and code read). KeyDoor-v1 for its TextWorld: rooms are
-doors in a row, keys the objects of each. ESTIMATOR_REWARD over arrays: sparse (behind the last
-door), dense (behind each), noisy (a judge who misses a fifth of the successes and invents one in
-twenty); ESTIMATOR_REWARD_words by a transformer from scratch, after SFT.
+https://arxiv.org/abs/2510.01132 (full text and code read). KeyDoor-v1 for its TextWorld: doors in a
+row, keys of several colours. Presets ESTIMATOR_REWARD over arrays: sparse (behind the last door),
+dense (behind each), noisy (a judge who misses a fifth of the successes and invents one in twenty);
+ESTIMATOR_REWARD_words by a transformer from scratch, after SFT. Sizes: env.rooms, env.keys_.
 
-    python -m launchers.train --config=configs/practitioner.py:grpo_dense --workdir=runs/one
-    p=configs/practitioner.py; python -m launchers.sweep --workdir=runs/grid \
-        --configs=$p:ppo_sparse,$p:rloo_sparse,$p:grpo_sparse,$p:reinforce_pp_sparse \
-        --grid="env.rooms=1,2,3;warm_start.updates=0,40"
+    python -m launchers.train --config=configs/practitioner.py:ppo_dense --workdir=runs/one
 
-TIME
+Five seeds, two CPU cores: 30 s (words 3 minutes). Success with two, three rooms: ppo_sparse 0.99,
+0.30; grpo_sparse 0.92, 0.00; ppo_dense 0.99 both; grpo_dense 0.93, 0.57 (configs/README.md).
 """
 
 import ml_collections

@@ -14,7 +14,9 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     """A config section with every option of an environment, static and traced, filled in.
 
     name: a registered name, or a class of a user's own module, which is stored by its dotted path.
-    Of a wrapper, `base` is the section of the environment that it wraps.
+    Of a wrapper, `base` is the section of the environment that it wraps. An option whose name is a
+    method of ConfigDict has an underscore behind it in the section, `config.env.keys_`: flags could
+    not set it otherwise.
     Of an environment in Python (a name with a colon) the options are those that are given: it is
     not started here.
     """
@@ -23,13 +25,15 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     if ":" in name:
         own = {"python": "", "start_timeout_s": 120.0}
         return ml_collections.ConfigDict({"name": name} | own | values)
+    values = _options(values)
     env, params = envs.make(name, **values)
     filled = ml_collections.ConfigDict({"name": name})
     for source in (env, params):
         for field in dataclasses.fields(source):
             value = getattr(source, field.name)
             if isinstance(value, bool | int | float | str | tuple):
-                filled[field.name] = value
+                method = hasattr(ml_collections.ConfigDict, field.name)
+                filled[field.name + "_" * method] = value
     if "base" in values:
         filled.base = env_section(**values["base"])
     if "identifier" in filled:  # a gymnax environment's own id, which is its name
@@ -61,10 +65,18 @@ def environments(section: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         among the names.
     """
     if isinstance(section["name"], str):
-        options = {key: value for key, value in section.items() if key != "name"}
-        return {section["name"]: envs.make(section["name"], **options)}
+        return {section["name"]: envs.make(**_options(section))}
     names = tuple(section["name"])
     if not names:
         raise ValueError("config.env.name is empty: expected one environment or more")
     check_keys("config.env", section, dict.fromkeys(("name", *names)))
-    return {name: envs.make(name, **section[name]) for name in names}
+    return {name: envs.make(name, **_options(section[name])) for name in names}
+
+
+def _options(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a section by their own names; see `env_section`."""
+    own = {}
+    for key, value in section.items():
+        method = key.endswith("_") and hasattr(ml_collections.ConfigDict, key[:-1])
+        own[key[:-1] if method else key] = _options(value) if key == "base" else value
+    return own

@@ -7,11 +7,13 @@ import jax
 import numpy as np
 import pytest
 import tiny
+from ml_collections.config_flags import config_path
 
 import envs
 from agentrl import advantages, policies, rollout
-from agentrl.config import env_section, env_sections, section
+from agentrl.config import base_config, env_section, env_sections, section
 from agentrl.config.build import build
+from agentrl.config.environments import environments
 from agentrl.run import contestants, loop, restored
 from agentrl.run import metrics as lines
 from configs import spiral
@@ -150,3 +152,18 @@ def test_spirals_three_games_make_one_experiment():
         contestants._as_trained("a run", experiment, envs.make("KuhnPoker-v1")[0])
     with pytest.raises(ValueError, match="'a run' in Hanabi: codec 'word' has no token"):
         contestants._as_trained("a run", experiment, envs.make("Hanabi-v1")[0])
+
+
+def test_an_option_that_is_also_a_method_of_configs_can_be_set_by_a_flag():
+    config = base_config()
+    config.env = env_section("KeyDoor-v1", keys=3)
+    assert config.env.keys_ == 3
+    config_path.set_value("env.keys_", config, 4)
+    assert environments(config.env)["KeyDoor-v1"][0].keys == 4
+    # Sections of before, in which it stands by its own name.
+    assert environments({"name": "KeyDoor-v1", "keys": 2})["KeyDoor-v1"][0].keys == 2
+    wrapped = env_section("envs.wrappers.Clock", base=env_section("KeyDoor-v1", keys=4))
+    (env, _), *_ = environments(wrapped).values()
+    assert wrapped.base.keys_ == 4 and env.base.keys == 4
+    together = env_sections(env_section("KeyDoor-v1", keys=3), env_section("Coin-v1"))
+    assert environments(together)["KeyDoor-v1"][0].keys == 3
