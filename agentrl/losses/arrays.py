@@ -36,8 +36,24 @@ def log_ratio(logp: jax.Array, old_logp: jax.Array) -> jax.Array:
 
 
 def largest(score: jax.Array, candidates: jax.Array, count: jax.Array) -> jax.Array:
-    """The `count` candidates of the largest score, bool[R, L]; ties go to the earlier position."""
-    flat, there = score.reshape(-1), candidates.reshape(-1)
-    order = jnp.argsort(jnp.where(there, -flat, jnp.inf), stable=True)
-    rank = jnp.zeros(flat.shape[0], jnp.int32).at[order].set(jnp.arange(flat.shape[0]))
-    return ((rank < count) & there).reshape(score.shape)
+    """The `count` candidates of the largest score, bool[R, L]; ties go to the earlier position.
+
+    The smallest score that is taken is found bit by bit, in 32 counts over all positions: a sort of
+    262,144 positions takes ten times as long on a CPU.
+    """
+    # Numbers in the order of the scores, 0 for what is no candidate; -0 is 0.
+    bits = jax.lax.bitcast_convert_type(jnp.asarray(score, jnp.float32) + 0.0, jnp.uint32)
+    sign = jnp.uint32(1 << 31)
+    number = jnp.where(bits >= sign, ~bits, bits | sign)
+    number = jnp.where(candidates, number, 0)
+    count = jnp.minimum(jnp.asarray(count, jnp.int32), jnp.sum(candidates))
+
+    def narrow(i, least):
+        more = least | (jnp.uint32(1 << 31) >> i.astype(jnp.uint32))
+        return jnp.where(jnp.sum(number >= more) >= count, more, least)
+
+    least = jax.lax.fori_loop(0, 32, narrow, jnp.uint32(0))
+    above = candidates & (number > least)
+    equal = candidates & (number == least)
+    place = jnp.cumsum(equal.reshape(-1)).reshape(equal.shape)
+    return above | (equal & (place <= count - jnp.sum(above)))

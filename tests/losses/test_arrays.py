@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from agentrl.losses.arrays import log_ratio, masked, masked_mean
+from agentrl.losses.arrays import largest, log_ratio, masked, masked_mean
 
 MASK = np.array([[True, False, True]])
 
@@ -45,3 +47,19 @@ def test_log_ratio_is_bounded():
     for argument, expected in ((0, [0, 1, 0]), (1, [0, 0, 0])):
         grad = jax.grad(lambda *args: log_ratio(*args).sum(), argnums=argument)(logp, old)
         np.testing.assert_array_equal(grad, expected)
+
+
+SCORES = st.sampled_from([-np.inf, -2.0, -1e-30, -0.0, 0.0, 1e-30, 1.0, 3.0, np.inf])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(SCORES, st.booleans()), min_size=12, max_size=12),
+    st.integers(0, 14),
+)
+def test_the_largest_are_those_of_a_stable_sort(drawn, count):
+    score = np.float32([x for x, _ in drawn]).reshape(3, 4)
+    candidates = np.array([there for _, there in drawn]).reshape(3, 4)
+    found = np.asarray(largest(score, candidates, np.float32(count))).reshape(-1)
+    places = [i for i in np.argsort(-score.reshape(-1), kind="stable") if candidates.flat[i]]
+    assert np.flatnonzero(found).tolist() == sorted(places[:count])
