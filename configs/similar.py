@@ -6,7 +6,8 @@ threshold of 0.NN, "state" the anchors of the state itself, "grpo" none.
 
     python -m launchers.train --config=configs/similar.py --workdir=runs/similar
 
-TIME
+Five seeds, two busy CPU cores, 30 minutes in all. Success of 1,024 tasks: SFT 0.06, grpo 0.53,
+equal 0.62, similar_95 0.62, similar_90 0.59, similar_80 0.68, similar_60 0.61, state 0.70.
 """
 
 import ml_collections

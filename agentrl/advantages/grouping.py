@@ -140,6 +140,25 @@ def turn_segments(include: jax.Array, *keys: jax.Array) -> jax.Array:
     return jnp.where(include, of_stream[:, None], include.size).reshape(-1)
 
 
+def number_segments(mask: jax.Array, *keys: jax.Array) -> jax.Array:
+    """Segments of turns with the same number, counting a stream's own turns, of streams that agree
+    in all of several ids.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      keys: i32[N] each, an id per stream; none: all streams agree.
+
+    Returns:
+      i32[N * T] in [0, N * T) where mask is True, N * T elsewhere.
+    """
+    number = (jnp.cumsum(mask, axis=1) - 1).reshape(-1)
+    return jnp.where(
+        jnp.asarray(mask).reshape(-1),
+        turn_segments(mask, *keys) * mask.shape[1] + number,
+        mask.size,
+    )
+
+
 def per_turn(stream: jax.Array, shape: tuple[int, int]) -> jax.Array:
     """A value per stream [N], repeated for each of its turns: [N * T]."""
     return jnp.broadcast_to(jnp.asarray(stream)[:, None], shape).reshape(-1)

@@ -86,9 +86,10 @@ def hgpo(
     number = jnp.cumsum(mask, axis=1) - 1
     for before in range(history + 1):
         past = _anchors_before(anchor, mask, number, before).reshape(-1, 2)
-        keys += [past[:, 0], past[:, 1]]
         there = (mask & (number >= before)).reshape(-1)
-        against = moments(returns, joint_segments(there, *keys), scale=scale)
+        segment = joint_segments(there, *keys, past[:, 0], past[:, 1])
+        keys = [segment]  # equal so far
+        against = moments(returns, segment, scale=scale)
         n = against.count
         population = against.std * jnp.sqrt(jnp.maximum(n - 1, 0) / jnp.maximum(n, 1))
         against = against._replace(std=population)

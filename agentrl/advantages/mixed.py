@@ -7,9 +7,8 @@ import jax.numpy as jnp
 
 from agentrl.advantages.grouping import (
     as_advantage,
-    joint_segments,
     moments,
-    per_turn,
+    number_segments,
     relative,
     turn_segments,
 )
@@ -67,11 +66,8 @@ def mapo(
     check_range("mapo gamma", gamma, 0.0, 1.0)
     check_range("mapo turn_weight", turn_weight, 0.0, 1.0)
     check_streams("mapo", mask, numbers={"reward": reward}, ids={"group": group, "role": role})
-    shape, acted = mask.shape, jnp.asarray(mask).reshape(-1)
-    groups = per_turn(group, shape)
-    roles = None if role is None else per_turn(role, shape)
-    number = (jnp.cumsum(mask, axis=1) - 1).reshape(-1)
-    same_number = joint_segments(acted, *(k for k in (groups, number, roles) if k is not None))
+    shape = mask.shape
+    same_number = number_segments(mask, *(k for k in (group, role) if k is not None))
     kept = (group if pool == "group" else None, role)
     pooled = turn_segments(mask, *(key for key in kept if key is not None))
     values = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)

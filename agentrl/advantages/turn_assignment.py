@@ -9,9 +9,8 @@ from agentrl.advantages.group_relative import grpo
 from agentrl.advantages.grouping import (
     as_advantage,
     group_segments,
-    joint_segments,
     moments,
-    per_turn,
+    number_segments,
     relative,
 )
 from agentrl.checks import check_choice, check_range, check_streams
@@ -66,15 +65,13 @@ def dual_level(
     check_range("dual_level gamma", gamma, 0.0, 1.0)
     check_range("dual_level turn_weight", turn_weight, 0.0, 1.0)
     check_streams("dual_level", mask, numbers={"reward": reward}, ids={"group": group})
-    acted = jnp.asarray(mask).reshape(-1)
     outcome = grpo(reward, mask, group, singleton="raw", role=role, epsilon=epsilon)
-    number = (jnp.cumsum(mask, axis=1) - 1).reshape(-1)
-    keys = [per_turn(key, mask.shape) for key in (group, role) if key is not None]
+    same_number = number_segments(mask, *(key for key in (group, role) if key is not None))
     values = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     returns, scale = (
         discounted_return(x, mask, gamma=gamma).reshape(-1) for x in (values, jnp.abs(values))
     )
-    against = moments(returns, joint_segments(acted, number, *keys), scale=scale)
+    against = moments(returns, same_number, scale=scale)
     by_turn = relative(returns, against, normalize="std", epsilon=epsilon, singleton="raw")
     mixed = (1 - turn_weight) * outcome + turn_weight * by_turn.reshape(mask.shape)
     return as_advantage(mixed, mask)
