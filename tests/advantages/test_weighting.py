@@ -106,3 +106,15 @@ def test_quantiles_are_numpys(quantile):
         bound = np.quantile(entropy[own], quantile, method="linear")
         expected += np.where(own & (entropy >= bound - 1e-7), advantage, 0)
     np.testing.assert_allclose(ours, expected, rtol=1e-6)
+
+
+def test_equal_entropies_are_kept_or_left_out_together():
+    """Their quantile is the value itself, whatever the rounding between two of them."""
+    entropy = np.float32([[0.1] * 4, [-0.0, 0.0, 0.0, 1.0]])
+    mask, group = np.ones((2, 4), bool), np.array([0, 1])
+    for quantile in (0.2, 0.3, 0.8):
+        ours = advantages.uncertain_turns(
+            np.ones((2, 4), np.float32), mask, group, entropy, quantile=quantile
+        )
+        np.testing.assert_array_equal(ours[0], 1)
+    np.testing.assert_array_equal(ours[1], [0, 0, 0, 1])
