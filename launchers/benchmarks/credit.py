@@ -2,7 +2,9 @@
 
 A batch of 4,096 streams of up to 64 turns in 512 groups of 8, 262,144 turns with padding. In each
 group turns were acted from 32 states, so that anchor groups have about ten members. The update is
-`agentrl.learner.update` of a two-layer policy on Coin-v1's 42 numbers, in 8 minibatches.
+`agentrl.learner.update` of a two-layer policy on Coin-v1's 42 numbers, in 8 minibatches. What only
+language policies use is compared with one step of the transformer of `configs.language` as well,
+per turn, as if each turn were one token.
 """
 
 import functools
@@ -20,10 +22,14 @@ from agentrl.learner.credit import Credit, arrays_of
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import Batch, make_update
+from agentrl.policies.decoder import DecoderConfig
 from agentrl.streams import Rows, Streams, fields_of
+from launchers.benchmarks import llm
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
 
+TRANSFORMER = DecoderConfig(vocab_size=256, width=64, layers=2, heads=2, kv_heads=2, hidden=128)
+WORDS = "update in words"
 GROUP_SIZE, ANCHORS, FEATURES, ACTIONS, MINIBATCHES = 8, 32, 42, 5, 8
 OPTIONS: dict[str, dict[str, Any]] = {
     "rae_by_turn": {},
@@ -296,15 +302,18 @@ def run(
     contenders.append(("anchors, sort", _ready(sorted_occurrence, work, keys, include)))
     for epochs in (1, 4):
         contenders.append((f"update, {epochs} epoch(s)", _update(streams, rows, epochs, work)))
+    text = llm.Sizes(rows=64, prompt=0, written=0, learnt=128)
+    contenders.append((WORDS, llm.supervised(TRANSFORMER, text, 0)))
     timings = {timing.name: timing for timing in interleave(contenders, plan)}
     out = []
     for name, timing in timings.items():
         row = {"program": name, "milliseconds": 1e3 * timing.median, **timing.record()}
         row["range"] = spread(1e3 * min(timing.seconds), 1e3 * max(timing.seconds), ",.1f")
-        for epochs in (1, 4):
-            update = timings[f"update, {epochs} epoch(s)"].median
-            if name in OPTIONS or name.startswith("losses."):
+        if name in OPTIONS or name.startswith("losses."):
+            for epochs in (1, 4):
+                update = timings[f"update, {epochs} epoch(s)"].median
                 row[f"percent_of_{epochs}_epochs"] = 100 * timing.median / update
+            row["percent_of_words"] = 100 * timings[WORDS].rate / timing.rate
         out.append(row)
     return {"rows": out, "num_streams": num_streams, "turns": turns}
 
@@ -315,6 +324,7 @@ COLUMNS = (
     ("range", ""),
     ("percent_of_1_epochs", ".2f"),
     ("percent_of_4_epochs", ".2f"),
+    ("percent_of_words", ".2f"),
     ("rate", ",.0f"),
     ("compile_seconds", ".1f"),
 )

@@ -144,7 +144,7 @@ def _speaking(config: DecoderConfig, sizes: Sizes) -> dict[str, Ready]:
     return made
 
 
-def _learning(config: DecoderConfig, sizes: Sizes, rank: int) -> Ready:
+def supervised(config: DecoderConfig, sizes: Sizes, rank: int) -> Ready:
     """A step of AdamW; rank 0: of all weights."""
     config = dataclasses.replace(config, lora_rank=rank)
     params = decoder.init(jax.random.key(0), config)
@@ -300,11 +300,11 @@ def run(
 
 
 def _ours(config: DecoderConfig, sizes: Sizes, learning: Sizes) -> dict[str, Ready]:
-    made = _speaking(config, sizes) | {"learn": _learning(config, learning, 0)}
+    made = _speaking(config, sizes) | {"learn": supervised(config, learning, 0)}
     if jax.default_backend() == "gpu":
         flash = dataclasses.replace(config, attention="cudnn")
-        made["learn, cudnn"] = _learning(flash, learning, 0)
-    return made | {"learn adapters": _learning(config, learning, 16)}
+        made["learn, cudnn"] = supervised(flash, learning, 0)
+    return made | {"learn adapters": supervised(config, learning, 16)}
 
 
 COLUMNS = (

@@ -122,9 +122,13 @@ def test_credit_times_estimators_and_the_update():
         "anchors, sort",
         "update, 1 epoch(s)",
         "update, 4 epoch(s)",
+        "update in words",
     }
     share = rows["gigpo"]["median_seconds"] / rows["update, 1 epoch(s)"]["median_seconds"]
     np.testing.assert_allclose(rows["gigpo"]["percent_of_1_epochs"], 100 * share)
+    # Per turn and per token.
+    share = rows["update in words"]["rate"] / rows["gigpo"]["rate"]
+    np.testing.assert_allclose(rows["gigpo"]["percent_of_words"], 100 * share)
     assert all(row["milliseconds"] > 0 for row in result["rows"])
     assert "gigpo" in credit.report(result)
 
