@@ -1,7 +1,7 @@
 """A clock in every observation: what is seen hardly ever repeats, and means the same."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ class Clock(Wrapper):
 
     words: ClassVar[str] = "envs.wordings.clock"
     deterministic: ClassVar[bool] = False
+    timed: ClassVar[Any] = property(lambda self: self.base.timed)
 
     def __post_init__(self):
         super().__post_init__()

@@ -110,3 +110,11 @@ def test_streams_hold_the_time_of_each_turn():
 def test_bad_options(options):
     with pytest.raises(ValueError, match="expected"):
         envs.make("Jobs-v1", **options)
+
+
+def test_a_clock_leaves_the_durations():
+    env, params = envs.make("envs.wrappers.Clock", base={"name": "Jobs-v1"})
+    assert env.timed and "duration" in collected(env, params)[0].provides
+    state = env.initial(KEY, params)
+    info = env.step_env(KEY, state, np.int32(1), params)[-1]
+    assert float(info["seconds"]) == 8.0
