@@ -4,8 +4,8 @@ IGPO (2025), https://arxiv.org/abs/2510.14967: the belief in the reference answe
 
     python -m launchers.train --config=configs/igpo.py:igpo --workdir=runs/igpo
 
-One seed, two busy CPU cores: 3 minutes. Success in the last 20 updates: IGPO 0.53, GRPO 0.47; one
-seed says nothing of the difference. Without a warm start of some length neither learns.
+Five seeds, two CPU cores: 4 minutes. Success in the last 20 updates: IGPO 0.81, GRPO 0.79, not told
+apart; with two and three hops both stay at 0.05, and configs/README.md says why.
 """
 
 import ml_collections
@@ -27,6 +27,7 @@ def get_config(method: str = "igpo") -> ml_collections.ConfigDict:
     config = language.config_of(
         "igpo.py", "grpo", env, acting, context, warm_updates=160, updates=60
     )
+    config.num_seeds = 5
     if method == "igpo":
         config.advantage = section(advantages.igpo)
         config.components.information_gain = section(information_gain)
