@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl import rewards
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import to_turns
+from agentrl.methods.by_turn import its_environment, to_turns
 from agentrl.rewards.matching import Assignment
 
 
@@ -32,17 +32,8 @@ def call_matching(
     References:
       Qu et al. (2026), MatchTIR, https://arxiv.org/abs/2601.10712; code f614ce1 (read).
     """
-    (env, env_params), *others = setup.envs.values()
-    fits = hasattr(env, "call_of") and hasattr(env, "reference_calls")
-    if others or not fits or setup.policy.reads_text:
-        raise ValueError(
-            "component 'call_matching' needs a policy over arrays in one environment with "
-            "`call_of` and `reference_calls`, such as ToolCalls-v1"
-        )
-    if "whole_episodes" not in setup.rollout.properties:
-        raise ValueError(
-            "component 'call_matching' needs whole episodes (config.rollout.name='episodes')"
-        )
+    members = "call_of", "reference_calls"
+    env, env_params = its_environment(setup, "call_matching", *members, example="ToolCalls-v1")
 
     def annotate(value, params, streams, rows, key):
         if streams is None or streams.first_state is None:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from agentrl import rewards
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import to_turns
+from agentrl.methods.by_turn import its_environment, to_turns
 
 
 def looking(
@@ -41,17 +41,8 @@ def looking(
     """
     check_range("config.components.looking.explore", explore, 0.0)
     check_range("config.components.looking.explore_below", explore_below, 0.0, 1.0)
-    (env, env_params), *others = setup.envs.values()
-    fits = hasattr(env, "frames_shown") and hasattr(env, "relevant_frames")
-    if others or not fits or setup.policy.reads_text:
-        raise ValueError(
-            "component 'looking' needs a policy over arrays in one environment with "
-            "`frames_shown` and `relevant_frames`, such as Video-v1"
-        )
-    if "whole_episodes" not in setup.rollout.properties:
-        raise ValueError(
-            "component 'looking' needs whole episodes (config.rollout.name='episodes')"
-        )
+    members = "frames_shown", "relevant_frames"
+    env, env_params = its_environment(setup, "looking", *members, example="Video-v1")
 
     def annotate(value, params, streams, rows, key):
         if streams is None or streams.first_state is None:
