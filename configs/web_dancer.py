@@ -1,7 +1,7 @@
 """SearchQA in words, WebDancer's stages: cold start, imitation of accepted attempts, DAPO.
 
-Wu et al. (2025), https://arxiv.org/abs/2505.22648 (recalled, no code read). Questions of one and
-two hops; "rejection" learns from the policy's own right, legal, straight episodes of a question
+Wu et al. (2025), https://arxiv.org/abs/2505.22648 (recalled, no code read). Questions of one hop;
+"rejection" learns from the policy's own right, legal, straight episodes of a question
 only. "straight" goes from the cold start to DAPO at once, "scratch" has no cold start.
 
     python -m launchers.train --config=configs/web_dancer.py --workdir=runs/web_dancer
@@ -17,7 +17,7 @@ from configs import language
 
 # Updates of a stage, and the stage that it starts from.
 STAGES = {
-    "cold": (60, None),
+    "cold": (140, None),
     "rejection": (40, "cold"),
     "rl": (60, "rejection"),
     "straight": (100, "cold"),
@@ -32,7 +32,9 @@ def get_config() -> ml_collections.ConfigDict:
 def _stage(name: str) -> ml_collections.ConfigDict:
     updates, start = STAGES[name]
     # 0.1 for an answer, 0.9 for the right one, but for the scale.
-    env = env_section("SearchQA-v1", objectives=1, entities=20, relations=4, format_reward=1 / 9)
+    env = env_section(
+        "SearchQA-v1", objectives=1, entities=20, relations=4, max_hops=1, format_reward=1 / 9
+    )
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
     method = "sft" if name == "cold" else "grpo"

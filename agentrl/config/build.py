@@ -1,6 +1,6 @@
 """A config, bound to functions: the experiment that a run executes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,7 @@ from agentrl.config.environments import environments
 from agentrl.config.learning import learner_of, make_transform, objective_of, recipe_of
 from agentrl.config.tasks import Task, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import learner
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
@@ -229,14 +230,25 @@ def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Map
             end=span[1],
             learner=learner_of(config, setup, here, steps, rate, supervised=supervised),
             sources=_in_order({term.source for term in here.values()}, components),
-            credited=frozenset(
-                term.source for term in here.values() if term.reads & {"advantage", "target"}
-            ),
+            credited=_credited(config, here.values(), supervised),
             annotations={} if supervised else annotations,
             components=taking_part,
         )
         phases.append((phase, make_transform(config, setup.policy, steps, rate)))
     return phases
+
+
+def _credited(
+    config: ml_collections.ConfigDict, terms: Iterable[Term], supervised: bool
+) -> frozenset[str]:
+    """The sources that credit is given to: those of terms that read it, and what filters choose
+    from."""
+    filtered = {"rollout"} if config.filters and not supervised else set()
+    return frozenset(
+        term.source
+        for term in terms
+        if term.reads & {"advantage", "target"} or term.source in filtered
+    )
 
 
 def _in_order(sources: set[str], components: Mapping[str, Component]) -> tuple[str, ...]:

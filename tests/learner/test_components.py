@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tiny
 
+from agentrl import advantages, losses
+from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.learner.component import own_key
 from agentrl.learner.components import guard, steps
@@ -140,6 +142,22 @@ def test_an_expert_beside_the_rollout():
         assert metrics["loss/imitation"][1] > 0 and metrics["loss/policy"][1] > 0
     # Half each time; a sixteenth is where a fifth update would be.
     np.testing.assert_allclose(weights, [0.8, 0.4, 0.2, 0.1], rtol=1e-5)
+
+
+def test_filters_choose_what_is_imitated_of_the_own_episodes():
+    """Rejection sampling: no term reads an advantage, and filters hold all the same."""
+    changed = []
+    for least in (0.0, 1e9):  # everything, nothing
+        config = tiny.groups_config(log_every=1, updates=1)
+        config.objective.policy.weight = 0.0
+        config.objective.imitation = term(losses.behaviour_cloning, source="rollout", during="rl")
+        config.filters.some = section(advantages.relevant, least=least)
+        experiment = build(config)
+        before = jax.jit(experiment.init)(0)
+        after, metrics = jax.jit(tiny.train_of(experiment))(before)
+        moved = jax.tree.map(lambda a, b: bool((a != b).any()), before.params, after.params)
+        changed.append((any(jax.tree.leaves(moved)), tiny.mean(metrics, "empty_steps")))
+    assert changed == [(True, 0.0), (False, 1.0)]
 
 
 def test_rows_of_a_source_that_minibatches_do_not_divide_are_an_error():
