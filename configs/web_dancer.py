@@ -6,7 +6,8 @@ only. "straight" goes from the cold start to DAPO at once, "scratch" has no cold
 
     python -m launchers.train --config=configs/web_dancer.py --workdir=runs/web_dancer
 
-Built and checked, not run at this length yet.
+Five seeds, two CPU cores: 2 minutes in all. Success of 512 questions: cold 0.65, rejection 0.74, rl
+0.77, straight 0.75, scratch 0.00 (configs/README.md).
 """
 
 import ml_collections
