@@ -8,6 +8,7 @@ from flax import struct
 
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
+from agentrl.streams import Streams
 
 Weighting = Literal["learnability", "failure"]
 
@@ -38,6 +39,30 @@ def task_weights(
     total = jnp.sum(weight)
     even = jnp.full(weight.shape, 1 / weight.shape[0])
     return jnp.where(total > 0, floor * even + (1 - floor) * weight / total, even)
+
+
+def updated(record: Record, streams: Streams, number: jax.Array, *, decay: float) -> Record:
+    """The record after a collection. number: i32[N], each stream's task.
+
+    Success of a task is the mean over its streams; the running mean keeps `decay` of what it was.
+    """
+    tasks = record.seen.shape[0]
+    acted = jnp.any(streams.mask, axis=1) * 1.0
+    solved = jnp.any(streams.success & streams.mask, axis=1) * 1.0
+    count = jax.ops.segment_sum(acted, number, num_segments=tasks)
+    good = jax.ops.segment_sum(solved, number, num_segments=tasks)
+    now = good / jnp.maximum(count, 1)
+    moved = jnp.where(record.seen > 0, decay * record.success + (1 - decay) * now, now)
+    return Record(
+        success=jnp.where(count > 0, moved, record.success),
+        seen=record.seen + (count > 0),
+    )
+
+
+def mean_success(record: Record) -> jax.Array:
+    """Total and weight f32[2] of the running successes of the tasks that were drawn."""
+    known = record.seen > 0
+    return jnp.stack([jnp.sum(jnp.where(known, record.success, 0.0)), jnp.sum(known) * 1.0])
 
 
 def tasks_by_number(key: jax.Array, count: int, given: jax.Array) -> tuple[jax.Array, Any]:
@@ -97,26 +122,14 @@ def curriculum(
         return {"tasks": jax.random.categorical(key, chance, shape=(groups,)).astype(jnp.int32)}
 
     def after(record, outcome):
-        streams, drawn = outcome.streams, outcome.inputs["tasks"]
-        acted = jnp.any(streams.mask, axis=1) * 1.0
-        solved = jnp.any(streams.success & streams.mask, axis=1) * 1.0
-        number = drawn[streams.group]
-        count = jax.ops.segment_sum(acted, number, num_segments=tasks)
-        good = jax.ops.segment_sum(solved, number, num_segments=tasks)
-        now = good / jnp.maximum(count, 1)
-        moved = jnp.where(record.seen > 0, decay * record.success + (1 - decay) * now, now)
-        record = Record(
-            success=jnp.where(count > 0, moved, record.success),
-            seen=record.seen + (count > 0),
-        )
-        known, chance = record.seen > 0, weights_of(record)
+        number = outcome.inputs["tasks"][outcome.streams.group]
+        record = updated(record, outcome.streams, number, decay=decay)
+        chance = weights_of(record)
         number = jnp.exp(-jnp.sum(jnp.where(chance > 0, chance * jnp.log(chance), 0.0)))
         one = jnp.ones(())
         metrics = {
-            "curriculum/success": jnp.stack(
-                [jnp.sum(jnp.where(known, record.success, 0.0)), jnp.sum(known) * 1.0]
-            ),
-            "curriculum/seen": jnp.stack([jnp.mean(known), one]),
+            "curriculum/success": mean_success(record),
+            "curriculum/seen": jnp.stack([jnp.mean(record.seen > 0), one]),
             "curriculum/effective_tasks": jnp.stack([number, one]),
         }
         return record, metrics

@@ -1,0 +1,99 @@
+"""DART's dynamic rollouts: fewer attempts at tasks that are solved often, more tasks instead."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.advantages.grouping import joint_segments
+from agentrl.checks import check_range
+from agentrl.learner.component import Component, Setup
+from agentrl.methods.curriculum import Record, mean_success, updated
+from envs.fingerprint import fingerprint
+
+
+def attempts(success: jax.Array, *, most: int, least: int, above: float) -> jax.Array:
+    """Attempts at a task with this success, i32: ceil(most min(1, (1 - s) / (1 - above))).
+
+    `most` up to a success of `above`, then fewer, and never below `least`.
+    """
+    share = jnp.minimum(1.0, (1.0 - success) / (1.0 - above))
+    # Without the rounding of 1 - s, which would add an attempt.
+    return jnp.maximum(jnp.ceil(most * share - 1e-4).astype(jnp.int32), least)
+
+
+def dynamic_rollouts(
+    setup: Setup,
+    *,
+    tasks: int = 64,
+    most: int = 8,
+    least: int = 2,
+    above: float = 0.6,
+    decay: float = 0.7,
+) -> Component:
+    """Supplies the rollout's input `tasks`, and puts all attempts at a task into one group.
+
+    A batch has the same number of episodes in every update. Tasks are taken in a random order, each
+    with its `attempts`, until the batch is full; so what a task that is solved often does not need
+    goes to further tasks. Groups of the rollout (config.rollout.group_size, 2 or more) are the
+    portions that are given out: attempts are rounded up to whole ones. The last task may get fewer
+    than its own.
+
+    Metrics: rollouts/tasks, tasks per update; rollouts/success, mean running success of those seen.
+
+    Args:
+      tasks: how many there are; see `agentrl.methods.curriculum.tasks_by_number`.
+      most, least, above: see `attempts`.
+      decay: share of the running mean success that is kept, in [0, 1).
+
+    Raises:
+      ValueError: a rollout that takes no tasks, or an option outside its range.
+
+    References:
+      Li et al. (2025), DART, https://arxiv.org/abs/2509.23866: at most 8 attempts, fewer above a
+      success of 0.6, from notes; the law in between is a reconstruction, and no code of it was
+      published. Its limit of turns per task is not here; its success from a pool for groups that
+      fail is `agentrl.methods.success_replay`.
+    """
+    path = "config.components.dynamic_rollouts"
+    check_range(f"{path}.tasks", tasks, 1)
+    check_range(f"{path}.least", least, 1, most)
+    check_range(f"{path}.above", above, 0.0, 1.0, below=True)
+    check_range(f"{path}.decay", decay, 0.0, 1.0, below=True)
+    if "tasks" not in setup.rollout.needs:
+        raise ValueError(
+            "component 'dynamic_rollouts' draws numbers of tasks, which this rollout does not "
+            "take: set its task sampler to agentrl.methods.curriculum.tasks_by_number"
+        )
+    groups = setup.rollout.units[0]
+    portion = setup.rollout.num_streams // (groups * setup.rollout.roles)
+
+    def inputs(record, key):
+        order = jax.random.permutation(key, tasks)
+        success = jnp.where(record.seen > 0, record.success, 0.0)[order]
+        wanted = attempts(success, most=most, least=least, above=above)
+        portions = -(-wanted // portion)
+        end = jnp.cumsum(portions)
+        # Once all tasks have had theirs, it begins again.
+        place = jnp.arange(groups) % end[-1]
+        return {"tasks": order[jnp.searchsorted(end, place, side="right")].astype(jnp.int32)}
+
+    def amend(record, params, streams, rows, key):
+        words = jax.vmap(fingerprint)(streams.first_state)
+        everything = jnp.ones(words.shape[0], bool)
+        return streams.replace(group=joint_segments(everything, *words.T)), rows, {}
+
+    def after(record, outcome):
+        drawn = outcome.inputs["tasks"]
+        number = jnp.repeat(drawn, outcome.streams.mask.shape[0] // groups)
+        record = updated(record, outcome.streams, number, decay=decay)
+        met = jnp.zeros(tasks, bool).at[drawn].set(True)
+        number_of_tasks = jnp.stack([jnp.sum(met) * 1.0, jnp.ones(())])
+        told = {"rollouts/tasks": number_of_tasks, "rollouts/success": mean_success(record)}
+        return record, told
+
+    return Component(
+        init=lambda start: Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32)),
+        inputs=inputs,
+        amend=amend,
+        after=after,
+        supplies=("tasks",),
+    )
