@@ -32,7 +32,8 @@ class Context(NamedTuple):
     """A context as data; the functions of this module make one.
 
     history: turns that are kept; None: all. keep_first: the first observation always stays.
-    keep_replies: replies older than `history` stay too. one_row: the row is the whole episode.
+    replies: last turns whose replies are kept, without the observations that `history` leaves out;
+    None: all. one_row: the row is the whole episode.
     limit: prompt tokens from which a summary is written; None: never. summary_tokens: tokens of a
       summary. request: text that asks for it. max_summaries: per episode and agent; None: any
       number.
@@ -48,7 +49,7 @@ class Context(NamedTuple):
     name: str
     history: int | None = None
     keep_first: bool = False
-    keep_replies: bool = False
+    replies: int | None = 0
     one_row: bool = False
     limit: int | None = None
     summary_tokens: int = 0
@@ -63,7 +64,7 @@ class Context(NamedTuple):
     @property
     def remembers(self) -> bool:
         """Whether a prompt shows anything but the new observation, so that it needs memory."""
-        return self.history != 0 or self.keep_first or self.keep_replies or bool(self.inject)
+        return self.history != 0 or self.keep_first or self.replies != 0 or bool(self.inject)
 
 
 _SHARED = ("inject", "inject_every", "max_new_tokens", "context_tokens")
@@ -105,17 +106,25 @@ def whole() -> Context:
 
 
 @_context
-def window(*, history: int = 0, keep_first: bool = False) -> Context:
+def window(*, history: int = 0, keep_first: bool = False, replies: int = 0) -> Context:
     """The prompt is the last `history` turns (observation and reply of each), then the new
-    observation; with keep_first the episode's first observation in front. One row per turn."""
-    return Context("window", history=history, keep_first=keep_first)
+    observation; with keep_first the episode's first observation in front. One row per turn.
+
+    replies: of the last `replies` turns the reply stays even where the observation does not, which
+    shrinks to its control tokens. MEM1 (https://arxiv.org/abs/2506.15841) is history=0, replies=1
+    and keep_first: the question, the last thought and command, and their result. (Its training mask
+    hides that thought from the next one, which was sampled with it in view; here rows show what was
+    in view.)
+    """
+    check_range("context replies", replies, 0)
+    return Context("window", history=history, keep_first=keep_first, replies=replies)
 
 
 @_context
 def sliding(*, history: int = 0, keep_first: bool = False) -> Context:
     """The prompt is all replies so far, but only the last `history` observations and the new one;
     with keep_first the episode's first observation stays, too. One row per turn."""
-    return Context("sliding", history=history, keep_first=keep_first, keep_replies=True)
+    return Context("sliding", history=history, keep_first=keep_first, replies=None)
 
 
 @_context

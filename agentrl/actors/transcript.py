@@ -68,10 +68,9 @@ class Layout:
         if context.limit is not None:
             self.request = (*codec.before, *tokens_of(codec, context.request), *codec.after)
         # Turns of a window are kept in a ring, all others at a place of their own.
-        recent = (
-            turns + 1 if context.history is None or context.keep_replies else context.history + 1
-        )
-        self._ring = min(recent, turns + 1)
+        kept = (context.history, context.replies)
+        recent = turns if None in kept else max(kept)
+        self._ring = min(recent, turns) + 1
         self._first_apart = context.keep_first and self._ring < turns + 1
         self.slots = self._ring + self._first_apart
         self._fixed = self.slots * (observation_tokens + reply_tokens)
@@ -282,13 +281,14 @@ def _shown(context: Context, t: int) -> list[tuple[int, int]]:
     pieces = []
     for s in range(t):
         recent = context.history is None or s >= t - context.history
+        replied = recent or context.replies is None or s >= t - context.replies
         if recent or (context.keep_first and s == 0):
             pieces += [(s, OBSERVED)]
-        elif context.keep_replies:
+        elif replied:
             pieces += [(s, OMITTED)]
         if s == 0 and context.limit is not None:
             pieces += [(s, SUMMARIZED)]
-        if recent or context.keep_replies:
+        if replied:
             pieces += [(s, REPLIED)]
     return [*pieces, (t, OBSERVED)]
 

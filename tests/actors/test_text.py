@@ -34,6 +34,7 @@ CONTEXTS = {
     "alone": (contexts.window, {"history": 0}),
     "window": (contexts.window, {"history": 1}),
     "first": (contexts.window, {"history": 1, "keep_first": True}),
+    "mem1": (contexts.window, {"keep_first": True, "replies": 1}),
     "sliding": (contexts.sliding, {"history": 1}),
     "summary": (contexts.summary, {"summary_tokens": 3}),
     "summary once": (contexts.summary, {"summary_tokens": 3, "max_summaries": 1}),
@@ -128,6 +129,8 @@ def shown(name, texts, replies, t, marks):
         for s in turns:
             out += [texts[s]] + ([replies[s]] if s >= t - history else [])
         return [*out, texts[t]]
+    if name == "mem1":
+        return [*([texts[0], *replies[-1:]] if t else []), texts[t]]
     if name == "sliding":
         out = []
         for s in range(t):

@@ -58,6 +58,7 @@ CASES = {
     "window": ((("critic", "shared"),), reads("window", history=1)),
     "sliding": ((), reads("sliding", history=1)),
     "first": ((), reads("window", history=1, keep_first=True)),
+    "mem1": ((), reads("window", keep_first=True, replies=1)),
     "bytes": ((("codec", "byte"), ("temperature", 0.7)), ()),
     "constrained": ((("constrained", True),), ()),
     "constrained bytes": ((("constrained", True), ("codec", "byte")), ()),
