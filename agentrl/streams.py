@@ -89,14 +89,16 @@ FILLED_BY: dict[str, str] = {
     "cost": "a language policy",
     "well_formed": "a language policy",
     "duration": "an environment whose turns take unequal time, such as Jobs-v1",
-    "parent": "an environment with a planner and workers, such as PlannedHousehold-v1",
+    "parent": "an environment with a planner and workers, such as Research-v1",
+    "call_turn": "an environment with a planner and workers, such as Research-v1",
     "persuasion": "config.rollout.listeners, in matches of a game that asks about beliefs, such as "
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
     "SocialDeduction-v1",
     "desirable": "component agentrl.methods.pairs.successes",
     "kto_baseline": "component agentrl.methods.pairs.successes",
-    "turn_reward": "component call_matching or looking of agentrl.methods, or one of your own",
+    "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
+    "your own",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

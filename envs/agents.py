@@ -62,6 +62,19 @@ class Agents:
         return None
 
     @property
+    def roles_of_seats(self) -> tuple[int, ...]:
+        """Number of each agent's role, from 0; by default each agent has a role of its own.
+
+        Agents of one role share a network or an adapter, and are compared with each other.
+        """
+        return tuple(range(self.num_agents))
+
+    @property
+    def num_roles(self) -> int:
+        """One more than the largest of `roles_of_seats`."""
+        return max(self.roles_of_seats) + 1
+
+    @property
     def sides_of_seats(self) -> tuple[int, ...]:
         """Team number of each agent; by default each agent is its own team."""
         return tuple(range(self.num_agents))

@@ -6,11 +6,13 @@ computed at once. O tokens of an observation, G of a reply, L of a row, V in the
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, Observed, Replied
@@ -44,10 +46,13 @@ class Speaker:
         observation_tokens: int,
         reply_tokens: int,
         segments: bool = False,
+        roles: Sequence[int] | None = None,
     ):
         """turns: T, own turns of an agent in an episode. segments: collections hold parts of
-        several episodes, so that rows are turns and no cache lives."""
+        several episodes, so that rows are turns and no cache lives. roles: of each agent; by
+        default its number."""
         self.policy, self.context, self.agents = policy, context, agents
+        self.roles = np.arange(agents) if roles is None else np.array(roles)
         self.layout = Layout(
             context,
             policy.codec,
@@ -123,6 +128,10 @@ class Speaker:
         first = jnp.arange(view.agent.shape[0], dtype=jnp.int32)[:, None] * self.agents
         return (first + view.agent).reshape(-1)
 
+    def role_of(self, lane: jax.Array) -> jax.Array:
+        """The role of each lane's agent, i32[...] like `lane`."""
+        return jnp.asarray(self.roles, jnp.int32)[lane % self.agents]
+
     def own(self, view: View, computed: View, tree: chex.ArrayTree) -> chex.ArrayTree:
         """Values of the lanes of `all_lanes`, [n, ...], as those of the view, [B, S, ...]."""
         batch, count = computed.agent.shape
@@ -157,7 +166,7 @@ class Speaker:
         first = jax.tree.map(lambda x: x[: self.agents], cache)
         tokens = jnp.broadcast_to(jnp.asarray(opening, jnp.int32), (self.agents, len(opening)))
         count = jnp.full(self.agents, len(opening), jnp.int32)
-        role = jnp.arange(self.agents, dtype=jnp.int32)
+        role = jnp.asarray(self.roles, jnp.int32)
         _, first = decoder.extend(params, self.policy.config, first, tokens, count, role)
         copies = lanes // self.agents
         return jax.tree.map(lambda x: jnp.tile(x, (copies, *[1] * (x.ndim - 1))), first)
@@ -184,7 +193,7 @@ class Speaker:
         """
         layout, shape = self.layout, memory.turn.shape
         memory, turn = self._observed(memory, lane, observed)
-        role = lane % self.agents
+        role = self.role_of(lane)
         if given is not None:
             given = jax.tree.map(lambda x: x[lane], given)
         summary, spent = None, jnp.zeros(active.shape, bool)
@@ -270,7 +279,7 @@ class Speaker:
             room = size + max(layout.reply_tokens, self.context.summary_tokens)
             cache = decoder.empty_cache(config, lane.shape[0], room)
         count = jnp.where(fits, length, 0)
-        last, cache = read(params, config, cache, tokens, count, lane % self.agents)
+        last, cache = read(params, config, cache, tokens, count, self.role_of(lane))
         return last, cache, fits, prompt
 
     def _summarize(self, params, memory, lane, turn, active, key, greedy, skip):
@@ -293,7 +302,7 @@ class Speaker:
 
         def write():
             cache = decoder.empty_cache(self.policy.config, lane.shape[0], room + size)
-            count, role = jnp.where(needs, asked.length, 0), lane % self.agents
+            count, role = jnp.where(needs, asked.length, 0), self.role_of(lane)
             last, cache = read(params, self.policy.config, cache, asked.tokens, count, role)
             chance = fold(key, _SUMMARY)
             said = self._generate(params, cache, last, chance, needs, role, greedy, size=size)

@@ -53,7 +53,7 @@ class TextActor:
     ):
         """turns: T, turns of an episode. anchor: what `TextRecord.anchor` is a fingerprint of."""
         env = world.env
-        check_roles(policy, env, env.num_agents)
+        check_roles(policy, env, env.num_roles)
         if env.num_agents > 1 and policy.grammar.max_actions > 1:
             raise ValueError(
                 f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "
@@ -74,6 +74,7 @@ class TextActor:
             observation_tokens=policy.codec.observation_tokens(env.view) + self._injected.size,
             reply_tokens=self._expert_tokens() if given is None else given,
             segments=segments,
+            roles=env.roles_of_seats,
         )
 
     def _commands(self, key):

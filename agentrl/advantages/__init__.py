@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from agentrl.advantages.branching import shared_prefix as shared_prefix
     from agentrl.advantages.delegation import m_grpo as m_grpo
     from agentrl.advantages.delegation import matpo as matpo
+    from agentrl.advantages.edits import hrpo as hrpo
     from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
     from agentrl.advantages.filtering import not_truncated as not_truncated
+    from agentrl.advantages.filtering import only_roles as only_roles
     from agentrl.advantages.filtering import over_turn_masking as over_turn_masking
     from agentrl.advantages.filtering import relevant as relevant
     from agentrl.advantages.filtering import resample_on_correct as resample_on_correct

@@ -53,6 +53,33 @@ def dynamic_sampling(
     return jnp.any(mask, axis=1) & ~statistics.constant
 
 
+def only_roles(mask: jax.Array, role: jax.Array, *, roles: tuple[int, ...]) -> jax.Array:
+    """Streams to keep, bool[N]: those of some roles, so that the others are not learnt from.
+
+    Parameters of their own of the other roles (networks by role, or adapters per role) then have a
+    gradient of exactly 0; parameters that roles share are trained by the roles that are kept.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      role: i32[N].
+      roles: numbers of the roles that are learnt from.
+
+    Returns:
+      bool[N].
+
+    Raises:
+      ValueError: no roles, or arrays of other shapes or types.
+
+    Source: alternate training of planners and workers, as in HierSearch,
+    https://arxiv.org/abs/2508.08088 (code read).
+    """
+    check_streams("only_roles", mask, ids={"role": role})
+    if not roles or any(not isinstance(one, int) or one < 0 for one in roles):
+        raise ValueError(f"only_roles roles={roles!r}: expected one or more numbers of roles")
+    chosen = jnp.any(role[:, None] == jnp.asarray(roles), axis=1)
+    return jnp.any(mask, axis=1) & chosen
+
+
 @assumes("whole_episodes")
 def relevant(
     reward: jax.Array,

@@ -17,7 +17,7 @@ from agentrl.learner.bound import Bound
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout, processes, starts
-from agentrl.rollout.seating import check_side
+from agentrl.rollout.seating import check_side, first_of_teams
 
 
 class Task(NamedTuple):
@@ -240,7 +240,7 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
         def play_some(keys, key):
             if rollout.play is not None:
                 streams, _ = rollout.play(params, keys, key, greedy)
-                return play.of_streams(streams, rollout.roles)
+                return play.of_streams(streams, first_of_teams(env), rollout.agents)
             mask = config.rollout.mask_illegal
             player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
             return play.play(player, env, env_params, keys, key, opponent, side)

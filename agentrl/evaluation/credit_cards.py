@@ -59,6 +59,11 @@ def shade(value: float, limit: float) -> str:
     return f"--shade:rgba({colour},{0.6 * min(abs(value) / limit, 1):.2f})"
 
 
+def indent(depth: int) -> str | None:
+    """Style of a turn of an agent that was called: further right, per call."""
+    return f"margin-left:{1.5 * depth:g}em" if depth else None
+
+
 def scale(limit: float) -> Markup:
     """Legend of the colours: seven advantages from -limit to limit in their shades."""
     cells = [
@@ -83,8 +88,8 @@ def _episode(episode: Episode, index: int, shown: CreditView, glyphs: Mapping | 
     title = f"Return {number(episode.episode_return)} · {episode.end}"
     length = f"{len(episode.turns)} turn{'' if len(episode.turns) == 1 else 's'}"
     cards, before = [], None
-    for t, turn in enumerate(episode.turns):
-        cards.append(_turn(turn, t, before, shown.limit, glyphs))
+    for turn in episode.turns:
+        cards.append(_turn(turn, before, shown.limit, glyphs))
         before = turn.board
     label = f"after the last turn: {episode.end}"
     last = _picture(episode.last_board, before, glyphs, label)
@@ -102,8 +107,10 @@ def _episode(episode: Episode, index: int, shown: CreditView, glyphs: Mapping | 
     )
 
 
-def _turn(turn: Turn, t: int, before: str | None, limit: float, glyphs: Mapping | None) -> Markup:
+def _turn(turn: Turn, before: str | None, limit: float, glyphs: Mapping | None) -> Markup:
     facts = [tag("span", f"p {turn.probability:.2f}", class_="note")]
+    if turn.depth:
+        facts.insert(0, tag("span", f"agent {turn.agent}, called", class_="note"))
     if turn.reward:
         facts.append(tag("span", f"reward {number(turn.reward)}", class_="note"))
     credit = [
@@ -130,7 +137,7 @@ def _turn(turn: Turn, t: int, before: str | None, limit: float, glyphs: Mapping 
         )
     return tag(
         "li",
-        _picture(turn.board, before, glyphs, f"turn {t + 1}, before acting"),
+        _picture(turn.board, before, glyphs, f"turn {turn.number + 1}, before acting"),
         tag(
             "div",
             tag("b", turn.action),
@@ -141,6 +148,7 @@ def _turn(turn: Turn, t: int, before: str | None, limit: float, glyphs: Mapping 
         ),
         tag("div", *credit, class_="cells"),
         class_="turn",
+        style=indent(turn.depth),
         data_anchor=turn.anchor or None,
-        value=t + 1,
+        value=turn.number + 1,
     )

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from agentrl import advantages
+from agentrl.evaluation.call_tree import callers, course
 from agentrl.streams import Rows, Streams
 
 
@@ -17,7 +18,8 @@ class Turn:
     """One turn: observation, action, and its credit by label of the estimator.
 
     anchor: letters of the anchor group, "" if the turn is alone in it; anchor_size: number of its
-    turns.
+    turns. number: of the turn in its episode, from 0. agent, depth: who acted, and how many calls
+    deep.
     """
 
     board: str
@@ -28,11 +30,15 @@ class Turn:
     credit: Mapping[str, float]
     anchor: str
     anchor_size: int
+    number: int = 0
+    agent: int = 0
+    depth: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Episode:
-    """One member of the group: its turns, its end ("success" and so on) and the last drawing."""
+    """One member of the group: its turns and those of whom it called, its end ("success" and so on)
+    and the last drawing."""
 
     turns: tuple[Turn, ...]
     end: str
@@ -58,8 +64,9 @@ def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]
     task: restricts the choice to this task, in a batch of several.
     """
     returns = returns_of(streams)
-    group = np.asarray(streams.group)
-    names = np.unique(group if task is None else group[np.asarray(streams.task) == task])
+    group = np.where(callers(streams) < 0, np.asarray(streams.group), -1)
+    of_task = group if task is None else group[np.asarray(streams.task) == task]
+    names = np.unique(of_task[of_task >= 0])
     spreads = [float(np.std(returns[group == name])) for name in names]
     return int(names[np.argmax(spreads)]), max(spreads)
 
@@ -67,10 +74,11 @@ def choose_group(streams: Streams, task: int | None = None) -> tuple[int, float]
 def choose_episodes(streams: Streams, group: int, count: int = 4) -> list[int]:
     """Streams of the group: the best (by return, then by length) and the worst, half each.
 
-    Streams with the same sequence of observations and rewards are shown only once.
+    Not those that were called by others. Streams with the same sequence of observations and rewards
+    are shown only once.
     """
     returns, mask = returns_of(streams), np.asarray(streams.mask)
-    members = np.flatnonzero(np.asarray(streams.group) == group).tolist()
+    members = members_of(streams, group).tolist()
     order = sorted(members, key=lambda i: (-returns[i], mask[i].sum(), i))
     course = {
         i: (np.asarray(streams.anchor)[i][mask[i]].tobytes(), float(returns[i])) for i in order
@@ -80,6 +88,11 @@ def choose_episodes(streams: Streams, group: int, count: int = 4) -> list[int]:
         return different
     best = count // 2
     return different[:best] + different[best - count :]
+
+
+def members_of(streams: Streams, group: int) -> np.ndarray:
+    """Numbers of the group's streams that were not called by others."""
+    return np.flatnonzero((np.asarray(streams.group) == group) & (callers(streams) < 0))
 
 
 def per_turn(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> np.ndarray:
@@ -119,7 +132,10 @@ def view(
         advantages.anchor_segments(streams.mask, streams.group, streams.anchor, role=streams.role)
     )
     sizes = dict(zip(*np.unique(owner[mask], return_counts=True), strict=True))
-    names = letters([o for i in shown for o in owner[i][mask[i]] if sizes[o] > 1])
+    courses = [course(streams, i) for i in shown]
+    at = [owner[place.stream, place.turn] for places in courses for place in places]
+    names = letters([o for o in at if sizes[o] > 1])
+    agents = 1 if streams.role is None else env.num_agents
     arrays = {label: np.asarray(values) for label, values in credit.items()}
     reward, valid = np.asarray(streams.reward), np.asarray(streams.valid)
 
@@ -131,33 +147,36 @@ def view(
             return ""
 
     drawn = []
-    for column, i in enumerate(shown):
+    for column, (i, places) in enumerate(zip(shown, courses, strict=True)):
         turns = tuple(
             Turn(
                 board=draw(t, column),
-                action=env.action_names[actions[i, t]],
-                probability=float(probability[i, t]),
-                reward=float(reward[i, t]),
-                valid=bool(valid[i, t]),
-                credit={label: float(values[i, t]) for label, values in arrays.items()},
-                anchor=names.get(owner[i, t], ""),
-                anchor_size=int(sizes[owner[i, t]]),
+                action=env.action_names[actions[own, t]],
+                probability=float(probability[own, t]),
+                reward=float(reward[own, t]),
+                valid=bool(valid[own, t]),
+                credit={label: float(values[own, t]) for label, values in arrays.items()},
+                anchor=names.get(owner[own, t], ""),
+                anchor_size=int(sizes[owner[own, t]]),
+                number=t,
+                agent=own % agents,
+                depth=depth,
             )
-            for t in np.flatnonzero(mask[i])
+            for t, own, depth in places
         )
         end = "failure" if env.has_success else "the end"
         if np.asarray(streams.success)[i].any():
             end = "success"
         elif np.asarray(streams.truncated)[i].any():
             end = "out of time"
-        last = draw(int(np.flatnonzero(mask[i])[-1]) + 1, column)
+        last = draw(places[-1].turn + 1, column)
         drawn.append(Episode(turns, end, last, float(returns_of(streams)[i])))
     given = [abs(value) for e in drawn for turn in e.turns for value in turn.credit.values()]
-    members = np.asarray(streams.group) == group
+    members = members_of(streams, group)
     return CreditView(
         environment=env.name,
         update=update,
-        group_size=int(members.sum()),
+        group_size=len(members),
         returns=tuple(float(r) for r in sorted(returns_of(streams)[members], reverse=True)),
         episodes=tuple(drawn),
         limit=max(given) or 1.0,

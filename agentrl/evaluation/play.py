@@ -1,6 +1,6 @@
 """Whole episodes on a fixed set of tasks, with any actor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -58,10 +58,14 @@ def in_turn(
     return jax.tree.map(lambda x: x.reshape(-1), outcomes)
 
 
-def of_streams(streams: Streams, seats: int = 1) -> Outcomes:
-    """Outcomes of whole episodes, one per stream; in matches, of seat i % A of match i."""
-    match = jnp.arange(streams.mask.shape[0] // seats)
-    streams = jax.tree.map(lambda x: x[match * seats + match % seats], streams)
+def of_streams(streams: Streams, firsts: Sequence[int] = (0,), agents: int = 1) -> Outcomes:
+    """Outcomes of whole episodes of A `agents`: of the agents `firsts` in turn, one per episode.
+
+    firsts: the first agent of each team.
+    """
+    match = jnp.arange(streams.mask.shape[0] // agents)
+    own = jnp.asarray(firsts)[match % len(firsts)]
+    streams = jax.tree.map(lambda x: x[match * agents + own], streams)
     return Outcomes(
         jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1),
         jnp.sum(streams.mask, axis=1, dtype=jnp.int32),

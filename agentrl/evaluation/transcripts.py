@@ -6,8 +6,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentrl import advantages
-from agentrl.evaluation.credit_cards import scale, shade, signed
-from agentrl.evaluation.credit_view import choose_episodes, choose_group, letters, returns_of
+from agentrl.evaluation.call_tree import callers, course
+from agentrl.evaluation.credit_cards import indent, scale, shade, signed
+from agentrl.evaluation.credit_view import (
+    choose_episodes,
+    choose_group,
+    letters,
+    members_of,
+    returns_of,
+)
 from agentrl.evaluation.figures import number
 from agentrl.evaluation.markup import Markup, tag
 from agentrl.policies.codec import Codec, decode
@@ -24,7 +31,8 @@ def section(
     episodes: int = 4,
     tasks: Sequence[str] = (),
 ) -> Markup:
-    """The best and worst conversations of the group whose returns differ most.
+    """The best and worst conversations of the group whose returns differ most, with those of whom
+    they called.
 
     advantage: f32[N, T], of each turn; every token of its reply has the same. For each turn the new
     observation is shown instead of the whole context, whose length is given.
@@ -53,28 +61,30 @@ def section(
 
 
 def _group(codec, streams, rows, advantage, group: int, owner, intro: str, episodes: int) -> Markup:
-    seats = 1 if streams.role is None else int(streams.role.max()) + 1
+    calls = (callers(streams) >= 0).any()
+    seats = 1 if streams.role is None or calls else int(streams.role.max()) + 1
     shown = choose_episodes(streams, group, episodes if seats == 1 else max(2, episodes // seats))
     if seats > 1:
         beside = streams.episode == streams.episode[shown][:, None]
         beside &= streams.mask.any(axis=1)
         shown = list(dict.fromkeys(np.nonzero(beside)[1].tolist()))
     sizes = collections.Counter(owner[streams.mask].tolist())
-    repeated = [o for i in shown for o in owner[i][streams.mask[i]] if sizes[o] > 1]
-    names = letters(repeated)
-    limit = max(float(np.abs(advantage[shown]).max()), 1e-6)
-    members = np.flatnonzero(streams.group == group)
+    courses = [course(streams, i) for i in shown]
+    at = [(place.stream, place.turn) for places in courses for place in places]
+    names = letters([owner[i, t] for i, t in at if sizes[owner[i, t]] > 1])
+    limit = max(*(abs(float(advantage[i, t])) for i, t in at), 1e-6)
+    members = members_of(streams, group)
     spread = collections.Counter(number(r) for r in sorted(returns_of(streams)[members])[::-1])
     told = ", ".join(text + f" (×{n})" * (n > 1) for text, n in spread.items())
     of_seat = f" of seat {streams.role[members[0]]}" if seats > 1 else ""
     cards = []
-    for i in shown:
+    for i, places in zip(shown, courses, strict=True):
         badges = {
-            t: (names[owner[i, t]], sizes[owner[i, t]])
-            for t in np.flatnonzero(streams.mask[i])
-            if owner[i, t] in names
+            (own, t): (names[owner[own, t]], sizes[owner[own, t]])
+            for t, own, _ in places
+            if owner[own, t] in names
         }
-        cards.append(_episode(codec, streams, rows, advantage, i, badges, limit))
+        cards.append(_episode(codec, streams, rows, advantage, i, places, badges, limit))
     return tag(
         "div",
         tag(
@@ -102,28 +112,32 @@ def _host(tree):
     return tree.replace(**fields)
 
 
-def _episode(codec, streams, rows, advantage, i, badges, limit) -> Markup:
+def _episode(codec, streams, rows, advantage, stream, places, badges, limit) -> Markup:
     turns = []
-    for t in np.flatnonzero(streams.mask[i]):
+    for t, i, depth in places:
         row, read, written = find_turn(rows, i, t)
+        called = tag("span", f"stream {i}, called", class_="note") if depth else None
         turns.append(
             tag(
                 "li",
                 tag("pre", decode(codec, rows.tokens[row][read]), class_="read"),
                 tag("div", *_tokens(codec, rows, row, written, advantage[i, t], limit)),
-                tag("div", *_facts(streams, i, t, written, badges.get(t)), class_="did"),
+                tag(
+                    "div", called, *_facts(streams, i, t, written, badges.get((i, t))), class_="did"
+                ),
                 class_="turn",
+                style=indent(depth),
                 value=int(t) + 1,
             )
         )
     end = "failure"
-    if streams.success[i].any():
+    if streams.success[stream].any():
         end = "success"
-    elif streams.truncated[i].any():
+    elif streams.truncated[stream].any():
         end = "out of time"
-    title = f"Return {number(float(returns_of(streams)[i]))} · {end}"
+    title = f"Return {number(float(returns_of(streams)[stream]))} · {end}"
     if streams.role is not None and streams.role.any():
-        title = f"Match {streams.episode[i]} · seat {streams.role[i]} · {title}"
+        title = f"Match {streams.episode[stream]} · seat {streams.role[stream]} · {title}"
     return tag("section", tag("h4", title), tag("ol", *turns), aria_label=title)
 
 

@@ -64,7 +64,7 @@ def dynamic_rollouts(
             "take: set its task sampler to agentrl.methods.curriculum.tasks_by_number"
         )
     groups = setup.rollout.units[0]
-    portion = setup.rollout.num_streams // (groups * setup.rollout.roles)
+    portion = setup.rollout.num_streams // (groups * setup.rollout.agents)
 
     def inputs(record, key):
         order = jax.random.permutation(key, tasks)

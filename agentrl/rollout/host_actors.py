@@ -218,7 +218,7 @@ def _check_text(policy: LanguagePolicy, env: Hosted, context: Context | None) ->
         raise ValueError(
             f"{env.name} has observations of numbers, which have no words: use a policy over arrays"
         )
-    check_roles(policy, env, env.num_agents)
+    check_roles(policy, env, env.num_roles)
     if policy.codec.encode is None:
         raise ValueError(
             f"policy codec={policy.codec.name!r} with {env.name}, whose text may be anything: use "

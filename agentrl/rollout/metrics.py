@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentrl.actors.types import select
 from agentrl.rollout.pack import of_agents
@@ -111,20 +112,23 @@ def metrics_of(
 ) -> dict[str, jax.Array]:
     """The metrics that hold for every way of acting.
 
-    episode_return, success_rate: per agent that is learnt from. episode_length, truncation_rate:
+    episode_return, success_rate: per agent that is learnt from; where agents call others, of the
+    first of them per episode. episode_length, truncation_rate:
     per episode. invalid_action_rate: per turn. Of several agents besides draw_rate and
-    invalid_end_rate per episode, and win_rate and return of each seat and side, against `opponent`.
+    invalid_end_rate per episode, and win_rate and return of each role and side, against `opponent`.
     """
     plays, won = ended.plays, ended.success
+    # The caller, or the first that it called where only these are learnt from.
+    whole = plays if env.callers is None else plays & (jnp.cumsum(plays, axis=-1) == 1)
     out = {
-        "episode_return": mean(ended.episode_return, plays),
+        "episode_return": mean(ended.episode_return, whole),
         "episode_length": mean(ended.steps, ended.counts),
         "truncation_rate": mean(ended.cut, ended.counts),
         "invalid_action_rate": mean(~streams.valid, streams.mask),
         "episodes": jnp.stack([jnp.sum(ended.counts, dtype=jnp.float32), jnp.float32(1)]),
     }
     if env.has_success:
-        out["success_rate"] = mean(won, plays)
+        out["success_rate"] = mean(won, whole)
     if ended.seconds is not None:
         out["episode_seconds"] = mean(ended.seconds, ended.counts)
     if env.num_agents == 1:
@@ -132,10 +136,10 @@ def metrics_of(
     drawn = ~jnp.any(ended.won, axis=-1) & ~ended.offended & ~ended.cut
     out["draw_rate"] = mean(drawn, ended.counts)
     out["invalid_end_rate"] = mean(ended.offended, ended.counts)
-    for seat in range(env.num_agents):
-        of_seat = plays[..., seat]
-        out[f"win_rate/{seat}/{opponent}"] = mean(won[..., seat], of_seat)
-        out[f"return/{seat}/{opponent}"] = mean(ended.episode_return[..., seat], of_seat)
+    for role in range(env.num_roles):
+        of_role = plays & (np.array(env.roles_of_seats) == role)
+        out[f"win_rate/{role}/{opponent}"] = mean(won, of_role)
+        out[f"return/{role}/{opponent}"] = mean(ended.episode_return, of_role)
     if ended.side is not None:
         for number, name in enumerate(env.sides):
             on_side = plays & (ended.side == number)

@@ -86,6 +86,7 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         units=parts[0].units,
         provides=provides | {"role", "task"},
         num_rows=sum(part.num_rows for part in parts),
+        agents=max(part.agents for part in parts),
         roles=max(part.roles for part in parts),
         tasks=names,
         slots=slots,

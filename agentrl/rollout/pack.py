@@ -42,7 +42,8 @@ def filled(env: Any, *, whole: bool) -> frozenset[str]:
     if env.timed:
         names |= {"duration"}
     if whole:
-        names |= {"group", "episode", "anchor"} | (set() if env.callers is None else {"parent"})
+        names |= {"group", "episode", "anchor"}
+        names |= set() if env.callers is None else {"parent", "call_turn"}
     return frozenset(names | ({"role", "task"} if env.num_agents > 1 else set()))
 
 
@@ -102,6 +103,17 @@ def parents(env: Any, batch: int) -> jax.Array | None:
     return jnp.asarray(np.where(caller < 0, -1, first + caller).reshape(-1))
 
 
+def call_turns(parent: jax.Array, mask: jax.Array) -> jax.Array:
+    """The caller's last turn before the first one of each stream, i32[N]; -1 for none.
+
+    parent: i32[N]. mask: bool[N, T], on one clock for all streams of an episode.
+    """
+    turn = jnp.arange(mask.shape[1], dtype=jnp.int32)
+    began = jnp.where(jnp.any(mask, axis=1), jnp.argmax(mask, axis=1), 0)
+    before = mask[parent] & (turn < began[:, None]) & (parent >= 0)[:, None]
+    return jnp.max(jnp.where(before, turn, -1), axis=1)
+
+
 def streams_of(
     env: Any,
     turns: Turn,
@@ -136,6 +148,7 @@ def streams_of(
         return to_last_turn(x, mask, ended) if moves else x
 
     decision, several = turns.decision, agents > 1
+    parent = None if restarts else parents(env, batch)
     value = None
     if bootstrap is not None:
         value = by_stream(of_agents(turns.agent, decision.value, agents))
@@ -156,7 +169,7 @@ def streams_of(
         mask=mask,
         group=None if group is None else jnp.repeat(group, agents),
         episode=None if restarts else jnp.repeat(jnp.arange(batch, dtype=jnp.int32), agents),
-        role=jnp.tile(jnp.arange(agents, dtype=jnp.int32), batch) if several else None,
+        role=jnp.tile(jnp.array(env.roles_of_seats, jnp.int32), batch) if several else None,
         task=jnp.zeros(batch * agents, jnp.int32) if several else None,
         anchor=None if restarts or decision.anchor is None else of_stream(decision.anchor),
         value=value,
@@ -166,7 +179,8 @@ def streams_of(
         valid=valid,
         success=to_turns(outcome.success),
         duration=to_turns(outcome.seconds) if env.timed else None,
-        parent=None if restarts else parents(env, batch),
+        parent=parent,
+        call_turn=None if parent is None else call_turns(parent, mask),
     )
     return streams.replace(**own)
 

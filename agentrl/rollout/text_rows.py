@@ -47,9 +47,10 @@ def text_rows(speaker: Speaker, turns: Turn, memory: Memory) -> Rows:
     clock = _Clock(trained, turns.agent, speaker.agents)
     if speaker.one_row:
         return _episode_rows(speaker, record, clock, memory)
-    rows = _turn_rows(record.reply, trained, turns.agent, clock, speaker.row_tokens)
+    role = speaker.role_of(turns.agent)
+    rows = _turn_rows(record.reply, trained, role, clock, speaker.row_tokens)
     if record.summary is not None:
-        summaries = _turn_rows(record.summary, trained, turns.agent, clock, speaker.row_tokens)
+        summaries = _turn_rows(record.summary, trained, role, clock, speaker.row_tokens)
         rows = jax.tree.map(lambda *x: jnp.concatenate(x), rows, summaries)
     return rows
 
@@ -103,7 +104,7 @@ class _Clock:
 
 
 def _turn_rows(
-    written: Written, trained: jax.Array, agent: jax.Array, clock: _Clock, size: int
+    written: Written, trained: jax.Array, role: jax.Array, clock: _Clock, size: int
 ) -> Rows:
     """One row per turn and agent with a view: the recorded prompt, and the tokens written
     after it."""
@@ -111,8 +112,8 @@ def _turn_rows(
     rank = jnp.take_along_axis(clock.rank[:, None], clock.stream.reshape(length, 1, -1), axis=2)
     turn = clock.step(clock.stream, rank.reshape(trained.shape)[..., None] - written.age)
     turn = jnp.where(written.age >= 0, turn, -1)
-    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), (written, trained, turn, agent))
-    written, trained, turn, agent = flat
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), (written, trained, turn, role))
+    written, trained, turn, role = flat
     there = trained & (written.count > 0)
     extra = size - written.prompt.shape[1]
 
@@ -141,7 +142,7 @@ def _turn_rows(
         span=span.astype(jnp.int32),
         # Nothing is cut where nothing was sampled, so that logits stay finite.
         legal=None if written.kept is None else of_reply(written.kept) | ~mask[..., None],
-        role=agent,
+        role=role,
     )
 
 
@@ -176,7 +177,7 @@ def _episode_rows(speaker: Speaker, record: TextRecord, clock: _Clock, memory: M
         behaviour_logp=jnp.where(mask, of_reply(reply.logp), 0.0),
         span=jnp.where(mask, of_reply(reply.spans), span).astype(jnp.int32),
         legal=None if reply.kept is None else of_reply(reply.kept) | ~mask[..., None],
-        role=stream % speaker.agents,
+        role=speaker.role_of(stream),
     )
 
 

@@ -99,7 +99,8 @@ class Rollout(NamedTuple):
     states: (params, state, key, **given) -> the environments' states [T + 1, B, ...] of the
       episodes that `collect` returns for these arguments, before each turn and after the last one;
       None if unavailable.
-    roles: number of roles in the streams. tasks: names of their tasks.
+    agents: number of streams per episode. roles: number of roles in the streams. tasks: names of
+      their tasks.
     slots: where episodes meet members of a pool, which episode meets which; else None.
     on_host: collect and play are Python that runs programs, not programs themselves. close:
       releases their resources.
@@ -117,6 +118,7 @@ class Rollout(NamedTuple):
     demonstrate: Callable[..., tuple[Streams, Rows]] | None = None
     play: Callable[..., tuple[Streams, Rows]] | None = None
     states: Callable[..., chex.ArrayTree] | None = None
+    agents: int = 1
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Any = None

@@ -11,10 +11,11 @@ import configs
 from agentrl.config.build import build
 
 # What starts from a directory of weights is built in tests/run/test_pretrained.py, tabular games
-# are solved in tests/launchers/test_solve.py, stages are built in tests/run/test_stages.py.
+# are solved in tests/launchers/test_solve.py, stages are built in tests/run/test_stages.py, and
+# adapters per role in tests/methods/test_calls.py.
 ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psro", "jpsro"}
 ELSEWHERE |= {"mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
-ELSEWHERE |= {"web_dancer"}
+ELSEWHERE |= {"research_words", "web_dancer"}
 MODULES = {
     path.stem: importlib.import_module(f"configs.{path.stem}")
     for path in sorted(pathlib.Path(configs.__file__).parent.glob("*.py"))

@@ -16,7 +16,8 @@ from agentrl.methods.dynamic_rollouts import attempts, dynamic_rollouts
 
 
 def setup(groups=8, size=2):
-    made = SimpleNamespace(needs=("tasks",), units=(groups, ""), num_streams=groups * size, roles=1)
+    streams = {"num_streams": groups * size, "agents": 1}
+    made = SimpleNamespace(needs=("tasks",), units=(groups, ""), **streams)
     return SimpleNamespace(rollout=made)
 
 

@@ -133,7 +133,7 @@ def test_evaluation_plays_one_seat_of_each_match():
     streams, _ = jax.jit(lambda k: made.play(weights, k, jax.random.key(1), False))(keys)
     own = np.arange(12) % 2 == np.repeat(np.arange(6) % 2, 2)
     assert not np.asarray(streams.mask)[~own].any()
-    outcomes = play.of_streams(streams, made.roles)
+    outcomes = play.of_streams(streams, range(made.agents), made.agents)
     assert outcomes.episode_return.shape == (6,)
     np.testing.assert_array_equal(
         np.asarray(outcomes.success), np.asarray(outcomes.episode_return) > 0

@@ -265,7 +265,7 @@ def test_evaluation_is_a_player_of_all_seats():
     _, _, policy, made, weights = bound()
     keys, chance = play.task_keys(0, 6), jax.random.key(1)
     streams, _ = jax.jit(made.play, static_argnums=3)(weights, keys, chance, True)
-    ours = play.of_streams(streams, made.roles)
+    ours = play.of_streams(streams, range(made.agents), made.agents)
     player = text_actor(policy, weights, World(env, params), ALONE, greedy=True)
     met = jax.jit(lambda keys: play.play(player, env, params, keys, chance))(keys)
     for mine, theirs in zip(ours, met, strict=True):

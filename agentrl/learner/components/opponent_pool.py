@@ -77,7 +77,7 @@ def opponent_pool(
 
     def after(pool: Pool, outcome: Outcome):
         drawn, update = outcome.inputs["drawn"], outcome.before.update
-        score, counts = results(outcome.streams, rollout.roles, cooperative)
+        score, counts = results(outcome.streams, rollout.agents, cooperative)
         met = drawn[rollout.slots.of_match()]
         record = pfsp.count(pool.record, jnp.zeros_like(met), met, score, counts)
         one = jnp.ones(())

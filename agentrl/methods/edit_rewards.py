@@ -1,0 +1,71 @@
+"""MasHost: rewards of the single edits that build a team."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range
+from agentrl.learner.component import Component, Setup
+from agentrl.methods.by_turn import its_environment, to_turns
+
+
+def edit_rewards(
+    setup: Setup,
+    *,
+    repeated: float = 0.1,
+    useless: float = 0.1,
+    useful: float = 0.0,
+    exempt: int = 0,
+    path: str = "config.components.edit_rewards",
+) -> Component:
+    """Supplies `turn_reward` f32[N, T] for estimator `hrpo`: what an edit of a team is worth.
+
+    u = useful [added, needed, new] - repeated [added, was there] - useless [added, not needed],
+    and 0 in the first `exempt` turns, so that a team may be tried out at no cost.
+
+    For environments with `edit_facts(state, actions, mask)`, such as TeamGraph-v1, and policies
+    over arrays. Metrics edits/useless, edits/repeated: shares of the additions.
+
+    Args:
+      repeated, useless, useful: at least 0.
+      exempt: turns at the start that are not judged.
+
+    Raises:
+      ValueError: a number outside its range, another environment, policy or rollout.
+
+    References:
+      MasHost (2025): action-wise rewards and an exemption time, from reviews; the numbers and the
+      judge's rule are ours (the task knows which roles it needs).
+    """
+    for name, value in (("repeated", repeated), ("useless", useless), ("useful", useful)):
+        check_range(f"{path}.{name}", value, 0.0)
+    check_range(f"{path}.exempt", exempt, 0)
+    env, _ = its_environment(setup, "edit_rewards", "edit_facts", example="TeamGraph-v1")
+
+    def annotate(value, params, streams, rows, key):
+        if streams is None or streams.first_state is None:
+            return {}
+        mask = streams.mask
+        actions = to_turns(rows.tokens, rows, mask.shape)
+        facts = jax.vmap(env.edit_facts)(streams.first_state, actions, mask)
+        added, twice, idle = facts
+        reward = useful * (added & ~twice & ~idle) - repeated * twice - useless * idle
+        judged = mask & (jnp.cumsum(mask, axis=1) > exempt)
+        return {
+            "turn_reward": jnp.where(judged, reward, 0.0),
+            "added": added & mask,
+            "repeated": twice & mask,
+            "useless": idle & mask,
+        }
+
+    def after(value, outcome):
+        notes = outcome.notes
+        added = jnp.sum(notes["added"]) * 1.0
+
+        def share(name):
+            return jnp.where(outcome.finite, jnp.stack([jnp.sum(notes[name]) * 1.0, added]), 0.0)
+
+        return value, {"edits/useless": share("useless"), "edits/repeated": share("repeated")}
+
+    return Component(
+        init=lambda start: (), annotate=annotate, after=after, supplies=("turn_reward",)
+    )

@@ -1,0 +1,58 @@
+r"""Research-v1: a planner calls workers for facts, or one agent looks for them alone.
+
+"matpo": workers inherit the planner's advantage (https://arxiv.org/abs/2510.04678); "m_grpo": each
+role is compared with its like (https://arxiv.org/abs/2511.13288), and so in "roles" with a network
+per role; "dr_mas": the same per turn. "solo": SoloResearch-v1. "planner", "workers": that role
+learns beside the expert; "staged": a planner over trained, frozen workers, with
+--config.init_from=workers=DIR of "workers" (HierSearch, https://arxiv.org/abs/2508.08088).
+
+    python -m launchers.train --config=configs/research.py:matpo --workdir=runs/research
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rollout
+from agentrl.config import base_config, env_section, roles_section, section
+
+ESTIMATORS = {
+    "matpo": advantages.matpo,
+    "m_grpo": advantages.m_grpo,
+    "dr_mas": advantages.dr_mas,
+    "solo": advantages.grpo,
+}
+METHODS = (*ESTIMATORS, "roles", "planner", "workers", "staged")
+
+
+def env_of(alone: bool) -> ml_collections.ConfigDict:
+    """With a price of calls: without it a planner asks both kinds always, at 0.02 nobody."""
+    if alone:
+        return env_section("SoloResearch-v1")
+    return env_section("Research-v1", call_price=0.005)
+
+
+def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(f"configs/research.py:{method}: expected one of {', '.join(METHODS)}")
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 300
+    config.log_every = 30
+    alone = method == "solo"
+    config.env = env_of(alone)
+    network = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.policy = network
+    if method in ("roles", "staged", "workers"):
+        train = {"staged": ("planner",), "workers": ("workers",)}
+        train = train.get(method, ("planner", "workers"))
+        config.policy = roles_section(train, planner=network, workers=network)
+        config.policy.roles.workers.agents = tuple(range(1, 7))
+    acting = {"num_groups": 32, "group_size": 16, "mask_illegal": True}
+    if method in ("planner", "workers"):
+        acting.update(side=method, opponent="expert")
+    config.rollout = section(rollout.episodes, **acting)
+    config.advantage = section(ESTIMATORS.get(method, advantages.m_grpo))
+    config.learner.update(minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    config.evaluation.update(every=300, episodes=4096)
+    return config

@@ -1,0 +1,45 @@
+r"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
+
+"sft": imitation of the expert. "matpo": from there, workers inherit the planner's advantage
+(https://arxiv.org/abs/2510.04678); "solo": SoloResearch-v1 by GRPO, after its own SFT. "both",
+"planner", "workers": an adapter per role on a trained policy (--config.init_from=DIR of "sft"), of
+which all or that role's are trained, each role compared with its like (M-GRPO).
+
+    python -m launchers.train --config=configs/research_words.py:matpo --workdir=runs/words
+"""
+
+import ml_collections
+
+from agentrl import advantages, rollout
+from agentrl.config import section
+from configs import language, research
+
+ADAPTED = {"both": (0, 1), "planner": (0,), "workers": (1,)}
+METHODS = ("matpo", "solo", "sft", *ADAPTED)
+
+
+def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
+    if method not in METHODS:
+        raise ValueError(
+            f"configs/research_words.py:{method}: expected one of {', '.join(METHODS)}"
+        )
+    adapted, alone = method in ADAPTED, method == "solo"
+    config = language.config_of(
+        "research_words.py",
+        "sft" if method == "sft" else "grpo",
+        research.env_of(alone),
+        section(rollout.episodes, num_groups=8, group_size=8),
+        section(rollout.contexts.window, history=0),
+        warm_updates=0 if adapted else 60,
+        updates=120,
+    )
+    config.num_seeds = 5
+    if not alone:
+        config.advantage = section(advantages.m_grpo if adapted else advantages.matpo)
+    # Rows are single turns: a fourth of 64 episodes of 13 or 25.
+    config.learner.update(microbatch=52 if alone else 50, lengths=1)
+    if adapted:
+        config.policy.update(lora_rank=8, lora_roles=2)
+        config.filters.of_role = section(advantages.only_roles, roles=ADAPTED[method])
+        config.optimizer.learning_rate = 3e-3
+    return config

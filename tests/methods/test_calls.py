@@ -1,0 +1,190 @@
+"""Planners and workers that they call: who learns, what is shown of the calls, words, resume."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import envs
+from agentrl import advantages, policies, rollout
+from agentrl.config.build import build
+from agentrl.evaluation import call_tree, credit_cards, credit_view
+from agentrl.policies.by_role import Network, by_role
+from agentrl.rollout.calls import Call, Session, rows_of_calls
+from agentrl.run import loop
+from configs import research, research_words
+
+KEY = jax.random.key(0)
+PLANNER, WORKER = 0, 1
+OPTIONS = {"calls": 3, "patience": 2}
+
+
+def small(method, of=research):
+    config = of.get_config(method)
+    config.mesh.data = config.num_seeds = 1
+    config.updates, config.log_every = 4, 2
+    config.env.update(OPTIONS)
+    config.rollout.update(num_groups=4, group_size=4)
+    config.evaluation.update(every=0, episodes=8)
+    config.warm_start.updates = 0
+    if of is research_words:
+        config.policy.update(width=16, layers=1, kv_heads=1, hidden=32, constrained=True)
+        config.learner.microbatch = 20
+    return config
+
+
+def networks(env):
+    """A network per role."""
+    shapes = env.observation_shape, env.num_codes
+    spans = {agent: env.role_actions[agent] for agent in (0, 1)}
+    made = {
+        name: policies.mlp(*shapes, spans[agent][1], hidden=(8,), critic="none")
+        for name, agent in (("planner", 0), ("workers", 1))
+    }
+    agents = {"planner": (0,), "workers": tuple(range(1, env.num_agents))}
+    parts = {name: Network(made[name], agents[name], *spans[min(agents[name])]) for name in made}
+    return by_role(parts, train=("planner", "workers")), None
+
+
+def adapters(env):
+    """One transformer with an adapter per role."""
+    sizes = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
+    policy = policies.transformer(env.view, constrained=True, lora_rank=2, lora_roles=2, **sizes)
+    return policy, rollout.contexts.window(history=0)
+
+
+def of_role(gradient, make, role):
+    """The gradient of what a role has of its own, as one vector."""
+    if make is networks:
+        own = gradient[("planner", "workers")[role]]
+    else:
+        own = jax.tree.map(lambda x: x[:, role], gradient["lora"])
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(own)])
+
+
+@pytest.mark.parametrize("make", [networks, adapters])
+def test_a_frozen_role_has_no_gradient_and_the_other_that_of_both(make):
+    env, params = envs.make("Research-v1", **OPTIONS)
+    policy, context = make(env)
+    sizes = {"num_groups": 4, "group_size": 4, "mask_illegal": context is None}
+    made = rollout.episodes(policy, env, params, context, **sizes)
+    weights = policy.init(KEY)
+    # Adapters begin as zeros, where half of the gradient is zero, too.
+    keys = iter(jax.random.split(KEY, len(jax.tree.leaves(weights))))
+    weights = jax.tree.map(lambda x: x + 0.1 * jax.random.normal(next(keys), x.shape), weights)
+    _, streams, rows, _ = jax.jit(made.collect)(weights, made.init(KEY), KEY)
+    credit = jnp.where(streams.mask, jax.random.normal(KEY, streams.mask.shape), 0.0)
+
+    def loss(weights, kept):
+        told = policy.score(weights, rows)
+        turn = jnp.maximum(rows.turn, 0)
+        each = jnp.where(kept[:, None], credit, 0.0)[rows.stream[:, None], turn]
+        return -jnp.sum(jnp.where(rows.loss_mask, each * told.logp, 0.0))
+
+    gradient = jax.jit(jax.grad(loss))
+    both = gradient(weights, jnp.any(streams.mask, axis=1))
+    for role in (PLANNER, WORKER):
+        kept = advantages.only_roles(streams.mask, streams.role, roles=(role,))
+        assert 0 < kept.sum() < jnp.any(streams.mask, axis=1).sum()
+        alone = gradient(weights, kept)
+        own = of_role(both, make, role)
+        assert np.abs(own).max() > 0
+        np.testing.assert_allclose(of_role(alone, make, role), own, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(of_role(alone, make, 1 - role), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "of"),
+    [("matpo", research_words), ("matpo", research), ("workers", research)],
+    ids=["words", "arrays", "beside the expert"],
+)
+def test_a_run_resumes(method, of, tmp_path):
+    config = small(method, of)
+    if method == "workers":
+        config.policy.roles.workers.agents = (1, 2, 3)
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    assert loop.run(config, whole, command="test")
+    config.updates = 2
+    assert loop.run(config, halves, command="test")
+    config.updates = 4
+    assert loop.run(config, halves, command="test")
+    told = [
+        [json.loads(line) for line in (where / "metrics.jsonl").read_text().splitlines()]
+        for where in (whole, halves)
+    ]
+    for one, other in zip(*told, strict=True):
+        for name, value in one.items():
+            if not name.startswith("time/") and "per_second" not in name and "wall" not in name:
+                assert other.get(name) == value or name in ("compile_time", "peak_memory_gib"), name
+        # The learner's log-probabilities are the sampler's.
+        assert one["kl/rollout_train"] < 1e-6 and 0 <= one["success_rate"] <= 1
+
+
+def collected(method):
+    experiment = build(small(method))
+    state = jax.jit(experiment.init)(0)
+    return experiment, state, jax.jit(experiment.batches)(state)["rollout"]
+
+
+def test_the_report_shows_the_tree_of_calls():
+    experiment, state, batch = collected("matpo")
+    streams = jax.tree.map(np.asarray, batch.streams)
+    agents = experiment.rollout.agents
+    caller = call_tree.callers(streams)
+    assert (caller[::agents] < 0).all() and (np.delete(caller, np.s_[::agents]) >= 0).all()
+    root = next(r for r in range(0, len(caller), agents) if streams.mask[r + 1].any())
+    course = call_tree.course(streams, root)
+    assert [place.turn for place in course] == list(range(len(course)))
+    assert {place.depth for place in course} == {0, 1}
+    assert sum(place.stream == root for place in course) == streams.mask[root].sum()
+    collect_key = jax.random.split(KEY)[1]
+    states = experiment.rollout.states(state.params, experiment.rollout.init(KEY), collect_key)
+    again = experiment.rollout.collect(state.params, experiment.rollout.init(KEY), collect_key)
+    _, streams, rows, _ = again
+    credit = {
+        "MATPO": advantages.matpo(streams.reward, streams.mask, streams.group, streams.parent)
+    }
+    shown = credit_view.view(
+        experiment.env, experiment.env_params, streams, rows, states, credit, episodes=2
+    )
+    assert shown.group_size == 4
+    for episode in shown.episodes:
+        assert [turn.number for turn in episode.turns] == list(range(len(episode.turns)))
+        workers = [turn for turn in episode.turns if turn.depth]
+        assert all(
+            turn.agent > 0 and turn.action.split()[0] in ("open", "report") for turn in workers
+        )
+    html = credit_cards.section(shown)
+    assert "agent 1, called" in html and "margin-left:1.5em" in html
+
+
+def test_a_branch_is_no_call():
+    session = Session([Call((1,), (2,), (0.0,))], 1.0, 0)
+    streams, _ = rows_of_calls([session] * 2, calls=1, rows=2, row_tokens=2)
+    branched = streams.replace(parent=np.array([-1, 0]), call_turn=np.array([-1, 0]))
+    assert call_tree.callers(branched).tolist() == [-1, -1]
+    called = branched.replace(episode=np.array([3, 3]))
+    assert call_tree.callers(called).tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("roles", [(), (-1,), (0.5,)])
+def test_bad_roles(roles):
+    with pytest.raises(ValueError, match="only_roles roles"):
+        advantages.only_roles(np.ones((2, 1), bool), np.zeros(2, np.int32), roles=roles)
+
+
+@pytest.mark.parametrize("method", research_words.METHODS)
+def test_presets_in_words_build(method):
+    config = research_words.get_config(method)
+    config.init_from = "a run" if method in research_words.ADAPTED else ""
+    assert build(config).rollout.roles == (1 if method == "solo" else 2)
+
+
+def test_an_adapter_per_role_is_asked_for():
+    config = small("planner", research_words)
+    config.init_from = "nowhere"
+    config.policy.lora_roles = 4
+    with pytest.raises(ValueError, match="this rollout has 2 role"):
+        build(config)
