@@ -97,6 +97,7 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "desirable": "component agentrl.methods.pairs.successes",
     "kto_baseline": "component agentrl.methods.pairs.successes",
+    "tools_used": "component agentrl.methods.tools_used.tools_used",
     "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
     "your own",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
@@ -169,6 +170,11 @@ def turn_starts(rows: Rows) -> jax.Array:
     turn = jnp.where(rows.loss_mask, rows.turn, -1)
     before = jnp.pad(turn[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
     return rows.loss_mask & (turn != before)
+
+
+def last_turns(mask: jax.Array) -> jax.Array:
+    """The last turn that each stream acted in, bool[N, T]."""
+    return mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
 
 
 def to_last_turn(happened: jax.Array, mask: jax.Array, ended: jax.Array | None = None) -> jax.Array:

@@ -2,8 +2,9 @@ r"""Research-v1: a planner calls workers for facts, or one agent looks for them 
 
 "matpo": workers inherit the planner's advantage (https://arxiv.org/abs/2510.04678); "m_grpo": each
 role is compared with its like (https://arxiv.org/abs/2511.13288), and so in "roles" with a network
-per role; "dr_mas": the same per turn. "solo": SoloResearch-v1. "planner", "workers": that role
-learns beside the expert; "staged": a planner over trained, frozen workers, with
+per role; "dr_mas": the same per turn; "consoled": "roles", with a little for each kind that a
+failure asked. "solo": SoloResearch-v1. "planner", "workers": that role learns beside the expert;
+"staged": a planner over trained, frozen workers, with
 --config.init_from=workers=DIR of "workers" (HierSearch, https://arxiv.org/abs/2508.08088).
 
     python -m launchers.train --config=configs/research.py:matpo --workdir=runs/research
@@ -13,6 +14,7 @@ import ml_collections
 
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, roles_section, section
+from agentrl.methods.tools_used import tools_used
 
 ESTIMATORS = {
     "matpo": advantages.matpo,
@@ -20,7 +22,7 @@ ESTIMATORS = {
     "dr_mas": advantages.dr_mas,
     "solo": advantages.grpo,
 }
-METHODS = (*ESTIMATORS, "roles", "planner", "workers", "staged")
+METHODS = (*ESTIMATORS, "roles", "consoled", "planner", "workers", "staged")
 
 
 def env_of(alone: bool) -> ml_collections.ConfigDict:
@@ -41,7 +43,7 @@ def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
     config.env = env_of(alone)
     network = section(policies.mlp, hidden=(64, 64), critic="none")
     config.policy = network
-    if method in ("roles", "staged", "workers"):
+    if method in ("roles", "consoled", "staged", "workers"):
         train = {"staged": ("planner",), "workers": ("workers",)}
         train = train.get(method, ("planner", "workers"))
         config.policy = roles_section(train, planner=network, workers=network)
@@ -51,6 +53,9 @@ def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
         acting.update(side=method, opponent="expert")
     config.rollout = section(rollout.episodes, **acting)
     config.advantage = section(ESTIMATORS.get(method, advantages.m_grpo))
+    if method == "consoled":
+        config.components.tools_used = section(tools_used)
+        config.reward.consolation = {"share": 0.1}
     config.learner.update(minibatches=4, normalize_advantage="batch")
     config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3

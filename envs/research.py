@@ -276,6 +276,11 @@ class Research(Sources, TurnGame):
         work = 4 + jnp.where(done, self.sources, home_source)
         return jnp.where(state.worker == 0, plan, work).astype(jnp.int32)
 
+    def tools_of(self, action: jax.Array) -> jax.Array:
+        """Which kinds of workers actions ask, bool[..., 2]."""
+        both = action == ASK_BOTH
+        return jnp.stack([(action == ASK_LOCAL) | both, (action == ASK_WEB) | both], axis=-1)
+
     def render(self, state: ResearchState, params: ResearchParams) -> str:
         """For example `boss found, heir | 4 calls left`, and who works on what."""
         text = f"{self.shown(state.question)} | {self.calls - int(state.calls)} calls left"

@@ -9,6 +9,7 @@ from agentrl.advantages.grouping import as_advantage
 from agentrl.advantages.temporal import check_bootstrap
 from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes
+from agentrl.streams import last_turns
 
 
 class Hierarchical(NamedTuple):
@@ -302,7 +303,7 @@ def _of_teams(
     planner, called = jnp.maximum(parent, 0), (parent >= 0)[:, None]
     acts, plans = mask & called, mask[planner] & called
     played = acts | plans
-    last = played & (jnp.cumsum(played[:, ::-1], axis=1)[:, ::-1] == 1)
+    last = last_turns(played)
 
     def at_end(flag):
         """An end that either stream marks on its own last turn, at the last turn of both."""

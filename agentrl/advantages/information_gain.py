@@ -14,12 +14,7 @@ from agentrl.advantages.grouping import (
 from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards.returns import discounted_return
-
-
-def last_turns(mask: jax.Array) -> jax.Array:
-    """The last turn that each stream acted in, bool[N, T]."""
-    later = jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1]
-    return mask & (later == 1)
+from agentrl.streams import last_turns
 
 
 @assumes("whole_episodes")

@@ -11,6 +11,7 @@ from agentrl.advantages.grouping import as_advantage, group_segments
 from agentrl.checks import check_choice, check_range, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
+from agentrl.streams import last_turns
 
 Restart = Literal["chain", "cut"]
 
@@ -240,7 +241,7 @@ def marft_by_turn(
     over = jax.ops.segment_max(
         jnp.any(mask & terminated, axis=1), segment, num_segments=streams + 1
     )[segment]
-    beyond = jnp.sum(jnp.where(_last_turn(mask), bootstrap, 0.0), axis=1)
+    beyond = jnp.sum(jnp.where(last_turns(mask), bootstrap, 0.0), axis=1)
     return marft(
         score,
         value,
@@ -252,11 +253,6 @@ def marft_by_turn(
         gamma=gamma,
         lam=lam,
     )
-
-
-def _last_turn(mask: jax.Array) -> jax.Array:
-    """Each stream's last acted turn, bool[N, T]."""
-    return mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
 
 
 def _next_role(segment: jax.Array, role: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from agentrl.advantages.temporal import gae
 from agentrl.checks import check_range
+from agentrl.streams import last_turns
 
 
 def token_gae(
@@ -56,7 +57,7 @@ def token_gae(
     tokens = _Tokens(token_value, loss_mask, stream, turn, mask.shape)
     ends = tokens.per_token(terminated, False)
     cut = jnp.zeros(mask.shape, bool) if truncated is None else jnp.asarray(truncated)
-    cut = cut | _last_acted(mask)
+    cut = cut | last_turns(mask)
     beyond = jnp.asarray(bootstrap, jnp.float32)
     beyond = jnp.broadcast_to(beyond[:, None] if beyond.ndim == 1 else beyond, mask.shape)
     stops = tokens.last & (ends | tokens.per_token(cut, False))
@@ -157,12 +158,6 @@ class _Tokens:
         """Values [M] of the sequence at their positions, f32[R, L]; gradient stopped."""
         found = jnp.zeros_like(values).at[self.order].set(values).reshape(self.mask.shape)
         return jax.lax.stop_gradient(jnp.where(self.mask, found, 0.0))
-
-
-def _last_acted(mask: jax.Array) -> jax.Array:
-    """The last turn that each stream acted in, bool[N, T]."""
-    left = jnp.flip(jnp.cumsum(jnp.flip(mask, 1), axis=1), 1)
-    return mask & (left == 1)
 
 
 def _backwards(delta: jax.Array, decay: jax.Array) -> jax.Array:

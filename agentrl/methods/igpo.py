@@ -6,12 +6,11 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.advantages.information_gain import last_turns
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.policies import codec as codecs
-from agentrl.streams import Rows
+from agentrl.streams import Rows, last_turns
 
 Belief = Literal["log_prob", "prob"]
 

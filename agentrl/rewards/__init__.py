@@ -33,5 +33,8 @@ if TYPE_CHECKING:
     from agentrl.rewards.shaping import step_penalty as step_penalty
     from agentrl.rewards.speaking import persuasion_of_turns as persuasion_of_turns
     from agentrl.rewards.speaking import speaking_reward as speaking_reward
+    from agentrl.rewards.teams import capability_gain as capability_gain
+    from agentrl.rewards.teams import consolation as consolation
+    from agentrl.rewards.teams import short_reply_bonus as short_reply_bonus
 
 __getattr__, __dir__ = lazy(__name__)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
+from agentrl.streams import last_turns
 
 
 def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax.Array:
@@ -101,7 +102,7 @@ def gated_turn_rewards(
     flags = {"success": success} | ({} if well_formed is None else {"well_formed": well_formed})
     check_streams("gated_turn_rewards", mask, numbers=numbers, flags=flags)
     solved = jnp.any(success & mask, axis=1, keepdims=True)
-    last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
+    last = last_turns(mask)
     kept = jnp.ones(mask.shape, bool) if well_formed is None else well_formed
     formed = format_reward * jnp.asarray(kept, jnp.float32)
     before = jnp.where(solved | (not gated), turn_reward + formed, 0.0)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes, breaks
+from agentrl.streams import last_turns
 
 
 def invalid_action_penalty(valid: jax.Array, mask: jax.Array, *, coefficient: float) -> jax.Array:
@@ -139,7 +140,7 @@ def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Arr
     check_range("at_end share", share, 0.0, 1.0)
     check_streams("at_end", mask, numbers={"reward": reward})
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
-    last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
+    last = last_turns(mask)
     total = jnp.sum(reward, axis=1, keepdims=True)
     return (1 - share) * reward + jnp.where(last, share * total, 0.0)
 

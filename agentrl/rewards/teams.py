@@ -1,0 +1,134 @@
+"""Rewards of planners and of policies that take turns: HierSearch, EAGLET, Long and Short."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range, check_streams
+from agentrl.streams import last_turns
+
+
+def consolation(
+    reward: jax.Array, mask: jax.Array, tools_used: jax.Array, *, share: float = 0.1
+) -> jax.Array:
+    """Failures are paid a little for the variety of tools that they tried (HierSearch).
+
+    A stream whose rewards sum to 0 or less gains at its last turn share d / K, where d of the K
+    tools were used in any of its turns; other streams keep their rewards.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      tools_used: bool[N, T, K], the tools that each turn used; component
+        `agentrl.methods.tools_used` supplies it.
+      share: at least 0.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative share, or arrays of other shapes or types.
+
+    References:
+      HierSearch (2025), https://arxiv.org/abs/2508.08088 (code read). There the outcome is an F1,
+      and a reply of a bad format has 0, without the consolation.
+    """
+    check_range("consolation share", share, 0.0)
+    check_streams("consolation", mask, numbers={"reward": reward})
+    if tools_used.shape[:2] != mask.shape or tools_used.ndim != 3:
+        raise ValueError(
+            f"consolation tools_used {tools_used.shape}: expected [{mask.shape[0]}, "
+            f"{mask.shape[1]}, K], one flag per tool"
+        )
+    reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    used = jnp.any(tools_used & mask[..., None], axis=1)
+    failed = jnp.sum(reward, axis=1) <= 0
+    gained = jnp.where(failed, share * jnp.mean(used, axis=1), 0.0)
+    return reward + jnp.where(last_turns(mask), gained[:, None], 0.0)
+
+
+def capability_gain(
+    planned: jax.Array,
+    alone: jax.Array,
+    planned_steps: jax.Array,
+    alone_steps: jax.Array,
+    *,
+    alpha: float = 0.1,
+    most: float | None = None,
+) -> jax.Array:
+    """What a plan adds to its executors (EAGLET): the sum over executors of
+
+      1[planned > alone] (1 + alpha)^(alone_steps - planned_steps).
+
+    An executor that succeeds without the plan gives 0, however much shorter the plan makes it.
+
+    Args:
+      planned, alone: f32[..., E], rewards of E executors with the plan and without it.
+      planned_steps, alone_steps: their numbers of steps.
+      alpha: at least 0.
+      most: bound on the steps that count, in both directions; None: none.
+
+    Returns:
+      f32[...].
+
+    Raises:
+      ValueError: a number outside its range.
+
+    References:
+      EAGLET (2025), https://arxiv.org/abs/2510.05608, from notes; alpha and the reward for the
+      format, which is added to it, were not found.
+    """
+    check_range("capability_gain alpha", alpha, 0.0)
+    check_range("capability_gain most", most, 0.0)
+    saved = jnp.asarray(alone_steps - planned_steps, jnp.float32)
+    if most is not None:
+        saved = jnp.clip(saved, -most, most)
+    return jnp.sum(jnp.where(planned > alone, (1 + alpha) ** saved, 0.0), axis=-1)
+
+
+def short_reply_bonus(
+    reward: jax.Array,
+    mask: jax.Array,
+    cost: jax.Array,
+    group: jax.Array,
+    *,
+    coefficient: float = 1.0,
+    threshold: float = 0.0,
+) -> jax.Array:
+    """Short successes are paid, long ones and long failures cost, against their own group.
+
+    With L_i the sum of a stream's costs and b_i = 1/2 - (L_i - min_g L) / (max_g L - min_g L), the
+    last turn gains coefficient b_i if the stream's return is above the threshold, else
+    coefficient min(0, b_i); nothing where all lengths of the group are equal.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      cost: f32[N, T], tokens of a turn's reply.
+      group: i32[N], any ids.
+      coefficient: at least 0.
+      threshold: returns above it are successes.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative coefficient, or arrays of other shapes or types.
+
+    References:
+      Long and Short (2025), code usail-hkust/LongShort 4101257 (read), after Kimi's report. There
+      the extremes are those of all streams at once, which mixes tasks; here of the group.
+    """
+    check_range("short_reply_bonus coefficient", coefficient, 0.0)
+    numbers = {"reward": reward, "cost": cost}
+    check_streams("short_reply_bonus", mask, numbers=numbers, ids={"group": group})
+    present = jnp.any(mask, axis=1)
+    length = jnp.sum(jnp.where(mask, cost, 0.0), axis=1)
+    reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    same = (group[:, None] == group) & present
+    least = jnp.min(jnp.where(same, length, jnp.inf), axis=1)
+    extent = jnp.max(jnp.where(same, length, -jnp.inf), axis=1) - least
+    apart = present & (extent > 0)
+    bonus = 0.5 - (length - jnp.where(apart, least, 0.0)) / jnp.where(apart, extent, 1.0)
+    bonus = jnp.where(jnp.sum(reward, axis=1) > threshold, bonus, jnp.minimum(bonus, 0.0))
+    gained = coefficient * jnp.where(apart, bonus, 0.0)
+    return reward + jnp.where(last_turns(mask), gained[:, None], 0.0)

@@ -1,0 +1,86 @@
+"""Rewards of planners and of policies that take turns: worked numbers, loops, relations."""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl import rewards
+
+VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+
+
+def test_capability_gain_worked_numbers():
+    """turn_credit.npz, `eaglet`: shorter by 4; no gain; and an expert and a novice."""
+    planned = np.array([[1.0, 0.6, 0.0], [0.6, 0.6, 0.0], [1.0, 0.4, 0.0]])[:, :2]
+    alone = np.array([[0.0, 0.6], [0.6, 0.6], [0.0, 0.2]])
+    steps = np.array([[8, 5], [5, 5], [8, 15]]), np.array([[12, 5], [9, 5], [12, 14]])
+    gain = rewards.capability_gain(planned, alone, *steps, alpha=0.1)
+    np.testing.assert_allclose(gain, VECTORS["eaglet_R"], atol=1e-5)
+    bounded = rewards.capability_gain(planned, alone, *steps, alpha=0.1, most=2.0)
+    np.testing.assert_allclose(bounded, [1.21, 0, 1.21 + 1 / 1.1], atol=1e-5)
+
+
+def streams(seed):
+    rng = np.random.default_rng(seed)
+    mask = rng.random((10, 5)) < 0.7
+    mask[3] = False
+    reward = np.where(mask, rng.integers(0, 2, (10, 5)) * (rng.random((10, 1)) < 0.5), np.nan)
+    return rng, mask, reward.astype(np.float32)
+
+
+def at_the_end(mask, values):
+    out = np.zeros(mask.shape)
+    for i in np.flatnonzero(mask.any(axis=1)):
+        out[i, np.flatnonzero(mask[i])[-1]] = values[i]
+    return out
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_failures_are_consoled_by_the_variety_of_tools(seed):
+    rng, mask, reward = streams(seed)
+    used = rng.random((10, 5, 4)) < 0.3
+    total = np.where(mask, reward, 0).sum(axis=1)
+    variety = (used & mask[..., None]).any(axis=1).mean(axis=1)
+    expected = np.where(mask, reward, 0) + at_the_end(mask, np.where(total > 0, 0, 0.1 * variety))
+    ours = jax.jit(rewards.consolation)(reward, mask, used)
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+def test_lengths_worked_numbers():
+    """Lengths 100, 300, 200, 400 of which two are right, and a group of equal lengths."""
+    reward = np.array([[1], [1], [0], [0], [1], [0]], np.float32)
+    cost = np.array([[100], [300], [200], [400], [7], [7]], np.float32)
+    group, mask = np.array([5, 5, 5, 5, 2, 2]), np.ones((6, 1), bool)
+    bonus = rewards.short_reply_bonus(reward, mask, cost, group) - reward
+    np.testing.assert_allclose(bonus[:, 0], [0.5, -1 / 6, 0, -0.5, 0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lengths_equal_plain_loops(seed):
+    rng, mask, reward = streams(seed)
+    cost = np.where(mask, rng.integers(1, 50, (10, 5)), np.nan).astype(np.float32)
+    group = rng.integers(0, 3, 10)
+    length, total = (np.where(mask, x, 0).sum(axis=1) for x in (cost, reward))
+    bonus = np.zeros(10)
+    for i in np.flatnonzero(mask.any(axis=1)):
+        mates = length[(group == group[i]) & mask.any(axis=1)]
+        if np.ptp(mates) > 0:
+            own = 0.5 - (length[i] - mates.min()) / np.ptp(mates)
+            bonus[i] = own if total[i] > 0 else min(own, 0)
+    expected = np.where(mask, reward, 0) + at_the_end(mask, 2 * bonus)
+    ours = jax.jit(rewards.short_reply_bonus)(reward, mask, cost, group, coefficient=2.0)
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
+def test_errors():
+    one, mask = np.ones((2, 3), np.float32), np.ones((2, 3), bool)
+    with pytest.raises(ValueError, match="consolation tools_used"):
+        rewards.consolation(one, mask, mask)
+    with pytest.raises(ValueError, match="consolation share"):
+        rewards.consolation(one, mask, mask[..., None], share=-1.0)
+    with pytest.raises(ValueError, match="short_reply_bonus coefficient"):
+        rewards.short_reply_bonus(one, mask, one, np.zeros(2, int), coefficient=-1.0)
+    with pytest.raises(ValueError, match="capability_gain alpha"):
+        rewards.capability_gain(one, one, one, one, alpha=-0.1)
