@@ -30,7 +30,7 @@ def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
         research.env_of(alone),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=0 if adapted else 60,
+        warm_updates=0 if adapted else 20,
         updates=120,
     )
     config.num_seeds = 5

@@ -33,8 +33,8 @@ def context(method: str) -> ml_collections.ConfigDict:
         # All replies, and the last two observations besides the new one.
         return section(rollout.contexts.sliding, history=2)
     if method == "mem1":
-        # The question, and what was written and seen in the last turn.
-        return section(rollout.contexts.window, history=1, keep_first=True)
+        # The question, the last reply, and what came of it.
+        return section(rollout.contexts.window, history=0, replies=1, keep_first=True)
     return section(rollout.contexts.whole, context_tokens=LIMIT if method == "cut" else None)
 
 

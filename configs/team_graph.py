@@ -5,6 +5,9 @@ team alone. "hrpo": and the edits: an agent of a role that is there already, or 
 not need, costs. "price": GRPO, where members cost. "exempt": the first two edits are not judged.
 
     python -m launchers.train --config=configs/team_graph.py:hrpo --workdir=runs/team
+
+Five seeds, two CPU cores: 30 s. Success and useless members: hrpo 0.944, 0.2 %; grpo 0.942, 3.2 %;
+price 0.879, 2.4 %; exempt 0.944, 0.4 % (configs/README.md).
 """
 
 import ml_collections

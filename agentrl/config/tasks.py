@@ -209,12 +209,13 @@ def evaluation_of(
     """
     name, side = config.evaluation.opponent, config.evaluation.side
     opponent = play.opponent_of(env)
-    if rollout.play is not None or opponent is None:
+    # A team plays alone, unless one of its sides is measured beside another player.
+    if rollout.play is not None or (opponent is None and side == "none"):
         for key, value, default in (("opponent", name, "random"), ("side", side, "none")):
             if value != default:
                 raise ValueError(
                     f"config.evaluation.{key}={value!r} is used by nothing: it is for policies "
-                    "over arrays in games against each other; leave it out"
+                    "over arrays in games against each other, or on a side of a team; leave it out"
                 )
         return opponent, None
     check_side(env, side, name)
