@@ -27,13 +27,6 @@ ESTIMATORS = {
 METHODS = (*ESTIMATORS, "roles", "consoled", "planner", "workers", "staged")
 
 
-def env_of(alone: bool) -> ml_collections.ConfigDict:
-    """With a price of calls: without it a planner asks both kinds always, at 0.02 nobody."""
-    if alone:
-        return env_section("SoloResearch-v1")
-    return env_section("Research-v1", call_price=0.005)
-
-
 def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
     if method not in METHODS:
         raise ValueError(f"configs/research.py:{method}: expected one of {', '.join(METHODS)}")
@@ -42,7 +35,10 @@ def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
     config.updates = 300
     config.log_every = 30
     alone = method == "solo"
-    config.env = env_of(alone)
+    # Without a price of calls a planner asks both kinds always; at 0.02 it asks nobody.
+    config.env = env_section("Research-v1", call_price=0.005)
+    if alone:
+        config.env = env_section("SoloResearch-v1")
     network = section(policies.mlp, hidden=(64, 64), critic="none")
     config.policy = network
     if method in ("roles", "consoled", "staged", "workers"):

@@ -11,8 +11,8 @@ which all or that role's are trained, each role compared with its like (M-GRPO).
 import ml_collections
 
 from agentrl import advantages, rollout
-from agentrl.config import section
-from configs import language, research
+from agentrl.config import env_section, section
+from configs import language
 
 ADAPTED = {"both": (0, 1), "planner": (0,), "workers": (1,)}
 METHODS = ("matpo", "solo", "sft", *ADAPTED)
@@ -27,7 +27,7 @@ def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
     config = language.config_of(
         "research_words.py",
         "sft" if method == "sft" else "grpo",
-        research.env_of(alone),
+        env_section("SoloResearch-v1" if alone else "Research-v1"),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=0 if adapted else 20,
