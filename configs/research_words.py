@@ -30,10 +30,12 @@ def get_config(method: str = "matpo") -> ml_collections.ConfigDict:
         env_section("SoloResearch-v1" if alone else "Research-v1"),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=0 if adapted else 20,
+        # Five updates later imitation is as good as the expert; five earlier nothing succeeds, and
+        # planners learn to ask nobody.
+        warm_updates=0 if adapted else 25,
         updates=120,
     )
-    config.num_seeds = 5
+    config.num_seeds, config.log_every = 5, 5
     if not alone:
         config.advantage = section(advantages.m_grpo if adapted else advantages.matpo)
     # Rows are single turns: a fourth of 64 episodes of 13 or 25.

@@ -2,14 +2,14 @@
 
 Lu et al. (2025), https://arxiv.org/abs/2510.06727. Of 40 tokens, some six turns: "summary" replaces
 them by a summary, "window" shows the last four, "deepminer" all replies and three observations,
-"mem1" the question and the last turn, "cut" ends the episode; "whole" shows everything.
+"mem1" the question and the last reply, "cut" ends the episode; "whole" shows everything.
 
     python -m launchers.train --config=configs/supo.py:sft --workdir=runs/supo_sft
     python -m launchers.train --config=configs/supo.py:summary --workdir=runs/supo_summary \
         --config.init_from=runs/supo_sft
 
 Five seeds, two busy CPU cores, 5 minutes. Mean success: SFT 0.08, window 0.41, whole 0.36, summary
-0.33, deepminer 0.31, mem1 0.26 (two seeds 0.00), cut 0.19. More in configs/README.md.
+0.33, deepminer 0.31, mem1 0.25 (one seed 0.00), cut 0.19. More in configs/README.md.
 """
 
 import ml_collections
