@@ -141,6 +141,7 @@ def host_text_actor(
         observation_tokens=observation_tokens,
         reply_tokens=16 if context.max_new_tokens is None else context.max_new_tokens,
         segments=segments,
+        roles=env.roles_of_seats,
     )
 
     def lanes(shown: Shown) -> tuple[View, View, Observed]:

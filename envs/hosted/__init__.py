@@ -38,8 +38,8 @@ class Hosted(Agents):
     name: its source, see `envs.hosted.worker`. options: its options. python: the interpreter; ""
     for the current one. start_timeout_s: time limit of its start, in seconds.
     num_agents: number of players. has_success: whether it reports success. simultaneous: all agents
-    act at once. observation_shape, num_actions, continuous: of environments of numbers; () and 0 of
-    those in words.
+    act at once. callers, roles: see `envs.hosted.worker`. observation_shape, num_actions,
+    continuous: of environments of numbers; () and 0 of those in words.
     """
 
     in_python: ClassVar[bool] = True
@@ -54,11 +54,23 @@ class Hosted(Agents):
     observation_shape: tuple[int, ...] = ()
     num_actions: int = 0
     continuous: bool = False
+    callers: tuple[int, ...] | None = None
+    roles: tuple[int, ...] | None = None
 
     # Observations are numbers, not codes.
     num_codes: ClassVar[None] = None
     # Its tasks are not sorted into kinds.
     kinds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def roles_of_seats(self) -> tuple[int, ...]:
+        """`roles`, or one per agent."""
+        return tuple(range(self.num_agents)) if self.roles is None else self.roles
+
+    @property
+    def sides_of_seats(self) -> tuple[int, ...]:
+        """One team where agents call others, else each its own."""
+        return super().sides_of_seats if self.callers is None else (0,) * self.num_agents
 
     @property
     def in_turns(self) -> bool:
@@ -103,6 +115,8 @@ def make(
         num_agents=about["seats"],
         has_success=about["has_success"],
         simultaneous=about.get("simultaneous", False),
+        callers=tuple(about["callers"]) if "callers" in about else None,
+        roles=tuple(about["roles"]) if "roles" in about else None,
         observation_shape=tuple(about.get("observation_shape", ())),
         num_actions=about.get("num_actions", 0),
         continuous=about.get("continuous", False),

@@ -48,6 +48,10 @@ With `simultaneous = True` all agents act at once: the observation is a list wit
 action a list with one per seat (None for agents that do not act), and info["acting"] lists who acts
 next (default: all).
 
+Where agents call others: `callers`, for each seat the seat that calls it, -1 for none, and `roles`,
+the number of each seat's role, so that workers of one role share what they have learnt. A call that
+may be made once is a seat; one that was not called just never acts. All seats are then one team.
+
 Arrays instead of text: `observation_shape`, a tuple, declares them. Observations are then numbers
 of that shape (nested lists or arrays), actions numbers 0 to `num_actions` - 1, or with
 `continuous = True` lists of `num_actions` numbers in [-1, 1].
@@ -203,11 +207,26 @@ class Server:
         about = {"seats": self.seats, "has_success": bool(getattr(self.env, "has_success", False))}
         if self.simultaneous:
             about["simultaneous"] = True
+        for name, least in (("callers", -1), ("roles", 0)):
+            given = getattr(self.env, name, None)
+            if given is not None:
+                about[name] = self._seats_of(name, given, least)
         if self.shape is not None:
             about["observation_shape"] = list(self.shape)
             about["num_actions"] = int(self.env.num_actions)
             about["continuous"] = bool(getattr(self.env, "continuous", False))
         return about
+
+    def _seats_of(self, name, given, least):
+        """One number per seat, `least` or more and below the number of seats."""
+        numbers = [int(x) for x in given]
+        fits = len(numbers) == self.seats and all(least <= x < self.seats for x in numbers)
+        if not fits or (name == "callers" and any(x == i for i, x in enumerate(numbers))):
+            raise ValueError(
+                f"{name}={numbers}: expected one number per seat, {least} to {self.seats - 1}, of "
+                "which none calls itself"
+            )
+        return numbers
 
     def _shown(self, observation, info, ended):
         """Observations of the agents that act next."""

@@ -185,3 +185,39 @@ def test_options_that_nothing_uses_are_errors(segments):
         ((name, _),) = options.items()
         with pytest.raises(ValueError, match=f"rollout {name}=.* in Python do not use it; leave"):
             make(policy, env, params, **options)
+
+
+def test_calls_of_calls():
+    """A planner, two workers, and one that the second of them calls; all text is drawn."""
+    env, params = envs.make(f"{TOYS}:Errand")
+    where = rollout.processes(observation_tokens=8, workers=WORKERS, max_turns=8)
+    policy = policies.transformer(env.view, codec="byte", **SMALL)
+    reading = contexts.window(max_new_tokens=4)
+    made = rollout.episodes(policy, env, params, reading, where, num_groups=8, group_size=2)
+    assert (made.agents, made.roles) == (4, 3)
+    weights = policy.init(jax.random.key(1))
+    try:
+        _, *got = made.collect(weights, made.init(jax.random.key(0)), jax.random.key(2))
+        again, _ = made.play(
+            weights, jax.random.split(jax.random.key(3), 4), jax.random.key(4), False
+        )
+    finally:
+        made.close()
+    streams, rows, metrics = jax.tree.map(np.asarray, got)
+    assert streams.role.tolist() == [0, 1, 1, 2] * 16 and again.mask.shape[0] == 16
+    trees = streams.parent.reshape(16, 4) - 4 * np.arange(16)[:, None]
+    assert (trees[:, 1:] == [0, 0, 2]).all() and (streams.parent[::4] == -1).all()
+    acted = streams.mask.any(axis=1)
+    assert acted[::4].all() and 0 < acted[3::4].sum() < 16
+    for i in np.flatnonzero(acted & (streams.parent >= 0)):
+        call, first = streams.call_turn[i], np.flatnonzero(streams.mask[i])[0]
+        assert streams.mask[streams.parent[i], call] and call < first
+    # Calls that were not made are in no mean: of episodes, those of the planners.
+    assert metrics["episode_return"][1] == 16
+    role = rows.role[rows.loss_mask.any(axis=1)]
+    assert set(role.tolist()) <= {0, 1, 2}
+
+
+def test_callers_that_do_not_fit():
+    with pytest.raises(ValueError, match="callers=.*none calls itself"):
+        envs.make(f"{TOYS}:Errand", callers=[0, 1, 2, 3])

@@ -117,6 +117,35 @@ class Race:
         return f"{seat} {self.start}", reward, done, False, {"seat": seat, "success": won}
 
 
+class Errand:
+    """A planner (seat 0) sends workers (seats 1 and 2), of which the second may send a third (3).
+
+    Text with an odd first byte calls the next worker; any other ends the own work.
+    """
+
+    seats, has_success = 4, True
+    callers, roles = (-1, 0, 0, 2), (0, 1, 1, 2)
+
+    def __init__(self, callers=None):
+        self.callers = self.callers if callers is None else callers
+
+    def reset(self, *, seed):
+        self.stack, self.sent = [0], 0
+        return f"plan {seed % 10}", {"seat": 0}
+
+    def step(self, action):
+        seat, called = self.stack[-1], sum(action.encode()[:1]) % 2
+        after = {0: 1 if self.sent == 0 else 2, 2: 3}.get(seat)
+        if called and after is not None and self.sent < 3:
+            self.stack.append(after)
+            self.sent = max(self.sent, after)
+        else:
+            self.stack.pop()
+        done = not self.stack
+        info = {"seat": 0 if done else self.stack[-1], "success": done and self.sent == 3}
+        return f"{self.sent}", [float(done)] * 4, done, False, info
+
+
 class Echo:
     """Answers what it was told, and tells of its process; for tests of the pipe."""
 
