@@ -1,0 +1,89 @@
+"""Choosing among finished attempts, and trade-offs between cost and quality."""
+
+import numpy as np
+
+
+def select_best(score: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """The valid attempt with the highest score per task, i64[G]; the first of equals, -1 for none.
+
+    The result is an index into the attempts as given: those that are not valid keep their places.
+    (MARS-SQL's released code scores the valid ones alone, and applies the index to all.)
+
+    Args:
+      score: f32[G, N], for example a verifier's probability of Yes; not read where not valid.
+      valid: bool[G, N].
+
+    Raises:
+      ValueError: arrays of other shapes.
+
+    References:
+      MARS-SQL (2025), code YangHaolin0526/MARS-SQL 0ece2af (read).
+    """
+    score, valid = _attempts("select_best", score, valid)
+    best = np.argmax(np.where(valid, np.nan_to_num(score, nan=-np.inf), -np.inf), axis=1)
+    return np.where(valid.any(axis=1), best, -1)
+
+
+def self_consistency(result: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """The first attempt with the commonest result per task, i64[G]; -1 where none is valid.
+
+    Of results that are equally common the one that came first.
+
+    Args:
+      result: i64[G, N], equal numbers for equal results.
+      valid: bool[G, N].
+
+    Raises:
+      ValueError: arrays of other shapes.
+
+    References:
+      Wang et al. (2022), https://arxiv.org/abs/2203.11171; MALT (https://arxiv.org/abs/2412.01928)
+      votes over three chains.
+    """
+    result, valid = _attempts("self_consistency", result, valid)
+    same = (result[:, :, None] == result[:, None, :]) & valid[:, None, :]
+    votes = np.where(valid, same.sum(axis=2), 0)
+    return np.where(valid.any(axis=1), np.argmax(votes, axis=1), -1)
+
+
+def pareto_front(cost: np.ndarray, quality: np.ndarray) -> np.ndarray:
+    """Which points no other one dominates, bool[n]: none is as cheap and as good, and better in
+    one of the two. Equal points are all kept.
+
+    cost, quality: f64[n]; less cost and more quality are better.
+    """
+    cost, quality = np.asarray(cost, float), np.asarray(quality, float)
+    if cost.ndim != 1 or cost.shape != quality.shape:
+        raise ValueError(
+            f"pareto_front cost {cost.shape}, quality {quality.shape}: expected one of each per "
+            "point"
+        )
+    as_good = (cost[None] <= cost[:, None]) & (quality[None] >= quality[:, None])
+    better = (cost[None] < cost[:, None]) | (quality[None] > quality[:, None])
+    return ~(as_good & better).any(axis=1)
+
+
+def hypervolume(
+    cost: np.ndarray, quality: np.ndarray, *, most_cost: float, least_quality: float = 0.0
+) -> float:
+    """Area of costs and qualities, within the two bounds, that some point dominates.
+
+    Points beyond the bounds add nothing. Larger fronts are better ones, whatever their shape.
+    """
+    front = pareto_front(cost, quality)
+    cost, quality = np.asarray(cost, float)[front], np.asarray(quality, float)[front]
+    inside = (cost < most_cost) & (quality > least_quality)
+    order = np.argsort(cost[inside], kind="stable")
+    cost, quality = cost[inside][order], quality[inside][order]
+    ends = np.append(cost[1:], most_cost)
+    return float(np.sum((ends - cost) * (quality - least_quality)))
+
+
+def _attempts(function: str, values: np.ndarray, valid: np.ndarray):
+    values, valid = np.asarray(values), np.asarray(valid, bool)
+    if values.ndim != 2 or values.shape != valid.shape:
+        raise ValueError(
+            f"{function}: attempts {values.shape} and valid {valid.shape}; expected [tasks, "
+            "attempts] of both"
+        )
+    return values, valid
