@@ -20,7 +20,7 @@ class Played:
     """What the pool reads of a rollout: 8 matches of 2 seats, 4 slots."""
 
     slots = Slots(blocks=1, members=4, width=2)
-    roles = 2
+    agents = 2
 
 
 class Env:
