@@ -43,10 +43,10 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
     names, parts = tuple(rollouts), tuple(rollouts.values())
     slots = None
     if any(part.slots for part in parts):
-        if len({part.roles for part in parts}) > 1:
+        if len({part.agents for part in parts}) > 1:
             raise ValueError(
                 "rollout opponent='pool' with games of "
-                f"{', '.join(f'{part.roles} ({name})' for name, part in rollouts.items())} seats: "
+                f"{', '.join(f'{part.agents} ({name})' for name, part in rollouts.items())} seats: "
                 "expected as many seats in all of them"
             )
         slots = SlotsOfSeveral(

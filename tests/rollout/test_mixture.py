@@ -115,7 +115,7 @@ def test_members_of_a_pool_play_every_game():
     assert together.slots.members == 2
     one = parts[NAMES[0]].slots.of_match()
     np.testing.assert_array_equal(together.slots.of_match(), [*one, *one])
-    lonely = parts[NAMES[1]]._replace(roles=3)
+    lonely = parts[NAMES[1]]._replace(agents=3)
     with pytest.raises(ValueError, match="expected as many seats in all of them"):
         rollout.several({**parts, NAMES[1]: lonely})
 
