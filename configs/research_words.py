@@ -1,4 +1,4 @@
-r"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
+"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
 
 "sft": imitation of the expert. "matpo": from there, workers inherit the planner's advantage
 (https://arxiv.org/abs/2510.04678); "solo": SoloResearch-v1 by GRPO, after its own SFT. "both",
@@ -6,6 +6,9 @@ r"""Research-v1 in words: one transformer plans and works, or looks for the fact
 which all or that role's are trained, each role compared with its like (M-GRPO).
 
     python -m launchers.train --config=configs/research_words.py:matpo --workdir=runs/words
+
+Five seeds, two CPU cores, 2 minutes. Success: sft 0.50, matpo 0.94, solo 0.91, both 0.60, planner
+0.58, workers 0.49 (configs/README.md).
 """
 
 import ml_collections
