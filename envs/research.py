@@ -72,10 +72,10 @@ class Research(Sources, TurnGame):
     other role. Reward, of all agents: 1 for a right answer, less `call_price` per call and
     `open_price` per opening. Ends with the answer; success: it is right.
 
-    Observation: float32 indicators. Of the planner: topics and status of all facts, which is at
-    hand, the last call's result, the share of calls that are left. Of a worker: the topic that it
-    is to find, its kind, which sources it has opened, the last result, whether it holds the fact,
-    its share of turns. What belongs to the other role is 0.
+    Observation: float32 indicators. Of the planner: topics and status of all facts, the last call's
+    result, the share of calls that are left. Of a worker: the topic that it is to find, its kind,
+    which sources it has opened, the last result, whether it holds the fact, its share of turns.
+    What belongs to the other role is 0.
 
     Expert: asks the kind that has the topic, as long as there are calls; opens the topic's source
     until it has the fact; a worker of the wrong kind reports at once.
