@@ -89,8 +89,10 @@ FILLED_BY: dict[str, str] = {
     "cost": "a language policy",
     "well_formed": "a language policy",
     "duration": "an environment whose turns take unequal time, such as Jobs-v1",
-    "parent": "an environment with a planner and workers, such as Research-v1",
-    "call_turn": "an environment with a planner and workers, such as Research-v1",
+    "parent": "an environment with a planner and workers, such as PlannedHousehold-v1 or "
+    "Research-v1",
+    "call_turn": "an environment with a planner and workers, such as PlannedHousehold-v1 or "
+    "Research-v1",
     "persuasion": "config.rollout.listeners, in matches of a game that asks about beliefs, such as "
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "

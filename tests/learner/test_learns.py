@@ -74,7 +74,8 @@ def pool():
 
 def words():
     config = research_words.get_config("solo")
-    config.num_seeds, config.updates = 1, 60
+    config.num_seeds, config.updates, config.log_every = 1, 60, 20
+    config.warm_start.updates = 20
     config.evaluation.every = 0
     return config
 

@@ -27,7 +27,8 @@ def lake(**env):
 def train(config, updates=3):
     """(experiment, states after 0, 1, ... updates, metrics of each update as means)."""
     experiment = build(config)
-    states, metrics, _ = _run(experiment, jax.jit(experiment.init)(0), updates)
+    program, _ = _program(experiment)
+    states, metrics = _run(program, jax.jit(experiment.init)(0), updates)
     return experiment, states, metrics
 
 
@@ -35,33 +36,37 @@ def train_and_resume(config, directory, updates=4):
     """As `train`; checks that the program is traced once, and that a run restored from a checkpoint
     in the middle gives the same metrics and the same state bitwise."""
     experiment = build(config)
-    states, metrics, traces = _run(experiment, jax.jit(experiment.init)(0), updates)
-    assert traces == 1
+    program, traces = _program(experiment)
+    states, metrics = _run(program, jax.jit(experiment.init)(0), updates)
     half = updates // 2
     checkpoint.save(directory, half, states[half], keep=1)
     _, restored = checkpoint.restore(directory, jax.eval_shape(lambda: states[half]))
-    resumed, again, _ = _run(experiment, restored, updates - half)
+    resumed, again = _run(program, restored, updates - half)
+    assert len(traces) == 1
     assert again == metrics[half:]
     same(resumed[-1], states[-1])
     return experiment, states, metrics
 
 
-def _run(experiment, state, updates):
-    traces = 0
-    _, program = experiment.phases[-1]
+def _program(experiment):
+    """(the program of an update, a list with an entry per trace of it)."""
+    _, train = experiment.phases[-1]
+    traces = []
 
     def counted(state):
-        nonlocal traces
-        traces += 1
-        return program(state)
+        traces.append(state)
+        return train(state)
 
-    compiled = jax.jit(counted)
+    return jax.jit(counted), traces
+
+
+def _run(program, state, updates):
     states, metrics = [state], []
     for _ in range(updates):
-        state, told = compiled(state)
+        state, told = program(state)
         states.append(state)
         metrics.append({k: float(v[0]) / float(v[1]) for k, v in told.items() if float(v[1])})
-    return states, metrics, traces
+    return states, metrics
 
 
 def same(one, other):
