@@ -128,7 +128,8 @@ class Rows:
     start: bool[R, L], a new episode begins here: memory is cleared before this position.
     memory: [R, ...], a recurrent policy's memory before the first position.
     asked: bool[R, L], the policy is asked here what it believes; answer: i32[R, L], the truth.
-    role: i32[R], the role of the row's stream, for what a language policy has of each.
+    role: i32[R], who acts, as the policy is told: the stream's role for what a language policy has
+      of each; the agent's number for a policy over arrays, whose networks are named by agents.
     """
 
     tokens: jax.Array

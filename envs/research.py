@@ -265,7 +265,8 @@ class Research(Sources, TurnGame):
         return jnp.broadcast_to(state.question.correct, (self.num_agents,))
 
     def expert(self, state: ResearchState, params: ResearchParams) -> jax.Array:
-        """As the class says."""
+        """The first missing fact's kind, or the answer; of a worker the topic's source, or a
+        report."""
         first = self.first_missing(state.question)
         kind, _ = self.home(state.question.topic[first])
         wants = jnp.any(self.missing(state.question)) & (state.calls < self.calls)

@@ -92,7 +92,7 @@ class TeamGraph(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """(families + roles,)"""
+        """(number of indicators,): the family's, then the members per role."""
         return (self.families + self.roles,)
 
     def initial(self, key: jax.Array, params: TeamGraphParams) -> TeamGraphState:

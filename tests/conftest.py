@@ -33,8 +33,8 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE
 jax.config.update("jax_disable_most_optimizations", True)
-# Tracing is much of the time, too: a tenth of it is the collector's, which is called after each
-# module, and the lines of code that are noted with each operation.
+# Tracing is much of the time, too. Collecting after each module is enough, and nobody reads which
+# lines of code each operation came from.
 gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_traceback_in_locations_limit", 0)
 

@@ -41,18 +41,16 @@ class Speaker:
         policy: LanguagePolicy,
         context: Context,
         *,
-        agents: int,
+        roles: Sequence[int],
         turns: int,
         observation_tokens: int,
         reply_tokens: int,
         segments: bool = False,
-        roles: Sequence[int] | None = None,
     ):
-        """turns: T, own turns of an agent in an episode. segments: collections hold parts of
-        several episodes, so that rows are turns and no cache lives. roles: of each agent; by
-        default its number."""
-        self.policy, self.context, self.agents = policy, context, agents
-        self.roles = np.arange(agents) if roles is None else np.array(roles)
+        """roles: of each of the A agents. turns: T, own turns of an agent in an episode. segments:
+        collections hold parts of several episodes, so that rows are turns and no cache lives."""
+        self.policy, self.context = policy, context
+        self.roles, self.agents = np.array(roles), len(roles)
         self.layout = Layout(
             context,
             policy.codec,

@@ -69,12 +69,11 @@ class TextActor:
         self.speaker = Speaker(
             policy,
             context,
-            agents=env.num_agents,
+            roles=env.roles_of_seats,
             turns=turns,
             observation_tokens=policy.codec.observation_tokens(env.view) + self._injected.size,
             reply_tokens=self._expert_tokens() if given is None else given,
             segments=segments,
-            roles=env.roles_of_seats,
         )
 
     def _commands(self, key):

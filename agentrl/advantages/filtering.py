@@ -75,7 +75,7 @@ def only_roles(mask: jax.Array, role: jax.Array, *, roles: tuple[int, ...]) -> j
     """
     check_streams("only_roles", mask, ids={"role": role})
     if not roles or any(not isinstance(one, int) or one < 0 for one in roles):
-        raise ValueError(f"only_roles roles={roles!r}: expected one or more numbers of roles")
+        raise ValueError(f"only_roles roles={roles!r}: expected one or more roles, 0 and up")
     chosen = jnp.any(role[:, None] == jnp.asarray(roles), axis=1)
     return jnp.any(mask, axis=1) & chosen
 

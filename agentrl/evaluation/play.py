@@ -58,7 +58,7 @@ def in_turn(
     return jax.tree.map(lambda x: x.reshape(-1), outcomes)
 
 
-def of_streams(streams: Streams, firsts: Sequence[int] = (0,), agents: int = 1) -> Outcomes:
+def of_streams(streams: Streams, firsts: Sequence[int], agents: int) -> Outcomes:
     """Outcomes of whole episodes of A `agents`: of the agents `firsts` in turn, one per episode.
 
     firsts: the first agent of each team.

@@ -272,7 +272,8 @@ def _normalized(batch: Batch, how: str, roles: int) -> jax.Array:
     if how == "batch":
         return advantages.whiten(advantage, trained)
     if how == "role":
-        role = streams.role if advantage.shape == streams.mask.shape else batch.rows.role
+        by_turn = advantage.shape == streams.mask.shape
+        role = streams.role if by_turn else streams.role[batch.rows.stream]
         return sum(
             advantages.whiten(advantage, trained & (role == number)[:, None])
             for number in range(roles)

@@ -78,10 +78,13 @@ def stream_rows(rows: Rows, streams: Streams) -> Rows:
 
     whole = jax.tree.map(put, rows.replace(stream=None, memory=None, role=None))
     there = whole.loss_mask
+    acts = None
+    if rows.role is not None:
+        acts = jnp.zeros(shape[0], rows.role.dtype).at[stream].set(rows.role, mode="drop")
     return whole.replace(
         stream=jnp.arange(shape[0], dtype=jnp.int32),
         turn=jnp.where(there, jnp.arange(shape[1]), -1),
-        role=None if rows.role is None else streams.role,
+        role=acts,
     )
 
 

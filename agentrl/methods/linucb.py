@@ -82,7 +82,7 @@ def upper_bounds(
       ValueError: a number outside its range.
 
     References:
-      Symphony-Coord (2026), row 213: its selector from one file of another code base (read), whose
+      Symphony-Coord (2026): its selector from one file of another code base (read), whose
       provenance could not be verified. The bound is that of Abbasi-Yadkori et al. (2011).
     """
     check_range("linucb alpha", alpha, 0.0)
@@ -100,6 +100,9 @@ def updated(state: LinUCB, x: jax.Array, outcome: jax.Array, *, keep: float = 1.
 
     keep: in (0, 1], the factor of all earlier outcomes; below 1 it forgets, which the code does
     not. Forgetting lets the regularization fade, too.
+
+    Raises:
+      ValueError: keep outside its range.
     """
     check_range("linucb keep", keep, 0.0, 1.0, above=True)
     inverse = state.inverse / keep
@@ -108,10 +111,19 @@ def updated(state: LinUCB, x: jax.Array, outcome: jax.Array, *, keep: float = 1.
     return LinUCB(inverse, keep * state.total + outcome * x, state.count + 1)
 
 
-def route(bounds: jax.Array, match: jax.Array, available: jax.Array, *, candidates: int = 3):
+def route(
+    bounds: jax.Array, match: jax.Array, available: jax.Array, *, candidates: int = 3
+) -> jax.Array:
     """The worker i32[] with the largest bound among the best-matching available ones.
 
-    The first of equals; the best-matching one if none is available. candidates: kept, at least 1.
+    The first of equals; the best-matching one if none is available.
+
+    Args:
+      bounds, match, available: f32[W], of each worker; see `upper_bounds` and `context`.
+      candidates: how many of the best-matching ones are kept, at least 1.
+
+    Raises:
+      ValueError: fewer candidates.
     """
     check_range("route candidates", candidates, 1)
     suits = jnp.where(available > 0, match, match - 1e3)

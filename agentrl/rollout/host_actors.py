@@ -136,12 +136,11 @@ def host_text_actor(
     speaker = Speaker(
         policy,
         context,
-        agents=env.num_agents,
+        roles=env.roles_of_seats,
         turns=turns,
         observation_tokens=observation_tokens,
         reply_tokens=16 if context.max_new_tokens is None else context.max_new_tokens,
         segments=segments,
-        roles=env.roles_of_seats,
     )
 
     def lanes(shown: Shown) -> tuple[View, View, Observed]:

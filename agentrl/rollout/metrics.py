@@ -112,14 +112,18 @@ def metrics_of(
 ) -> dict[str, jax.Array]:
     """The metrics that hold for every way of acting.
 
-    episode_return, success_rate: per agent that is learnt from; where agents call others, of the
-    first of them per episode. episode_length, truncation_rate:
+    episode_return, success_rate: per agent that is learnt from; where agents call others, of those
+    that nobody calls. episode_length, truncation_rate:
     per episode. invalid_action_rate: per turn. Of several agents besides draw_rate and
     invalid_end_rate per episode, and win_rate and return of each role and side, against `opponent`.
     """
     plays, won = ended.plays, ended.success
-    # The caller, or the first that it called where only these are learnt from.
-    whole = plays if env.callers is None else plays & (jnp.cumsum(plays, axis=-1) == 1)
+    whole = plays
+    if env.callers is not None:
+        # Those that nobody calls; where they are not learnt from, the first of the others.
+        roots = plays & (np.array(env.callers) < 0)
+        first = plays & (jnp.cumsum(plays, axis=-1) == 1)
+        whole = jnp.where(jnp.any(roots, axis=-1, keepdims=True), roots, first)
     out = {
         "episode_return": mean(ended.episode_return, whole),
         "episode_length": mean(ended.steps, ended.counts),

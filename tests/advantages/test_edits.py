@@ -13,7 +13,7 @@ hrpo = jax.jit(advantages.hrpo, static_argnames=("centre", "normalize"))
 
 
 def test_worked_numbers():
-    """The sheet divides by the deviation with ddof 0: a factor of sqrt(2 / 3) of three streams."""
+    """The reconstruction divides by the deviation with ddof 0: sqrt(2 / 3) for three streams."""
     reward = np.zeros((3, 3), np.float32)
     reward[:, -1] = [1, 0, 1]
     mask, group = np.ones((3, 3), bool), np.zeros(3, int)

@@ -1,6 +1,7 @@
 """Planners and workers that they call: who learns, what is shown of the calls, words, resume."""
 
 import json
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,11 @@ import envs
 from agentrl import advantages, policies, rollout
 from agentrl.config.build import build
 from agentrl.evaluation import call_tree, credit_cards, credit_view
+from agentrl.methods.by_turn import stream_rows
 from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout.calls import Call, Session, rows_of_calls
+from agentrl.rollout.metrics import Ended, metrics_of
+from agentrl.rollout.starts import task_keys
 from agentrl.run import loop
 from configs import research, research_words
 
@@ -123,7 +127,10 @@ def test_a_run_resumes(method, of, tmp_path):
 
 
 def collected(method):
-    experiment = build(small(method))
+    config = small(method)
+    if method == "roles":
+        config.policy.roles.workers.agents = (1, 2, 3)
+    experiment = build(config)
     state = jax.jit(experiment.init)(0)
     return experiment, state, jax.jit(experiment.batches)(state)["rollout"]
 
@@ -173,6 +180,51 @@ def test_a_branch_is_no_call():
 def test_bad_roles(roles):
     with pytest.raises(ValueError, match="only_roles roles"):
         advantages.only_roles(np.ones((2, 1), bool), np.zeros(2, np.int32), roles=roles)
+
+
+def test_metrics_are_of_those_that_nobody_calls():
+    """Two teams of a planner and a drone, and one in which the planner is not learnt from."""
+    won = jnp.array([[True, True, False, False], [False, False, True, True], [True, True] * 2])
+    plays = jnp.array([[True] * 4, [True, False, True, True], [False, True, False, True]])
+    nothing = jnp.zeros(3, bool)
+    ended = Ended(
+        counts=~nothing, steps=jnp.ones(3, jnp.int32), cut=nothing, offended=nothing, won=won,
+        plays=plays, episode_return=won * 2.0, success=won,
+    )  # fmt: skip
+    env = SimpleNamespace(
+        callers=(-1, 0, -1, 2), roles_of_seats=(0, 1, 0, 1), num_roles=2, num_agents=4,
+        has_success=True,
+    )  # fmt: skip
+    valid = jnp.ones((12, 1), bool)
+    told = metrics_of(env, ended, SimpleNamespace(valid=valid, mask=valid))
+    # Both planners of the first two episodes, and the first drone of the last.
+    np.testing.assert_array_equal(told["success_rate"], [3, 5])
+    np.testing.assert_array_equal(told["episode_return"], [6, 5])
+    np.testing.assert_array_equal(told["win_rate/1/self"], [4, 5])
+
+
+def test_a_role_is_measured_beside_the_player_that_it_learnt_with():
+    """Untrained planners: beside the expert's workers their calls bring facts."""
+    found = []
+    for side, opponent in (("none", "random"), ("planner", "expert")):
+        config = small("planner")
+        config.evaluation.update(side=side, opponent=opponent)
+        experiment = build(config)
+        state = jax.jit(experiment.init)(0)
+        keys = task_keys(0, 2048)
+        (evaluate,) = [task.evaluate for task in experiment.tasks.values()]
+        found.append(float(evaluate(state.params, keys, KEY, False).success.mean()))
+    assert found[1] > found[0] + 0.05  # Four standard errors of the difference.
+
+
+def test_rows_of_streams_keep_who_acted():
+    """Networks are named by agents, though all workers have one role."""
+    _, _, batch = collected("roles")
+    whole = stream_rows(batch.rows, batch.streams)
+    acted = np.asarray(batch.streams.mask).any(axis=1)
+    agents = np.arange(len(acted)) % 4
+    np.testing.assert_array_equal(np.asarray(whole.role)[acted], agents[acted])
+    assert set(np.asarray(batch.streams.role)) == {0, 1}
 
 
 @pytest.mark.parametrize("method", research_words.METHODS)
