@@ -2,12 +2,19 @@
 
     python -m launchers.arena --game=TicTacToe-v1 --players=random,expert,minimax,mcts:100,runs/a
     python -m launchers.arena --game=TicTacToe-v1 --players=runs/tictactoe#all --exhaustive
+    python -m launchers.arena --game=LiarsDice-v1 --options=players=3 --players=expert,random \
+      --lineups=aab,bab,bbb
 
 Players: random (legal play), expert (the environment's), minimax (exact; minimax:4 searches four
 moves deep), mcts:100 (tree search with 100 simulations per move), or a run: runs/a (its newest
 checkpoint and first seed), runs/a@200 (of update 200), runs/a#3 (of seed 3), runs/a#all (each
-seed). Policies over arrays and over words can play each other. --out writes arena.json and
-arena.html into a directory; in the directory of a run, its report shows them.
+seed). Policies over arrays and over words can play each other. "program:python my_player.py" is a
+program that answers in lines of JSON, in games with words (agentrl/actors/program.py says how); one
+that fails abstains. --out writes arena.json and arena.html into a directory; in the directory of a
+run, its report shows them.
+
+--lineups names line-ups instead of pairs, a letter per seat (a is the first player), or all. They
+play the same tasks, --matches each, and are compared task by task; --out writes lineups.json.
 
 --exhaustive plays each player greedily against every line of play of the other seat instead, in
 games without chance: the result is exact, not estimated.
@@ -26,10 +33,12 @@ _GAME = flags.DEFINE_string("game", None, "Name of the game, for example TicTacT
 _PLAYERS = flags.DEFINE_list("players", [], "Players, separated by commas.")
 _MATCHES = flags.DEFINE_integer("matches", 1000, "Matches of each pair, over all seats.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the tasks and of all randomness.")
-_OUT = flags.DEFINE_string("out", None, "Directory for arena.json and arena.html.")
+_OUT = flags.DEFINE_string("out", None, "Directory for arena.json and arena.html, or lineups.json.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the game: name=value, ...")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Checkpoints take their most likely actions.")
 _EXHAUSTIVE = flags.DEFINE_bool("exhaustive", False, "Every line of play against each player.")
+_LINEUPS = flags.DEFINE_string("lineups", None, "Players by letter, per seat: aab,aba; or all.")
+_TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program.")
 
 
 def main(argv: list[str]) -> None:
@@ -40,44 +49,80 @@ def main(argv: list[str]) -> None:
         cli.fail("--game is missing: name a game, for example --game=TicTacToe-v1")
     if not _PLAYERS.value:
         cli.fail("--players is missing: name some, for example --players=random,expert,mcts:100")
+    if _EXHAUSTIVE.value and _LINEUPS.value is not None:
+        cli.fail("--exhaustive plays one player at a time; leave out --lineups")
     cli.use_compilation_cache()
     import envs
     from agentrl.run import checkpoint, contestants, restored
 
-    greedy = _GREEDY.value or _EXHAUSTIVE.value
+    names, greedy = _PLAYERS.value, _GREEDY.value or _EXHAUSTIVE.value
     try:
         options = cli.parse_options(_OPTIONS.value)
         env, env_params = envs.make(_GAME.value, **options)
-        players = contestants.named(_PLAYERS.value, env, env_params, greedy=greedy)
-        if _EXHAUSTIVE.value:
-            _walk(players, env, env_params)
-        else:
-            _meet(players, env, env_params, options)
+        with contestants.programs(names, env, timeout_s=_TIMEOUT.value) as started:
+            players = contestants.named(names, env, env_params, greedy=greedy, started=started)
+            if _EXHAUSTIVE.value:
+                _walk(players, env, env_params)
+                return
+            about = {
+                "game": _GAME.value,
+                "options": options,
+                "seed": _SEED.value,
+                "greedy": greedy,
+                "command": shlex.join([sys.executable, "-m", "launchers.arena", *sys.argv[1:]]),
+            }
+            play = _meet if _LINEUPS.value is None else _line_up
+            shown, files = play(players, env, env_params, about, started)
     except (OSError, ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
+    print(shown)
+    if _OUT.value is not None:
+        out = pathlib.Path(_OUT.value)
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            _write(out / name, content)
 
 
-def _meet(players, env, env_params, options) -> None:
+def _failures(about, started) -> str:
+    """Adds what went wrong with programs to `about`; the same as text, behind an empty line."""
+    failed = {name: program.summary() for name, program in started.items() if program.summary()}
+    if failed:
+        about["programs"] = failed
+    return "".join(f"\n\n{summary}" for summary in failed.values())
+
+
+def _meet(players, env, env_params, about, started) -> tuple[str, dict[str, str]]:
+    """Every pair: (text, {file name: content})."""
     import json
 
     from agentrl.evaluation import standings
     from agentrl.selfplay import arena
 
     played = arena.play_all(players, env, env_params, matches=_MATCHES.value, seed=_SEED.value)
-    about = {
-        "game": _GAME.value,
-        "options": options,
-        "seed": _SEED.value,
-        "greedy": _GREEDY.value,
-        "command": shlex.join([sys.executable, "-m", "launchers.arena", *sys.argv[1:]]),
+    failures = _failures(about, started)
+    return standings.text(played, about) + failures, {
+        "arena.json": json.dumps(standings.record(played, about)),
+        "arena.html": standings.document(played, about),
     }
-    print(standings.text(played, about))
-    if _OUT.value is None:
-        return
-    out = pathlib.Path(_OUT.value)
-    out.mkdir(parents=True, exist_ok=True)
-    _write(out / "arena.json", json.dumps(standings.record(played, about)))
-    _write(out / "arena.html", standings.document(played, about))
+
+
+def _line_up(players, env, env_params, about, started) -> tuple[str, dict[str, str]]:
+    """The line-ups that are named: (text, {file name: content})."""
+    import json
+
+    from agentrl.evaluation import lineups as report
+    from agentrl.rollout.seating import first_of_teams
+    from agentrl.selfplay import lineups
+
+    named = lineups.parse(_LINEUPS.value, len(players), len(first_of_teams(env)))
+    options = {"matches": _MATCHES.value, "seed": _SEED.value}
+    played = lineups.play_lineups(players, env, env_params, named, **options)
+    failures = _failures(about, started)
+    count = f"{len(named)} line-ups, {_MATCHES.value} matches each"
+    lead = f"{about['game']}: {count}, seed {about['seed']}"
+    return report.text(played, lead) + failures, {
+        "lineups.json": json.dumps(report.record(played, about | options))
+    }
 
 
 def _write(path: pathlib.Path, text: str) -> None:

@@ -6,8 +6,8 @@
     python -m launchers.play --run=runs/household
 
 --players names the player in each seat, as for launchers.arena: human, random, expert, minimax,
-mcts:100, or a run (runs/a, runs/a@200, runs/a#3). --run shows a conversation of a language policy
-with each environment that it was trained on.
+mcts:100, a run (runs/a, runs/a@200, runs/a#3), or "program:COMMAND". --run shows a conversation of
+a language policy with each environment that it was trained on.
 
 A person types commands, ? to list the legal ones, control-D to leave. Input that is not understood
 is an illegal action, as for a policy.
@@ -28,6 +28,7 @@ _WORDING = flags.DEFINE_string("wording", None, "Wording of the environment.")
 _RUN = flags.DEFINE_string("run", None, "A run whose newest checkpoint plays its own game.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the environment: name=value, ...")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the task and of all randomness.")
+_TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program.")
 
 
 def main(argv: list[str]) -> None:
@@ -52,8 +53,13 @@ def main(argv: list[str]) -> None:
         if _WORDING.value is not None:
             options["wording"] = _WORDING.value
         env, params = envs.make(_ENV.value, **options)
-        seats = contestants.seated(_PLAYERS.value, env, params, greedy=_GREEDY.value)
-        terminal.play(env, params, seats, key)
+        names, greedy = _PLAYERS.value, _GREEDY.value
+        with contestants.programs(names, env, timeout_s=_TIMEOUT.value) as started:
+            seats = contestants.seated(names, env, params, greedy=greedy, started=started)
+            terminal.play(env, params, seats, key)
+            for program in started.values():
+                if program.summary():
+                    print(program.summary())
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
 

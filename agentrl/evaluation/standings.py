@@ -154,7 +154,7 @@ def _signed(value: float) -> str:
     return f"{value:+.0f}"
 
 
-def _shown(value: float, interval: statistics.Interval | None, digits: int = 3) -> str:
+def shown(value: float, interval: statistics.Interval | None, digits: int = 3) -> str:
     """For example `0.983 [0.976, 0.988]`, or without an interval."""
     text = f"{value:.{digits}f}"
     if interval is None:
@@ -162,7 +162,7 @@ def _shown(value: float, interval: statistics.Interval | None, digits: int = 3) 
     return f"{text} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
 
 
-def _columns(rows: list[list[str]]) -> str:
+def columns(rows: list[list[str]]) -> str:
     """Aligned lines of columns, the first one left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -176,16 +176,16 @@ def _columns(rows: list[list[str]]) -> str:
 
 def text(arena: Arena, about: Mapping[str, Any]) -> str:
     """The arena for a terminal: standings, payoffs, pairs of runs, and pairs on every seat."""
-    parts = [_lead(arena, about), _columns(_standing_rows(arena))]
+    parts = [_lead(arena, about), columns(_standing_rows(arena))]
     head = ["mean return of row", *arena.players]
     body = [
         [name, *(f"{value:.3f}" for value in arena.payoff[i])]
         for i, name in enumerate(arena.players)
     ]
-    parts.append(_columns([head, *body]))
+    parts.append(columns([head, *body]))
     if not arena.cooperative and len(arena.players) > 1:
-        parts.append(_columns(_pair_rows(arena)))
-    parts.append(_columns(_meeting_rows(arena)))
+        parts.append(columns(_pair_rows(arena)))
+    parts.append(columns(_meeting_rows(arena)))
     if not arena.cooperative:
         parts.append(_RATED)
     if (arena.courses == 1).any():
@@ -224,10 +224,10 @@ def _meeting_rows(arena: Arena) -> list[list[str]]:
     for line in _meetings(arena):
         names = [*line.names] if two else [*line.names, str(line.seat)]
         if arena.cooperative:
-            cells = [_shown(*line.mean), _shown(*line.won)]
+            cells = [shown(*line.mean), shown(*line.won)]
         else:
             ends = f"{line.illegal[0]:.3f} / {line.illegal[1]:.3f}"
-            cells = [_shown(*line.won), f"{line.drawn:.3f}", _shown(*line.lost), ends]
+            cells = [shown(*line.won), f"{line.drawn:.3f}", shown(*line.lost), ends]
             cells += [f"{line.cut:.3f}", f"{line.mean[0]:.3f}"]
         rows.append([*names, *cells, str(line.courses)])
     return rows
@@ -254,7 +254,7 @@ def _pair_rows(arena: Arena) -> list[list[str]]:
             # If all matches take one course there is no interval.
             varies = (arena.courses[both] > 1).any()
             interval = statistics.wilson(won, decided) if varies else None
-            share = _shown(won / decided, interval)
+            share = shown(won / decided, interval)
         others = f"{sum(ends.values()) - decided:,}"
         rows.append([runs[i], runs[j], f"{won:,}", f"{decided - won:,}", others, share])
     return rows
@@ -308,6 +308,7 @@ def section(arena: Arena, about: Mapping[str, Any]) -> Markup:
         tag("h3", "Every pair on every seat"),
         table(meeting_head, pairs),
         tag("p", _ALIKE, class_="note") if (arena.courses == 1).any() else None,
+        *[tag("p", one, class_="note") for one in (about.get("programs") or {}).values()],
         tag("pre", about["command"], class_="command") if about.get("command") else None,
     )
 

@@ -1,14 +1,16 @@
-"""Players by their command-line names: scripted ones, and the checkpoints of runs."""
+"""Players by their command-line names: scripted ones, checkpoints of runs, programs."""
 
+import contextlib
 import dataclasses
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from agentrl.actors.array import array_actor
+from agentrl.actors.program import PREFIX, Program, program_actor
 from agentrl.actors.scripted import SCRIPTED, scripted, translated
 from agentrl.actors.text import TextActor, text_actor
 from agentrl.actors.types import Actor
@@ -28,13 +30,39 @@ HUMAN = "human"
 _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
 
 
-def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> dict[str, Actor]:
+@contextlib.contextmanager
+def programs(names: Sequence[str], env: Any, *, timeout_s: float) -> Iterator[dict[str, Program]]:
+    """The programs among the names of players, started; they are ended with the context.
+
+    timeout_s: seconds for each answer.
+
+    Raises:
+      ValueError: a program that does not start, or a game without words.
+    """
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(Program(name.removeprefix(PREFIX), env, timeout_s=timeout_s))
+            for name in dict.fromkeys(names)
+            if name.startswith(PREFIX)
+        }
+
+
+def named(
+    names: Sequence[str],
+    env: Any,
+    env_params: Any,
+    *,
+    greedy: bool,
+    started: Mapping[str, Program] | None = None,
+) -> dict[str, Actor]:
     """Players by name, in their order.
 
     A name is one of `agentrl.actors.scripted`, or a run: DIR (its newest checkpoint and
-    first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds.
+    first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds; or a program
+    of `started`.
 
-    greedy: checkpoints take their most likely actions instead of sampling as in training.
+    greedy: checkpoints take their most likely actions instead of sampling as in training. started:
+    `programs` of these names.
 
     Raises:
       ValueError: no such player, the same one twice, or a policy for other games or without the
@@ -43,7 +71,7 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
     """
     found: dict[str, Actor] = {}
     for name in names:
-        for called, player in _named(name, env, env_params, greedy).items():
+        for called, player in _named(name, env, env_params, greedy, started or {}).items():
             if called in found:
                 raise ValueError(f"player {called!r} is named twice")
             found[called] = player
@@ -53,7 +81,12 @@ def named(names: Sequence[str], env: Any, env_params: Any, *, greedy: bool) -> d
 
 
 def seated(
-    names: Sequence[str], env: Any, env_params: Any, *, greedy: bool
+    names: Sequence[str],
+    env: Any,
+    env_params: Any,
+    *,
+    greedy: bool,
+    started: Mapping[str, Program] | None = None,
 ) -> list[tuple[str, Actor | None]]:
     """The player of each seat, for `agentrl.evaluation.terminal.play`: `HUMAN` or as in `named`.
 
@@ -76,13 +109,20 @@ def seated(
         elif name.endswith("#all"):
             raise ValueError(f"player {name!r} is several: name one of them, {name[:-3]}SEED")
         else:
-            found |= _named(name, env, env_params, greedy, (HUMAN, *SCRIPTED))
+            found |= _named(name, env, env_params, greedy, started or {}, (HUMAN, *SCRIPTED))
     return [(name, found[name]) for name in names]
 
 
 def _named(
-    name: str, env: Any, env_params: Any, greedy: bool, known: Sequence[str] = SCRIPTED
+    name: str,
+    env: Any,
+    env_params: Any,
+    greedy: bool,
+    started: Mapping[str, Program],
+    known: Sequence[str] = SCRIPTED,
 ) -> dict[str, Actor]:
+    if name in started:
+        return {name: program_actor(started[name], World(env, env_params))}
     kinds = {form.partition(":")[0] for form in SCRIPTED}
     if name.partition(":")[0] in kinds:
         return {name: scripted(name, env, env_params)}
@@ -90,7 +130,8 @@ def _named(
     if match is None or not pathlib.Path(match["path"]).is_dir():
         raise ValueError(
             f"there is no player {name!r}, and no such directory; expected one of "
-            f"{', '.join(known)}, or a run: DIR, DIR@UPDATE, DIR#SEED, DIR#all"
+            f"{', '.join(known)}, a run (DIR, DIR@UPDATE, DIR#SEED, DIR#all), or "
+            f"{PREFIX}COMMAND"
         )
     update = None if match["update"] is None else int(match["update"])
     run = restored.load(pathlib.Path(match["path"]), update)

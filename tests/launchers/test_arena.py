@@ -1,6 +1,8 @@
 """The arena's command line, with checkpoints of runs that were really trained."""
 
 import json
+import pathlib
+import sys
 
 import jax
 import pytest
@@ -71,6 +73,25 @@ def test_a_run_meets_a_person(run):
         env, params, seats, jax.random.key(0), ask=lambda prompt: "call", tell=told.append
     )
     assert sum(total) == 0 and any("seat 1 (human) reads" in line for line in told)
+
+
+def test_programs_in_line_ups(run, tmp_path):
+    """A run, a program that misbehaves and random play in one program; twice the same bytes."""
+    script = pathlib.Path(__file__).parents[1] / "support" / "outside" / "misbehaving.py"
+    program = f"program:{sys.executable} -S {script} prose"
+    flags = ["--game=KuhnPoker-v1", f"--players={run},random,{program}", "--matches=32"]
+    found = []
+    for name in ("first", "second"):
+        done = call("arena", *flags, "--lineups=ab,cb,bc", f"--out={tmp_path / name}")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads((tmp_path / name / "lineups.json").read_text()))
+        found[-1].pop("command")
+    assert found[0] == found[1]
+    (told,) = found[0]["programs"].values()
+    assert "of 3 turns 3 invalid" in told and told in done.stdout
+    assert [one["seat"] for one in found[0]["differences"]] == [0]
+    done = call("arena", *flags, "--lineups=ad")
+    assert done.returncode == 2 and "expected 2 letters of 'abc'" in done.stderr
 
 
 def test_every_line_of_play():
