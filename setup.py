@@ -34,14 +34,22 @@ setuptools.setup(
         "rich",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff", "gguf>=0.17"],
+        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff", "gguf>=0.17", "pettingzoo"],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
         "slurm": ["submitit"],
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime
-        "host": ["textarena>=0.7.4", "gymnasium", "textworld>=1.7", "scienceworld>=1.2.3"],
+        "host": [
+            "textarena>=0.7.4",
+            "gymnasium",
+            "textworld>=1.7",
+            "scienceworld>=1.2.3",
+            "open_spiel>=2.0.2",
+            "pettingzoo>=1.27",
+            "pygame",  # which PettingZoo's classic games import
+        ],
         "peers": [
             "jumanji==1.1.2",
             "xminigrid==0.9.3",

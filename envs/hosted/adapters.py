@@ -1,8 +1,9 @@
-"""TextArena's and Gymnasium's environments with the interface that `envs.hosted.worker` describes.
+"""TextArena, Gymnasium, OpenSpiel and PettingZoo with the interface of `envs.hosted.worker`.
 
 Runs under the Python of the worker, from 3.9 on; each class imports the package that it needs.
 """
 
+import random
 import sys
 
 
@@ -152,4 +153,171 @@ class Gymnasium:
 
     def close(self):
         """Closes Gymnasium's environment; it is not used afterwards."""
+        self._env.close()
+
+
+class OpenSpiel:
+    """A game of OpenSpiel in words; the players of simultaneous moves are asked in turn.
+
+    reads: "observation" or "information", the game's string that a player reads: what it sees now,
+    or all that it knows; "": the first of the two that the game has. commands: the text ends with
+    the legal ones. An illegal action is forgiven once; with the second in a row the game ends, and
+    its player has the game's lowest return, the others share what that leaves in zero-sum games.
+    Other options are the game's parameters.
+    """
+
+    has_success = True
+
+    def __init__(self, name, reads="", commands=True, **options):
+        import pyspiel
+
+        game = pyspiel.load_game(name, options)
+        about = game.get_type()
+        if about.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+            game = pyspiel.convert_to_turn_based(game)
+            about = game.get_type()
+        if about.dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL:
+            raise ValueError(f"openspiel:{name} has the dynamics {about.dynamics}")
+        has = {
+            "observation": about.provides_observation_string,
+            "information": about.provides_information_state_string,
+        }
+        found = [kind for kind in has if has[kind] and reads in ("", kind)]
+        if not found:
+            raise ValueError(
+                f"openspiel:{name} reads={reads!r}: expected one of "
+                f"{[kind for kind in has if has[kind]]}, the strings that the game has"
+            )
+        self._game, self._reads, self._lists = game, found[0], commands
+        self._identical = about.utility == pyspiel.GameType.Utility.IDENTICAL
+        self._zero_sum = about.utility == pyspiel.GameType.Utility.ZERO_SUM
+        self.seats = game.num_players()
+
+    def _shown(self):
+        """(text, info) for the player whose turn it is, after chance has moved."""
+        while self._state.is_chance_node():
+            outcomes = self._state.chance_outcomes()
+            weights = [weight for _, weight in outcomes]
+            (drawn,) = self._random.choices(outcomes, weights)
+            self._state.apply_action(drawn[0])
+        if self._state.is_terminal():
+            return "", {}
+        seat = self._state.current_player()
+        read = {
+            "observation": self._state.observation_string,
+            "information": self._state.information_state_string,
+        }[self._reads]
+        text = read(seat)
+        self._legal = {
+            self._state.action_to_string(seat, action).strip().lower(): action
+            for action in self._state.legal_actions()
+        }
+        if self._lists:
+            text = f"{text}\nCommands: {', '.join(self._legal)}"
+        return text, {"seat": seat}
+
+    def reset(self, *, seed):
+        self._random = random.Random(seed)
+        self._state, self._errors = self._game.new_initial_state(), 0
+        self._before = [0.0] * self.seats
+        return self._shown()
+
+    def step(self, action):
+        """Plays the action of the current player, named as OpenSpiel names it."""
+        seat = self._state.current_player()
+        known = self._legal.get(action.strip().lower())
+        if known is None:
+            return self._refused(seat)
+        self._errors = 0
+        self._state.apply_action(known)
+        text, info = self._shown()
+        total = self._state.returns()
+        reward = [total[i] - self._before[i] for i in range(self.seats)]
+        self._before = total
+        ended = self._state.is_terminal()
+        return text, reward, ended, False, {**info, "success": [ended and x > 0 for x in total]}
+
+    def _refused(self, seat):
+        self._errors += 1
+        if self._errors == 1:
+            text, info = self._shown()
+            return text, [0.0] * self.seats, False, False, {**info, "valid": False}
+        lowest = self._game.min_utility()
+        others = lowest if self._identical else 0.0
+        if self._zero_sum:
+            others = -lowest / max(self.seats - 1, 1)
+        total = [lowest if i == seat else others for i in range(self.seats)]
+        reward = [total[i] - self._before[i] for i in range(self.seats)]
+        info = {"valid": False, "success": False, "offender": seat}
+        return "", reward, True, False, info
+
+
+class PettingZoo:
+    """A game in turns of PettingZoo (AEC) with observations and actions as numbers.
+
+    name: of the module below `pettingzoo`, such as "classic.tictactoe_v3". Observations are one row
+    of numbers, without the mask of legal actions; what an illegal one costs is the game's affair.
+    Other options are the module's `env`'s.
+    """
+
+    has_success = True
+
+    def __init__(self, name, **options):
+        import importlib
+
+        import numpy
+
+        self._numpy = numpy
+        module = importlib.import_module(f"pettingzoo.{name}")
+        self._env = module.env(**options)
+        self._agents = list(self._env.possible_agents)
+        self.seats = len(self._agents)
+        kinds = {str(self._env.action_space(agent)) for agent in self._agents}
+        space = self._env.action_space(self._agents[0])
+        if len(kinds) > 1 or not hasattr(space, "n"):
+            raise ValueError(
+                f"pettingzoo:{name} has the action spaces {sorted(kinds)}; expected the same "
+                "Discrete one for every agent"
+            )
+        self.num_actions = int(space.n)
+        self._env.reset(seed=0)
+        self.observation_shape = self._seen(self._agents[0]).shape
+
+    def _seen(self, agent):
+        observation = self._env.observe(agent)
+        if isinstance(observation, dict):
+            observation = observation["observation"]
+        return self._numpy.asarray(observation, "float32").reshape(-1)
+
+    def _next(self):
+        """(observation, info) of the agent that acts next; agents that are out are passed over."""
+        while self._env.agents:
+            agent = self._env.agent_selection
+            if not (self._env.terminations[agent] or self._env.truncations[agent]):
+                return self._seen(agent), {"seat": self._agents.index(agent)}
+            self._env.step(None)
+        return self._numpy.zeros(self.observation_shape), {}
+
+    def reset(self, *, seed):
+        self._env.reset(seed=seed)
+        self._total = [0.0] * self.seats
+        return self._next()
+
+    def step(self, action):
+        """Plays the number of an action for the agent whose turn it is."""
+        self._env.step(int(action))
+        rewards = dict(self._env.rewards)
+        # An illegal action that ends the game sets both.
+        terminated = any(self._env.terminations.values())
+        truncated = any(self._env.truncations.values()) and not terminated
+        observation, info = self._next()
+        reward = [float(rewards.get(agent, 0.0)) for agent in self._agents]
+        self._total = [self._total[i] + reward[i] for i in range(self.seats)]
+        ended = not self._env.agents
+        success = [ended and total > 0 for total in self._total]
+        cut = ended and truncated
+        return observation, reward, ended and not cut, cut, {**info, "success": success}
+
+    def close(self):
+        """Closes PettingZoo's environment; it is not used afterwards."""
         self._env.close()

@@ -13,6 +13,9 @@ The environment is given by its source (`make`):
                              those of `gymnasium.make`, such as render_mode="ansi", whose text
                              the agent then reads. With arrays=True observations are numbers and
                              actions Discrete or Box, for policies over arrays.
+  openspiel:kuhn_poker       OpenSpiel's games in words. Options: `reads`, `commands`, its own.
+  pettingzoo:classic.tictactoe_v3
+                             PettingZoo's games in turns, as numbers. Options: its own.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
 
@@ -114,12 +117,14 @@ class Missing(Exception):
     """A package that the environment needs is missing; the message says how to install it."""
 
 
-# Source -> file and function in this directory. A source is the name of the package that it needs.
+# Source -> the package that it needs, file and function in this directory.
 _ADAPTERS = {
-    "textarena": ("adapters.py", "TextArena"),
-    "gymnasium": ("adapters.py", "gymnasium_environment"),
-    "textworld": ("engines.py", "TextWorld"),
-    "scienceworld": ("engines.py", "ScienceWorld"),
+    "textarena": ("textarena", "adapters.py", "TextArena"),
+    "gymnasium": ("gymnasium", "adapters.py", "gymnasium_environment"),
+    "openspiel": ("pyspiel", "adapters.py", "OpenSpiel"),
+    "pettingzoo": ("pettingzoo", "adapters.py", "PettingZoo"),
+    "textworld": ("textworld", "engines.py", "TextWorld"),
+    "scienceworld": ("scienceworld", "engines.py", "ScienceWorld"),
 }
 
 
@@ -127,9 +132,10 @@ def _require(package, source):
     try:
         importlib.import_module(package)
     except ImportError as error:
+        wanted = "open_spiel" if package == "pyspiel" else package
         raise Missing(
             f"{source} needs the package {package}, but {sys.executable} reports: {error}; "
-            f"pip install {package} there, or name another interpreter (env.python)"
+            f"pip install {wanted} there, or name another interpreter (env.python)"
         ) from None
 
 
@@ -148,8 +154,8 @@ def make(source, options):
         known = ", ".join(f"{name}:ID" for name in _ADAPTERS)
         raise ValueError(f"environment {source!r}: expected {known} or module:f")
     if place in _ADAPTERS:
-        _require(place, source)
-        file, factory = _ADAPTERS[place]
+        package, file, factory = _ADAPTERS[place]
+        _require(package, source)
         beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
         return getattr(_module_of_file(beside), factory)(name, **options)
     if place.endswith(".py"):

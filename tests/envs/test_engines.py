@@ -1,4 +1,4 @@
-"""Published engines in worker processes: TextWorld, ScienceWorld, TextArena and Gymnasium.
+"""Published engines in worker processes.
 
 ENGINES_PYTHON=/path/to/python runs them in another interpreter than this one.
 """
@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl import policies, rollout
+from agentrl import advantages, policies, rollout
+from agentrl.config import base_config, env_section, section
+from agentrl.config.build import build
 from agentrl.rollout import contexts
-from envs.hosted import Pool
+from envs.hosted import HostError, Pool
 from envs.hosted.engines import Menu
 
 PYTHON = os.environ.get("ENGINES_PYTHON", sys.executable)
@@ -321,3 +323,107 @@ def test_a_worker_that_is_killed_costs_its_episode_and_not_the_run(monkeypatch, 
         assert metrics["failed_episodes"][0] == 0 and np.asarray(streams.mask).any(axis=1).all()
     finally:
         made.close()
+
+
+def test_poker_of_openspiel_with_three_players():
+    """Everyone passes: one chip each to the highest card, in some deal to every seat."""
+    needs("pyspiel", " (open_spiel)")
+    winners = set()
+    with Player("openspiel:kuhn_poker", players=3, reads="information") as player:
+        for seed in range(20):
+            text = player.reset(seed)
+            assert text == player.reset(seed) and text.endswith("Commands: pass, bet")
+            cards, last = {}, {"seat": 0, "observation": text, "terminated": False}
+            while not last["terminated"]:
+                cards[last["seat"]] = int(last["observation"][0])
+                last = player.step("Pass")
+            best = max(cards, key=cards.get)
+            assert last["reward"] == [2.0 if i == best else -1.0 for i in range(3)]
+            assert last["success"] == [i == best for i in range(3)]
+            winners.add(best)
+    assert winners == {0, 1, 2}
+
+
+def test_an_illegal_action_in_openspiel_is_forgiven_once():
+    needs("pyspiel", " (open_spiel)")
+    with Player("openspiel:tic_tac_toe") as player:
+        first = player.reset()
+        assert first.startswith("...\n...\n...\nCommands: x(0,0), x(0,1)")
+        forgiven = player.step("x(9,9)")
+        assert forgiven["observation"] == first and not forgiven["valid"]
+        assert player.step("x(1,1)")["seat"] == 1
+        assert player.step("x(1,1)")["offender"] == -1
+        ended = player.step("nothing")
+        assert ended["terminated"] and ended["offender"] == 1 and ended["reward"] == [1.0, -1.0]
+        assert not any(ended["success"])
+
+
+def test_simultaneous_and_cooperative_games_of_openspiel():
+    needs("pyspiel", " (open_spiel)")
+    with Player("openspiel:matching_pennies_3p") as player:
+        player.reset()
+        seats = [player.step("Heads")["seat"] for _ in range(2)]
+        assert seats == [1, 2] and player.step("heads")["terminated"]
+    options = {"colors": 2, "ranks": 2, "hand_size": 2, "players": 2}
+    with Player("openspiel:hanabi", **options) as player:
+        text, rng, last = player.reset(5), random.Random(0), {"terminated": False}
+        while not last["terminated"]:
+            text = last.get("observation", text)
+            last = player.step(rng.choice(text.rpartition("Commands: ")[2].split(", ")))
+            assert last["valid"] and last["reward"][0] == last["reward"][1]
+    answer = Pool(
+        "openspiel:no_such_game", {}, python=PYTHON, workers=1, timeout_s=9, start_timeout_s=60
+    )
+    with answer, pytest.raises(HostError, match="no_such_game"):
+        while True:
+            answer.wait()
+
+
+def test_a_game_of_pettingzoo():
+    """The first player takes the left column; a taken square loses, by PettingZoo's wrapper."""
+    needs("pettingzoo", " pygame")
+    needs("pygame")
+    with Player("pettingzoo:classic.tictactoe_v3") as player:
+        assert np.shape(player.reset()) == (18,)
+        for action, seat in ((0, 1), (3, 0), (1, 1), (4, 0)):
+            answer = player.step(action)
+            assert answer["seat"] == seat and not answer["terminated"]
+        won = player.step(2)
+        assert won["terminated"] and won["reward"] == [1.0, -1.0]
+        assert won["success"] == [True, False]
+        player.reset()
+        player.step(0)
+        lost = player.step(0)
+        assert lost["terminated"] and lost["reward"][1] == -1.0
+
+
+@pytest.mark.parametrize(
+    "source, package, words",
+    [
+        ("openspiel:kuhn_poker", "pyspiel", True),
+        ("pettingzoo:classic.tictactoe_v3", "pygame", False),
+    ],
+)
+def test_policies_play_games_of_openspiel_and_pettingzoo(source, package, words):
+    """Through the host's loop: words with a transformer, numbers with an MLP."""
+    needs(package)
+    config = base_config()
+    if words:
+        config.policy = section(
+            policies.transformer,
+            codec="byte", width=16, layers=1, heads=2, kv_heads=2, hidden=32,
+        )  # fmt: skip
+        config.context = section(rollout.contexts.window, history=0, max_new_tokens=4)
+    config.env = env_section(source, python=PYTHON)
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=1, max_turns=12)
+    config.host.update(workers=2, observation_tokens=256)
+    config.advantage = section(advantages.rae_by_turn)
+    config.evaluation.every = 0
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    batch = experiment.batches(state)["rollout"]
+    played = np.asarray(batch.streams.mask)
+    assert played.any(axis=1).reshape(-1, 2)[:, 0].all()
+    reward = np.asarray(batch.streams.reward).sum(axis=1).reshape(-1, 2)
+    # Bytes by chance are no commands: the first player gives up the most that can be lost.
+    assert (reward[:, 0] == -2).all() if words else reward.min() == -1
