@@ -165,6 +165,37 @@ class TextActor:
         prompt = self.speaker.prompt(memory, self.speaker.lanes(shown), observed)
         return self.speaker.own(view, shown, prompt)
 
+    def remember(self, memory: Memory, view: View, action: jax.Array) -> Memory:
+        """Memory after a turn in which the acting agents of a view wrote the command of an action,
+        i32[B], as briefly as the grammar allows; nothing is computed by the policy."""
+        shown = self.speaker.all_lanes(view)
+        chosen = jnp.broadcast_to(jnp.maximum(action, 0)[:, None], shown.agent.shape)
+
+        def one(state, agent, params, action):
+            return self._reply(self.world.env.commands_as(state, agent, params)[action])
+
+        said = self._each(one, shown.state, shown.agent, chosen)
+        nothing = jnp.zeros(said.tokens.shape)
+        written = Generated(said.tokens, nothing, nothing, said.length, ~said.cut, None, None, None)
+        lane, acting = self.speaker.lanes(shown), shown.acting.reshape(-1)
+        observed = self._observe(shown, memory)
+        _, memory = self.speaker.reply(
+            None, memory, lane, acting, observed, jax.random.key(0), expert=written
+        )
+        return memory
+
+    def commands(self, view: View) -> codecs.Tokens:
+        """The reply of each action for the first agent of a view, [B, num_actions, G]."""
+
+        def one(state, agent, params):
+            return self._reply(self.world.env.commands_as(state, agent, params))
+
+        return self._each(one, view.state, view.agent[:, :1])
+
+    def _reply(self, commands: jax.Array) -> codecs.Tokens:
+        size = self.speaker.layout.reply_tokens
+        return codecs.replies(self.policy.codec, self.policy.grammar, commands, size)
+
     def _each(self, function, state, agent, *more):
         """function(state, agent, params, *more) of each agent i32[B, S], [B * S, ...]."""
 

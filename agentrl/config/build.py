@@ -14,7 +14,7 @@ from agentrl.config.bind import bind
 from agentrl.config.components import make_components
 from agentrl.config.environments import environments
 from agentrl.config.learning import learner_of, make_transform, objective_of, recipe_of
-from agentrl.config.tasks import Task, make_policy, make_task
+from agentrl.config.tasks import Task, context_of, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import learner
@@ -181,6 +181,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         microbatch=passes["microbatch"],
         lengths=passes["lengths"],
         reads=requirements.names_read(terms, recipe),
+        context=context_of(config) if policy.reads_text else None,
     )
     components = make_components(config, setup, terms, recipe)
     requirements.check_names(config, setup, terms, recipe, components)

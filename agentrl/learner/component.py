@@ -24,7 +24,7 @@ class Setup(NamedTuple):
     envs: {name: (environment, params)}. policy: as it acts in the first of them. updates: (first,
     end) of the updates after the warm start. microbatch: rows per forward pass, or None for all at
     once. lengths: as in config.learner. reads: names of the arrays that the terms of the objective
-    read.
+    read. context: of a language policy.
     """
 
     envs: Mapping[str, tuple[Any, Any]]
@@ -37,6 +37,7 @@ class Setup(NamedTuple):
     microbatch: int | None
     lengths: int = 1
     reads: frozenset[str] = frozenset()
+    context: Any = None
 
 
 class Start(NamedTuple):
