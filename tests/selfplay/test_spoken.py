@@ -11,6 +11,7 @@ from agentrl.actors.contexts import fold, sliding, summary, whole, window
 from agentrl.actors.text import TextActor
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
+from agentrl.learner.components import exploitability
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.unroll import fresh, unroll
 from agentrl.selfplay import sequence_form as sf
@@ -128,6 +129,18 @@ def test_prompts_or_replies_that_are_not_fixed():
     for options in ({"grammar": "action"}, {"top_k": 2}, {"min_p": 0.1}):
         assert not has_table(policy_of("KuhnPoker-v1", **options)[0], whole())
     assert has_table(policy_of("KuhnPoker-v1", top_k=0, constrained=True)[0], whole())
+
+
+def test_a_large_table_is_not_computed(monkeypatch):
+    config = base_config()
+    config.env = env_section("KuhnPoker-v1")
+    config.policy = section(policies.transformer, **SIZES)
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=1)
+    config.context = section(rollout.contexts.window)
+    config.advantage = section(advantages.rae_by_turn)
+    assert "exploitability" in build(config).components
+    monkeypatch.setattr(exploitability, "_LARGEST", 100)
+    assert "exploitability" not in build(config).components
 
 
 def test_rows_that_are_too_short():
