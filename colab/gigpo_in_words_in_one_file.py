@@ -4,7 +4,7 @@
 
 A policy of 90,000 parameters is taught an expert's replies (SFT), then learns by GiGPO from its own
 episodes. Observation, reply, parsing, environment and update are one compiled program. It is the
-update of `configs/coin_talk.py` without microbatches, number for number
+update of `configs/words/coin_talk.py` without microbatches, number for number
 (tests/colab/test_one_file.py); the library's own is the same with every joint open, see
 `agentrl/learner/train_step.py`.
 

@@ -2,8 +2,9 @@
 
     python colab/ppo_in_one_file.py
 
-It is the update of `configs/cartpole_ppo.py`, number for number (tests/colab/test_one_file.py): the
-library's own is the same steps with every joint open, see `agentrl/learner/train_step.py`.
+It is the update of `configs/start/cartpole_ppo.py`, number for number
+(tests/colab/test_one_file.py): the library's own is the same steps with every joint open, see
+`agentrl/learner/train_step.py`.
 
 Schulman et al. (2017), https://arxiv.org/abs/1707.06347.
 """

@@ -1,1 +1,1 @@
-"""One file per experiment; `configs/README.md` has the findings."""
+"""One file per experiment, in folders by question; each folder's README.md has the findings."""

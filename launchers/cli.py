@@ -60,7 +60,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
 def given(config: Any) -> Any:
     """The config of a flag --config; ends the program if it was left out or its file is missing."""
     if config is None:
-        fail("--config is missing: name a file, for example --config=configs/coin.py")
+        fail("--config is missing: name a file, for example --config=configs/credit/coin.py")
     try:
         config.keys()
     except OSError as error:  # ml_collections reports a missing file at the first access

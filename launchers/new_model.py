@@ -1,7 +1,8 @@
-"""Writes a small random model, with a tokenizer trained on environments' text, into a directory.
+r"""Writes a small random model, with a tokenizer trained on environments' text, into a directory.
 
     python -m launchers.new_model --envs=Household-v1 --out=models/small
-    python -m launchers.train --config=configs/small_qwen.py:sft,models/small --workdir=runs/small
+    python -m launchers.train --config=configs/published/small_qwen.py:sft,models/small \
+        --workdir=runs/small
 
 A Qwen 2 in Hugging Face's files, to try every step of working with published models from scratch:
 the same policy (`agentrl.policies.published`), codec, adapters and export.

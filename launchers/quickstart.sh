@@ -21,12 +21,12 @@ train() {
 }
 if [ "$what" = coin ]; then
   for method in gigpo grpo; do
-    train "coin.py:$method" "$method" --config.rollout.anchor=state
+    train "credit/coin.py:$method" "$method" --config.rollout.anchor=state
   done
 else
-  train household.py:sft taught
+  train words/household.py:sft taught
   for method in gigpo grpo; do
-    train "household.py:$method" "$method" --config.init_from="$runs/taught" \
+    train "words/household.py:$method" "$method" --config.init_from="$runs/taught" \
       --config.warm_start.updates=0 --config.updates=80
   done
 fi

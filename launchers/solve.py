@@ -1,4 +1,6 @@
-"""Solves a tabular game: python -m launchers.solve --config=configs/psro.py:kuhn --out=psro.json.
+"""Solves a tabular game exactly.
+
+    python -m launchers.solve --config=configs/games/psro.py:kuhn --out=psro.json
 
 Exact PSRO and JPSRO on games small enough to enumerate. Prints the gap to an equilibrium per
 iteration, and writes the config, the traces, the payoffs, the meta-strategy and the policy, a table
@@ -18,7 +20,7 @@ from ml_collections import config_flags
 from launchers import cli
 
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file, for example configs/psro.py:kuhn."
+    "config", None, "Config file, for example configs/games/psro.py:kuhn."
 )
 _OUT = flags.DEFINE_string("out", None, "JSON file to write.")
 # Largest number of lines of the printed table; the file contains all iterations.
@@ -57,7 +59,7 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is not a flag; write --config=... --out=... --config.key=value")
     if _CONFIG.value is None or _OUT.value is None:
-        cli.fail("give --config=configs/psro.py:kuhn and --out=psro.json")
+        cli.fail("give --config=configs/games/psro.py:kuhn and --out=psro.json")
     out = pathlib.Path(_OUT.value)
     if not out.parent.is_dir():
         cli.fail(f"--out={out}: there is no directory {out.parent}")

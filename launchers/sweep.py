@@ -1,7 +1,7 @@
 r"""Runs a grid of configs, on this machine or on a Slurm cluster.
 
     python -m launchers.sweep --workdir=runs/coin_sweep \
-        --configs=configs/coin.py:gigpo,configs/coin.py:grpo \
+        --configs=configs/credit/coin.py:gigpo,configs/credit/coin.py:grpo \
         --grid="optimizer.learning_rate=3e-4,1e-3;objective.entropy.weight=0.003,0.01"
 
 Every cell is a command of `launchers.train` with a directory of its own, so a sweep that is run

@@ -1,4 +1,6 @@
-"""Trains a config: python -m launchers.train --config=configs/coin.py:gigpo --workdir=runs/coin.
+"""Trains a config.
+
+    python -m launchers.train --config=configs/credit/coin.py:gigpo --workdir=runs/coin
 
 The same command on the same directory resumes. --dry_run resolves and checks the config, prints it
 and stops. Any key can be changed: --config.optimizer.learning_rate=1e-3. A config of stages
@@ -19,7 +21,7 @@ from ml_collections import config_flags
 from launchers import cli
 
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file, for example configs/coin.py."
+    "config", None, "Config file, for example configs/credit/coin.py."
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; created if missing.")
 _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "One of several processes; see --help.")

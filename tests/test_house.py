@@ -114,7 +114,7 @@ def test_importing_touches_no_device():
 def test_a_config_over_arrays_imports_no_decoder_and_no_engine():
     code = (
         "import sys\n"
-        "from configs import cartpole_ppo\n"
+        "from configs.start import cartpole_ppo\n"
         "cartpole_ppo.get_config()\n"
         "ours = [name for name in sys.modules if name.split('.')[0] in ('agentrl', 'envs')]\n"
         "assert len(ours) <= 70, sorted(ours)\n"
@@ -138,7 +138,8 @@ def test_links_and_paths_of_a_page_lead_somewhere(page):
         if not to.exists() or (anchor and anchor not in anchors(to)):
             wrong.append(f"{link}#{anchor}")
     # Files by their path, or by their name on the page of their folder.
-    homes = [ROOT, page.parent, ROOT / "configs", ROOT / "colab/figures"]
+    folders = [path for path in (ROOT / "configs").iterdir() if path.is_dir()]
+    homes = [ROOT, page.parent, ROOT / "configs", *folders, ROOT / "colab/figures"]
     for path in re.findall(r"`([\w./-]+\.(?:py|md|sh|svg|ipynb))(?::\w+)?`", text):
         if "NAME" not in path and not any((home / path).exists() for home in homes):
             wrong.append(path)
@@ -147,6 +148,6 @@ def test_links_and_paths_of_a_page_lead_somewhere(page):
 
 def test_the_first_page_and_the_cards_of_configs_are_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
-    for path in sorted((ROOT / "configs").glob("*.py")):
+    for path in sorted((ROOT / "configs").rglob("*.py")):
         card = ast.get_docstring(ast.parse(path.read_text()))
         assert card and len(card.splitlines()) <= 12, path

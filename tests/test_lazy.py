@@ -27,7 +27,7 @@ def test_an_unknown_name_is_an_error(package):
 
 def test_a_config_loads_what_it_names():
     code = (
-        "import sys, configs.cartpole_ppo as c\n"
+        "import sys, configs.start.cartpole_ppo as c\n"
         "c.get_config()\n"
         "print(*(m for m in sys.modules if m.split('.')[0] in ('agentrl', 'envs')))"
     )

@@ -265,7 +265,7 @@ def gigpo(
     differ by their penalties alone; divided by the deviation of these, they weigh as much as turns
     that decide the task, however small the penalty. In words this undoes what a policy had learnt;
     without the penalty, not divided, or with an epsilon well above it, the same runs gain
-    (configs/README.md, "GiGPO, part by part").
+    (configs/words/README.md, "GiGPO, part by part").
 
     Args:
       reward: f32[N, T].

@@ -24,7 +24,8 @@ def duration_aware(
     repeats one action; not where a worker draws another whenever one ends: if the last one is
     finished, each action is seen as often as it is chosen (Wald's identity), and if it is lost,
     long ones are missed at the end alone. There, as in a batch that waits for all its episodes, the
-    weight favours slow actions, unless advantages have a mean of 0 (configs/README.md, "jobs.py").
+    weight favours slow actions, unless advantages have a mean of 0 (configs/credit/README.md,
+    "jobs.py").
 
     Args:
       advantage: f32[N, T], standardised already if at all. The losses here are positively

@@ -6,6 +6,7 @@ whole config to an `Experiment`, the type that crosses the border, or says what 
 """
 
 from agentrl.config.base import base_config as base_config
+from agentrl.config.bind import check_variant as check_variant
 from agentrl.config.bind import roles_section as roles_section
 from agentrl.config.bind import section as section
 from agentrl.config.bind import term as term

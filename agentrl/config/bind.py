@@ -11,9 +11,9 @@ import difflib
 import importlib
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from importlib.machinery import PathFinder
 from typing import Any
 
 import ml_collections
@@ -56,6 +56,23 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def check_variant(variant: str, variants: typing.Iterable[str]) -> None:
+    """ValueError if the argument of a config file, what stands after its ":", is not a variant."""
+    if variant not in variants:
+        raise ValueError(
+            f"variant {variant!r}{nearest(variant, variants)}: expected one of "
+            f"{', '.join(variants)}"
+        )
+
+
+def _is_found(package: str) -> bool:
+    """Whether another process can import it, too: the module of a config file is in this one only.
+
+    Asks all finders: an editable installation has one of its own.
+    """
+    return any(finder.find_spec(package, None) is not None for finder in sys.meta_path)
+
+
 def path_of(function: Callable) -> str:
     """The shortest dotted path under which a function can be imported.
 
@@ -69,7 +86,7 @@ def path_of(function: Callable) -> str:
             found = getattr(importlib.import_module(module), function.__qualname__, None)
         except ImportError:
             continue
-        if found is function and PathFinder.find_spec(parts[0]) is not None:
+        if found is function and _is_found(parts[0]):
             return f"{module}.{function.__qualname__}"
     raise ValueError(
         f"{function.__module__}.{function.__qualname__} cannot be imported by that name: define it "

@@ -1,7 +1,7 @@
 """Metrics in the loops of an update: one array instead of dozens, for smaller programs.
 
 A metric of its own in a loop costs a buffer, a write in each step, a sum and a select. The metrics
-of configs/cartpole_ppo.py were 17 % of its compiled instructions; as one array they are 12 %.
+of configs/start/cartpole_ppo.py were 17 % of its compiled instructions; as one array they are 12 %.
 """
 
 from collections.abc import Mapping

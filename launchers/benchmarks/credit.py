@@ -3,8 +3,8 @@
 A batch of 4,096 streams of up to 64 turns in 512 groups of 8, 262,144 turns with padding. In each
 group turns were acted from 32 states, so that anchor groups have about ten members. The update is
 `agentrl.learner.update` of a two-layer policy on Coin-v1's 42 numbers, in 8 minibatches. What only
-language policies use is compared with one step of the transformer of `configs.language` as well,
-per turn, as if each turn were one token.
+language policies use is compared with one step of the transformer of `configs._shared.language`
+as well, per turn, as if each turn were one token.
 """
 
 import functools

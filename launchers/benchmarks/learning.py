@@ -1,8 +1,8 @@
 """Suite `learning`: PPO on CartPole-v1 against a PureJaxRL-style program, training steps per
 second.
 
-Both with the settings of configs/cartpole_ppo.py: the same network, optimiser, batch, epochs and
-minibatches, one seed, the same number of updates per call. Ours is the program of
+Both with the settings of configs/start/cartpole_ppo.py: the same network, optimiser, batch, epochs
+and minibatches, one seed, the same number of updates per call. Ours is the program of
 `launchers.train`, with all its metrics and the guard against non-finite updates. Neither evaluates,
 writes or saves within the time.
 """
@@ -16,7 +16,7 @@ import ml_collections
 
 from agentrl.config import build as experiment
 from agentrl.run.programs import compile_programs
-from configs import cartpole_ppo
+from configs.start import cartpole_ppo
 from launchers.benchmarks import purejaxrl_style
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave

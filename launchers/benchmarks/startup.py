@@ -20,8 +20,8 @@ from agentrl.run import metrics
 from launchers.benchmarks.tables import spread, table
 
 COMMANDS = {
-    "cartpole_ppo": ("--config=configs/cartpole_ppo.py", "--config.updates=20"),
-    "coin gigpo": ("--config=configs/coin.py:gigpo", "--config.updates=20"),
+    "cartpole_ppo": ("--config=configs/start/cartpole_ppo.py", "--config.updates=20"),
+    "coin gigpo": ("--config=configs/credit/coin.py:gigpo", "--config.updates=20"),
 }
 _TRAIN = (sys.executable, "-m", "launchers.train")
 _POLL_SECONDS = 0.005

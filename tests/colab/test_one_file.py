@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from agentrl.config.build import build
-from configs import cartpole_ppo, coin_talk
+from configs.start import cartpole_ppo
+from configs.words import coin_talk
 
 COLAB = pathlib.Path(__file__).parents[2] / "colab"
 

@@ -1,5 +1,8 @@
 """Sections: functions by dotted path, with the options of their signatures."""
 
+import importlib.util
+import sys
+
 import pytest
 
 from agentrl import advantages, losses, rollout
@@ -65,6 +68,21 @@ def test_a_function_inside_another_has_no_path():
 
     with pytest.raises(ValueError, match="inner cannot be imported by that name: define it"):
         section(inner)
+
+
+def test_a_function_of_an_editable_installation_has_a_path(tmp_path, monkeypatch):
+    """Such an installation finds packages by a finder of its own, not by the path."""
+    (tmp_path / "edited.py").write_text("def mine(reward, mask):\n    return reward\n")
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "edited":
+                return importlib.util.spec_from_file_location(name, tmp_path / "edited.py")
+            return None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert section(importlib.import_module("edited").mine).name == "edited.mine"
 
 
 def test_an_error_inside_a_users_module_is_shown_as_it_is(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import inspect
 import pathlib
 
 import pytest
@@ -17,8 +16,8 @@ ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psr
 ELSEWHERE |= {"mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
 ELSEWHERE |= {"research_words", "web_dancer"}
 MODULES = {
-    path.stem: importlib.import_module(f"configs.{path.stem}")
-    for path in sorted(pathlib.Path(configs.__file__).parent.glob("*.py"))
+    path.stem: importlib.import_module(f"configs.{path.parent.name}.{path.stem}")
+    for path in sorted(pathlib.Path(configs.__file__).parent.glob("*/*.py"))
     if path.stem != "__init__"
 }
 FILES = {
@@ -30,12 +29,7 @@ FILES = {
 
 def arguments_of(module):
     """What `get_config` can be called with, if the file says; None for its default."""
-    (parameter,) = inspect.signature(module.get_config).parameters or (None,)
-    if parameter == "method":
-        language = getattr(module, "language", MODULES["methods"])
-        return tuple(getattr(module, "METHODS", language.METHODS))
-    named = {"game": "GAMES", "experiment": "EXPERIMENTS"}.get(parameter)
-    return getattr(module, named, (None,)) if named else (None,)
+    return tuple(getattr(module, "VARIANTS", (None,)))
 
 
 CASES = [(name, argument) for name, module in FILES.items() for argument in arguments_of(module)]

@@ -16,7 +16,7 @@ from agentrl.config.build import build
 from agentrl.config.environments import environments
 from agentrl.run import contestants, loop, restored
 from agentrl.run import metrics as lines
-from configs import spiral
+from configs.games import spiral
 
 
 def several_config(**changes):

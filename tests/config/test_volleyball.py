@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from agentrl.config.build import build
-from configs import volleyball
+from configs.hierarchy import volleyball
 
 
 @pytest.fixture(scope="module")
@@ -48,5 +48,5 @@ def test_presets_are_the_teams_games(game, agents, actions):
 
 
 def test_there_is_no_other_game():
-    with pytest.raises(ValueError, match="2v2: expected one of plane, 1v1, 3v3"):
+    with pytest.raises(ValueError, match="2v2.*expected one of plane, 1v1, 3v3"):
         volleyball.get_config("2v2")

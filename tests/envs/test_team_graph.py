@@ -8,7 +8,7 @@ import pytest
 import envs
 from agentrl import policies, rollout
 from agentrl.config.build import build
-from configs import team_graph
+from configs.teams import team_graph
 
 KEY = jax.random.key(0)
 

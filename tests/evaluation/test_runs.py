@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from agentrl.evaluation import runs
-from configs import cartpole_ppo, coin_talk
+from configs.start import cartpole_ppo
+from configs.words import coin_talk
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import directories  # noqa: E402

@@ -136,7 +136,7 @@ def test_credit_times_estimators_and_the_update():
 def test_estimators_that_configs_name_are_timed():
     """There is no list of estimators: a config names any function. Ours are timed."""
     sources = "".join(
-        path.read_text() for path in pathlib.Path(configs.__file__).parent.glob("*.py")
+        path.read_text() for path in pathlib.Path(configs.__file__).parent.glob("*/*.py")
     )
     named = set(re.findall(r"section\(\s*advantages\.(\w+)", sources))
     assert len(named) > 5 and named <= credit.OPTIONS.keys() <= set(
@@ -198,7 +198,7 @@ def test_startup_counts_cold_and_warm(monkeypatch):
 
 def test_startup_tells_why_a_command_failed(tmp_path):
     with pytest.raises(RuntimeError, match="config.updates=0"):
-        startup.start(("--config=configs/cartpole_ppo.py", "--config.updates=0"), tmp_path)
+        startup.start(("--config=configs/start/cartpole_ppo.py", "--config.updates=0"), tmp_path)
 
 
 @pytest.mark.parametrize(

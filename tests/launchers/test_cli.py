@@ -11,7 +11,7 @@ import configs
 from launchers import sweep
 
 CONFIGS = pathlib.Path(configs.__file__).parent
-LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
+LAKE = f"--config={CONFIGS / 'start/frozen_lake.py'}"
 SMALL = ["--config.updates=2", "--config.log_every=2", "--config.mesh.data=1"]
 
 
@@ -28,7 +28,7 @@ BAD_FLAGS = {
     "no workdir": ([LAKE], ["--workdir is missing"]),
     "no such file": (["--config=configs/none.py", "--workdir=x"], ["none.py"]),
     "no such preset": (
-        [f"--config={CONFIGS / 'coin.py'}:gigp", "--workdir=x"],
+        [f"--config={CONFIGS / 'credit/coin.py'}:gigp", "--workdir=x"],
         ["gigp", "expected one of gigpo"],
     ),
     "unknown key": (
@@ -132,7 +132,7 @@ def test_evaluate(run, tmp_path):
 
 
 def test_sweep_cells():
-    cells = sweep.cells(["configs/coin.py:gigpo", "configs/lake.py"], "a.b=1,2;c=x")
+    cells = sweep.cells(["configs/credit/coin.py:gigpo", "configs/lake.py"], "a.b=1,2;c=x")
     assert list(cells) == [
         "coin__gigpo__b=1__c=x",
         "coin__gigpo__b=2__c=x",
@@ -150,7 +150,11 @@ def test_sweep_cells():
 
 def test_sweep_runs_what_it_prints(tmp_path):
     grid = "--grid=objective.entropy.weight=0.0,0.01;updates=2;log_every=2;mesh.data=1"
-    flags = [f"--configs={CONFIGS / 'frozen_lake.py'}", grid, f"--workdir={tmp_path / 'sweep'}"]
+    flags = [
+        f"--configs={CONFIGS / 'start/frozen_lake.py'}",
+        grid,
+        f"--workdir={tmp_path / 'sweep'}",
+    ]
     dry = call("sweep", *flags, "--dry_run")
     assert dry.returncode == 0 and len(dry.stdout.splitlines()) == 2, dry.stderr
     assert "launchers.train" in dry.stdout and not (tmp_path / "sweep").exists()

@@ -19,11 +19,11 @@ from agentrl.devices import targets
 from agentrl.policies import decoder
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.run import mesh
-from configs import frozen_lake
+from configs.start import frozen_lake
 from launchers import compile as compiling
 
 CONFIGS = pathlib.Path(configs.__file__).parent
-LAKE = f"--config={CONFIGS / 'frozen_lake.py'}"
+LAKE = f"--config={CONFIGS / 'start/frozen_lake.py'}"
 SMALL = DecoderConfig(
     vocab_size=64, width=128, layers=2, heads=4, kv_heads=2, head_dim=32, dtype="bfloat16"
 )

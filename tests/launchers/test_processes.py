@@ -10,9 +10,9 @@ import numpy as np
 
 import configs
 from agentrl.run import checkpoint, loop, metrics
-from configs import frozen_lake
+from configs.start import frozen_lake
 
-CONFIG = pathlib.Path(configs.__file__).parent / "frozen_lake.py"
+CONFIG = pathlib.Path(configs.__file__).parent / "start/frozen_lake.py"
 CHANGES = {"updates": 2, "log_every": 1, "env.max_steps_in_episode": 6, "policy.hidden": (8,)}
 CHANGES |= {"evaluation.every": 2, "evaluation.episodes": 8, "learner.minibatches": 1}
 

@@ -6,7 +6,7 @@ import pytest
 from commands import call, refused
 
 from agentrl.run import solving
-from configs import jpsro, psro
+from configs.games import jpsro, psro
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_double_oracle_solves_kuhn_and_the_file_says_how(written):
 
 
 def test_every_config_is_one(written):
-    for config in (*map(psro.get_config, psro.GAMES), *map(jpsro.get_config, jpsro.GAMES)):
+    for config in (*map(psro.get_config, psro.VARIANTS), *map(jpsro.get_config, jpsro.VARIANTS)):
         config.iterations = 1
         solution = solving.solve(config)
         assert solution["gap"].shape == solution["value"].shape

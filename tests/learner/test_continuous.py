@@ -13,7 +13,7 @@ from agentrl.actors.scripted import expert_actor, random_actor
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 from agentrl.evaluation import play
-from configs import pendulum_ppo
+from configs.start import pendulum_ppo
 from envs.vector import World
 
 

@@ -7,7 +7,7 @@ import pytest
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
-from configs import coin_talk
+from configs.words import coin_talk
 
 
 def means(totals):

@@ -17,7 +17,7 @@ from agentrl.config.build import build
 from agentrl.rollout.results import play_results
 from agentrl.run import contestants, restored
 from agentrl.selfplay import arena
-from configs import volleyball, volleyball_flat, volleyball_levels, volleyball_skills
+from configs.hierarchy import volleyball, volleyball_flat, volleyball_levels, volleyball_skills
 from envs.vector import World
 
 SEATS = 4

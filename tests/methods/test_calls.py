@@ -18,7 +18,7 @@ from agentrl.rollout.calls import Call, Session, rows_of_calls
 from agentrl.rollout.metrics import Ended, metrics_of
 from agentrl.rollout.starts import task_keys
 from agentrl.run import loop
-from configs import research, research_words
+from configs.teams import research, research_words
 
 KEY = jax.random.key(0)
 PLANNER, WORKER = 0, 1
@@ -227,7 +227,7 @@ def test_rows_of_streams_keep_who_acted():
     assert set(np.asarray(batch.streams.role)) == {0, 1}
 
 
-@pytest.mark.parametrize("method", research_words.METHODS)
+@pytest.mark.parametrize("method", research_words.VARIANTS)
 def test_presets_in_words_build(method):
     config = research_words.get_config(method)
     config.init_from = "a run" if method in research_words.ADAPTED else ""

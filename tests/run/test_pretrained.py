@@ -18,8 +18,8 @@ from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.run import loop, mesh, restored, stages
 from agentrl.streams import ACTION, OBSERVATION
-from configs import pretrained as config_file
-from configs import qwen_household_gigpo, small_qwen, smollm2, smollm2_stages
+from configs.published import pretrained as config_file
+from configs.published import qwen_household_gigpo, small_qwen, smollm2, smollm2_stages
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from agentrl.run import checkpoint, restored
-from configs import coin
+from configs.credit import coin
 
 
 def _directory(path, change, provenance):

@@ -5,7 +5,8 @@ import pytest
 import tiny
 
 from agentrl.run import loop, stages
-from configs import mobile_r1, similar, volleyball_stages, web_dancer
+from configs.hierarchy import volleyball_stages
+from configs.words import mobile_r1, similar, web_dancer
 
 
 def three(**changes):

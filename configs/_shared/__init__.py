@@ -1,0 +1,1 @@
+"""What several configs share; no config is in here."""

@@ -1,0 +1,39 @@
+"""Coin-v1 with learnt progress per turn (SPA) in the place of a reward at the end.
+
+Wang et al. (2025), https://arxiv.org/abs/2505.20732. "outcome" has the environment's reward.
+
+    python -m launchers.train --config=configs/credit/progress.py:spa --workdir=runs/spa
+
+Five seeds, two busy CPU cores: 35 s. Success at the end: outcome 0.98 to 0.99, SPA 0.00 to 0.05.
+Where one episode of fifty succeeds, the network learns within 40 updates that all progress is
+nearly 0 (its error falls from 0.17 to 0.01), and advantages, being standardised, are then made of
+its noise. The paper fits it beforehand, to episodes of a policy that succeeds more often.
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rewards, rollout
+from agentrl.config import base_config, check_variant, env_section, section
+from agentrl.methods.progress import progress
+
+VARIANTS = ("spa", "outcome")
+
+
+def get_config(variant: str = "spa") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 200
+    config.log_every = 10
+    config.env = env_section("Coin-v1", quest_length=5, distractors=2, max_steps_in_episode=20)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
+    config.rollout = section(rollout.episodes, num_groups=128, group_size=1)
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
+    config.objective.entropy.weight = 0.01
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.optimizer.learning_rate = 3e-3
+    if variant == "spa":
+        config.components.progress = section(progress)
+        config.reward.progress = section(rewards.progress_reward, beta=0.0)
+    return config

@@ -1,0 +1,48 @@
+"""KeyDoor where success is rare: stored successes, replayed or imitated (ARPO-GUI, SPEAR).
+
+"replay": code dvlab-research/ARPO 7489ae3 (read), a stored success replaces an episode of a group
+that failed. "spear": https://arxiv.org/abs/2509.22601, good episodes are imitated later;
+"spear_bonus" pays for turns at first, as its code for ALFWorld does. 32 tasks, drawn evenly.
+
+    python -m launchers.train --config=configs/credit/success_replay.py:spear --workdir=runs/spear
+
+Five seeds, two CPU cores: 30 s. Mean success over the run, replayed episodes not counted: none
+0.409, replay 0.437, spear 0.441 (less none: 0.028 +-0.033, 0.033 +-0.055, paired by seed), and
+spear_bonus 0.006, whose policies stay until the limit. At the end 0.79, 0.82, 0.80, 0.05.
+"""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, check_variant, env_section, section, term
+from agentrl.methods.curriculum import curriculum, tasks_by_number
+from agentrl.methods.self_imitation import self_imitation
+from agentrl.methods.success_replay import success_replay
+
+VARIANTS = ("replay", "spear", "spear_bonus", "none")
+
+
+def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=2)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    # 32 tasks that come again, drawn evenly.
+    config.sampler = section(tasks_by_number)
+    config.components.curriculum = section(curriculum, tasks=32, floor=1.0)
+    config.advantage = section(advantages.grpo)
+    config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 1e-3
+    if variant == "replay":
+        config.components.success_replay = section(success_replay, tasks=64)
+    if variant.startswith("spear"):
+        config.components.self_imitation = section(self_imitation, replay_until=50, calls_until=50)
+        config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
+    if variant == "spear_bonus":
+        config.reward.call_bonus = {"per_call": 0.01}
+    return config

@@ -1,0 +1,1 @@
+"""Players that learn against each other: self-play, baselines per role, equilibria."""

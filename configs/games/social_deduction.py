@@ -1,0 +1,50 @@
+r"""Social deduction: a crew that learns by reward alone, by listening too, and by speaking too.
+
+Sarkar et al. (2025), Training language models for social deduction with multi-agent reinforcement
+learning, https://arxiv.org/abs/2502.06060, with one policy over arrays. "rl": PPO. "listening":
+also predicts the imposter in meetings. "speaking": also rewards messages by their effect on others.
+
+    python -m launchers.train --config=configs/games/social_deduction.py:listening \
+        --workdir=runs/social
+
+One CPU core, about four minutes for three seeds. Expected win rate of the crew after 60 updates:
+rl 0.59 to 0.83, listening 0.92 to 0.94, speaking 0.84 to 0.94; a scripted crew 0.20.
+"""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rewards, rollout
+from agentrl.config import base_config, check_variant, env_section, section, term
+
+VARIANTS = ("rl", "listening", "speaking")
+
+
+def get_config(variant: str = "speaking") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = base_config()
+    config.num_seeds = 3
+    config.updates = 120
+    config.log_every = 12
+    config.env = env_section("SocialDeduction-v1", task_steps=4, max_steps_in_episode=60)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
+    config.rollout = section(
+        rollout.episodes,
+        num_groups=64,
+        opponent="expert",
+        side="crew",
+        group_size=1,
+        mask_illegal=True,
+    )
+    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
+    config.objective.value.weight = 0.5
+    config.learner.update(epochs=2, minibatches=4, microbatch=400, normalize_advantage="batch")
+    config.objective.entropy.weight = 0.02
+    config.optimizer.update(learning_rate=2e-3, schedule="linear")
+    config.evaluation.update(every=60, episodes=1024, opponent="expert", side="crew")
+    if variant != "rl":
+        config.policy.answers = config.env.players
+        config.objective.listening = term(losses.listening_loss, weight=0.3)
+    if variant == "speaking":
+        config.rollout.listeners = "others"
+        config.reward.persuasion_reward = section(rewards.persuasion_reward)
+    return config

@@ -1,0 +1,1 @@
+"""Decisions on two levels: planner and executor, strategy and skills."""

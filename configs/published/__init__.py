@@ -1,0 +1,1 @@
+"""Published models and published engines."""

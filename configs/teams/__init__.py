@@ -1,0 +1,1 @@
+"""Agents that work together: planners, workers, teams that are built."""

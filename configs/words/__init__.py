@@ -1,0 +1,1 @@
+"""The same questions for language policies: credit, contexts and recipes in words."""
