@@ -9,10 +9,11 @@ SkyPilot's pipelines run one task after the other, and the machines of one at a 
 many jobs, so they are managed jobs of their own, submitted in their turn (`remote`).
 """
 
+import contextlib
 import io
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl.devices.targets import GPUS
@@ -34,6 +35,7 @@ _STATES = {
     "STARTING": State.WAITING,
     "RECOVERING": State.WAITING,
     "RUNNING": State.RUNNING,
+    "WINDING_DOWN": State.RUNNING,
     "SUCCEEDED": State.DONE,
     # Told to stop by `cancel`: may be submitted again.
     "CANCELLING": State.UNKNOWN,
@@ -66,8 +68,12 @@ def submit(launch: Launch, names: Sequence[str]) -> dict[str, str]:
         there = _known(sky, launch).get(job.name)
         if there and there[1] in (State.WAITING, State.RUNNING):
             return there[0]
-        task = sky.Task.from_yaml_config(tasks[job.name])
-        numbers, _ = _answer(sky, sky.jobs.launch, task, name=task.name)
+
+        def launch_it() -> Any:
+            task = sky.Task.from_yaml_config(tasks[job.name])
+            return sky.get(sky.jobs.launch(task, name=task.name))
+
+        numbers, _ = _answer(sky, launch_it)
         return str(numbers[0])
 
     def now() -> dict[str, State]:
@@ -87,7 +93,8 @@ def cancel(launch: Launch, numbers: Mapping[str, str]) -> None:
     sky = _sky()
     if numbers:
         given = [int(number) for number in numbers.values()]
-        _answer(sky, sky.jobs.cancel, job_ids=given, graceful=True)
+        with contextlib.suppress(_NoControllerError):
+            _answer(sky, lambda: sky.get(sky.jobs.cancel(job_ids=given, graceful=True)))
 
 
 def logs(launch: Launch, job: Job) -> str:
@@ -97,10 +104,8 @@ def logs(launch: Launch, job: Job) -> str:
     if known is None:
         return ""
     lines = io.StringIO()
-    try:
-        sky.jobs.tail_logs(job_id=int(known[0]), follow=False, tail=LOG_LINES, output_stream=lines)
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"SkyPilot: {error}") from None
+    options = {"follow": False, "tail": LOG_LINES, "output_stream": lines}
+    _answer(sky, lambda: sky.jobs.tail_logs(job_id=int(known[0]), **options))
     return lines.getvalue()
 
 
@@ -188,6 +193,10 @@ def _run(job: Job, resources: Resources) -> str:
     return f"{line}\n"
 
 
+class _NoControllerError(ValueError):
+    """SkyPilot keeps managed jobs on a machine of their own, which the first of them starts."""
+
+
 def _sky() -> Any:
     try:
         import sky
@@ -199,22 +208,22 @@ def _sky() -> Any:
     return sky
 
 
-def _answer(sky: Any, function: Any, *arguments: Any, **options: Any) -> Any:
+def _answer(sky: Any, ask: Callable[[], Any]) -> Any:
     """What SkyPilot's server answers; its refusal as one line."""
     try:
-        return sky.get(function(*arguments, **options))
-    except sky.exceptions.ClusterNotUpError:
-        raise
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"SkyPilot: {' '.join(str(error).split())}") from None
+        return ask()
+    except (sky.exceptions.ClusterNotUpError, sky.exceptions.ClusterDoesNotExist) as error:
+        raise _NoControllerError(f"SkyPilot has no jobs controller: {error}") from None
+    except Exception as error:  # its exceptions have no class in common
+        raise ValueError(f"SkyPilot: {' '.join(str(error).split())}") from error
 
 
 def _known(sky: Any, launch: Launch) -> dict[str, tuple[str, State]]:
     """{job's name: (newest number, state)} of the launch's managed jobs."""
     names = {remote.object_name(launch, job): job.name for job in launch.jobs}
     try:
-        records = _answer(sky, sky.jobs.queue_v2, refresh=True)[0]
-    except sky.exceptions.ClusterNotUpError:  # before the first managed job
+        records = _answer(sky, lambda: sky.get(sky.jobs.queue_v2(refresh=True)))[0]
+    except _NoControllerError:  # before the first managed job
         return {}
     known = {}
     for record in sorted(records, key=lambda record: record.job_id):

@@ -2,9 +2,11 @@ import copy
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import jobset_schemas
 import launches
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 import configs
+from agentrl.run import checkpoint
 from launchers.cluster import jobset, kubernetes
 
 CONFIG = pathlib.Path(configs.__file__).parent / "frozen_lake.py"
@@ -246,6 +249,23 @@ def test_pods_join_without_asking_kubernetes():
     container_of(found)["env"] = [x for x in environment if x["name"] != "JAX_LOCAL_DEVICE_IDS"]
     alone = start(found, 1, port)
     assert "Service host/port is not set" in alone.communicate(timeout=240)[0]
+
+
+def test_a_run_that_is_told_to_stop_asks_to_begin_again_and_then_ends(tmp_path):
+    flags = [f"--config={CONFIG}", "--config.updates=100000", "--config.log_every=1"]
+    flags += ["--config.num_seeds=1", "--config.evaluation.every=0", "--config.policy.hidden=(8,)"]
+    job = launches.job(arguments=tuple(flags), workdir="run")
+    line, variables = expanded(body(a_job=job, volume=f"runs:{tmp_path}"), 0)
+    environment = os.environ | variables | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
+    process = subprocess.Popen([sys.executable, *line[1:]], env=environment)
+    log = tmp_path / "run" / "metrics.jsonl"
+    while process.poll() is None and not (log.exists() and log.read_text()):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 75
+    saved = checkpoint.steps(tmp_path / "run" / "checkpoints")[-1]
+    again = [word.replace("updates=100000", f"updates={saved + 1}") for word in line[1:]]
+    assert subprocess.run([sys.executable, *again], env=environment, timeout=120).returncode == 0
 
 
 @pytest.mark.parametrize(
