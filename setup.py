@@ -32,13 +32,28 @@ setuptools.setup(
         "numpy>=2",
         "scipy",
         "rich",
+        "pyyaml",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff", "gguf>=0.17", "pettingzoo"],
+        "dev": [
+            "pytest",
+            "pytest-xdist>=3.8",
+            "hypothesis",
+            "ruff",
+            "gguf>=0.17",
+            "pettingzoo",
+            # Kubernetes' client, and published schemas of Jobs and of JobSets
+            "kubernetes>=30",
+            "kubernetes-validate",
+            "kubeflow-trainer-api>=2.3",
+        ],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
         "slurm": ["submitit"],
+        "kubernetes": ["kubernetes>=30"],
+        # recovery by exit codes, and tasks without access to the API server
+        "skypilot": ["skypilot>=0.14"],
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime
         "host": [

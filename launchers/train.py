@@ -30,6 +30,14 @@ _NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "Number of processe
 _PROCESS_ID = flags.DEFINE_integer(
     "process_id", None, "Index of this process, from 0.", lower_bound=0
 )
+_STOPPED_CODE = flags.DEFINE_integer(
+    "stopped_code",
+    0,
+    "Exit code of a run that was told to stop and has saved; 75 (EX_TEMPFAIL), for example, if a "
+    "scheduler has to begin it again.",
+    lower_bound=0,
+    upper_bound=255,
+)
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check the config, print it, and stop.")
 
 
@@ -86,13 +94,14 @@ def main(argv: list[str]) -> None:
         sys.exit(3)
     except (ValueError, HostError, loop.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    if not processes.is_first():
-        return
-    print(
-        f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
-        f"{_WORKDIR.value}",
-        file=sys.stderr,
-    )
+    if processes.is_first():
+        print(
+            f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
+            f"{_WORKDIR.value}",
+            file=sys.stderr,
+        )
+    if not finished:
+        sys.exit(_STOPPED_CODE.value)
 
 
 if __name__ == "__main__":

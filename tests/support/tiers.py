@@ -71,6 +71,8 @@ FULL_TESTS = (
     "config/test_requirements.py::test_terms_of_replies_work_in_segments",
     "config/test_tasks.py::test_a_policy_plays_elsewhere_if_it_knows_the_words",
     "config/test_tasks.py::test_baselines_metrics_and_evaluations_are_of_each_task",
+    "launchers/cluster/test_jobset.py::test_a_run_that_is_told_to_stop*",
+    "launchers/cluster/test_jobset.py::test_pods_join*",
     "learner/test_components.py::test_a_rejected_update_leaves_what_is_carried",
     "learner/test_components.py::test_an_expert_beside_the_rollout",
     "learner/test_components.py::test_the_guard_remembers_what_a_rejected_update_started_from",
