@@ -1,8 +1,8 @@
 """Files of a run's evaluations: the outcomes, and metrics that wait for them.
 
 A checkpoint is saved before the evaluation of its update, so that an evaluation that does not end
-loses no updates. Until then the metrics of that update are in `pending.json`: a run that resumes
-from the checkpoint evaluates first, and completes them.
+loses no updates, and without it when a signal arrives. Until then the metrics of that update are in
+`pending.json`: a run that resumes from the checkpoint evaluates first, and completes them.
 """
 
 import json
@@ -14,6 +14,7 @@ import ml_collections
 import numpy as np
 
 from agentrl.evaluation import play
+from agentrl.run import checkpoint
 from agentrl.run.workdir import write_json
 
 _PENDING = "pending.json"
@@ -75,3 +76,9 @@ def pending(workdir: pathlib.Path, update: int) -> Pending | None:
 def forget(workdir: pathlib.Path) -> None:
     """Called when the metrics are written."""
     (workdir / _PENDING).unlink(missing_ok=True)
+
+
+def finished(workdir: pathlib.Path, updates: int) -> bool:
+    """Whether a run of so many updates has its last checkpoint and its last evaluation."""
+    saved = checkpoint.steps(workdir / "checkpoints")
+    return updates in saved and pending(workdir, updates) is None

@@ -1,5 +1,6 @@
 """The training loop: runs a config in a directory, resumes there, and stops cleanly."""
 
+import contextlib
 import functools
 import pathlib
 import time
@@ -31,10 +32,19 @@ class NonFiniteError(RunError):
     """Several updates in a row were not finite; the last batch is saved."""
 
 
-def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
+def run(
+    config: ml_collections.ConfigDict,
+    workdir: pathlib.Path,
+    *,
+    command: str,
+    stop: Stop | None = None,
+) -> bool:
     """Trains a config in a directory, resuming if it contains checkpoints.
 
-    Returns True when all updates are done, False when a signal stopped it (the state is saved).
+    stop: the signals of several runs one after the other, entered; None are those of this run.
+
+    Returns True when all updates and evaluations are done, False when a signal stopped it (the
+    state is saved).
 
     Raises:
       ValueError, RunError, CheckpointError: before anything is changed in the directory.
@@ -53,8 +63,9 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     checkpoint.check_layers(directory)
     if not checkpoint.steps(directory):
         params = restored.beginning(config, experiment, device_mesh)
-    with claimed(workdir, config), mesh.use(device_mesh), Stop() as stop:
-        update, state = 0, None
+    signals = Stop() if stop is None else contextlib.nullcontext(stop)
+    with claimed(workdir, config), mesh.use(device_mesh), signals as stop:
+        update, state, stop.saved = 0, None, None
         programs = compile_programs(experiment, config, device_mesh)
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
@@ -141,10 +152,9 @@ class _Parts(NamedTuple):
             return self.first.setdefault(record["seed"], record)
         return {}
 
-    def keep(self, update: int, records: list[dict], machine: dict[str, float]) -> None:
+    def keep(self, waiting: evaluations.Pending) -> None:
         """Writes metrics that wait for their evaluation: see `evaluations.pending`."""
         if self.writer is not None:
-            waiting = evaluations.Pending(update, records, machine | self.timings)
             evaluations.keep(self.workdir, waiting)
 
     def report(self, update: int, records: list[dict], machine: dict[str, float]) -> None:
@@ -186,13 +196,15 @@ def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
     config, experiment = parts.config, parts.experiment
     saved, steps_before = update, env_steps(state.carry)
     waiting = evaluations.pending(parts.workdir, update)
-    if waiting is not None:
+    stopping = processes.any_of(parts.stop.requested)
+    if waiting is not None and not stopping:
         _evaluate(parts, state, update, waiting.records)
         parts.report(update, waiting.records, waiting.machine)
+        waiting = None
+    if update == 0 and config.evaluation.at_start and not stopping:
+        _evaluate(parts, state, update, [])
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
-    if update == 0 and config.evaluation.at_start:
-        _evaluate(parts, state, update, [])
     stopping = processes.any_of(parts.stop.requested)
     while update < config.updates and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
@@ -205,25 +217,31 @@ def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
         update += config.log_every
         steps_now = env_steps(state.carry)
         records = _records(config, experiment, update, steps_now, jax.device_get(totals))
-        rates = _rates(records, float((steps_now - steps_before).sum()), config, parts.timings)
+        steps, seconds = float((steps_now - steps_before).sum()), parts.timings["time/train"]
+        rates = metrics.rates(records, steps, config.log_every, seconds)
         steps_before = steps_now
         machine = {"compile_time": compile_time, **rates}
         _check_rejected(parts, state, phase, update, saved)
         saves = _is_due(config.checkpoint.every or config.updates, update, config.updates)
         stopping = processes.any_of(parts.stop.requested)
-        if _is_due(config.evaluation.every, update, config.updates) and not stopping:
-            if saves:
-                # What has been learnt must not be lost with an evaluation that does not end.
-                parts.keep(update, records, machine)
-                saved = parts.save(state, update)
+        evaluates = _is_due(config.evaluation.every, update, config.updates)
+        if evaluates and (saves or stopping):
+            # What has been learnt must not be lost with an evaluation that does not end.
+            waiting = evaluations.Pending(update, records, machine | parts.timings)
+            parts.keep(waiting)
+            saved = parts.save(state, update)
+            if stopping:
+                break  # the run that resumes evaluates first
+        if evaluates:
             _evaluate(parts, state, update, records)
         parts.report(update, records, machine)
+        waiting = None
         stopping = processes.any_of(parts.stop.requested)
         if saved < update and (saves or stopping):
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
-    return update >= config.updates
+    return update >= config.updates and waiting is None
 
 
 def _warn_if_slow(parts: _Parts) -> None:
@@ -259,23 +277,6 @@ def _records(
         }
         for i in range(config.num_seeds)
     ]
-
-
-def _rates(
-    records: list[dict[str, Any]], steps: float, config: Any, timings: dict[str, float]
-) -> dict[str, float]:
-    """Rates per second, for quantities that are not zero."""
-    seconds = timings["time/train"]
-    rates = {"updates_per_second": config.log_every / seconds}
-    if steps:
-        rates["env_steps_per_second"] = steps / seconds
-    if "tokens" in records[0]:
-        written = sum(record["tokens"] for record in records) * config.log_every
-        rates["tokens_per_second"] = written / seconds
-    if "trained_tokens" in records[0]:
-        trained = sum(record["trained_tokens"] for record in records) * config.log_every
-        rates["trained_tokens_per_second"] = trained / seconds
-    return rates
 
 
 def _evaluate(parts: _Parts, state: TrainState, update: int, records: list[dict]) -> None:

@@ -6,7 +6,7 @@ import os
 import pathlib
 import resource
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,6 +36,23 @@ def means(totals: Mapping[str, np.ndarray], seed_index: int) -> dict[str, float]
         total, weight = (float(x) for x in values[seed_index])
         if weight > 0:
             out[name] = total / weight
+    return out
+
+
+def rates(
+    records: Sequence[Mapping[str, Any]], steps: float, updates: int, seconds: float
+) -> dict[str, float]:
+    """Rates per second of a program of so many updates, for quantities that are not zero.
+
+    records: one per seed, with means per update. steps: environment steps of all seeds together.
+    """
+    out = {"updates_per_second": updates / seconds}
+    if steps:
+        out["env_steps_per_second"] = steps / seconds
+    for name in ("tokens", "trained_tokens"):
+        if name in records[0]:
+            count = sum(record[name] for record in records) * updates
+            out[f"{name}_per_second"] = count / seconds
     return out
 
 

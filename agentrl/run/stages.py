@@ -7,7 +7,8 @@ import ml_collections
 
 from agentrl.config import bind as configs
 from agentrl.config.build import build
-from agentrl.run import checkpoint, loop
+from agentrl.run import evaluations, loop, processes
+from agentrl.run.signals import Stop
 
 # In config.init_from: prefix for the run of an earlier stage.
 EARLIER = "stage:"
@@ -70,11 +71,15 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
 
     Returns and raises as `loop.run`; ValueError also as in `check`.
     """
-    for name in check(config):
-        stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name
-        if stage.updates in checkpoint.steps(directory / "checkpoints"):
-            continue
-        stage.init_from = stage.init_from.replace(EARLIER, f"{workdir}/")
-        if not loop.run(stage, directory, command=command):
-            return False
+    names = check(config)
+    with Stop() as stop:
+        for name in names:
+            stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name
+            if evaluations.finished(directory, stage.updates):
+                continue
+            if processes.any_of(stop.requested):
+                return False
+            stage.init_from = stage.init_from.replace(EARLIER, f"{workdir}/")
+            if not loop.run(stage, directory, command=command, stop=stop):
+                return False
     return True

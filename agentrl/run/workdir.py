@@ -21,9 +21,14 @@ RESUMABLE = ("updates", "learner.microbatch")
 
 def write_json(path: pathlib.Path, content: Any) -> None:
     """Writes JSON with sorted keys; readers see the old file or the whole new one, never a part."""
-    temporary = path.with_suffix(".tmp")
+    temporary = _temporary(path)
     temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
     os.replace(temporary, path)
+
+
+def _temporary(path: pathlib.Path) -> pathlib.Path:
+    """The file that `write_json` renames; it stays if the process is killed in between."""
+    return path.with_suffix(".tmp")
 
 
 @contextlib.contextmanager
@@ -69,7 +74,7 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
                 f"{workdir} holds a run of another config ({'; '.join(changed[:3])}); use another "
                 f"--workdir, or the same config to resume"
             )
-    elif any(workdir.iterdir()):
+    elif any(entry != _temporary(path) for entry in workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
     store(workdir, config)
 

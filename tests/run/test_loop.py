@@ -22,6 +22,7 @@ from agentrl.learner.components import guard
 from agentrl.policies import chunks
 from agentrl.run import checkpoint, evaluations, loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
+from agentrl.run.workdir import claimed
 
 # Where a process of its own finds `tiny`.
 SUPPORT = pathlib.Path(tiny.__file__).parent
@@ -288,6 +289,36 @@ def test_what_an_evaluation_that_does_not_end_leaves_is_completed(tmp_path, monk
     evaluations.keep(broken, evaluations.Pending(4, records, machine))
     assert loop.run(config, broken, command="test")
     assert lines(broken) == lines(whole)
+
+
+@pytest.mark.parametrize("arrives", [2, 4], ids=["in the middle", "in the last program"])
+def test_a_signal_where_an_evaluation_is_due_loses_no_evaluation(arrives, tmp_path, monkeypatch):
+    config = tiny.groups_config(updates=4, evaluation__every=2, evaluation__episodes=4)
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    assert loop.run(config, whole, command="test")
+    records = loop._records
+
+    def told(config, experiment, update, *rest):
+        if update == arrives:
+            signal.raise_signal(signal.SIGTERM)
+        return records(config, experiment, update, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "_records", told)
+        assert not loop.run(config, stopped, command="test")
+    assert checkpoint.steps(stopped / "checkpoints") == [arrives]
+    assert not evaluations.finished(stopped, 4)
+    assert loop.run(config, stopped, command="test") and evaluations.finished(stopped, 4)
+    assert lines(stopped) == lines(whole)
+    assert {p.name for p in stopped.iterdir()} == {p.name for p in whole.iterdir()}
+    for path in (whole / "eval").iterdir():
+        assert path.read_text() == (stopped / "eval" / path.name).read_text()
+
+
+def test_a_run_that_was_killed_before_its_first_file_is_begun_again(tmp_path):
+    (tmp_path / "config.tmp").write_text('{"upd')
+    with claimed(tmp_path, tiny.groups_config()):
+        assert {path.name for path in tmp_path.iterdir()} == {"config.json"}
 
 
 # A process of its own, so that it can be killed.

@@ -4,7 +4,7 @@ import ml_collections
 import pytest
 import tiny
 
-from agentrl.run import loop, stages
+from agentrl.run import evaluations, loop, stages
 from configs.hierarchy import volleyball_stages
 from configs.words import mobile_r1, similar, web_dancer
 
@@ -20,7 +20,7 @@ def three(**changes):
 def test_each_begins_from_the_one_before_and_is_resumed(tmp_path, monkeypatch):
     ran = []
 
-    def train(stage, directory, *, command):
+    def train(stage, directory, *, command, stop):
         """Told to stop at the second one's first time."""
         ran.append((directory.name, stage.init_from))
         if len(ran) == 2:
@@ -37,6 +37,37 @@ def test_each_begins_from_the_one_before_and_is_resumed(tmp_path, monkeypatch):
     assert stages.run(config, tmp_path, command="x") and len(ran) == 4
     config.stages.last.updates = 4
     assert stages.run(config, tmp_path, command="x") and ran[4:] == ran[3:4]
+
+
+def test_a_stage_whose_last_evaluation_did_not_end_is_resumed(tmp_path, monkeypatch):
+    ran = []
+
+    def train(stage, directory, *, command, stop):
+        ran.append(directory.name)
+        (directory / "checkpoints" / f"{stage.updates}").mkdir(parents=True, exist_ok=True)
+        evaluations.forget(directory)
+        return True
+
+    monkeypatch.setattr(loop, "run", train)
+    assert stages.run(three(), tmp_path, command="x")
+    evaluations.keep(tmp_path / "then", evaluations.Pending(2, [], {}))
+    assert stages.run(three(), tmp_path, command="x")
+    assert ran == ["one", "then", "last", "then"]
+
+
+def test_a_signal_in_the_last_program_of_a_stage_stops_the_next(tmp_path, monkeypatch):
+    ran = []
+
+    def train(stage, directory, *, command, stop):
+        ran.append(directory.name)
+        stop.requested = len(ran) != 2
+        (directory / "checkpoints" / f"{stage.updates}").mkdir(parents=True)
+        return True
+
+    monkeypatch.setattr(loop, "run", train)
+    assert not stages.run(three(), tmp_path, command="x") and ran == ["one"]
+    # In the last program of all there is nothing left to stop.
+    assert stages.run(three(), tmp_path, command="x") and ran == ["one", "then", "last"]
 
 
 def test_wrong_stages():

@@ -6,7 +6,7 @@ import pathlib
 from launchers.cluster.launch import Job, Launch, Resources, Stage
 
 GIVEN = {"image": "ghcr.io/me/agentrl:1", "volume": "runs:/mnt/runs"}
-ARGUMENTS = ("--config=configs/coin.py:gigpo", "--config.policy.hidden=(32, 32)")
+ARGUMENTS = ("--config=configs/credit/coin.py:gigpo", "--config.policy.hidden=(32, 32)")
 
 
 def job(name="coin__gigpo__learning_rate=1e-3", arguments=ARGUMENTS, workdir="runs/coin/a"):
