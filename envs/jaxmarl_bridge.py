@@ -111,7 +111,7 @@ class JaxMARLEnvironment(SimultaneousGame):
 
     @property
     def roles_of_seats(self) -> tuple[int, ...]:
-        """One role for agents whose names differ in their number alone: adversary_0, adversary_1."""
+        """One role for agents whose names differ in their number alone: adversary_0, _1, ..."""
         stems = [agent.rpartition("_")[0] or agent for agent in self.env.agents]
         return tuple(list(dict.fromkeys(stems)).index(stem) for stem in stems)
 
