@@ -17,83 +17,40 @@ compiled program. Training here uses the games as they are. Needs the package pe
 from typing import Any
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
+from gymnax.environments.spaces import gymnax_space_to_gym_space
 from pettingzoo import AECEnv, ParallelEnv
 
-from envs import registry
-from envs.text import join
+from envs.played import Played
 
 
-class _Match:
+class _Match(Played):
     """One match, and the spaces of its agents."""
 
     def __init__(self, name: str, words: bool, options: dict[str, Any]):
-        self.env, self.params = registry.make(name, **options)
+        super().__init__(name, words, options)
         env = self.env
         if env.num_agents < 2 or env.continuous:
             raise ValueError(f"{name}: expected a game of several agents with discrete actions")
-        if words and not env.wordings:
-            raise ValueError(f"words=True with {name}, which has no words: leave it out")
         self.agents = [f"agent_{seat}" for seat in range(env.num_agents)]
-        low, high = (0, env.num_codes - 1) if env.num_codes else (-np.inf, np.inf)
-        kind = np.dtype(env.observation_dtype)
-        shape = env.observation_shape
         mask = gymnasium.spaces.Box(0, 1, (env.num_actions,), np.int8)
-        seen = gymnasium.spaces.Box(low, high, shape, kind)
+        seen = gymnax_space_to_gym_space(env.observation_space(self.params))
         space = gymnasium.spaces.Dict({"observation": seen, "action_mask": mask})
         self.observation_spaces = dict.fromkeys(self.agents, space)
         self.action_spaces = {
             agent: gymnasium.spaces.Discrete(env.num_actions) for agent in self.agents
         }
-        self.words, self.key = words, jax.random.key(0)
-        self._reset, self._step = jax.jit(env.reset_env), jax.jit(env.step_env)
-        self._look = jax.jit(self._now)
-
-    def _now(self, state: Any) -> dict[str, jax.Array]:
-        env, params = self.env, self.params
-        acting = env.acting(state, params)
-        found = {
-            "observation": env.observe(state, params),
-            "legal": env.legal_actions(state, params) | ~acting[:, None],
-            "acting": acting,
-            "truncated": env.is_truncated(state, params) & ~env.is_terminated(state, params),
-        }
-        if self.words:
-            found["text"] = env.describe(state, params).fragments
-            found["commands"] = env.commands(state, params)
-        return found
-
-    def begin(self, seed: int | None) -> None:
-        """A new match; without a seed the next of this object's own."""
-        if seed is not None:
-            self.key = jax.random.key(seed)
-        self.key, key = jax.random.split(self.key)
-        _, self.state = self._reset(key, self.params)
-        self.now = jax.device_get(self._look(self.state))
-
-    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, bool, bool, dict[str, Any]]:
-        """(rewards f32[A], terminated, truncated, info) of actions i32[A]."""
-        self.key, key = jax.random.split(self.key)
-        actions = jnp.asarray(actions, jnp.int32)
-        _, self.state, reward, terminated, info = self._step(key, self.state, actions, self.params)
-        self.now = jax.device_get(self._look(self.state))
-        reward, terminated, info = jax.device_get((reward, terminated, info))
-        return reward, bool(terminated), bool(self.now["truncated"]), info
 
     def seen(self, seat: int) -> dict[str, np.ndarray]:
         """The observation of a seat."""
         mask = self.now["legal"][seat].astype(np.int8)
-        return {"observation": np.asarray(self.now["observation"][seat]), "action_mask": mask}
+        return {"observation": self.now["observation"][seat], "action_mask": mask}
 
     def told(self, seat: int) -> dict[str, Any]:
         """The info of a seat."""
         if not self.words:
             return {}
-        lexicon = self.env.view.lexicon
-        commands = [join(lexicon, row) for row in self.now["commands"][seat]]
-        return {"text": join(lexicon, self.now["text"][seat]), "commands": commands}
+        return {"text": self.text(seat), "commands": self.commands(seat)}
 
 
 class _Aec(AECEnv):

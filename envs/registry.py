@@ -1,4 +1,4 @@
-"""Environments by name: ours, a user's own, and all of gymnax's."""
+"""Environments by name: ours, a user's own, gymnax's, JaxMARL's, and those in Python."""
 
 import dataclasses
 import difflib
@@ -78,10 +78,11 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     """Makes an environment: (env, params).
 
     options: fields of the environment (static: they shape its arrays) or of its params (traced).
-    A name that is not ours is looked up in gymnax: `make("CartPole-v1")`. A name with a colon is an
-    environment in Python, `make("textarena:TicTacToe-v0")`: see `envs.hosted`. One with a dot is a
-    class of your own, `make("my_module.MyEnvironment")`. A wrapper is given the environment that it
-    wraps, `make("envs.wrappers.TurnBudget", base={"name": "Coin-v1", ...}, turns=6)`.
+    A name that is not ours is looked up in gymnax: `make("CartPole-v1")`. "jaxmarl:NAME" is one of
+    JaxMARL's, see `envs.jaxmarl_bridge`. Any other name with a colon is an environment in Python,
+    `make("textarena:TicTacToe-v0")`: see `envs.hosted`. One with a dot is a class of your own,
+    `make("my_module.MyEnvironment")`. A wrapper is given the environment that it wraps,
+    `make("envs.wrappers.TurnBudget", base={"name": "Coin-v1", ...}, turns=6)`.
 
     Lists among the options, as configs read back from JSON contain them, become tuples.
 
@@ -94,6 +95,10 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     elif name in _OURS:
         module, attribute = _OURS[name]
         factory = getattr(importlib.import_module(module), attribute)
+    elif name.startswith("jaxmarl:"):
+        from envs import jaxmarl_bridge  # a package that need not be there
+
+        return jaxmarl_bridge.make(name.removeprefix("jaxmarl:"), **options)
     elif ":" in name:
         from envs import hosted  # starts processes, so only when one is asked for
 

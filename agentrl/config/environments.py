@@ -18,11 +18,11 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     method of ConfigDict has an underscore behind it in the section, `config.env.keys_`: flags could
     not set it otherwise.
     Of an environment in Python (a name with a colon) the options are those that are given: it is
-    not started here.
+    not started here. So are JaxMARL's own options ("jaxmarl:NAME").
     """
     if isinstance(name, type):
         name = path_of(name)
-    if ":" in name:
+    if ":" in name and not name.startswith("jaxmarl:"):
         own = {"python": "", "start_timeout_s": 120.0}
         return ml_collections.ConfigDict({"name": name} | own | values)
     values = _options(values)
@@ -36,8 +36,9 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
                 filled[field.name + "_" * method] = value
     if "base" in values:
         filled.base = env_section(**values["base"])
-    if "identifier" in filled:  # a gymnax environment's own id, which is its name
+    if "identifier" in filled:  # an id of gymnax or JaxMARL, which is the name
         del filled["identifier"]
+        filled.update({key: value for key, value in values.items() if key not in filled})
     if env.wordings is None:
         del filled["wording"]
     return filled

@@ -1,4 +1,4 @@
-"""TextArena, Gymnasium, OpenSpiel and PettingZoo with the interface of `envs.hosted.worker`.
+"""TextArena, Gymnasium and OpenSpiel with the interface of `envs.hosted.worker`.
 
 Runs under the Python of the worker, from 3.9 on; each class imports the package that it needs.
 """
@@ -250,74 +250,3 @@ class OpenSpiel:
         reward = [total[i] - self._before[i] for i in range(self.seats)]
         info = {"valid": False, "success": False, "offender": seat}
         return "", reward, True, False, info
-
-
-class PettingZoo:
-    """A game in turns of PettingZoo (AEC) with observations and actions as numbers.
-
-    name: of the module below `pettingzoo`, such as "classic.tictactoe_v3". Observations are one row
-    of numbers, without the mask of legal actions; what an illegal one costs is the game's affair.
-    Other options are the module's `env`'s.
-    """
-
-    has_success = True
-
-    def __init__(self, name, **options):
-        import importlib
-
-        import numpy
-
-        self._numpy = numpy
-        module = importlib.import_module(f"pettingzoo.{name}")
-        self._env = module.env(**options)
-        self._agents = list(self._env.possible_agents)
-        self.seats = len(self._agents)
-        kinds = {str(self._env.action_space(agent)) for agent in self._agents}
-        space = self._env.action_space(self._agents[0])
-        if len(kinds) > 1 or not hasattr(space, "n"):
-            raise ValueError(
-                f"pettingzoo:{name} has the action spaces {sorted(kinds)}; expected the same "
-                "Discrete one for every agent"
-            )
-        self.num_actions = int(space.n)
-        self._env.reset(seed=0)
-        self.observation_shape = self._seen(self._agents[0]).shape
-
-    def _seen(self, agent):
-        observation = self._env.observe(agent)
-        if isinstance(observation, dict):
-            observation = observation["observation"]
-        return self._numpy.asarray(observation, "float32").reshape(-1)
-
-    def _next(self):
-        """(observation, info) of the agent that acts next; agents that are out are passed over."""
-        while self._env.agents:
-            agent = self._env.agent_selection
-            if not (self._env.terminations[agent] or self._env.truncations[agent]):
-                return self._seen(agent), {"seat": self._agents.index(agent)}
-            self._env.step(None)
-        return self._numpy.zeros(self.observation_shape), {}
-
-    def reset(self, *, seed):
-        self._env.reset(seed=seed)
-        self._total = [0.0] * self.seats
-        return self._next()
-
-    def step(self, action):
-        """Plays the number of an action for the agent whose turn it is."""
-        self._env.step(int(action))
-        rewards = dict(self._env.rewards)
-        # An illegal action that ends the game sets both.
-        terminated = any(self._env.terminations.values())
-        truncated = any(self._env.truncations.values()) and not terminated
-        observation, info = self._next()
-        reward = [float(rewards.get(agent, 0.0)) for agent in self._agents]
-        self._total = [self._total[i] + reward[i] for i in range(self.seats)]
-        ended = not self._env.agents
-        success = [ended and total > 0 for total in self._total]
-        cut = ended and truncated
-        return observation, reward, ended and not cut, cut, {**info, "success": success}
-
-    def close(self):
-        """Closes PettingZoo's environment; it is not used afterwards."""
-        self._env.close()

@@ -15,7 +15,10 @@ The environment is given by its source (`make`):
                              actions Discrete or Box, for policies over arrays.
   openspiel:kuhn_poker       OpenSpiel's games in words. Options: `reads`, `commands`, its own.
   pettingzoo:classic.tictactoe_v3
-                             PettingZoo's games in turns, as numbers. Options: its own.
+                             PettingZoo's games as numbers, in turns or (where the module has
+                             `parallel_env`) all at once. Options: its own.
+  dm_env:my_module.Catch     dm_env's, as numbers: a callable by its dotted path. Options: its own,
+                             and `seed`: see `arrays.py` beside.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
 
@@ -122,7 +125,8 @@ _ADAPTERS = {
     "textarena": ("textarena", "adapters.py", "TextArena"),
     "gymnasium": ("gymnasium", "adapters.py", "gymnasium_environment"),
     "openspiel": ("pyspiel", "adapters.py", "OpenSpiel"),
-    "pettingzoo": ("pettingzoo", "adapters.py", "PettingZoo"),
+    "pettingzoo": ("pettingzoo", "arrays.py", "pettingzoo_game"),
+    "dm_env": ("dm_env", "arrays.py", "DmEnv"),
     "textworld": ("textworld", "engines.py", "TextWorld"),
     "scienceworld": ("scienceworld", "engines.py", "ScienceWorld"),
 }

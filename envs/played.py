@@ -1,0 +1,102 @@
+"""One episode at a time on the host, as other libraries' interfaces play them."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from envs import registry
+from envs.environment import Environment
+from envs.text import join, make_grammar, parse
+
+
+def playable(name: str, options: dict[str, Any]) -> tuple[Environment, Any]:
+    """An environment and its params by name. ValueError if it is one in Python already."""
+    env, params = registry.make(name, **options)
+    if env.in_python:
+        raise ValueError(f"{name} is an environment in Python: use it as it is")
+    return env, params
+
+
+class Played:
+    """The episodes of one environment, one after another; a step is a call of a compiled program.
+
+    words: also says what the agents read. Afterwards `now` holds, of the current state,
+    `observation` [A, ...], `legal` bool[A, num_actions] (all of an agent that does not act),
+    `acting` bool[A] and `truncated` bool[].
+
+    The same seed gives the same episodes: `jax.random.key(seed)` is split for each reset and step.
+    """
+
+    def __init__(self, name: str, words: bool, options: dict[str, Any]):
+        self.env, self.params = playable(name, options)
+        if words and not self.env.wordings:
+            raise ValueError(f"words=True with {name}, which has no words: leave it out")
+        self.words, self.key = words, jax.random.key(0)
+        env = self.env
+        self._reset, self._step = jax.jit(env.reset_env), jax.jit(env.step_env)
+        self._look, self._reads = jax.jit(self._now), jax.jit(self._action)
+
+    def _now(self, state: Any) -> dict[str, jax.Array]:
+        env, params = self.env, self.params
+        acting = env.acting(state, params)
+        found = {
+            "acting": acting,
+            "truncated": env.is_truncated(state, params) & ~env.is_terminated(state, params),
+        }
+        if not env.continuous:
+            found["legal"] = env.legal_actions(state, params) | ~acting[:, None]
+        if self.words:
+            found["text"] = env.describe(state, params).fragments
+            commands = env.commands(state, params)
+            found["commands"] = commands if commands.ndim == 3 else commands[None]
+        return found
+
+    def _next_key(self) -> jax.Array:
+        self.key, key = jax.random.split(self.key)
+        return key
+
+    def _see(self, observation: Any) -> None:
+        self.now = jax.device_get(self._look(self.state))
+        self.now["observation"] = np.asarray(self.env.per_agent(observation))
+
+    def begin(self, seed: int | None) -> None:
+        """A new episode; without a seed the next of this object's own."""
+        if seed is not None:
+            self.key = jax.random.key(seed)
+        observation, self.state = self._reset(self._next_key(), self.params)
+        self._see(observation)
+
+    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, bool, bool, dict[str, Any]]:
+        """(rewards f32[A], terminated, truncated, info) of actions [A, ...]; info as of `step_env`,
+        with the axis of agents."""
+        env = self.env
+        actions = jnp.asarray(actions, jnp.float32 if env.continuous else jnp.int32)
+        observation, self.state, reward, terminated, info = self._step(
+            self._next_key(), self.state, env.joint(actions), self.params
+        )
+        self._see(observation)
+        info = {key: env.per_agent(info[key]) for key in ("valid", "success")}
+        reward, terminated, info = jax.device_get((env.per_agent(reward), terminated, info))
+        return reward, bool(terminated), bool(self.now["truncated"]), info
+
+    def text(self, seat: int) -> str:
+        """What a seat reads."""
+        return join(self.env.view.lexicon, self.now["text"][seat])
+
+    def commands(self, seat: int) -> list[str]:
+        """The text of each action of a seat, "" for none."""
+        return [join(self.env.view.lexicon, row) for row in self.now["commands"][seat]]
+
+    def _action(self, state: Any, reply: jax.Array, length: jax.Array) -> jax.Array:
+        slots = self.env.slots_as(state, 0, self.params)
+        return parse(make_grammar("bare"), self.env.view, slots, reply, length).actions[0]
+
+    def read(self, reply: str) -> int:
+        """The action that a reply of the only agent names, -1 for none."""
+        written, most = reply.strip().encode(), self.env.view.max_command_bytes
+        if len(written) > most:
+            return -1
+        padded = np.frombuffer(written.ljust(most), np.uint8)
+        return int(self._reads(self.state, padded, len(written)))
