@@ -39,6 +39,14 @@ FAITHFUL = {
 }
 HELD_OUT = ("Nim-v1", "LiarsDice-v1", "PigDice-v1")
 ILLEGAL = {"illegal_allowance": 0, "illegal_reward": -1.5, "illegal_other_reward": 0.5}
+# Names in capitals stand for any of their kind.
+VARIANTS = {
+    "GAME": "one game in compact words, such as TicTacToe-v1 or KuhnPoker-v1",
+    "three": "SPIRAL's three games at once, replies constrained to commands",
+    "thoughts_GAME": "SFT of the expert with thoughts, then self-play",
+    "faithful_GAME": "replies in TextArena's forms, byte by byte",
+    "kuhn": "Kuhn's poker with the whole hand in context, scored by exact exploitability",
+}
 
 
 def get_config(variant: str = "TicTacToe-v1") -> ml_collections.ConfigDict:

@@ -16,6 +16,8 @@ import ml_collections
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 
+VARIANTS = {"DIRECTORY": "of a published model that agentrl.policies.huggingface reads"}
+
 
 def get_config(variant: str = "") -> ml_collections.ConfigDict:
     config = base_config()

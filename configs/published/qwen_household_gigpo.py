@@ -16,6 +16,11 @@ import ml_collections
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 
+VARIANTS = {
+    "DIRECTORY": "of Qwen2.5-1.5B-Instruct or 7B",
+    "rehearsal,DIRECTORY": "the same at a size that a small machine runs",
+}
+
 
 def get_config(variant: str = "") -> ml_collections.ConfigDict:
     preset, _, rest = variant.rpartition(",")

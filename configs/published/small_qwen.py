@@ -17,6 +17,8 @@ from agentrl import policies, rollout
 from agentrl.config import section
 from configs.words import household
 
+VARIANTS = {f"{method},DIRECTORY": "" for method in ("sft", "gigpo", "grpo", "rloo")}
+
 
 def get_config(variant: str = "gigpo,") -> ml_collections.ConfigDict:
     method, comma, directory = variant.partition(",")

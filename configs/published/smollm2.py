@@ -78,6 +78,8 @@ LORA = {
     "cpu": {"policy.lora_rank": 16, "optimizer.learning_rate": 5e-5},
     "gpu": {"policy.lora_rank": 64, "policy.lora_alpha": 64.0, "optimizer.learning_rate": 3e-6},
 }
+# A WORLD of WORLDS, or of GAMES for "rae" and "sft"; a SIZE of SIZES, "_lora" for adapters alone.
+VARIANTS = {f"{method},WORLD,DIRECTORY,SIZE": "" for method in METHODS}
 
 
 def get_config(variant: str = "sft,ezpoints,") -> ml_collections.ConfigDict:

@@ -16,6 +16,7 @@ from configs.published import smollm2
 
 # Updates of the supervised stage and of the others.
 UPDATES = {"ezpoints": (15, 20), "household": (10, 20)}
+VARIANTS = {f"{world},DIRECTORY,SIZE": "as in smollm2.py" for world in UPDATES}
 
 
 def get_config(variant: str = "ezpoints,") -> ml_collections.ConfigDict:

@@ -22,6 +22,12 @@ SIZES = {"TicTacToe-v0-train": (640, 18), "KuhnPoker-v0-train": (1152, 18)}
 REPLIES = {"TicTacToe-v0-train": 1, "KuhnPoker-v0-train": 8}
 # Bytes of the longest text in the faithful wording of TicTacToe-v1, and of "[4]" with EOS.
 BOARD, MOVE = 155, 4
+VARIANTS = {
+    "sft": "SFT in our own TicTacToe-v1 in the same words",
+    "taught": "from there, self-play in TextArena's game",
+    "lake": "Gymnasium's FrozenLake-v1 by GRPO",
+    "GAME": "self-play from scratch in a game of TextArena, such as TicTacToe-v0-train",
+}
 
 
 def get_config(variant: str = "TicTacToe-v0-train") -> ml_collections.ConfigDict:

@@ -17,6 +17,11 @@ import ml_collections
 from agentrl.config import env_section
 from configs._shared import hosted
 
+VARIANTS = {
+    "": "a transformer from scratch, which writes the letter of a listed command",
+    "DIRECTORY": "of a published model, which writes commands in words",
+}
+
 
 def get_config(variant: str = "") -> ml_collections.ConfigDict:
     return hosted.config_of(

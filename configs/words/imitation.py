@@ -15,6 +15,8 @@ from agentrl import advantages, rollout
 from agentrl.config import base_config, env_section, section
 from configs._shared import language
 
+VARIANTS = {"ENVIRONMENT": "any environment with words and an expert, such as Wordle-v1"}
+
 
 def get_config(variant: str = "Household-v1") -> ml_collections.ConfigDict:
     config = base_config()

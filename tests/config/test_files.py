@@ -2,7 +2,9 @@
 
 import importlib
 import importlib.util
+import inspect
 import pathlib
+import re
 
 import pytest
 
@@ -28,8 +30,13 @@ FILES = {
 
 
 def arguments_of(module):
-    """What `get_config` can be called with, if the file says; None for its default."""
-    return tuple(getattr(module, "VARIANTS", (None,)))
+    """What `get_config` can be called with, if the file says; None for its default.
+
+    Words in capitals stand for any of their kind.
+    """
+    named = [name for name in getattr(module, "VARIANTS", ()) if not re.search("[A-Z]{3}", name)]
+    default = next(iter(inspect.signature(module.get_config).parameters.values()), None)
+    return named if default and default.default in named else (None, *named)
 
 
 CASES = [(name, argument) for name, module in FILES.items() for argument in arguments_of(module)]
@@ -40,13 +47,21 @@ def test_every_file_is_built_somewhere():
     assert MODULES.keys() >= ELSEWHERE
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_the_argument_is_a_variant_and_the_variants_are_named(name):
+    module = MODULES[name]
+    if hasattr(module, "get_config"):
+        parameters = list(inspect.signature(module.get_config).parameters)
+        assert parameters == (["variant"] if hasattr(module, "VARIANTS") else [])
+
+
 @pytest.mark.parametrize(("name", "argument"), CASES)
 def test_builds(name, argument):
     module = FILES[name]
     config = module.get_config() if argument is None else module.get_config(argument)
     # Optional packages may be missing; that such a config says so is all there is to see.
-    package = config.env.name.partition(":")[0]
-    if ":" in config.env.name and importlib.util.find_spec(package) is None:
+    package, colon, _ = str(config.env.name).partition(":")
+    if colon and importlib.util.find_spec(package) is None:
         with pytest.raises(ValueError, match=f"pip install {package}"):
             build(config)
     else:
