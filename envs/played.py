@@ -19,6 +19,13 @@ def playable(name: str, options: dict[str, Any]) -> tuple[Environment, Any]:
     return env, params
 
 
+def gymnasium_space(space: Any) -> Any:
+    """gymnax's space as Gymnasium's."""
+    from gymnax.environments import spaces  # touches a device when it is imported
+
+    return spaces.gymnax_space_to_gym_space(space)
+
+
 class Played:
     """The episodes of one environment, one after another; a step is a call of a compiled program.
 

@@ -17,7 +17,7 @@ import configs
 from agentrl.run import checkpoint
 from launchers.cluster import jobset, kubernetes
 
-CONFIG = pathlib.Path(configs.__file__).parent / "frozen_lake.py"
+CONFIG = pathlib.Path(configs.__file__).parent / "start/frozen_lake.py"
 EIGHT = {"devices": 8, "device": "h100", "cpus": 32, "memory_gib": 256}
 KINDS = {
     "cpu": {},
