@@ -1,7 +1,11 @@
-"""One conformance test of text views, run over every registered environment that has wordings."""
+"""One conformance test of text views, run over every registered environment that has wordings.
+
+Of an environment of your own: OWN_ENV=my_module.MyHouse python -m pytest tests/envs/text/test_view.py
+"""  # noqa: E501
 
 import functools
 import importlib
+import os
 import pathlib
 import sys
 
@@ -23,7 +27,10 @@ EPISODES = 8
 # States whose commands are written out and parsed.
 SPELLED = 6
 
-WITH_TEXT = {name: playing.make(name)[0] for name in (*envs.registered(), *playing.WRAPPED)}
+OWN = os.environ.get("OWN_ENV")
+OURS = pytest.mark.skipif(OWN is not None, reason="OWN_ENV names an environment of yours")
+NAMES = (OWN,) if OWN else (*envs.registered(), *playing.WRAPPED)
+WITH_TEXT = {name: playing.make(name)[0] for name in NAMES}
 # Games have a view for each agent: tests/envs/test_games.py.
 WITH_TEXT = {n: e for n, e in WITH_TEXT.items() if e.wordings is not None and e.num_agents == 1}
 WORDINGS = {
@@ -238,6 +245,7 @@ def test_commands_are_parsed_to_their_actions(name, wording):
     np.testing.assert_array_equal(found.known, legal)
 
 
+@OURS
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 @pytest.mark.parametrize("name, played_with, seen_with", EQUIVALENT, ids=str)
 def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, wording):
@@ -249,6 +257,7 @@ def test_texts_tell_apart_what_arrays_tell_apart(name, played_with, seen_with, w
     assert len(set(zip(seen, said, strict=True))) == len(set(seen)) == len(set(said))
 
 
+@OURS
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 @pytest.mark.parametrize("sight, numbers", [("walls", 0), ("goal", 2), ("position", 4)])
 def test_a_maze_seen_in_part_keeps_places_to_itself(wording, sight, numbers):
