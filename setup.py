@@ -46,7 +46,10 @@ setuptools.setup(
             "kubernetes>=30",
             "kubernetes-validate",
             "kubeflow-trainer-api>=2.3",
+            "dm_env",
+            "jaxmarl>=0.2",
         ],
+        "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
@@ -64,6 +67,7 @@ setuptools.setup(
             "open_spiel>=2.0.2",
             "pettingzoo>=1.27",
             "pygame",  # which PettingZoo's classic games import
+            "dm_env",
         ],
         "peers": [
             "jumanji==1.1.2",

@@ -10,6 +10,7 @@ Options are JaxMARL's own (`layout` of overcooked and `scenario` of SMAX by name
 
 import dataclasses
 import functools
+import inspect
 from typing import Any, ClassVar
 
 import jax
@@ -24,22 +25,21 @@ from envs.game import GameState, SimultaneousGame, opening
 _ENDLESS = 2**30
 # JaxMARL compares the number of steps before this one with its limit, so one step more is taken.
 _ONE_MORE = ("jaxmarl.environments.mpe.", "jaxmarl.environments.smax.")
-# What its agents see depends on how many steps are left.
-_SHOWS_LIMIT = ("jaxmarl.environments.overcooked.",)
 # Hanabi's rules end it long before: at most 40 cards are drawn and some 60 clues given.
 _LONGEST = 200
 
 
 @struct.dataclass
 class JaxMARLState(GameState):
-    """JaxMARL's state, what the agents see of it, and who is done.
+    """JaxMARL's state, and who is done.
 
-    inner: JaxMARL's. seen: f32[A, *observation_shape]. done: bool[A]. over: bool[], the rules have
-    ended the episode.
+    inner: JaxMARL's. seen: f32[A, *observation_shape], only where JaxMARL's `get_obs` needs more
+    than the state (Hanabi), else None. done: bool[A]. over: bool[], the rules have ended the
+    episode.
     """
 
     inner: Any
-    seen: jax.Array
+    seen: jax.Array | None
     done: jax.Array
     over: jax.Array
 
@@ -126,6 +126,16 @@ class JaxMARLEnvironment(SimultaneousGame):
         """JaxMARL's environment with its limit of steps out of reach."""
         return _endless(self.env)
 
+    @functools.cached_property
+    def _observed(self) -> bool:
+        """Whether JaxMARL's `get_obs` is a function of the state alone."""
+        from jaxmarl.environments import MultiAgentEnv
+
+        get_obs = type(self.env).get_obs
+        return (
+            get_obs is not MultiAgentEnv.get_obs and len(inspect.signature(get_obs).parameters) == 2
+        )
+
     def _stacked(self, seen: dict[str, jax.Array]) -> jax.Array:
         rows = (jnp.asarray(seen[agent], jnp.float32) for agent in self.env.agents)
         shape = self.observation_shape
@@ -137,13 +147,13 @@ class JaxMARLEnvironment(SimultaneousGame):
         return JaxMARLState(
             **opening(),
             inner=jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), inner),
-            seen=self._stacked(seen),
+            seen=None if self._observed else self._stacked(seen),
             done=jnp.zeros(self.num_agents, bool),
             over=jnp.zeros((), bool),
         )
 
     def observe(self, state: JaxMARLState, params: EnvParams) -> jax.Array:
-        return state.seen
+        return self._stacked(self.env.get_obs(state.inner)) if self._observed else state.seen
 
     def is_over(self, state: JaxMARLState, params: EnvParams) -> jax.Array:
         return state.over
@@ -191,13 +201,11 @@ class JaxMARLEnvironment(SimultaneousGame):
             chosen = [_between(s, x) for s, x in zip(self._spaces, chosen, strict=True)]
         chosen = dict(zip(agents, chosen, strict=True))
         seen, inner, reward, dones, _ = self._rules.step_env(key, state.inner, chosen)
-        if type(self.env).__module__.startswith(_SHOWS_LIMIT):
-            seen = self.env.get_obs(inner)
         # A fixed length is a limit: see the class.
         over = jnp.zeros((), bool) if _length(self.env) else jnp.asarray(dones["__all__"], bool)
         following = state.replace(
             inner=jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), inner, state.inner),
-            seen=self._stacked(seen),
+            seen=None if self._observed else self._stacked(seen),
             done=jnp.stack([jnp.asarray(dones[agent], bool) for agent in agents]),
             over=over,
         )

@@ -9,7 +9,17 @@ from typing import Any
 
 import jax
 
-PACKAGES = ("agentrl", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "gymnax", "numpy")
+PACKAGES = (
+    "agentrl",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "gymnax",
+    "jaxmarl",
+    "numpy",
+)
 
 
 def _git(*arguments: str) -> str | None:
