@@ -29,11 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from gymnax.environments.spaces import gymnax_space_to_gym_space
 
 from envs import vector as batches
 from envs.environment import Environment
-from envs.played import Played, playable
+from envs.played import Played, gymnasium_space, playable
 from envs.registry import registered
 
 _MODES = {mode.name.lower(): mode for mode in AutoresetMode}
@@ -69,8 +68,8 @@ class _Single(gymnasium.Env):
                 view.max_command_bytes, min_length=0, charset=letters
             )
             return
-        self.observation_space = gymnax_space_to_gym_space(env.observation_space(played.params))
-        self.action_space = gymnax_space_to_gym_space(env.action_space(played.params))
+        self.observation_space = gymnasium_space(env.observation_space(played.params))
+        self.action_space = gymnasium_space(env.action_space(played.params))
 
     def _now(self) -> tuple[Any, dict[str, Any]]:
         now, info = self._played.now, {}
@@ -161,8 +160,8 @@ class _Vector(VectorEnv):
     def __init__(self, env: Environment, params: Any, num_envs: int, mode: AutoresetMode):
         self.num_envs, self.render_mode, self._env = num_envs, None, env
         self.metadata = {"name": env.name, "render_modes": [], "autoreset_mode": mode}
-        self.single_observation_space = gymnax_space_to_gym_space(env.observation_space(params))
-        self.single_action_space = gymnax_space_to_gym_space(env.action_space(params))
+        self.single_observation_space = gymnasium_space(env.observation_space(params))
+        self.single_action_space = gymnasium_space(env.action_space(params))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         programs = _Programs(env, params, mode)

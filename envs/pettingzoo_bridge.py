@@ -18,10 +18,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnax.environments.spaces import gymnax_space_to_gym_space
 from pettingzoo import AECEnv, ParallelEnv
 
-from envs.played import Played
+from envs.played import Played, gymnasium_space
 
 
 class _Match(Played):
@@ -34,7 +33,7 @@ class _Match(Played):
             raise ValueError(f"{name}: expected a game of several agents with discrete actions")
         self.agents = [f"agent_{seat}" for seat in range(env.num_agents)]
         mask = gymnasium.spaces.Box(0, 1, (env.num_actions,), np.int8)
-        seen = gymnax_space_to_gym_space(env.observation_space(self.params))
+        seen = gymnasium_space(env.observation_space(self.params))
         space = gymnasium.spaces.Dict({"observation": seen, "action_mask": mask})
         self.observation_spaces = dict.fromkeys(self.agents, space)
         self.action_spaces = {

@@ -19,6 +19,13 @@ def playable(name: str, options: dict[str, Any]) -> tuple[Environment, Any]:
     return env, params
 
 
+def gymnasium_space(space: Any) -> Any:
+    """Gymnasium's space of one of gymnax's, as `Environment.observation_space` returns them."""
+    from gymnax.environments import spaces  # importing it touches a device
+
+    return spaces.gymnax_space_to_gym_space(space)
+
+
 class Played:
     """The episodes of one environment, one after another; a step is a call of a compiled program.
 
