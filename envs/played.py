@@ -20,8 +20,8 @@ def playable(name: str, options: dict[str, Any]) -> tuple[Environment, Any]:
 
 
 def gymnasium_space(space: Any) -> Any:
-    """gymnax's space as Gymnasium's."""
-    from gymnax.environments import spaces  # touches a device when it is imported
+    """Gymnasium's space of one of gymnax's, as `Environment.observation_space` returns them."""
+    from gymnax.environments import spaces  # importing it touches a device
 
     return spaces.gymnax_space_to_gym_space(space)
 
