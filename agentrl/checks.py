@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+# Numbers that differ by less, relative to their size, count as equal: sums of the same float32
+# numbers in another order differ by a few units in the last place.
+ROUNDING = 8 * np.finfo(np.float32).eps
+
 
 def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
     """Refuses an option that is not one of its choices, and names the nearest one.

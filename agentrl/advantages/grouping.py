@@ -7,14 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.checks import check_choice, check_range
+from agentrl.checks import ROUNDING, check_choice, check_range
 from agentrl.devices.placement import replicated
 
 Normalize = Literal["std", "mean"]
 Singleton = Literal["zero", "raw"]
-
-# Sums of the same float32 numbers in another order differ by a few units in the last place.
-ROUNDING = 8 * np.finfo(np.float32).eps
 
 
 class Moments(NamedTuple):

@@ -96,7 +96,8 @@ def hgpo(
         one = relative(returns, against, normalize=normalize, epsilon=epsilon)
         weight = jnp.where(there & (n >= 2) & (one != 0), (before + 2.0) ** alpha, 0.0)
         total, weights = total + jnp.where(weight > 0, weight * one, 0.0), weights + weight
-    return as_advantage((total / (weights + epsilon)).reshape(mask.shape), mask)
+    average = jnp.where(weights > 0, total / jnp.where(weights > 0, weights + epsilon, 1.0), 0.0)
+    return as_advantage(average.reshape(mask.shape), mask)
 
 
 def _anchors_before(

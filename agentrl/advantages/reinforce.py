@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.advantages.group_relative import Statistics, grpo
-from agentrl.advantages.grouping import ROUNDING, Singleton, as_advantage
-from agentrl.checks import check_range, check_streams
+from agentrl.advantages.grouping import Singleton, as_advantage
+from agentrl.checks import ROUNDING, check_range, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
 

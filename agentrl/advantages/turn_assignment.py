@@ -13,7 +13,7 @@ from agentrl.advantages.grouping import (
     number_segments,
     relative,
 )
-from agentrl.checks import check_choice, check_range, check_streams
+from agentrl.checks import ROUNDING, check_choice, check_range, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
 
@@ -135,13 +135,19 @@ def user_rl(
     numbers, ids = {"reward": reward, "cost": cost}, {"group": group, "role": role}
     check_streams("user_rl", mask, numbers=numbers, ids=ids)
     values = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
-    to_go = discounted_return(values, mask, gamma=gamma)
+    # Sums beside the sums of the magnitudes, by which rounding is told from difference.
+    both = (values, jnp.abs(values))
+    to_go, size = (discounted_return(x, mask, gamma=gamma) for x in both)
     present = jnp.any(mask, axis=1)
     if score == "mean":
-        total = jnp.sum(values, axis=1) / jnp.maximum(jnp.sum(mask, axis=1), 1)
+        turns = jnp.maximum(jnp.sum(mask, axis=1), 1)
+        total, scale = (jnp.sum(x, axis=1) / turns for x in both)
     else:
         first = jnp.argmax(mask, axis=1)[:, None]
-        total = jnp.where(present, jnp.take_along_axis(to_go, first, axis=1)[:, 0], 0.0)
+        total, scale = (
+            jnp.where(present, jnp.take_along_axis(x, first, axis=1)[:, 0], 0.0)
+            for x in (to_go, size)
+        )
     credits = jnp.ones_like(values)
     if credit == "return_to_go":
         credits = to_go
@@ -150,10 +156,13 @@ def user_rl(
     if decimals is not None:
         total, credits = jnp.round(total, decimals), jnp.round(credits, decimals)
     credits = jnp.where(mask, credits, 0.0)
-    against = moments(total, group_segments(group, present, role))
+    against = moments(total, group_segments(group, present, role), scale=scale)
     outcome = relative(total, against, normalize="std", epsilon=epsilon, singleton="raw")[:, None]
     often = jnp.where(mask, 1.0 if cost is None else cost, 0.0)
     whole = jnp.sum(often * credits, axis=1, keepdims=True)
+    size = size if credit == "return_to_go" else jnp.abs(credits)
+    rounding = ROUNDING * jnp.sum(often * jnp.where(mask, size, 0.0), axis=1, keepdims=True)
+    whole = jnp.where(jnp.abs(whole) <= rounding, 0.0, whole)
     counted = jnp.sum(jnp.where(credits != 0, often, 0.0), axis=1, keepdims=True)
     share = credits * counted / jnp.where(whole == 0, 1.0, whole)
     nothing = 0.0 if unrewarded == "zero" else 1.0

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl.checks import check_range
+from agentrl.checks import ROUNDING, check_range
 from agentrl.declarations import measured
 from agentrl.losses.arrays import log_ratio, masked
 from agentrl.losses.policy import check_bounds, clipped
@@ -19,7 +19,8 @@ def entropy_weighted(
     """Advantages scaled by how uncertain the policy is: A (1 + entropy_weight z(H)).
 
     z standardises the entropies of all positions where mask is True (deviation with n - 1; 0 where
-    they are equal). Beyond z = -1 / entropy_weight the sign of the advantage changes.
+    they are equal up to float32 rounding). Beyond z = -1 / entropy_weight the sign of the advantage
+    changes.
 
     Args:
       advantage, entropy: [R, L]; entropy in nats.
@@ -35,12 +36,16 @@ def entropy_weighted(
     check_range("entropy_weighted entropy_weight", entropy_weight, 0.0)
     advantage, entropy = masked(mask, advantage, entropy)
     there = jnp.ones(entropy.shape, bool) if mask is None else mask
-    count = jnp.sum(there)
-    mean = jnp.sum(entropy) / jnp.maximum(count, 1)
+    count = jnp.maximum(jnp.sum(there), 1)
+    mean = jnp.sum(entropy) / count
+    # The first mean is off by a rounding error of the sum, which the second pass takes away.
+    mean = mean + jnp.sum(jnp.where(there, entropy - mean, 0.0)) / count
     away = jnp.where(there, entropy - mean, 0.0)
+    constant = jnp.max(jnp.abs(away)) <= ROUNDING * jnp.max(jnp.abs(entropy))
     variance = jnp.sum(jnp.square(away)) / jnp.maximum(count - 1, 1)
-    spread = jnp.sqrt(jnp.where(variance > 0, variance, 1.0))
-    return jax.lax.stop_gradient(advantage * (1.0 + entropy_weight * away / spread))
+    spread = jnp.sqrt(jnp.where(constant, 1.0, variance))
+    z = jnp.where(constant, 0.0, away / spread)
+    return jax.lax.stop_gradient(advantage * (1.0 + entropy_weight * z))
 
 
 def _aepo_clipped(

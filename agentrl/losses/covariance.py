@@ -156,4 +156,7 @@ def kl_cov(
     logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
     moved = log_ratio(logp, old_logp)
     loss = -jax.lax.stop_gradient(advantage) * jnp.exp(moved)
-    return loss + jnp.where(penalised, coefficient * jnp.abs(moved), 0.0)
+    # Of the derivatives that |x| has at 0, where every first step is, JAX takes 1; the published
+    # code's is 0.
+    size = moved * jax.lax.stop_gradient(jnp.sign(moved))
+    return loss + jnp.where(penalised, coefficient * size, 0.0)

@@ -70,7 +70,8 @@ def matched_calls(
       call: bool[P], reference: bool[G], those that exist.
       unmatched: reward of a call without a match (0 in the released configs).
       regularisation: of "soft", above 0.
-      iterations: of Sinkhorn's algorithm, of "soft".
+      iterations: of Sinkhorn's algorithm, of "soft"; after 200 the rewards of similarities 0 and 1
+        can still be off by 6e-4.
 
     Returns:
       f32[P], 0 where call is False; without references `unmatched` ("soft": 0).
@@ -104,26 +105,33 @@ def _greedy(alike: jax.Array, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The most alike pair of those that are left, again and again."""
 
     def take(left, _):
-        at = jnp.unravel_index(jnp.argmax(left), left.shape)
-        return left.at[at[0]].set(-1.0).at[:, at[1]].set(-1.0), jnp.stack(at)
+        row, column = jnp.unravel_index(jnp.argmax(left), left.shape)
+        # Once nothing is left, a row outside of the array stands for no pair.
+        kept = jnp.where(left[row, column] > -jnp.inf, row, alike.shape[0])
+        left = left.at[row].set(-jnp.inf).at[:, column].set(-jnp.inf)
+        return left, jnp.stack([kept, column])
 
-    _, pairs = jax.lax.scan(take, jnp.where(exists, alike, -1.0), length=min(alike.shape))
-    # Once nothing is left, the first pair is named again: all but its first mention are dropped.
-    kept = exists[pairs[:, 0], pairs[:, 1]]
-    again = jnp.cumsum(jnp.all(pairs == pairs[:1], axis=1)) > 1
-    repeated = again & jnp.all(pairs == pairs[:1], axis=1)
-    return jnp.where(kept & ~repeated, pairs[:, 0], alike.shape[0]), pairs[:, 1]
+    start = jnp.where(exists, alike, -jnp.inf)
+    _, pairs = jax.lax.scan(take, start, length=min(alike.shape))
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _transport(alike, call, reference, regularisation, iterations) -> jax.Array:
     """The plan f32[P, G] of entropic optimal transport, 0 where there is no call or reference."""
-    kernel = jnp.where(call[:, None] & reference, jnp.exp(alike / regularisation), 0.0)
-    some = jnp.any(call) & jnp.any(reference)
-    rows, columns = (jnp.where(x, 1.0 / jnp.maximum(jnp.sum(x), 1), 0.0) for x in (call, reference))
+    exists = call[:, None] & reference
+    # In logarithms, which neither overflow nor vanish for a small regularisation; less the row's
+    # largest, which changes no plan, so that they stay exact.
+    highest = jnp.max(jnp.where(exists, alike, 0.0), axis=1, keepdims=True)
+    scores = jnp.where(exists, (alike - highest) / regularisation, -jnp.inf)
+    rows, columns = (-jnp.log(jnp.maximum(jnp.sum(x), 1.0)) for x in (call, reference))
 
-    def step(_, scales):
-        v = jnp.where(reference, columns / jnp.where(reference, kernel.T @ scales[0], 1.0), 0.0)
-        return jnp.where(call, rows / jnp.where(call, kernel @ v, 1.0), 0.0), v
+    def total(x, there, axis):
+        return jnp.where(there, jax.nn.logsumexp(jnp.where(exists, x, -jnp.inf), axis=axis), 0.0)
 
-    u, v = jax.lax.fori_loop(0, iterations, step, (call * 1.0, reference * 1.0))
-    return jnp.where(some, u[:, None] * kernel * v, 0.0)
+    def step(_, potentials):
+        v = columns - total(scores + potentials[0][:, None], reference, axis=0)
+        return rows - total(scores + v, call, axis=1), v
+
+    start = (jnp.zeros(call.shape), jnp.zeros(reference.shape))
+    u, v = jax.lax.fori_loop(0, iterations, step, start)
+    return jnp.where(exists, jnp.exp(u[:, None] + scores + v), 0.0)

@@ -94,6 +94,15 @@ def test_a_longer_history_weighs_more():
         np.testing.assert_allclose(ours[2, 1], 0.0, atol=1e-6)
 
 
+def test_without_epsilon_what_has_no_group_is_zero():
+    reward, mask, group, anchor = streams(0)
+    ours = advantages.hgpo(reward, mask, group, anchor, epsilon=0.0)
+    assert np.isfinite(ours).all()
+    first = mask & (np.arange(mask.shape[1]) == 0)
+    alone = advantages.hgpo(reward, first, np.arange(len(mask)), anchor, epsilon=0.0)
+    np.testing.assert_array_equal(alone, 0.0)
+
+
 def test_errors():
     with pytest.raises(ValueError, match="hgpo history"):
         advantages.hgpo(*streams(0), history=-1)

@@ -105,6 +105,17 @@ def test_an_episode_without_reward_is_learnt_from_on_request():
     np.testing.assert_array_equal(released[0], mended[0])
 
 
+def test_rounding_is_no_reward_and_no_difference():
+    mask, group = np.ones((2, 3), bool), np.zeros(2, int)
+    # In float32 these add up to 3e-8.
+    reward = np.float32([[0.3, -0.1, -0.2], [1, 0, 0]])
+    ours = user_rl(reward, mask, group, credit="return_to_go", gamma=0.0)
+    np.testing.assert_array_equal(ours[0], 0.0)
+    # Equal returns, one summed from large numbers.
+    reward = np.float32([[1e6, 0.1, -1e6], [0.1, 0, 0]])
+    np.testing.assert_array_equal(user_rl(reward, mask, group, score="mean"), 0.0)
+
+
 def test_one_turn_is_grpo():
     reward, mask, group = np.float32([[0.3], [0.9], [0.1], [0.4]]), np.ones((4, 1), bool), [0] * 4
     expected = advantages.grpo(reward, mask, np.asarray(group))

@@ -112,6 +112,20 @@ def test_worked_weights_of_entropies():
     # Equal entropies, and a single position, change nothing.
     equal = losses.entropy_weighted(advantage, np.ones((1, 3), np.float32))
     np.testing.assert_array_equal(equal, advantage)
+    # 1.3 is no float32, and the mean of many is off by a rounding error.
+    for count in (10, 25, 1000):
+        ones = np.ones((1, count), np.float32)
+        np.testing.assert_array_equal(losses.entropy_weighted(ones, 1.3 * ones), ones)
+
+
+def test_kl_cov_does_not_push_where_nothing_has_moved():
+    def loss(logp):
+        advantage = jnp.zeros_like(logp)
+        return losses.kl_cov(logp, jnp.float32([[-0.5]]), advantage, share=1.0).sum()
+
+    np.testing.assert_array_equal(jax.grad(loss)(jnp.float32([[-0.5]])), 0.0)
+    np.testing.assert_allclose(jax.grad(loss)(jnp.float32([[-0.4]])), 1.0)
+    np.testing.assert_allclose(jax.grad(loss)(jnp.float32([[-0.6]])), -1.0)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,40 @@ def test_optimal_equals_all_assignments_tried(seed, shape):
     np.testing.assert_allclose(ours, best, rtol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_most_alike_pair_first_never_pays_a_call_twice(seed):
+    """A plain loop, where fewer calls or references exist than there is room for."""
+    random = np.random.default_rng(seed)
+    similarity = random.random((3, 4)).round(1)
+    call, reference = random.random(3) < 0.6, random.random(4) < 0.6
+    left = {(i, j): similarity[i, j] for i in range(3) for j in range(4) if call[i] & reference[j]}
+    expected = np.zeros(3)
+    while left:
+        i, j = max(left, key=left.get)
+        expected[i] = left[i, j]
+        left = {pair: x for pair, x in left.items() if pair[0] != i and pair[1] != j}
+    arrays = map(jnp.asarray, (similarity, call, reference))
+    np.testing.assert_allclose(
+        rewards.matched_calls(*arrays, assignment="greedy"), expected, atol=1e-6
+    )
+
+
+def test_one_call_of_two_is_paid_once():
+    similarity = jnp.array([[0.2, 0.9], [0.0, 0.0]])
+    call, reference = jnp.array([True, False]), jnp.ones(2, bool)
+    ours = rewards.matched_calls(similarity, call, reference, assignment="greedy")
+    np.testing.assert_allclose(ours, [0.9, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("regularisation", [1e-4, 1e-2, 0.1])
+def test_soft_matching_of_clear_pairs_is_the_optimal_one_over_their_number(regularisation):
+    ours = rewards.matched_calls(
+        *all_of(jnp.eye(3)), assignment="soft", regularisation=regularisation
+    )
+    off = 2 * np.exp(-1 / regularisation)  # the plan is the kernel, scaled to rows of one third
+    np.testing.assert_allclose(ours, np.full(3, 1 / (1 + off) / 3), rtol=1e-5)
+
+
 @pytest.mark.parametrize("assignment", ["optimal", "greedy", "soft"])
 def test_calls_and_references_that_do_not_exist_are_not_read(assignment):
     similarity = rewards.call_similarity(NAME, VALUES, *REFERENCE)
