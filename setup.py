@@ -34,7 +34,15 @@ setuptools.setup(
         "rich",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff", "gguf>=0.17", "jinja2", "pettingzoo"],
+        "dev": [
+            "pytest",
+            "pytest-xdist>=3.8",
+            "hypothesis",
+            "ruff",
+            "gguf>=0.17",
+            "jinja2",  # with which transformers renders chat templates
+            "pettingzoo",
+        ],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
