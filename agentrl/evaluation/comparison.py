@@ -110,7 +110,11 @@ def in_words(runs: Sequence[Run]) -> list[str]:
         verdict = f"{more} is ahead" if clear else "which of the two is ahead stays open"
         numbers = estimate(d.value, d.interval, 3)
         of = f"{d.title}, {metric} on the same {d.tasks:,} tasks: {numbers}. "
-        if d.covers_seeds:
+        if low == high:
+            said.append(
+                f"{of}Both have the same difference on every task: no spread to judge it by."
+            )
+        elif d.covers_seeds:
             said.append(f"{of}Over seeds and tasks, {verdict}.")
         else:
             verdict = (

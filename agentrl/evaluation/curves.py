@@ -146,7 +146,7 @@ def others(
         if not charts and not points:
             continue
         parts.append(tag("h3", environment) if len(environments) > 1 else None)
-        parts.append(legend(runs, shown))
+        parts.append(legend(runs, shown) if len(shown) > 1 else None)
         for family, drawn in charts.items():
             grid = tag("div", *drawn, class_="charts small")
             if family in _FOLDED:

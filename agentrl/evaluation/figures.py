@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agentrl.evaluation.markup import Markup, escape, join, tag
-from agentrl.evaluation.scales import extent
+from agentrl.evaluation.scales import extent, tick_texts
 from agentrl.evaluation.scales import number as number
 from agentrl.evaluation.scales import ticks as ticks
 
@@ -76,12 +76,13 @@ def _axes(frame: _Frame, x_label: str, dense: bool) -> Markup:
     """Grid, tick labels and the name of the x-axis."""
     parts = []
     bottom = frame.height - _MARGIN["bottom"]
-    for value in ticks(*frame.y, 4 if dense else 5):
+    values = ticks(*frame.y, 4 if dense else 5)
+    for value, text in zip(values, tick_texts(values), strict=True):
         y = float(frame.down(value))
         line = {"x1": _MARGIN["left"], "x2": frame.right}
         parts.append(tag("line", class_="grid", y1=f"{y:.1f}", y2=f"{y:.1f}", **line))
         place = {"x": _MARGIN["left"] - 6, "y": f"{y + 3.5:.1f}"}
-        parts.append(tag("text", number(value), class_="tick end", **place))
+        parts.append(tag("text", text, class_="tick end", **place))
     for value in ticks(*frame.x, 3 if dense else 6):
         x = float(frame.across(value))
         parts.append(tag("text", number(value), class_="tick middle", x=f"{x:.1f}", y=bottom + 14))

@@ -8,7 +8,7 @@ import numpy as np
 
 from agentrl.evaluation.figures import caption, style
 from agentrl.evaluation.markup import Markup, join, tag
-from agentrl.evaluation.scales import extent, number, ticks
+from agentrl.evaluation.scales import extent, tick_texts, ticks
 
 _WIDTH, _ROW, _SIDE, _BELOW = 420, 42, 14, 34
 
@@ -47,10 +47,11 @@ def dot_plot(
         return f"{_SIDE + (x - low) / (high - low) * (_WIDTH - 2 * _SIDE):.1f}"
 
     bottom, parts = height - _BELOW + 4, []
-    for value in ticks(low, high, 5):
+    values = ticks(low, high, 5)
+    for value, text in zip(values, tick_texts(values), strict=True):
         x = across(float(value))
         parts.append(tag("line", class_="grid", x1=x, x2=x, y1=2, y2=bottom))
-        parts.append(tag("text", number(float(value)), class_="tick middle", x=x, y=bottom + 14))
+        parts.append(tag("text", text, class_="tick middle", x=x, y=bottom + 14))
     if reference is not None:
         x = across(reference)
         parts.append(tag("line", class_="axis", x1=x, x2=x, y1=2, y2=bottom))

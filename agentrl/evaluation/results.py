@@ -171,8 +171,9 @@ def _evaluations(shown: Sequence[Evaluated], runs: Sequence[Run], samples: int) 
             cells.append(join(estimate(*found), dot))
         regret, expert = _regret(record), record.get("expert")
         if experts:
-            cells.append(number(float(np.mean(expert["episode_return"]))) if expert else "–")
-            cells.append("–" if regret is None else estimate(*regret))
+            of = f"expert {number(float(np.mean(expert['episode_return'])))}" if expert else ""
+            text = "–" if regret is None else estimate(*regret)
+            cells.append(join(text, tag("span", of, class_="sub")))
         actions = "greedy" if record.get("greedy") else "sampled"
         how = f"update {record['update']}, {actions}"
         rows.append(
@@ -196,8 +197,8 @@ def _evaluations(shown: Sequence[Evaluated], runs: Sequence[Run], samples: int) 
             "the number is for this checkpoint, not for another seed."
         )
     if experts:
-        head += ["Expert's return", "Regret"]
-        kinds += ["n", "metric"]
+        head.append("Regret")
+        kinds.append("metric")
         note += (
             " Regret is the expert's return minus the policy's on the same tasks, mean over tasks "
             "and 95 % bootstrap interval over tasks."

@@ -7,8 +7,8 @@ import numpy as np
 
 from agentrl.evaluation.metric_names import describe
 
-# Metrics that have the whole range of a share on their axis, and returns the same if they fit into
-# it: equal data have equal axes.
+# Metrics that have the whole range of a share on their axis, and returns, which have the same where
+# they fit into it: equal data have equal axes.
 _WHOLE = ("success_rate", "win_rate/", "draw_rate")
 _RETURNS = ("episode_return", "return/")
 
@@ -43,6 +43,15 @@ def ticks(low: float, high: float, count: int) -> np.ndarray:
     return np.arange(first, last + 1) * step
 
 
+def tick_texts(values: np.ndarray) -> list[str]:
+    """Labels of ticks, with as many digits as tell them apart."""
+    texts = [number(float(value)) for value in values]
+    if len(set(texts)) == len(texts):
+        return texts
+    decimals = max(0, -math.floor(math.log10(values[1] - values[0]) + 1e-9))
+    return [f"{value:,.{decimals}f}".replace("-", "−") for value in values]
+
+
 def extent(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
     """Smallest and largest finite value, widened so that they differ."""
     values = np.concatenate([np.ravel(a) for a in arrays]) if arrays else np.zeros(0)
@@ -60,8 +69,8 @@ def axis(metric: str, arrays: Sequence[np.ndarray]) -> tuple[float, float]:
     """The ends of a metric's axis.
 
     Success, and returns from 0 to 1, have the axis from 0 to 1, so that charts of one run side by
-    side compare by eye. Other shares begin at 0, and end at 1 where they exceed a half. All others
-    have the ends of the data.
+    side compare by eye; returns down to -1 have it from the next fifth below. Other shares begin at
+    0, and end at 1 where they exceed a half. All others have the ends of the data.
     """
     values = np.concatenate([np.ravel(a) for a in arrays]) if arrays else np.zeros(0)
     values = values[np.isfinite(values)]
@@ -69,6 +78,8 @@ def axis(metric: str, arrays: Sequence[np.ndarray]) -> tuple[float, float]:
     inside = values.size > 0 and values.min() >= 0 and values.max() <= 1
     if name.startswith(_WHOLE) or (name.startswith(_RETURNS) and inside):
         return 0.0, 1.0
+    if name.startswith(_RETURNS) and values.size and -1 <= values.min() and values.max() <= 1:
+        return math.floor(5 * values.min()) / 5, 1.0
     if describe(metric).unit == "share" and inside:
         highest = float(values.max())
         return 0.0, 1.0 if highest > 0.5 or highest == 0 else 1.06 * highest
