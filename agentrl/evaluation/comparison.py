@@ -146,7 +146,9 @@ def in_words(runs: Sequence[Run]) -> list[str]:
 
 def section(runs: Sequence[Run], environments: Sequence[str], samples: int) -> Markup:
     """Differences on the same tasks, and the probability of improvement; empty without pairs."""
-    return join(on_the_same_tasks(own(runs)), improvement(runs, environments, samples))
+    same = on_the_same_tasks(own(runs))
+    title = tag("h3", "On the same tasks") if same else None
+    return join(title, same, improvement(runs, environments, samples))
 
 
 def on_the_same_tasks(shown: Sequence[Evaluated]) -> Markup:
@@ -168,7 +170,6 @@ def on_the_same_tasks(shown: Sequence[Evaluated]) -> Markup:
             scale = {"bounds": (-widest, widest), "reference": 0.0}
             charts.append(dot_plot(title, rows, key=metric, **scale))
     return join(
-        tag("h3", "On the same tasks"),
         tag("div", *charts, class_="charts"),
         *[tag("p", text, class_="note") for text in _about(found)],
     )
