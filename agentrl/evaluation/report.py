@@ -101,7 +101,7 @@ def _alarms(runs: Sequence[Run]) -> Markup:
             where = [tag("div", _updates(seed, seeds[seed])) for seed in seeds]
             rows.append([join(figures.key(i), run.name), name, where, text])
     head = ["run", "alarm", "begins at update", "first of them, and what to do"]
-    return stacked(head, rows, ["", "", "", "words"]) if rows else Markup("")
+    return stacked(head, rows, ["", "", "words", "words"]) if rows else Markup("")
 
 
 def _updates(seed: int, updates: Sequence[int]) -> str:

@@ -61,7 +61,7 @@ th, td { text-align: left; padding: 7px 12px; border-bottom: 1px solid var(--rul
 tbody tr:last-child > * { border-bottom: 0; }
 th { font-weight: 600; }
 tbody th { min-width: 168px; overflow-wrap: anywhere; }
-td.words { min-width: 200px; }
+td.words { min-width: 150px; }
 td .sub { margin-left: 0; }
 thead th { color: var(--soft); font-size: .8rem; font-weight: 500; vertical-align: bottom; }
 th.n, td.n { text-align: right; white-space: nowrap; }
