@@ -150,7 +150,8 @@ def others(
         for family, drawn in charts.items():
             grid = tag("div", *drawn, class_="charts small")
             if family in _FOLDED:
-                parts.append(tag("details", tag("summary", f"{family}: {len(drawn)} metrics"), grid))
+                title = tag("summary", f"{family}: {len(drawn)} metrics")
+                parts.append(tag("details", title, grid))
             else:
                 parts += [tag("h4", family, class_="family"), grid]
         parts.append(_written_once(points, shown) if points else None)

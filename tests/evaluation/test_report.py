@@ -407,3 +407,17 @@ def test_tables_become_cards_with_the_names_of_their_columns(alone):
     assert "@media (max-width: 700px)" in text and "content: attr(data-label)" in text
     results = text[text.index('id="results"') : text.index('id="comparison"')]
     assert results.count('data-label="Success rate"') == 2
+
+
+def test_groups_of_one_raise_no_alarm_beside_a_critic(tmp_path):
+    lines = [
+        line | {"frac_zero_std_groups": 1.0, "approx_kl": 0.0} for line in directories.learning()
+    ]
+    gae = {"advantage": {"name": "agentrl.advantages.gae"}}
+    paths = [
+        directories.write(tmp_path / "grpo", lines=lines),
+        directories.write(tmp_path / "ppo", lines=lines, config=gae),
+    ]
+    texts = [report.report(runs.load([path]), samples=50) for path in paths]
+    assert ['id="alarms"' in text for text in texts] == [True, False]
+    assert "config.rollout.group_size" in texts[0]
