@@ -41,6 +41,7 @@ setuptools.setup(
             "hypothesis",
             "ruff",
             "gguf>=0.17",
+            "jinja2",  # with which transformers renders chat templates
             "pettingzoo",
             # Kubernetes' client, and published schemas of Jobs and of JobSets
             "kubernetes>=30",

@@ -1,12 +1,16 @@
-"""Writes a trained language model as Hugging Face's files, which transformers can load.
+"""Writes a run's policy as files that other programs read.
 
-    python -m launchers.export --workdir=runs/qwen --out=models/trained
+    python -m launchers.export --workdir=runs/household --out=models/household
 
-The tokenizer, config.json and licence are those of the directory that training started from;
-adapters are merged. If each role has an adapter of its own, --role selects one.
+A language policy becomes Hugging Face's files, which transformers and compatible servers load:
+config.json, safetensors, tokenizer, chat template, generation_config.json. Of a published model
+the tokenizer, config.json and licence are those of the directory that training started from;
+adapters are merged, and if each role has one of its own, --role selects it. A policy over arrays
+becomes safetensors and policy.json, which says what the tensors are.
 """
 
 import pathlib
+import sys
 
 from absl import flags
 
@@ -27,35 +31,23 @@ def main(argv: list[str]) -> None:
     """Restores, writes."""
     if len(argv) > 1 or _WORKDIR.value is None or _OUT.value is None:
         cli.fail("give --workdir=, the directory of a run, and --out=, the directory to write")
-    import jax
-
-    from agentrl.policies import huggingface
-    from agentrl.run import checkpoint, restored
+    from agentrl.run import checkpoint, exported, restored
 
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
-        config = run.config
-        if config.policy.name.rpartition(".")[2] != "pretrained" or config.policy.rehearsal:
-            raise ValueError(
-                f"{_WORKDIR.value} has no published model to export (policy "
-                f"{config.policy.name!r}); expected policy 'pretrained', not a rehearsal"
-            )
-        seed = config.seed if _SEED.value is None else _SEED.value
-        if not 0 <= seed - config.seed < config.num_seeds:
-            last = config.seed + config.num_seeds - 1
-            raise ValueError(f"--seed={seed}: the run has seeds {config.seed} to {last}")
-        params = jax.tree.map(lambda x: x[seed - config.seed], run.state.params)
-        huggingface.save(
-            _OUT.value,
-            run.experiment.policy.config,
-            params,
-            source=config.policy.directory,
+        notes = exported.export(
+            run,
+            pathlib.Path(_OUT.value),
+            seed=_SEED.value,
             dtype=_DTYPE.value,
             overwrite=_OVERWRITE.value,
             role=_ROLE.value,
         )
     except (ValueError, OSError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(str(error).replace("overwrite=True", "--overwrite"))
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    seed = run.config.seed if _SEED.value is None else _SEED.value
     print(f"{_OUT.value}: update {run.update}, seed {seed}")
 
 

@@ -1,7 +1,8 @@
 """Writes a report of runs: python -m launchers.report --workdirs=runs/gigpo,runs/grpo --out=a.html.
 
-One self-contained HTML file: results with intervals over seeds, learning curves, evaluations,
-credit turn by turn, configs and provenance. Directories of the same config and commit with
+One self-contained HTML file, for a wide screen, a phone and paper: results, differences on the same
+tasks with what their intervals are about, learning curves, evaluations, metrics under names for
+people, credit turn by turn, configs and provenance. Directories of the same config and commit with
 different seeds count as one run.
 """
 

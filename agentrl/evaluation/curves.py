@@ -1,33 +1,17 @@
 """The report's charts over training: learning curves, anchor groups, all other metrics."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from agentrl.evaluation import figures, statistics
-from agentrl.evaluation.markup import Markup, join, tag
-from agentrl.evaluation.runs import HEADLINE, SHARES, Run
+from agentrl.evaluation.intervals import estimate
+from agentrl.evaluation.markup import Markup, join, stacked, tag
+from agentrl.evaluation.metric_names import describe, natural, place
+from agentrl.evaluation.runs import HEADLINE, Run
+from agentrl.evaluation.scales import axis
 
-# Order of the other metrics; unlisted ones follow alphabetically.
-ORDER = (
-    *("evaluation/success_rate", "evaluation/episode_return", "episode_length"),
-    *("invalid_action_rate", "truncation_rate", "entropy", "approx_kl", "kl_ref", "clip_fraction"),
-    *("loss/policy", "loss/value", "explained_variance", "grad_norm", "update_norm"),
-    *("adv/mean", "adv/std", "group_return_std", "frac_zero_std_groups"),
-    *("anchor_group_size", "frac_singleton_anchor"),
-)
-_LAST = ("updates_per_second", "env_steps_per_second", "peak_memory_gib", "time/")
-_MEANINGS = {
-    "approx_kl": "of the policy before and after the update's steps",
-    "clip_fraction": "trained positions at which the loss is clipped",
-    "explained_variance": "of the critic's targets; 1 is perfect",
-    "group_return_std": "mean over groups; RAGEN's sign of an echo trap is its fall",
-    "frac_zero_std_groups": "streams whose group's returns are all equal",
-    "anchor_group_size": "mean over turns",
-    "frac_singleton_anchor": "turns that are alone in their anchor group",
-    "rejected_updates": "not finite, skipped",
-    "update_norm": "of the change of the parameters",
-}
 NOT_CURVES = (
     "seed",
     "update",
@@ -38,6 +22,11 @@ NOT_CURVES = (
     "episodes",
 )
 _ANCHOR_SIZE = "anchor_size/"
+# Curves whose names stand at their ends; with more they would be too close to each other.
+MAX_NAMED = 5
+# Families of metrics that are folded: they say nothing of what was learnt.
+_FOLDED = ("Machine",)
+_STEPS = "environment steps"
 
 
 def legend(runs: Sequence[Run], shown: Sequence[Run]) -> Markup:
@@ -57,37 +46,51 @@ def _series(
     return out
 
 
+def _chart(series: Sequence[figures.Series], metric: str, **options: Any) -> Markup:
+    """Curves of a metric under its name, on the axis that all its charts have."""
+    named = describe(metric)
+    y_range = axis(metric, [a for s in series for a in (s.y, s.low, s.high)])
+    words = {"key": metric, "unit": named.unit, "note": named.meaning}
+    words |= {"x_label": _STEPS, "y_range": y_range}
+    return figures.lines(named.title, series, **words | options)
+
+
 def learning(runs: Sequence[Run], environments: Sequence[str], samples: int) -> Markup:
-    """Headline metrics over environment steps, one pair of charts per environment."""
-    parts = []
+    """Headline metrics over environment steps, one pair of charts per environment.
+
+    Metrics that were written once are in the tables of results: a point makes no curve.
+    """
+    parts, alone = [], False
     for environment in environments:
         shown = [run for run in runs if run.env == environment]
+        named = len(shown) <= MAX_NAMED
         charts = []
         for metric in HEADLINE:
             series = _series(runs, shown, metric, samples, points=200)
+            series = [s for s in series if len(s.x) > 1]
+            alone = alone or any(np.isnan(s.low).all() for s in series)
             if series:
-                y_range = (0.0, 1.0) if metric in SHARES else None
-                charts.append(figures.lines(metric, series, x_label="env_steps", y_range=y_range))
+                charts.append(_chart(series, metric, named=named, note=""))
         if charts:
             parts.append(tag("h3", environment) if len(environments) > 1 else None)
-            parts += [legend(runs, shown), tag("div", *charts, class_="charts")]
+            parts.append(None if named else legend(runs, shown))
+            parts.append(tag("div", *charts, class_="charts"))
     if not parts:
         return Markup()
-    note = (
-        "Interquartile mean over seeds, and the pointwise 95 % bootstrap interval where a run has "
-        "two seeds or more. A curve ends where its shortest seed ends; nothing is smoothed."
-    )
-    return join(tag("p", note, class_="note"), parts)
+    note = "Interquartile mean over seeds and its pointwise 95 % bootstrap interval."
+    if alone:
+        note += (
+            " A run with one seed is a line without an interval: other seeds would be elsewhere."
+        )
+    note += " A curve ends where its shortest seed ends; nothing is smoothed."
+    return join(parts, tag("p", note, class_="note"))
 
 
 def anchor_groups(runs: Sequence[Run]) -> Markup:
     """Sizes of the groups in which GiGPO compares turns, over training; one chart per run."""
     charts, classes = [], []
     for run in runs:
-        names = sorted(
-            (name for name in run.metrics() if name.startswith(_ANCHOR_SIZE)),
-            key=lambda name: int(name.removeprefix(_ANCHOR_SIZE).split("_")[0]),
-        )
+        names = sorted((n for n in run.metrics() if n.startswith(_ANCHOR_SIZE)), key=natural)
         shares, grid = {}, statistics.common_grid(run.lines, names[0]) if names else []
         for name in names:
             if len(grid):
@@ -96,7 +99,7 @@ def anchor_groups(runs: Sequence[Run]) -> Markup:
                 shares[_size_label(name)] = c.value
         if shares:
             classes = [(f"ordered-{i}", label) for i, label in enumerate(shares)]
-            charts.append(figures.stack(run.name, grid, shares, x_label="env_steps"))
+            charts.append(figures.stack(run.name, grid, shares, x_label=_STEPS))
     if not charts:
         return Markup()
     note = (
@@ -104,9 +107,9 @@ def anchor_groups(runs: Sequence[Run]) -> Markup:
         "gets no step credit, and the larger the groups, the more exact the comparison in them."
     )
     return join(
-        tag("p", note, class_="note"),
         figures.legend(classes, swatch="area"),
         tag("div", *charts, class_="charts"),
+        tag("p", note, class_="note"),
     )
 
 
@@ -123,12 +126,7 @@ def others(
     metrics: Sequence[str] | None,
     samples: int,
 ) -> Markup:
-    """Small charts of `metrics`, or of all metrics that are not headline metrics."""
-
-    def place(name: str) -> tuple:
-        last = name.startswith(_LAST)
-        return (last, ORDER.index(name) if name in ORDER else len(ORDER), name)
-
+    """Small charts of `metrics`, or of all metrics that are not headline metrics, by family."""
     parts = []
     for environment in environments:
         shown = [run for run in runs if run.env == environment]
@@ -136,14 +134,41 @@ def others(
         if names is None:
             found = set().union(*(run.metrics() for run in shown)) - {*NOT_CURVES, *HEADLINE}
             names = sorted((n for n in found if not n.startswith(_ANCHOR_SIZE)), key=place)
-        charts = []
+        charts: dict[str, list[Markup]] = {}
+        points: dict[str, list[figures.Series]] = {}
         for name in names:
             series = _series(runs, shown, name, samples, points=100)
-            if series:
-                note = _MEANINGS.get(name, "")
-                chart = figures.lines(name, series, x_label="env_steps", note=note, size=(290, 180))
-                charts.append(chart)
-        if charts:
-            parts.append(tag("h3", environment) if len(environments) > 1 else None)
-            parts += [legend(runs, shown), tag("div", *charts, class_="charts small")]
+            if any(len(s.x) > 1 for s in series):
+                drawn = _chart(series, name, size=(300, 170))
+                charts.setdefault(describe(name).family or "Others", []).append(drawn)
+            elif series:
+                points[name] = series
+        if not charts and not points:
+            continue
+        parts.append(tag("h3", environment) if len(environments) > 1 else None)
+        parts.append(legend(runs, shown) if len(shown) > 1 else None)
+        for family, drawn in charts.items():
+            grid = tag("div", *drawn, class_="charts small")
+            if family in _FOLDED:
+                title = tag("summary", f"{family}: {len(drawn)} metrics")
+                parts.append(tag("details", title, grid))
+            else:
+                parts += [tag("h4", family, class_="family"), grid]
+        parts.append(_written_once(points, shown) if points else None)
     return join(*parts)
+
+
+def _written_once(points: dict[str, list[figures.Series]], shown: Sequence[Run]) -> Markup:
+    """A table of metrics with a single value: a point has no axes."""
+    rows = []
+    for name, series in points.items():
+        named, values = describe(name), {s.name: s for s in series}
+        cells = [
+            estimate(float(s.y[0]), (float(s.low[0]), float(s.high[0]))) if s else "–"
+            for s in (values.get(run.name) for run in shown)
+        ]
+        first = join(named.title, " ", tag("code", name, class_="raw"))
+        rows.append([first, named.unit, *cells])
+    head = ["metric", "unit", *[run.name for run in shown]]
+    kinds = ["", "", *["n" for _ in shown]]
+    return join(tag("h4", "Written once", class_="family"), stacked(head, rows, kinds))

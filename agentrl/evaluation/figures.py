@@ -8,10 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from agentrl.evaluation.markup import Markup, escape, join, tag
+from agentrl.evaluation.scales import extent, tick_texts
+from agentrl.evaluation.scales import number as number
+from agentrl.evaluation.scales import ticks as ticks
 
 # Colours defined by the page's style sheet as .series-0 and so on, after Okabe and Ito (2008).
 NUM_STYLES = 8
 _MARGIN = {"left": 46, "right": 12, "top": 8, "bottom": 32}
+_LETTER = 7.6  # width of a letter of a curve's name
 
 
 class Series(NamedTuple):
@@ -26,63 +30,26 @@ class Series(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """Position of the data in a picture of width x height units."""
+    """Position of the data in a picture of width x height units; beside: room right of them."""
 
     width: float
     height: float
     x: tuple[float, float]
     y: tuple[float, float]
+    beside: float = _MARGIN["right"]
+
+    @property
+    def right(self) -> float:
+        """The right end of the x-axis."""
+        return self.width - self.beside
 
     def across(self, x: np.ndarray) -> np.ndarray:
-        left, right = _MARGIN["left"], self.width - _MARGIN["right"]
+        left, right = _MARGIN["left"], self.right
         return left + (np.asarray(x) - self.x[0]) / (self.x[1] - self.x[0]) * (right - left)
 
     def down(self, y: np.ndarray) -> np.ndarray:
         top, bottom = _MARGIN["top"], self.height - _MARGIN["bottom"]
         return bottom - (np.asarray(y) - self.y[0]) / (self.y[1] - self.y[0]) * (bottom - top)
-
-
-def number(value: float) -> str:
-    """A number for display: three significant digits, k and M for thousands and millions."""
-    if not math.isfinite(value):
-        return "–"
-    size = abs(value)
-    for least, unit, letter in ((0.9995e9, 1e9, "G"), (0.9995e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if size >= least:
-            text = f"{value / unit:.3g}{letter}"
-            break
-    else:
-        if size >= 1000 or (value == round(value) and size >= 1):
-            text = f"{value:,.0f}"
-        elif size == 0:
-            text = "0"
-        elif size < 1e-3:
-            text = f"{value:.1e}".replace("e-0", "e-")
-        else:
-            text = f"{value:.3g}"
-    return text.replace("-", "−")
-
-
-def ticks(low: float, high: float, count: int) -> np.ndarray:
-    """About `count` round numbers from low to high, in steps of 1, 2 or 5 times a power of ten."""
-    raw = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(s * power for s in (1, 2, 5, 10) if s * power >= raw * 0.7)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return np.arange(first, last + 1) * step
-
-
-def _extent(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Smallest and largest finite value, widened so that they differ."""
-    values = np.concatenate([np.ravel(a) for a in arrays]) if arrays else np.zeros(0)
-    values = values[np.isfinite(values)]
-    if values.size == 0:
-        return 0.0, 1.0
-    low, high = float(values.min()), float(values.max())
-    if low == high == 0:
-        return 0.0, 1.0
-    room = (high - low) * 0.04 or abs(high) * 0.1
-    return low - room, high + room
 
 
 def _path(x: np.ndarray, y: np.ndarray) -> str:
@@ -109,18 +76,19 @@ def _axes(frame: _Frame, x_label: str, dense: bool) -> Markup:
     """Grid, tick labels and the name of the x-axis."""
     parts = []
     bottom = frame.height - _MARGIN["bottom"]
-    for value in ticks(*frame.y, 4 if dense else 5):
+    values = ticks(*frame.y, 4 if dense else 5)
+    for value, text in zip(values, tick_texts(values), strict=True):
         y = float(frame.down(value))
-        line = {"x1": _MARGIN["left"], "x2": frame.width - _MARGIN["right"]}
+        line = {"x1": _MARGIN["left"], "x2": frame.right}
         parts.append(tag("line", class_="grid", y1=f"{y:.1f}", y2=f"{y:.1f}", **line))
         place = {"x": _MARGIN["left"] - 6, "y": f"{y + 3.5:.1f}"}
-        parts.append(tag("text", number(value), class_="tick end", **place))
+        parts.append(tag("text", text, class_="tick end", **place))
     for value in ticks(*frame.x, 3 if dense else 6):
         x = float(frame.across(value))
         parts.append(tag("text", number(value), class_="tick middle", x=f"{x:.1f}", y=bottom + 14))
-    at = {"x": frame.width - _MARGIN["right"], "y": frame.height - 3}
+    at = {"x": frame.right, "y": frame.height - 3}
     parts.append(tag("text", x_label, class_="tick end", **at))
-    axis = {"x1": _MARGIN["left"], "x2": frame.width - _MARGIN["right"], "y1": bottom, "y2": bottom}
+    axis = {"x1": _MARGIN["left"], "x2": frame.right, "y1": bottom, "y2": bottom}
     return join(*parts, tag("line", class_="axis", **axis))
 
 
@@ -128,9 +96,25 @@ def _rounded(values: np.ndarray) -> list[float | None]:
     return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values]
 
 
-def _figure(
-    title: str, note: str, frame: _Frame, drawing: Markup, hover: dict, label: str
-) -> Markup:
+def _hovered(name: str, class_: str, *arrays: np.ndarray) -> dict:
+    """A curve for the pointer; arrays: x, y, low, high."""
+    named = zip(("x", "y", "low", "high"), map(_rounded, arrays), strict=True)
+    return {"name": name, "style": class_, **dict(named)}
+
+
+def caption(title: str, *, key: str = "", unit: str = "", note: str = "") -> Markup:
+    """A figure's title and unit, with the metric's name in the files and its meaning below."""
+    return tag(
+        "figcaption",
+        tag("b", title),
+        tag("span", unit, class_="unit") if unit else None,
+        tag("span", tag("code", key, class_="raw") if key else None, note, class_="note")
+        if key or note
+        else None,
+    )
+
+
+def _figure(head: Markup, frame: _Frame, drawing: Markup, hover: dict, label: str) -> Markup:
     svg = tag(
         "svg",
         tag("title", label),
@@ -144,15 +128,13 @@ def _figure(
         "plot": [
             _MARGIN["left"],
             _MARGIN["top"],
-            frame.width - _MARGIN["right"],
+            frame.right,
             frame.height - _MARGIN["bottom"],
         ],
         "width": frame.width,
     }
-    caption = tag("figcaption", tag("b", title), tag("span", note, class_="note") if note else None)
-    return tag(
-        "figure", caption, svg, class_="chart", data_chart=json.dumps(box | hover, allow_nan=False)
-    )
+    data = json.dumps(box | hover, allow_nan=False)
+    return tag("figure", head, svg, class_="chart", data_chart=data)
 
 
 def lines(
@@ -162,18 +144,23 @@ def lines(
     x_label: str,
     note: str = "",
     y_range: tuple[float, float] | None = None,
-    size: tuple[float, float] = (560, 300),
+    size: tuple[float, float] = (440, 256),
+    key: str = "",
+    unit: str = "",
+    named: bool = False,
 ) -> Markup:
     """Curves with bands. y_range: fixed ends of the y-axis, else those of the data.
 
+    key, unit: of the metric, beside the title. named: the curves' names stand at their ends.
     The numbers are in `data-chart`, for the pointer; without scripts, and for screen readers, the
     label has the last value of each curve.
     """
-    x_range = _extent([s.x for s in series])
+    x_range = extent([s.x for s in series])
     frame = _Frame(
         *size,
         (min(float(s.x.min()) for s in series), max(float(s.x.max()) for s in series)),
-        y_range or _extent([a for s in series for a in (s.y, s.low, s.high)]),
+        y_range or extent([a for s in series for a in (s.y, s.low, s.high)]),
+        _LETTER * max(len(_short(s.name)) for s in series) + 14 if named else _MARGIN["right"],
     )
     if frame.x[0] == frame.x[1]:
         frame = frame._replace(x=x_range)
@@ -187,23 +174,40 @@ def lines(
         if len(s.x) == 1:
             at = {"cx": f"{x[0]:.1f}", "cy": f"{y[0]:.1f}", "r": 3.5}
             drawing.append(tag("circle", class_=f"dot {style(s.style)}", **at))
-    hover = {
-        "label": x_label,
-        "series": [
-            {
-                "name": s.name,
-                "style": style(s.style),
-                "x": _rounded(s.x),
-                "y": _rounded(s.y),
-                "low": _rounded(s.low),
-                "high": _rounded(s.high),
-            }
-            for s in series
-        ],
-    }
+    drawing += _names(series, frame) if named else []
+    hover = {"label": x_label, "series": [_hovered(s.name, style(s.style), *s[2:]) for s in series]}
     ends = "; ".join(f"{s.name} ends at {number(float(s.y[-1]))}" for s in series)
     label = f"{title} over {x_label}: {ends}"
-    return _figure(title, note, frame, join(*drawing), hover, label)
+    head = caption(title, key=key, unit=unit, note=note)
+    return _figure(head, frame, join(*drawing), hover, label)
+
+
+def _short(name: str) -> str:
+    """A name of at most 18 letters, of which the last ones tell runs apart."""
+    return name if len(name) <= 18 else f"…{name[-17:]}"
+
+
+def _names(series: Sequence[Series], frame: _Frame) -> list[Markup]:
+    """The curves' names right of their last points, moved apart where they would overlap."""
+    ends = [s.y[np.isfinite(s.y)][-1:] for s in series]
+    shown = [(float(frame.down(y[0])), s) for y, s in zip(ends, series, strict=True) if len(y)]
+    shown.sort(key=lambda item: item[0])
+    top, bottom = _MARGIN["top"] + 4, frame.height - _MARGIN["bottom"]
+    places: list[float] = []
+    for wanted, _ in shown:
+        places.append(max(wanted, places[-1] + 14 if places else top))
+    beyond = max(0.0, places[-1] - bottom) if places else 0.0
+    return [
+        tag(
+            "text",
+            tag("title", s.name),
+            _short(s.name),
+            class_=f"name {style(s.style)}",
+            x=f"{frame.right + 7:.1f}",
+            y=f"{place - beyond + 4:.1f}",
+        )
+        for place, (_, s) in zip(places, shown, strict=True)
+    ]
 
 
 def stack(
@@ -213,7 +217,7 @@ def stack(
     *,
     x_label: str,
     note: str = "",
-    size: tuple[float, float] = (560, 240),
+    size: tuple[float, float] = (440, 220),
 ) -> Markup:
     """Shares that sum to one, stacked from the bottom in their order; x, shares f64[G]."""
     x = np.asarray(x, np.float64)
@@ -227,23 +231,14 @@ def stack(
         drawing.append(tag("path", class_=f"area ordered-{i}", d=band))
         below = above
     drawing.append(_axes(frame, x_label, dense=False))
-    nothing = [None] * len(x)
-    hover = {
-        "label": x_label,
-        "series": [
-            {
-                "name": name,
-                "style": f"ordered-{i}",
-                "x": _rounded(x),
-                "y": _rounded(share),
-                "low": nothing,
-                "high": nothing,
-            }
-            for i, (name, share) in enumerate(shares.items())
-        ],
-    }
+    nothing, named = np.full(len(x), np.nan), enumerate(shares.items())
+    curves = [
+        _hovered(name, f"ordered-{i}", x, share, nothing, nothing) for i, (name, share) in named
+    ]
+    hover = {"label": x_label, "series": curves}
     last = ", ".join(f"{name}: {float(share[-1]):.0%}" for name, share in shares.items())
-    return _figure(title, note, frame, join(*drawing), hover, f"{title}; at the end {last}")
+    label = f"{title}; at the end {last}"
+    return _figure(caption(title, note=note), frame, join(*drawing), hover, label)
 
 
 def heat_map(
@@ -292,8 +287,7 @@ def heat_map(
     label = f"{title}; columns {', '.join(names)}; {'; '.join(rows)}"
     size = f"0 0 {left + count * wide + 4:g} {top + count * high + 4:g}"
     svg = tag("svg", tag("title", label), *parts, viewBox=size, role="img", aria_label=label)
-    caption = tag("figcaption", tag("b", title), tag("span", note, class_="note") if note else None)
-    return tag("figure", caption, svg, class_="chart map")
+    return tag("figure", caption(title, note=note), svg, class_="chart map")
 
 
 def whisker(

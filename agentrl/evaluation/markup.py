@@ -34,6 +34,26 @@ def table(head: Sequence[object], rows: Sequence[Markup]) -> Markup:
     return tag("div", body, class_="scroll")
 
 
+def stacked(
+    head: Sequence[object], rows: Sequence[Sequence[object]], kinds: Sequence[str] = ()
+) -> Markup:
+    """A table whose rows become cards on a narrow screen, each number beside its column's name.
+
+    rows: one content per column, the first of which names the row. kinds: classes of the columns,
+    such as "n" (a number, right-aligned) and "metric".
+    """
+    kinds = [*kinds, *[""] * (len(head) - len(kinds))]
+    body = []
+    for first, *cells in rows:
+        shown = [tag("th", first, scope="row")]
+        for name, kind, cell in zip(head[1:], kinds[1:], cells, strict=True):
+            shown.append(tag("td", cell, class_=kind or None, data_label=str(name) or None))
+        body.append(tag("tr", *shown))
+    cells = [tag("th", n, scope="col", class_=k or None) for n, k in zip(head, kinds, strict=True)]
+    whole = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", *body), class_="stack")
+    return tag("div", whole, class_="scroll")
+
+
 def tag(name: str, *children: object, **attributes: object) -> Markup:
     """An element. `class_` is class, `aria_label` is aria-label; None and False are left out."""
     words = [name]

@@ -5,14 +5,26 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.evaluation import curves, figures, results, standings
-from agentrl.evaluation.alarms import begun
-from agentrl.evaluation.markup import Markup, join, table, tag
+from agentrl.evaluation import comparison, curves, figures, results, standings
+from agentrl.evaluation.alarms import begun, compares_groups
+from agentrl.evaluation.markup import Markup, join, stacked, table, tag
 from agentrl.evaluation.page import page
 from agentrl.evaluation.runs import Run, flat
 
-# Of each seed; the first ones tell.
-MAX_ALARMS = 8
+# Beginnings of an alarm that are listed of each seed; the first ones tell.
+MAX_ALARMS = 4
+# What the sections show, beside their headings.
+_ABOUT = {
+    "results": "How the runs ended, what they cost, and what can be said of them.",
+    "comparison": "Each pair of runs. The text below a picture says what its intervals are about.",
+    "alarms": "Where a metric begins to ask for a look, and what to change.",
+    "curves": "Of the episodes that training collected.",
+    "evaluation": "Every run and every checkpoint plays the same tasks.",
+    "metrics": "Over environment steps. Below each title is the metric's name in metrics.jsonl.",
+    "anchors": "In which turns GiGPO can compare actions.",
+    "credit": "Episodes that the newest checkpoint played, and what each turn is credited with.",
+    "provenance": "How to run it again.",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,19 +62,15 @@ def report(
     environments = list(dict.fromkeys(run.env for run in runs))
     sections = [
         ("results", "Results", results.ends(runs, samples)),
+        ("comparison", "Comparison", comparison.section(runs, environments, samples)),
         ("alarms", "Alarms", _alarms(runs)),
         ("curves", "Learning curves", curves.learning(runs, environments, samples)),
-        (
-            "improvement",
-            "Probability of improvement",
-            results.improvement(runs, environments, samples),
-        ),
         ("evaluation", "Evaluation on fixed tasks", results.evaluation(runs, samples)),
+        ("metrics", "Metrics", curves.others(runs, environments, metrics, samples)),
+        ("anchors", "Anchor groups", curves.anchor_groups(runs)),
         ("arena", "Arena", _arenas(runs)),
         ("matches", "Matches", _matches(runs, matches or {})),
         ("credit", "Credit, turn by turn", _credit(runs, credit or {})),
-        ("anchors", "Anchor groups", curves.anchor_groups(runs)),
-        ("metrics", "Other metrics", curves.others(runs, environments, metrics, samples)),
         ("config", "Configuration", _configuration(runs)),
         ("provenance", "Provenance", _provenance(runs)),
     ]
@@ -73,7 +81,8 @@ def report(
         class_="lead",
     )
     title = " and ".join(run.name for run in runs) if len(runs) < 3 else f"{len(runs)} runs"
-    return page(f"agentrl: {title}", lead, [s for s in sections if s[2]])
+    shown = [(*section, _ABOUT.get(section[0], "")) for section in sections if section[2]]
+    return page(title, lead, shown)
 
 
 def _count(count: int, noun: str) -> str:
@@ -81,18 +90,24 @@ def _count(count: int, noun: str) -> str:
 
 
 def _alarms(runs: Sequence[Run]) -> Markup:
-    """Where the metrics of a seed begin to ask for a look."""
-    rows = [
-        tag(
-            "tr",
-            tag("td", figures.key(i), run.name),
-            *(tag("td", str(cell)) for cell in (seed, update, name, text)),
-        )
-        for i, run in enumerate(runs)
-        for seed, records in run.lines.items()
-        for update, name, text in begun(records)[:MAX_ALARMS]
-    ]
-    return table(["run", "seed", "update", "alarm", "what to do"], rows) if rows else Markup("")
+    """Where the metrics of seeds begin to ask for a look, alarm by alarm."""
+    rows = []
+    for i, run in enumerate(runs):
+        groups, found = compares_groups(run.config), {}
+        for seed, records in run.lines.items():
+            for update, name, text in begun(records, groups=groups):
+                found.setdefault(name, ({}, text))[0].setdefault(seed, []).append(update)
+        for name, (seeds, text) in found.items():
+            where = [tag("div", _updates(seed, seeds[seed])) for seed in seeds]
+            rows.append([join(figures.key(i), run.name), name, where, text])
+    head = ["run", "alarm", "begins at update", "first of them, and what to do"]
+    return stacked(head, rows, ["", "", "words", "words"]) if rows else Markup("")
+
+
+def _updates(seed: int, updates: Sequence[int]) -> str:
+    """The first updates at which an alarm of a seed begins."""
+    more = f" and {len(updates) - MAX_ALARMS} more" if len(updates) > MAX_ALARMS else ""
+    return f"{', '.join(map(str, updates[:MAX_ALARMS]))}{more} (seed {seed})"
 
 
 def _arenas(runs: Sequence[Run]) -> Markup:
@@ -123,7 +138,7 @@ def _credit(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:
         if content is None:
             content = tag("p", f"Not shown: {shown.reason}", class_="note")
         title = tag("summary", figures.key(i), run.name)
-        parts.append(tag("details", title, content, class_="run", open=not parts))
+        parts.append(tag("details", title, content, class_="run"))
     return join(*parts)
 
 

@@ -1,28 +1,27 @@
 """The report's tables of results: final metrics, comparisons between runs, evaluations."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from agentrl.evaluation import figures, statistics
-from agentrl.evaluation.curves import legend
+from agentrl.evaluation.comparison import Evaluated, in_words, on_the_same_tasks, own
+from agentrl.evaluation.curves import MAX_NAMED, legend
 from agentrl.evaluation.figures import number
-from agentrl.evaluation.markup import Markup, join, table, tag
-from agentrl.evaluation.runs import HEADLINE, SHARES, Run
+from agentrl.evaluation.intervals import estimate
+from agentrl.evaluation.markup import Markup, join, stacked, tag
+from agentrl.evaluation.metric_names import describe
+from agentrl.evaluation.runs import HEADLINE, Run
+from agentrl.evaluation.scales import axis
 
+# The metric of each column of an evaluation.
+_PLAYED = {
+    "success": "success_rate",
+    "episode_return": "episode_return",
+    "length": "episode_length",
+}
 PAPER = "https://arxiv.org/abs/2108.13264"
-
-
-def _with_interval(value: float, interval: statistics.Interval, decimals: int | None = None) -> str:
-    """For example `0.983 [0.686, 0.984]`; by default three significant digits of the largest
-    number."""
-    ends = [end for end in interval if np.isfinite(end)]
-    if decimals is None:
-        size = max(abs(x) for x in (value, *ends))
-        decimals = int(np.clip(2 - np.floor(np.log10(size)), 0, 3)) if size > 0 else 2
-    value, *ends = (f"{x:,.{decimals}f}".replace("-", "−") for x in (value, *ends))
-    return f"{value} [{ends[0]}, {ends[1]}]" if ends else value
 
 
 def _estimates(
@@ -41,24 +40,23 @@ def _estimates(
 
 
 def _cells(metric: str, runs: Sequence[Run], samples: int) -> list[Markup]:
-    """One table cell per run: the estimate as numbers, and as a dot with whiskers.
+    """The content of a cell per run: the estimate as numbers, and as a dot with whiskers.
 
-    The scale of the dots is 0 to 1 for shares, else that of all runs of the environment.
+    The scale of the dots is that of the metric's charts, for all runs of the environment.
     """
     estimates = _estimates([run.final(metric) for run in runs], samples)
     values: dict[str, list[float]] = {}
-    for run, estimate in zip(runs, estimates, strict=True):
-        ends = (estimate[0], *estimate[1]) if estimate else ()
+    for run, found in zip(runs, estimates, strict=True):
+        ends = (found[0], *found[1]) if found else ()
         values.setdefault(run.env, []).extend(x for x in ends if np.isfinite(x))
     cells = []
-    for i, (run, estimate) in enumerate(zip(runs, estimates, strict=True)):
-        if estimate is None:
-            cells.append(tag("td", "–", class_="metric"))
+    for i, (run, found) in enumerate(zip(runs, estimates, strict=True)):
+        if found is None:
+            cells.append(Markup("–"))
             continue
-        inside = values[run.env]
-        bounds = (0.0, 1.0) if metric in SHARES else (min(inside), max(inside))
-        dot = figures.whisker(estimate[0], *estimate[1], bounds, i)
-        cells.append(tag("td", _with_interval(*estimate), dot, class_="metric"))
+        bounds = axis(metric, [np.array(values[run.env])])
+        dot = figures.whisker(found[0], *found[1], bounds, i)
+        cells.append(join(estimate(*found), dot))
     return cells
 
 
@@ -71,28 +69,18 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
         steps = [lines[-1]["env_steps"] for lines in run.lines.values() if "env_steps" in lines[-1]]
         seconds = sum(launch.wall_seconds for launch in run.launches)
         rows.append(
-            tag(
-                "tr",
-                tag("th", figures.key(i), run.name, scope="row"),
-                tag("td", run.algorithm),
-                tag("td", run.env),
-                tag("td", len(run.lines), class_="n"),
+            [
+                join(figures.key(i), run.name, tag("span", _what(run, runs), class_="sub")),
+                len(run.lines),
                 *[column[i] for column in columns],
-                tag("td", number(float(np.mean(steps))) if steps else "–", class_="n"),
-                tag("td", _duration(seconds), class_="n"),
-                tag("td", tag("a", "command", href=f"#provenance-{i}")),
-            )
+                number(float(np.mean(steps))) if steps else "–",
+                _duration(seconds),
+                tag("a", "command", href=f"#provenance-{i}"),
+            ]
         )
-    head = [
-        "run",
-        "algorithm",
-        "environment",
-        "seeds",
-        *present,
-        "env steps a seed",
-        "wall time",
-        "",
-    ]
+    metrics = [describe(metric).title for metric in present]
+    head = ["run", "seeds", *metrics, "steps per seed", "time", ""]
+    kinds = ["", "n", *["metric" for _ in present], "n", "n", "n"]
     few = min(len(run.lines) for run in runs)
     warning = ""
     if few < 5:
@@ -103,8 +91,10 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
             f" The seeds of {', '.join(copying)} are members of a population and "
             "copy each other: one sample, not several, whatever its interval says."
         )
+    spoken = [tag("li", text) for text in in_words(runs)]
     return join(
-        table(head, rows),
+        tag("ul", *spoken, class_="said") if spoken else None,
+        stacked(head, rows, kinds),
         tag(
             "p",
             "Interquartile mean over seeds of the mean over the last tenth of the updates; in "
@@ -117,49 +107,18 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
     )
 
 
+def _what(run: Run, runs: Sequence[Run]) -> str:
+    """A run's algorithm, and its environment if the runs have several."""
+    several = len({other.env for other in runs}) > 1
+    return f"{run.algorithm} · {run.env}" if several else run.algorithm
+
+
 def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
-
-
-def improvement(runs: Sequence[Run], environments: Sequence[str], samples: int) -> Markup:
-    """Every pair of runs of one environment; empty if there is none."""
-    rows = []
-    for environment in environments:
-        shown = [(i, run) for i, run in enumerate(runs) if run.env == environment]
-        for metric in HEADLINE:
-            for a, (i, one) in enumerate(shown):
-                for _, other in shown[a + 1 :]:
-                    x, y = one.final(metric), other.final(metric)
-                    if not len(x) or not len(y):
-                        continue
-                    value, interval = statistics.probability_of_improvement(
-                        x[:, None], y[:, None], samples=samples
-                    )
-                    dot = figures.whisker(value, *interval, (0.0, 1.0), i, reference=0.5)
-                    rows.append(
-                        tag(
-                            "tr",
-                            tag("td", tag("b", one.name), " over ", tag("b", other.name)),
-                            tag("td", metric),
-                            tag("td", environment),
-                            tag("td", _with_interval(value, interval, 2), dot, class_="metric"),
-                        )
-                    )
-    if not rows:
-        return Markup()
-    note = (
-        "Chance that a seed of the first run ends better than a seed of the second, ties counted "
-        "half, with its 95 % bootstrap interval over seeds. The line in the middle is 0.5: an "
-        "interval that holds it leaves open which is better. Runs whose seeds do not overlap give "
-        "an interval without width, however few the seeds are."
-    )
-    return join(
-        tag("p", note, class_="note"), table(["", "metric", "environment", "probability"], rows)
-    )
 
 
 def _regret(record: Mapping[str, Any]) -> tuple[float, statistics.Interval] | None:
@@ -175,23 +134,6 @@ def _regret(record: Mapping[str, Any]) -> tuple[float, statistics.Interval] | No
     return float(regret.mean()), statistics.mean_interval(regret)
 
 
-class _Evaluated(NamedTuple):
-    """Evaluations of a run in one environment, ascending in update; number: of the run.
-
-    counts: whether the environment defines success; if not, records contain False everywhere.
-    """
-
-    number: int
-    run: Run
-    env: str
-    records: Sequence[Mapping[str, Any]]
-    counts: bool
-
-    @property
-    def newest(self) -> Mapping[str, Any]:
-        return self.records[-1]
-
-
 def _has_success(record: Mapping[str, Any]) -> bool:
     played = [*record["per_seed"].values(), *filter(None, [record.get("expert")])]
     return any(any(table["success"]) for table in played)
@@ -202,128 +144,106 @@ def evaluation(runs: Sequence[Run], samples: int) -> Markup:
 
     Then the same for every other environment in which runs were evaluated, or each of several.
     """
-    own = [
-        _Evaluated(i, run, run.env, run.evaluations, "success_rate" in run.metrics())
-        for i, run in enumerate(runs)
-        if run.evaluations
-    ]
-    parts = [_evaluations(own, runs, samples)] if own else []
+    here = own(runs)
+    parts = [_evaluations(here, runs, samples)] if here else []
     for name in sorted({name for run in runs for name in run.elsewhere}):
         there = [(i, run) for i, run in enumerate(runs) if name in run.elsewhere]
         # The environment defines success if any record contains one.
         counts = any(_has_success(record) for _, run in there for record in run.elsewhere[name])
-        shown = [_Evaluated(i, run, name, run.elsewhere[name], counts) for i, run in there]
-        parts += [tag("h3", name), _evaluations(shown, runs, samples)]
+        shown = [Evaluated(i, run, name, run.elsewhere[name], counts) for i, run in there]
+        parts += [tag("h3", name), _evaluations(shown, runs, samples), on_the_same_tasks(shown)]
     return join(*parts)
 
 
-def _evaluations(shown: Sequence[_Evaluated], runs: Sequence[Run], samples: int) -> Markup:
-    columns = {
-        name: _estimates(
-            [
-                np.array([np.mean(s[name]) for s in one.newest["per_seed"].values()])
-                for one in shown
-            ],
-            samples,
-        )
-        for name in ("success", "episode_return", "length")
-    }
+def _evaluations(shown: Sequence[Evaluated], runs: Sequence[Run], samples: int) -> Markup:
+    columns = {name: [_played(one, name, samples) for one in shown] for name in _PLAYED}
     rows, details = [], []
     experts = any(one.newest.get("expert") for one in shown)
     for place, one in enumerate(shown):
-        record = one.newest
-        regret = _regret(record)
-        expert = record.get("expert")
-        cells = [_with_interval(*columns[name][place]) for name in columns]
-        if not one.counts:
-            cells[0] = "–"
+        record, cells = one.newest, []
+        for name, metric in _PLAYED.items():
+            found = columns[name][place]
+            if name == "success" and not one.counts:
+                cells.append("–")
+                continue
+            within = axis(metric, [np.array([value, *ends]) for value, ends in columns[name]])
+            dot = figures.whisker(found[0], *found[1], within, one.number)
+            cells.append(join(estimate(*found), dot))
+        regret, expert = _regret(record), record.get("expert")
         if experts:
-            cells.append(number(float(np.mean(expert["episode_return"]))) if expert else "–")
-            cells.append("–" if regret is None else _with_interval(*regret))
+            of = f"expert {number(float(np.mean(expert['episode_return'])))}" if expert else ""
+            text = "–" if regret is None else estimate(*regret)
+            cells.append(join(text, tag("span", of, class_="sub")))
+        actions = "greedy" if record.get("greedy") else "sampled"
+        how = f"update {record['update']}, {actions}"
         rows.append(
-            tag(
-                "tr",
-                tag("th", figures.key(one.number), one.run.name, scope="row"),
-                tag("td", record["update"], class_="n"),
-                tag("td", f"{len(record['per_seed'])} × {record['episodes']}", class_="n"),
-                tag("td", "greedy" if record.get("greedy") else "sampled"),
-                *[tag("td", cell, class_="metric") for cell in cells],
-            )
+            [
+                join(figures.key(one.number), one.run.name, tag("span", how, class_="sub")),
+                f"{len(record['per_seed'])} × {record['episodes']:,}",
+                *cells,
+            ]
         )
-        details.append(_per_seed(one))
-    head = ["run", "update", "seeds × episodes", "actions", "success rate", "return", "length"]
+        if len(record["per_seed"]) > 1:
+            details.append(_per_seed(one))
+    head = ["run", "seeds × tasks", "Success rate", "Return", "Length"]
+    kinds = ["", "n", "metric", "metric", "metric"]
     note = (
         "The newest evaluation of each run: interquartile mean over seeds and 95 % bootstrap "
         "interval over seeds."
     )
+    if any(len(one.newest["per_seed"]) == 1 for one in shown):
+        note += (
+            " A run with one seed has the interval over its tasks (of success Wilson's): how exact "
+            "the number is for this checkpoint, not for another seed."
+        )
     if experts:
-        head += ["expert's return", "regret"]
+        head.append("Regret")
+        kinds.append("metric")
         note += (
             " Regret is the expert's return minus the policy's on the same tasks, mean over tasks "
             "and 95 % bootstrap interval over tasks."
         )
     return join(
-        table(head, rows),
+        stacked(head, rows, kinds),
         tag("p", note, class_="note"),
-        _paired(shown),
         _evaluation_curves(shown, runs, samples),
         details,
     )
 
 
-def _paired(shown: Sequence[_Evaluated]) -> Markup:
-    """Differences of runs that started from the same run's parameters, paired by seed; may be
-    empty."""
-    rows = []
-    for a, one in enumerate(shown):
-        for other in shown[a + 1 :]:
-            x, y = one.newest, other.newest
-            origins = {one.run.config.get("init_from"), other.run.config.get("init_from")}
-            alike = all(x.get(name) == y.get(name) for name in ("seeds", "episodes", "task_seed"))
-            if len(origins) > 1 or not origins.pop() or one.env != other.env or not alike:
-                continue
-            cells = []
-            for name in ("success", "episode_return"):
-                if name == "success" and not one.counts:
-                    cells.append("–")
-                    continue
-                means = [
-                    [np.mean(record["per_seed"][str(seed)][name]) for seed in x["seeds"]]
-                    for record in (x, y)
-                ]
-                cells.append(_with_interval(*statistics.paired_difference(*means), 3))
-            pair = tag("td", tag("b", one.run.name), " minus ", tag("b", other.run.name))
-            rows.append(tag("tr", pair, *[tag("td", cell, class_="metric") for cell in cells]))
-    if not rows:
-        return Markup()
-    note = (
-        "Runs that started from the parameters of one run, seed by seed: mean over seeds of the "
-        "difference on the same tasks, and its 95 % interval by Student's t."
-    )
-    return join(table(["", "success rate", "return"], rows), tag("p", note, class_="note"))
+def _played(one: Evaluated, column: str, samples: int) -> tuple[float, statistics.Interval]:
+    """Estimate and interval of a column: over seeds, or of a single seed over its tasks."""
+    scores = one.scores(column)
+    if len(scores) > 1:
+        (found,) = _estimates([scores.mean(axis=1)], samples)
+        return found
+    value, count = float(scores.mean()), scores.shape[1]
+    if column == "success":
+        return value, statistics.wilson(int(scores.sum()), count)
+    return value, statistics.mean_interval(scores[0], samples=samples)
 
 
-def _per_seed(one: _Evaluated) -> Markup:
+def _per_seed(one: Evaluated) -> Markup:
     """Each seed's success rate with Wilson's interval, and return with a bootstrap interval."""
     rows = []
     for name, played in sorted(one.newest["per_seed"].items(), key=lambda item: int(item[0])):
         count, successes = len(played["success"]), int(np.sum(played["success"]))
         success = "–"
         if one.counts:
-            success = _with_interval(successes / count, statistics.wilson(successes, count))
+            success = estimate(successes / count, statistics.wilson(successes, count))
         mean = float(np.mean(played["episode_return"]))
-        returned = _with_interval(mean, statistics.mean_interval(played["episode_return"]))
-        cells = [tag("td", text, class_="metric") for text in (success, returned)]
-        rows.append(tag("tr", tag("th", f"seed {name}", scope="row"), *cells))
-    seeds = table(["", "success rate (Wilson)", "return (bootstrap over episodes)"], rows)
+        returned = estimate(mean, statistics.mean_interval(played["episode_return"]))
+        rows.append([f"seed {name}", success, returned])
+    head = ["", "Success rate (Wilson)", "Return (bootstrap over tasks)"]
+    seeds = stacked(head, rows, ["", "metric", "metric"])
     return tag("details", tag("summary", f"{one.run.name}, seed by seed"), seeds)
 
 
 def _evaluation_curves(
-    evaluated: Sequence[_Evaluated], runs: Sequence[Run], samples: int
+    evaluated: Sequence[Evaluated], runs: Sequence[Run], samples: int
 ) -> Markup | None:
     charts = []
-    for title, name in (("success rate", "success"), ("return", "episode_return")):
+    for name, metric in list(_PLAYED.items())[:2]:
         series = []
         for one in evaluated:
             if len(one.records) < 2 or (name == "success" and not one.counts):
@@ -337,11 +257,12 @@ def _evaluation_curves(
             c = statistics.curve(lines, name, grid, x="update", samples=samples)
             series.append(figures.Series(one.run.name, one.number, c.x, c.value, c.low, c.high))
         if series:
-            y_range = (0.0, 1.0) if name == "success" else None
-            charts.append(
-                figures.lines(f"{title} in evaluation", series, x_label="update", y_range=y_range)
-            )
+            title = f"{describe(metric).title} in evaluation"
+            y_range = axis(metric, [a for s in series for a in s[3:]])
+            how = {"x_label": "update", "y_range": y_range, "named": len(series) <= MAX_NAMED}
+            charts.append(figures.lines(title, series, **how))
     if not charts:
         return None
     shown = [one.run for one in evaluated if len(one.records) > 1]
-    return join(legend(runs, shown), tag("div", *charts, class_="charts"))
+    names = legend(runs, shown) if len(shown) > MAX_NAMED else None
+    return join(names, tag("div", *charts, class_="charts"))

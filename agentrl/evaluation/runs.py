@@ -13,8 +13,6 @@ from agentrl.selfplay.arena import Arena
 
 # Headline metrics, if present.
 HEADLINE = ("success_rate", "episode_return")
-# Those of them that lie between 0 and 1 and are drawn on that scale.
-SHARES = ("success_rate",)
 # Arrays of an evaluation, one entry per episode.
 COLUMNS = ("episode_return", "length", "success")
 # Final metrics of a run are means over this last part of its updates.

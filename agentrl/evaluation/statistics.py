@@ -149,6 +149,59 @@ def paired_difference(
     return value, Interval(value - width, value + width)
 
 
+def crossed_difference(
+    x: np.ndarray, y: np.ndarray, *, paired: bool = False, confidence: float = 0.95
+) -> tuple[float, Interval]:
+    """Mean of x minus mean of y over the same tasks, and its interval over seeds and tasks.
+
+    x: [seeds of X, tasks], y: [seeds of Y, tasks], one score each. paired: the seeds of X and Y are
+    pairs, as of runs that start from the same parameters seed by seed.
+
+    The variance of the difference is that of crossed random effects (Owen, 2007, The Pigeonhole
+    Bootstrap, https://arxiv.org/abs/0712.1111): of the means of seeds, plus that of the means of
+    tasks, less what both contain of single episodes' noise. The interval is Student's t with
+    Satterthwaite's degrees of freedom. On normal scores of 64 tasks 95 % covers 93 to 97 % with
+    three seeds each and 90 % with two pairs (2,000 simulated experiments; the test repeats some).
+
+    If X or Y has one seed, nothing is known of the spread over seeds. The interval is then over
+    tasks alone: it is about these two policies on other tasks, and not about other seeds.
+
+    Raises:
+      ValueError: other shapes, tasks that differ in number, or pairs of unequal numbers of seeds.
+    """
+    x, y = _matrix("scores of x", x), _matrix("scores of y", y)
+    if x.shape[1] != y.shape[1] or (paired and len(x) != len(y)):
+        raise ValueError(
+            f"scores of {list(x.shape)} and {list(y.shape)}: expected the same tasks"
+            + (", and seeds in pairs" if paired else "")
+        )
+    tasks, value = x.shape[1], float(x.mean() - y.mean())
+    if tasks < 2:
+        return value, Interval(np.nan, np.nan)
+    of_tasks = np.var(x.mean(axis=0) - y.mean(axis=0), ddof=1) / tasks
+    parts = [x - y] if paired else [x, y]
+    squares = of_tasks**2 / (tasks - 1)
+    total = of_tasks
+    if min(len(part) for part in parts) > 1:
+        of_seeds = [np.var(part.mean(axis=1), ddof=1) / len(part) for part in parts]
+        noise = sum(_residual_variance(part) / part.size for part in parts)
+        of_tasks = max(of_tasks - noise, 0.0)
+        total = of_tasks + sum(of_seeds)
+        squares = of_tasks**2 / (tasks - 1)
+        squares += sum(v**2 / (len(p) - 1) for v, p in zip(of_seeds, parts, strict=True))
+    if total == 0:
+        return value, Interval(value, value)
+    width = stdtrit(total**2 / squares, (1 + confidence) / 2) * np.sqrt(total)
+    return value, Interval(value - width, value + width)
+
+
+def _residual_variance(scores: np.ndarray) -> float:
+    """Variance of scores [seeds, tasks] that neither seed nor task explains."""
+    seeds, tasks = scores.shape
+    rest = scores - scores.mean(axis=0) - scores.mean(axis=1)[:, None] + scores.mean()
+    return float(np.sum(rest**2) / ((seeds - 1) * (tasks - 1)))
+
+
 def probability_of_improvement(
     x: np.ndarray,
     y: np.ndarray,

@@ -218,6 +218,7 @@ def save(
     shard_bytes: int = 5 * 10**9,
     overwrite: bool = False,
     role: int | None = None,
+    companions: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Writes a model for transformers and compatible servers: the inverse of `load`.
 
@@ -234,6 +235,8 @@ def save(
       overwrite: replace a directory that holds a model. (For a moment between two renamings its
         only name is .NAME.PID.old.)
       role: the role whose adapters are merged, if each has its own.
+      companions: contents of further JSON files by name, such as tokenizer.json; they replace
+        those of the source.
 
     Raises:
       ValueError: parameters do not match the config, or no family has such a config.
@@ -274,6 +277,8 @@ def save(
                     shutil.copyfile(
                         tensor_files.inside(pathlib.Path(source), path.name), fresh / path.name
                     )
+        for name, content in (companions or {}).items():
+            tensor_files.write_json(fresh / name, content)
 
 
 def _checked(params: Params, config: DecoderConfig) -> list[tuple[_Leaf, jax.Array]]:

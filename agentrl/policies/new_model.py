@@ -1,19 +1,28 @@
 """A small random model in published files' formats, with a tokenizer of environments' text."""
 
+import json
 import os
-import pathlib
 from collections.abc import Iterable
 
 import jax
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from agentrl.policies import decoder, huggingface
+from agentrl.policies import decoder, huggingface, tokenizer_files
 from agentrl.policies.decoder_config import DecoderConfig
 from envs.text import View
 
 # Qwen's tokens for the end of a text and of a turn.
 END, START_TURN, END_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+# ChatML as a Jinja template: the text of `agentrl.policies.chat.chatml`.
+CHATML = (
+    "{%- for message in messages -%}\n"
+    "{{- '<|im_start|>' ~ message['role'] ~ '\\n' ~ message['content'] ~ '<|im_end|>\\n' -}}\n"
+    "{%- endfor -%}\n"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}\n"
+)
+# Positions that programs reserve; RoPE itself has no bound.
+MAX_LENGTH = 4096
 
 
 def byte_level_bpe(views: Iterable[View], *, vocab_size: int) -> tokenizers.Tokenizer:
@@ -89,7 +98,19 @@ def write(
         qkv_bias=True,
     )
     params = decoder.init(jax.random.key(seed), config)
-    ends = {"bos_token_id": None, "eos_token_id": tokenizer.token_to_id(END_TURN)}
-    huggingface.save(directory, config, params, fields=ends)
-    tokenizer.save(str(pathlib.Path(directory) / "tokenizer.json"))
+    ends = {"end": tokenizer.token_to_id(END_TURN), "pad": tokenizer.token_to_id(END)}
+    companions = {
+        "tokenizer.json": json.loads(tokenizer.to_str()),
+        "tokenizer_config.json": tokenizer_files.tokenizer_config(
+            end=END_TURN, pad=END, template=CHATML, length=MAX_LENGTH
+        ),
+        "generation_config.json": tokenizer_files.generation_config(**ends),
+    }
+    fields = {
+        "bos_token_id": None,
+        "eos_token_id": ends["end"],
+        "pad_token_id": ends["pad"],
+        "max_position_embeddings": MAX_LENGTH,
+    }
+    huggingface.save(directory, config, params, fields=fields, companions=companions)
     return config

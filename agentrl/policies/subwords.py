@@ -60,6 +60,11 @@ def _without_additions(part: Any) -> Any:
     return {"type": "Sequence", kind: steps}
 
 
+def letters_of_bytes() -> list[str]:
+    """The letter of each byte in byte-level BPE, as in GPT-2's encoder."""
+    return sorted(_byte_of_letter(), key=_byte_of_letter().get)
+
+
 def _byte_of_letter() -> dict[str, int]:
     """The byte of each letter of byte-level BPE: itself if printable, else letter 256 + i.
 

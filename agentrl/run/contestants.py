@@ -205,17 +205,23 @@ def conversation_of(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
             "player (--env=... --players=DIR), or launchers.report"
         )
-    rollout, context = task.rollout, context_of(run.config)
-    whole = "whole_episodes" in rollout.properties
+    text, turns = text_actor_of(run, task)
     params = jax.tree.map(lambda x: x[0], run.state.params)
     key = jax.random.key(seed + 1)
+    if task.env.in_python:
+        played = HostTurns(task.env, text, processes(**run.config.host), length=turns)
+        return HostConversation(played, params, key, greedy=greedy)
+    return Conversation(text, params, key, turns=turns, greedy=greedy)
+
+
+def text_actor_of(run: restored.Run, task: Any) -> tuple[Any, int]:
+    """(a run's language policy as the actor of a task, turns of an episode)."""
+    rollout, context = task.rollout, context_of(run.config)
+    whole = "whole_episodes" in rollout.properties
     if task.env.in_python:
         host = processes(**run.config.host)
         turns = rollout.turns if whole else host.max_turns
         sizes = {"turns": turns, "observation_tokens": host.observation_tokens}
-        actor = host_text_actor(task.policy, task.env, context, **sizes, segments=False)
-        played = HostTurns(task.env, actor, host, length=turns)
-        return HostConversation(played, params, key, greedy=greedy)
+        return host_text_actor(task.policy, task.env, context, **sizes, segments=False), turns
     turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
-    text = TextActor(task.policy, World(task.env, task.env_params), context, turns=turns)
-    return Conversation(text, params, key, turns=turns, greedy=greedy)
+    return TextActor(task.policy, World(task.env, task.env_params), context, turns=turns), turns

@@ -12,7 +12,7 @@ import ml_collections
 import numpy as np
 
 from agentrl.config.build import Experiment, build
-from agentrl.evaluation.alarms import alarms
+from agentrl.evaluation.alarms import alarms, compares_groups
 from agentrl.learner.components import guard
 from agentrl.learner.components.steps import env_steps
 from agentrl.learner.state import TrainState
@@ -171,8 +171,9 @@ class _Parts(NamedTuple):
             self.writer.flush()
             evaluations.forget(self.workdir)
         self.progress.show(update, records, machine)
+        groups = compares_groups(self.config)
         for record in records:
-            for name, text in alarms(record, self.first_of(record)).items():
+            for name, text in alarms(record, self.first_of(record), groups=groups).items():
                 self.progress.say(name, f"{text} (seed {record['seed']}, update {update})")
 
     def save(self, state: TrainState, update: int) -> int:

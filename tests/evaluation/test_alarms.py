@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agentrl.evaluation.alarms import alarms, begun
+from agentrl.evaluation.alarms import alarms, begun, compares_groups
 
 HEALTHY = {
     "update": 1,
@@ -55,3 +55,29 @@ def test_alarms_begin_where_they_were_not_before():
         HEALTHY | {"update": 6} | bad,
     ]
     assert [(update, name) for update, name, _ in begun(records)] == [(3, "KL"), (6, "KL")]
+
+
+ESTIMATORS = {
+    "agentrl.advantages.grpo": True,
+    "agentrl.advantages.gigpo": True,
+    "grpo": True,
+    "agentrl.advantages.gae": False,
+    "agentrl.advantages.rae_by_turn": False,
+    "agentrl.advantages.reinforce_pp": False,
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_groups_of_one_are_no_alarm_to_an_estimator_that_does_not_compare_them(name):
+    config = {"advantage": {"name": name}, "policy": {"critic": "none"}}
+    assert compares_groups(config) == ESTIMATORS[name]
+    alone = HEALTHY | {"frac_zero_std_groups": 1.0}
+    found = begun([HEALTHY, alone | {"update": 2}], groups=compares_groups(config))
+    assert [name for _, name, _ in found] == ["no spread"] * ESTIMATORS[name]
+
+
+def test_an_estimator_of_a_users_own_is_judged_by_its_critic():
+    config = {"advantage": {"name": "my_module.mine"}, "policy": {"name": "mlp"}}
+    assert compares_groups(config) and compares_groups({})
+    config["policy"]["critic"] = "separate"
+    assert not compares_groups(config)

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from agentrl.evaluation import credit_cards, credit_view, report, results, runs, statistics
 
@@ -81,8 +82,7 @@ def test_well_formed_with_every_section(text):
     assert text.startswith("<!DOCTYPE html>")
     sections = [value for tag, name, value in reader.attributes if (tag, name) == ("section", "id")]
     assert (
-        sections
-        == "results curves improvement evaluation anchors metrics config provenance".split()
+        sections == "results comparison curves evaluation metrics anchors config provenance".split()
     )
     assert len(reader.ids) == len(set(reader.ids))
     links = {value for tag, name, value in reader.attributes if (tag, name) == ("a", "href")}
@@ -135,7 +135,7 @@ def test_evaluation_with_regret_and_wilson(text):
     low, high = statistics.mean_interval(regret)
     decimals = 2 if high >= 1 else 3
     assert f"{0.375:.{decimals}f} [{low:.{decimals}f}, {high:.{decimals}f}]" in words
-    assert "success rate in evaluation" in words
+    assert "Success rate in evaluation" in words
 
 
 def test_evaluations_in_other_environments(tmp_path):
@@ -160,13 +160,15 @@ def test_evaluations_in_other_environments(tmp_path):
     section = str(results.evaluation(runs.load([one, other]), 50))
     assert re.findall("<h3>([^<]+)</h3>", section) == ["Nim-v1", "Pig-v1"]
     own, nim, pig = (read(part)[1] for part in re.split("<h3>[^<]+</h3>", section))
-    assert "lake 40 2 × 4" in own and "three" not in own
-    assert "three 40 2 × 4 sampled 0.750" in nim and "lake 40 2 × 4 sampled 0.250" in nim
-    # From one start, in one environment: 3/4 less 1/4 in both seeds.
-    assert "three minus lake 0.500 [0.500, 0.500]" in nim
-    assert "success rate in evaluation" in nim
+    assert "lake update 40, sampled 2 × 4" in own and "three" not in own
+    assert "three update 40, sampled 2 × 4 0.750" in nim
+    assert "lake update 40, sampled 2 × 4 0.250" in nim
+    # 3/4 less 1/4 in both seeds: differences of 0, 1, 1, 0, whose mean has deviation 0.289.
+    width = stdtrit(3, 0.975) * np.sqrt(1 / 12)
+    assert f"three − lake {0.5:.2f} [−{width - 0.5:.2f}, {0.5 + width:.2f}]" in nim
+    assert "Success rate in evaluation" in nim
     # Nobody has succeeded in Pig: nothing says that it defines success.
-    assert "three 40 2 × 4 sampled – " in pig
+    assert "three update 40, sampled 2 × 4 – " in pig
 
 
 def test_curves_end_where_the_shortest_seed_ends(text):
@@ -256,9 +258,17 @@ def test_runs_from_one_start_are_compared_seed_by_seed(tmp_path):
         written("c", "", (0, 0)),
     ]
     _, words = read(report.report(runs.load(paths), samples=50))
-    # Differences 1/4 and 3/4: mean 0.5, deviation 0.354, t(1) = 12.7062.
-    assert "a minus b 0.500 [−2.677, 3.677] 0.000 [0.000, 0.000]" in words
-    assert "minus c" not in words
+    # Seeds differ by 1/4 and 3/4: variance 1/8 of two. Tasks by 0, 1/2, 1, 1/2: 1/6 of four, of
+    # which 1/48 is noise: residuals of 1/4 in eight places leave 1/6 for each of eight scores.
+    seeds, tasks = 1 / 16, 1 / 24 - 1 / 48
+    freedom = (seeds + tasks) ** 2 / (seeds**2 / 1 + tasks**2 / 3)
+    width = stdtrit(freedom, 0.975) * np.sqrt(seeds + tasks)
+    assert f"a − b 0.50 [−{width - 0.5:.2f}, {0.5 + width:.2f}]" in words
+    assert "compared seed by seed" in words
+    # c started elsewhere: its seeds are not the partners of a's.
+    apart = statistics.crossed_difference([[1, 1, 1, 0], [1, 1, 1, 1]], np.zeros((2, 4)))[1]
+    shown = f"{0.875:.2f} [{apart.low:.2f}, {apart.high:.2f}]".replace("-", "−")
+    assert f"a − c {shown}" in words
 
 
 def test_environments_without_success(tmp_path):
@@ -267,8 +277,8 @@ def test_environments_without_success(tmp_path):
         del line["success_rate"]
     run = runs.load([directories.write(tmp_path / "a", lines=lines, evaluations=EVALUATIONS)])
     text = report.report(run, samples=50)
-    assert "success_rate" not in text and "success rate in evaluation" not in text
-    assert "return in evaluation" in text
+    assert "success_rate" not in text and "Success rate in evaluation" not in text
+    assert "Return in evaluation" in text
 
 
 def test_one_seed_has_no_interval_and_says_so(tmp_path):
@@ -285,14 +295,14 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path):
 
 def test_metrics_can_be_chosen(two):
     text = report.report(two, metrics=["entropy"], samples=50)
-    section = text[text.index('id="metrics"') : text.index('id="config"')]
+    section = text[text.index('id="metrics"') : text.index('id="anchors"')]
     assert section.count("<figure") == 1 and "entropy" in section
     with pytest.raises(ValueError, match="no run has metric 'entropi'; there are .*entropy"):
         report.report(two, metrics=["entropi"])
 
 
 def test_anchor_shares_are_stacked_in_order_of_size(text):
-    section = text[text.index('id="anchors"') : text.index('id="metrics"')]
+    section = text[text.index('id="anchors"') : text.index('id="config"')]
     labels = re.findall(r"</svg>([^<]+)</li>", section[: section.index("<figure")])
     assert labels == ["1 (alone)", "2 to 3", "16 and more"]
     # Where seed 0 ends, at 400 steps, it is at 0.5 and seed 1 at 0.5 * 400 / 440.
@@ -310,3 +320,104 @@ def test_runs_of_different_environments_are_not_compared(tmp_path):
 def test_why_there_is_no_credit_view(two):
     text = report.report(two, credit={"worse": report.Credit(None, "no <checkpoint>")}, samples=50)
     assert "Not shown: no &lt;checkpoint&gt;" in text
+
+
+def one_seed(root, name, best, successes):
+    record = directories.evaluation(40, seeds=(0,), expert=False)
+    record["per_seed"]["0"]["success"] = [i < successes for i in range(4)]
+    record["per_seed"]["0"]["episode_return"] = [float(i < successes) for i in range(4)]
+    lines = directories.learning(seeds=(0,), best=best)
+    for line in lines:
+        line["episode_return"] = line["success_rate"]
+        line |= {"entropy/turn_2": 1.0, "entropy/turn_16": 1.0 + line["update"]}
+        line |= {"once": 3.0} if line["update"] == 40 else {}
+    return directories.write(
+        root / name, config={"num_seeds": 1}, lines=lines, evaluations=[record]
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Two runs of a seed each; the first solved 4 of the same 4 tasks, the second 2."""
+    root = tmp_path_factory.mktemp("alone")
+    return runs.load([one_seed(root, "a", 0.68, 4), one_seed(root, "b", 0.53, 2)])
+
+
+def test_single_seeds_are_compared_over_tasks_and_not_over_seeds(alone):
+    _, words = read(report.report(alone, samples=50))
+    # Differences 0, 0, 1, 1: of four pairs.
+    width = stdtrit(3, 0.975) * np.sqrt(1 / 12)
+    assert f"a − b 0.50 [−{width - 0.5:.2f}, {0.5 + width:.2f}]" in words
+    assert "Tasks of one seed do not speak about seeds" in words
+    assert "Whether a method or a lucky seed is at work cannot be told" in words
+    assert "Seed against seed" not in words and "probability" not in words
+    assert "Over seeds and tasks" not in words
+
+
+def test_several_seeds_are_compared_over_seeds_and_tasks(text, two):
+    _, words = read(text)
+    assert "Intervals are over both seeds (2 and 2) and the 4 tasks" in words
+    assert "do not speak about seeds" not in words
+    # 2 and 4 seeds that are all apart: 2 of the 15 orders.
+    assert "Seed against seed" in words and "0.13" in words
+
+
+def test_equal_data_have_equal_axes(alone):
+    reader, _ = read(report.report(alone, samples=50))
+    charts = re.findall(r"<figure.*?</figure>", report.report(alone, samples=50), flags=re.DOTALL)
+    drawn = {}
+    for chart in charts:
+        for key in ("success_rate", "episode_return"):
+            if f'class="raw">{key}<' in chart:
+                ticks = re.findall(r'class="tick end"[^>]*>([^<]+)</text>', chart)
+                drawn.setdefault(key, []).append((re.findall(r' d="([^"]+)"', chart), ticks))
+    assert drawn["success_rate"] == drawn["episode_return"] and drawn["success_rate"]
+    (_, ticks), *_ = [d for d in drawn["success_rate"] if d[0]]
+    assert ticks[0] == "0" and "1" in ticks
+
+
+def test_metrics_come_before_cards_and_cards_are_folded(alone):
+    credit = {run.name: report.Credit(None, "none") for run in alone}
+    text = report.report(alone, credit=credit, samples=50)
+    assert text.index('id="metrics"') < text.index('id="credit"')
+    cards = text[text.index('id="credit"') : text.index('id="config"')]
+    assert cards.count("<details") == 2 and " open" not in cards
+
+
+def test_metrics_have_names_units_and_an_order_by_value(alone):
+    text = report.report(alone, samples=50)
+    section = text[text.index('id="metrics"') : text.index('id="anchors"')]
+    titles = re.findall(r"<figcaption><b>([^<]+)</b>", section)
+    assert titles.index("Entropy, turn 2") < titles.index("Entropy, turn 16")
+    assert '<b>Entropy</b><span class="unit">nats</span>' in section
+    assert '<code class="raw">entropy/turn_16</code>' in section
+
+
+def test_a_point_is_a_number_in_a_table_and_no_chart(alone):
+    text = report.report(alone, samples=50)
+    section = text[text.index('id="metrics"') : text.index('id="anchors"')]
+    once = section[section.index("Written once") :]
+    assert "<figure" not in once and ">once</code>" in once and once.count(">3.00<") == 2
+    evaluation = text[text.index('id="evaluation"') : text.index('id="metrics"')]
+    assert "<figure" not in evaluation
+
+
+def test_tables_become_cards_with_the_names_of_their_columns(alone):
+    text = report.report(alone, samples=50)
+    assert "@media (max-width: 700px)" in text and "content: attr(data-label)" in text
+    results = text[text.index('id="results"') : text.index('id="comparison"')]
+    assert results.count('data-label="Success rate"') == 2
+
+
+def test_groups_of_one_raise_no_alarm_beside_a_critic(tmp_path):
+    lines = [
+        line | {"frac_zero_std_groups": 1.0, "approx_kl": 0.0} for line in directories.learning()
+    ]
+    gae = {"advantage": {"name": "agentrl.advantages.gae"}}
+    paths = [
+        directories.write(tmp_path / "grpo", lines=lines),
+        directories.write(tmp_path / "ppo", lines=lines, config=gae),
+    ]
+    texts = [report.report(runs.load([path]), samples=50) for path in paths]
+    assert ['id="alarms"' in text for text in texts] == [True, False]
+    assert "config.rollout.group_size" in texts[0]

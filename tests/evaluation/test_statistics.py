@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import stdtrit
 
 from agentrl.evaluation import statistics
 
@@ -117,6 +118,49 @@ def test_paired_difference_by_hand():
     assert alone == 0.75 and np.isnan(nothing).all()
     with pytest.raises(ValueError, match="expected two of"):
         statistics.paired_difference([1.0], [1.0, 2.0])
+
+
+def test_crossed_difference_of_one_seed_is_paired_over_tasks():
+    x, y = np.array([[1.0, 1, 0, 1]]), np.array([[1.0, 0, 0, 0]])
+    value, interval = statistics.crossed_difference(x, y)
+    assert value == 0.5
+    # Differences 0, 1, 0, 1: as of four pairs.
+    np.testing.assert_allclose(interval, statistics.paired_difference(x[0], y[0])[1])
+    # Tasks that are equally hard for both leave nothing open about these two policies.
+    assert statistics.crossed_difference(x, x - 0.25)[1] == (0.25, 0.25)
+
+
+def test_crossed_difference_by_hand():
+    # Means of seeds 0.5 and 1 against 0 and 0; means of tasks differ by 1, 0.5, 1, 0.5.
+    x, y = np.array([[1.0, 0, 1, 0], [1, 1, 1, 1]]), np.zeros((2, 4))
+    value, interval = statistics.crossed_difference(x, y)
+    assert value == 0.75
+    # Of seeds 0.125 / 2. Of tasks 0.0833 / 4, of which noise is 0.0833 / 4: residuals of 0.25 in
+    # eight places, (8 * 0.0625) / 3 = 0.1667 over 8 scores.
+    total, freedom = 0.125 / 2, 1
+    width = stdtrit(freedom, 0.975) * np.sqrt(total)
+    np.testing.assert_allclose(interval, (0.75 - width, 0.75 + width))
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_crossed_difference_covers_seeds_and_tasks(paired):
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(500):
+        of_task, of_pair = rng.normal(0, 1, 64), rng.normal(0, 1, (3, 1)) * paired
+        own, other = rng.normal(0, 0.2, (2, 3, 1))
+        x = of_pair + own + of_task + rng.normal(0, 0.5, 64) + rng.normal(0, 1, (3, 64))
+        y = of_pair + other + of_task + rng.normal(0, 1, (3, 64))
+        low, high = statistics.crossed_difference(x, y, paired=paired)[1]
+        held += low <= 0 <= high
+    assert 0.9 <= held / 500 <= 0.99
+
+
+def test_crossed_difference_needs_the_same_tasks():
+    with pytest.raises(ValueError, match="expected the same tasks"):
+        statistics.crossed_difference(np.ones((1, 2)), np.ones((1, 3)))
+    with pytest.raises(ValueError, match="seeds in pairs"):
+        statistics.crossed_difference(np.ones((1, 2)), np.ones((2, 2)), paired=True)
+    assert np.isnan(statistics.crossed_difference(np.ones((2, 1)), np.ones((2, 1)))[1]).all()
 
 
 def test_probability_of_improvement_by_hand():

@@ -58,3 +58,46 @@ def test_family(name, tmp_path, record_property):
         assert again.dtype == torch.float32
         equal_weights(model, again)
         np.testing.assert_allclose(published.logits(again, tokens), expected, atol=1e-6)
+
+
+def test_a_policy_from_scratch_replies_in_transformers_as_here(tmp_path):
+    """Config, weights, tokenizer, template and the token that ends a reply, all from the files."""
+    import tiny
+
+    from agentrl.config.build import build
+    from agentrl.run import exported, restored
+
+    config = tiny.talk_config(warm_start__updates=0)
+    experiment = build(config)
+    state = jax.tree.map(lambda x: x[None], jax.jit(experiment.init)(0))
+    # Far from uniform, so that no two tokens are equally likely.
+    scaled = jax.tree.map(lambda x: 3 * x, state.params)
+    run = restored.Run(config, experiment, 0, state.replace(params=scaled))
+    exported.export(run, tmp_path / "out")
+    read = {"pretrained_model_name_or_path": tmp_path / "out"}
+    model = transformers.AutoModelForCausalLM.from_pretrained(**read, attn_implementation="eager")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(**read)
+    assert type(model).__name__ == "LlamaForCausalLM"
+    policy = experiment.policy
+    params = jax.tree.map(lambda x: x[0], run.state.params)
+
+    said = [{"role": "user", "content": "P__\n___\n__G"}]
+    said += [{"role": "assistant", "content": "down"}, {"role": "user", "content": "___\nP__\n__G"}]
+    prompt = tokenizer.apply_chat_template(said, add_generation_prompt=True)["input_ids"]
+    tokens = np.asarray(prompt)[None]
+    ours = decoder.logits(params, policy.config, jnp.asarray(tokens, jnp.int32))
+    with torch.no_grad():
+        theirs = model(torch.as_tensor(tokens)).logits.numpy()
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+    reply = model.generate(
+        torch.as_tensor(tokens),
+        do_sample=False,
+        max_new_tokens=20,
+        temperature=None,
+        top_k=None,
+        top_p=None,
+    )[0, len(prompt) :].tolist()
+    (own,) = greedy.by_ours(params, policy.config, [prompt], 20)
+    end = own.index(policy.codec.end) + 1 if policy.codec.end in own else 20
+    assert reply == own[:end]

@@ -69,6 +69,7 @@ FULL_TESTS = (
     "colab/test_one_file.py::test_gigpo_in_words*",
     "config/test_own_modules.py::test_a_source_of_pairs_of_a_users_own?4?",
     "config/test_requirements.py::test_terms_of_replies_work_in_segments",
+    "evaluation/test_metric_names.py::test_what_a_run_writes*",
     "config/test_tasks.py::test_a_policy_plays_elsewhere_if_it_knows_the_words",
     "config/test_tasks.py::test_baselines_metrics_and_evaluations_are_of_each_task",
     "launchers/cluster/test_jobset.py::test_a_run_that_is_told_to_stop*",
