@@ -1,4 +1,6 @@
-"""Trains a config: python -m launchers.train --config=configs/coin.py:gigpo --workdir=runs/coin.
+"""Trains a config.
+
+    python -m launchers.train --config=configs/credit/coin.py:gigpo --workdir=runs/coin
 
 The same command on the same directory resumes. --dry_run resolves and checks the config, prints it
 and stops. Any key can be changed: --config.optimizer.learning_rate=1e-3. A config of stages
@@ -19,7 +21,7 @@ from ml_collections import config_flags
 from launchers import cli
 
 _CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file, for example configs/coin.py."
+    "config", None, "Config file, for example configs/credit/coin.py."
 )
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run; created if missing.")
 _DISTRIBUTED = flags.DEFINE_bool("distributed", False, "One of several processes; see --help.")
@@ -27,6 +29,14 @@ _COORDINATOR = flags.DEFINE_string("coordinator", None, "HOST:PORT of the first 
 _NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "Number of processes.", lower_bound=1)
 _PROCESS_ID = flags.DEFINE_integer(
     "process_id", None, "Index of this process, from 0.", lower_bound=0
+)
+_STOPPED_CODE = flags.DEFINE_integer(
+    "stopped_code",
+    0,
+    "Exit code of a run that was told to stop and has saved; 75 (EX_TEMPFAIL), for example, if a "
+    "scheduler has to begin it again.",
+    lower_bound=0,
+    upper_bound=255,
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check the config, print it, and stop.")
 
@@ -84,13 +94,14 @@ def main(argv: list[str]) -> None:
         sys.exit(3)
     except (ValueError, HostError, loop.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
-    if not processes.is_first():
-        return
-    print(
-        f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
-        f"{_WORKDIR.value}",
-        file=sys.stderr,
-    )
+    if processes.is_first():
+        print(
+            f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
+            f"{_WORKDIR.value}",
+            file=sys.stderr,
+        )
+    if not finished:
+        sys.exit(_STOPPED_CODE.value)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,14 @@ class Resources:
       many nodes and devices it has. "" leaves the choice of a GPU to the cluster.
     cpus, memory_gib: of each node; None leaves the memory to the cluster.
     hours: after them the job is told to save and is queued again.
-    queue: Slurm's partition, or the LocalQueue of Kueue.
-    account, qos, constraint: Slurm's.
+    queue: Slurm's partition, the LocalQueue of Kueue, or SkyPilot's infra ("gcp/us-east5").
+    account: Slurm's, or the namespace of Kubernetes.
+    qos: Slurm's, Kueue's WorkloadPriorityClass, or "spot" for SkyPilot's pre-emptible machines.
+    constraint: Slurm's, or labels of Kubernetes' nodes, "key=value,key=value".
     image: of the container, for Kubernetes and SkyPilot.
+    volume: "NAME:/PATH", where containers have the run directories: a PersistentVolumeClaim of
+      Kubernetes, a volume of SkyPilot, or a bucket ("gs://bucket:/runs"). A relative directory of a
+      run is below /PATH.
     environment: variables of the job's processes.
     """
 
@@ -38,6 +43,7 @@ class Resources:
     qos: str | None = None
     constraint: str | None = None
     image: str | None = None
+    volume: str | None = None
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
@@ -61,6 +67,8 @@ class Resources:
                 f"device={self.device!r} with devices={self.devices}: expected one of "
                 f"{', '.join(GPUS)} and how many of them each node has, devices=8"
             )
+        if self.volume is not None and not re.fullmatch(r".+:/[^:]*[^:/]", self.volume):
+            raise ValueError(f"volume={self.volume!r}: expected NAME:/PATH, such as runs:/mnt/runs")
         for name in self.environment:
             if not re.fullmatch(r"[A-Za-z_]\w*", name):
                 raise ValueError(f"environment {name!r}: expected the name of a variable")
@@ -78,11 +86,14 @@ class Job:
     name: unique in the launch; also names its log.
     arguments: flags of `launchers.train`, without --workdir and --distributed.
     workdir: directory of the run.
+    runs: the update at which each of its runs ends, by their directories below `workdir`:
+      {"": 200}, or {name: updates} of a config of stages. `check.checked` fills it in.
     """
 
     name: str
     arguments: tuple[str, ...]
     workdir: pathlib.Path
+    runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if not _NAME.fullmatch(self.name):
