@@ -88,7 +88,7 @@ def _name(text: str) -> str:
     if len(name) <= _LONGEST_NAME:
         return name
     digest, half = hashlib.sha256(text.encode()).hexdigest()[:8], _LONGEST_NAME // 2
-    return f"{name[:half]}_{digest}_{name[9 + half - _LONGEST_NAME :]}"
+    return f"{name[:half]}_{digest}_{name[len(digest) + 2 + half - _LONGEST_NAME :]}"
 
 
 def jobs(some: Iterable[Cell], workdir: pathlib.Path, seeds: Sequence[int] = ()) -> tuple[Job, ...]:

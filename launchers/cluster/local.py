@@ -57,7 +57,8 @@ def submit(launch: Launch, names: Sequence[str]) -> dict[str, str]:
             machine.begin()
             time.sleep(_POLL_SECONDS)
             machine.end()
-    return records.numbers(launch.workdir)
+    records.forget(launch.workdir, set(names) - machine.begun)
+    return {name: x for name, x in records.numbers(launch.workdir).items() if name in names}
 
 
 def states(launch: Launch, numbers: Mapping[str, str]) -> dict[str, State]:
@@ -180,6 +181,7 @@ class _Machine:
     def __init__(self, launch: Launch, jobs: Sequence[Job]):
         self.waiting = {job.name: job for job in jobs}
         self.running: dict[str, _Running] = {}
+        self.begun: set[str] = set()
         self._launch = launch
         self._stages = {job.name: stage for stage in launch.stages for job in stage.jobs}
         self._by_name = {stage.name: stage for stage in launch.stages}
@@ -256,6 +258,7 @@ class _Machine:
             start_new_session=True,
         )
         self.running[job.name] = _Running(process, stage, job, devices)
+        self.begun.add(job.name)
         if self.waiting.pop(job.name, None) is None:  # a signal arrived in between
             process.terminate()
         records.remember(self._launch.workdir, {job.name: _Number.write(process.pid)})

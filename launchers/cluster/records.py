@@ -9,7 +9,7 @@ import dataclasses
 import json
 import pathlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from launchers.cluster.launch import Job, Launch, Resources, Stage
 
@@ -61,6 +61,14 @@ def remember(workdir: pathlib.Path, new: Mapping[str, str]) -> None:
     from agentrl.run.workdir import write_json
 
     write_json(workdir / _NUMBERS, numbers(workdir) | dict(new))
+
+
+def forget(workdir: pathlib.Path, names: Collection[str]) -> None:
+    """Drops the numbers of jobs that nobody will begin."""
+    from agentrl.run.workdir import write_json
+
+    kept = {name: number for name, number in numbers(workdir).items() if name not in names}
+    write_json(workdir / _NUMBERS, kept)
 
 
 def log_of(launch: Launch, job: Job) -> pathlib.Path:
