@@ -10,13 +10,17 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 
-def fail(message: object) -> NoReturn:
-    """Ends the program with one line on stderr and exit code 2."""
+def one_line(message: object) -> str:
+    """A message of several lines as one."""
     lines = str(message).strip().splitlines()
     if any("Traceback" in line for line in lines):  # a config file that raised: its error message
         lines = lines[-1:]
-    text = " ".join(" ".join(lines).split())
-    print(f"error: {text}", file=sys.stderr)
+    return " ".join(" ".join(lines).split())
+
+
+def fail(message: object) -> NoReturn:
+    """Ends the program with one line on stderr and exit code 2."""
+    print(f"error: {one_line(message)}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -41,13 +45,25 @@ def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
     return str(error)
 
 
-def _parse(arguments: Sequence[str]) -> list[str]:
+def read(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
+    """Reads a command line, of which the first word is the program; what is left over.
+
+    Raises:
+      ValueError: it cannot be read.
+    """
     try:
-        return flags.FLAGS(arguments, known_only=False)
+        return values(arguments, known_only=False)
     except (AttributeError, KeyError, TypeError, ValueError, OSError, flags.Error) as error:
         # ml_collections wraps an exception about a key in an AttributeError.
         inner = next((e for e in (error, *error.args) if isinstance(e, KeyError)), None)
-        fail(error if inner is None else _of_key(inner, arguments))
+        raise ValueError(error if inner is None else _of_key(inner, arguments)) from None
+
+
+def _parse(arguments: Sequence[str]) -> list[str]:
+    try:
+        return read(flags.FLAGS, arguments)
+    except ValueError as error:
+        fail(error)
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:

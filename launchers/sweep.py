@@ -1,147 +1,173 @@
-r"""Runs a grid of configs, on this machine or on a Slurm cluster.
+r"""Runs a grid of configs, on this machine or on a cluster.
 
     python -m launchers.sweep --workdir=runs/coin_sweep \
-        --configs=configs/credit/coin.py:gigpo,configs/credit/coin.py:grpo \
+        --configs=configs/credit/coin.py:gigpo,configs/credit/coin.py:grpo --seeds=0,1,2 \
         --grid="optimizer.learning_rate=3e-4,1e-3;objective.entropy.weight=0.003,0.01"
 
-Every cell is a command of `launchers.train` with a directory of its own, so a sweep that is run
-again resumes. At the end it prints a table of the cells, best first: interquartile means over seeds
-of --metric, over the whole run (speed of learning) and over its last tenth (final performance).
---dry_run prints the commands, --table_only only the table. --backend=slurm submits each as a job
-through submitit (`pip install .[slurm]`), which is requeued when it is preempted.
+Every cell is a command of `launchers.train` with a directory of its own. All cells are checked
+before the first is submitted. A sweep that is run again goes on: cells that are done, wait or run
+are left alone, and those that failed too, unless --retry is given. --dry_run prints what would be
+submitted. --status, --logs=JOB, --cancel, --table and --retry read the sweep from its directory;
+they need no other flag than --workdir. A launch of several stages is a file of Python that defines
+get_launch(), --launch=FILE: see launchers/README.md.
 """
 
-import itertools
 import pathlib
-import re
-import shlex
-import subprocess
-import sys
-from concurrent import futures
+from collections.abc import Sequence
 
-import numpy as np
 from absl import flags
 
 from launchers import cli
+from launchers.cluster import cells, records, reports
+from launchers.cluster.backend import State
+from launchers.cluster.launch import Launch, Resources, Stage
 
 _CONFIGS = flags.DEFINE_list("configs", None, "Config files, each with its :preset.")
 _GRID = flags.DEFINE_string("grid", "", "key=value,value;key=value,... : all combinations.")
+_SEEDS = flags.DEFINE_list("seeds", None, "Values of config.seed, a job each; the config's own.")
+_LAUNCH = flags.DEFINE_string("launch", None, "File of Python with get_launch(), in their place.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory with one subdirectory per cell.")
-_BACKEND = flags.DEFINE_enum("backend", "local", ["local", "slurm"], "Backend that runs the cells.")
-_JOBS = flags.DEFINE_integer("jobs", 1, "Number of cells at a time on this machine.", lower_bound=1)
-_HOURS = flags.DEFINE_float("hours", 4.0, "Time limit of a Slurm job.")
-_PARTITION = flags.DEFINE_string("partition", None, "Slurm partition.")
-_GPUS = flags.DEFINE_integer("gpus", 0, "GPUs of a Slurm job.")
+_BACKEND = flags.DEFINE_enum("backend", None, reports.BACKENDS, "Backend; this machine.")
+_AT_ONCE = flags.DEFINE_integer("at_once", 0, "Jobs that run at once; 0: as many as fit.")
+_RETRIES = flags.DEFINE_integer("retries", 10, "How often a cluster begins a job again.")
+_RETRY = flags.DEFINE_bool("retry", False, "Submit jobs that failed, and those that wait for them.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check all cells, print what would be submitted.")
+_STATUS = flags.DEFINE_bool("status", False, "Print what became of every job.")
+_LOGS = flags.DEFINE_string("logs", None, "Print the end of the log of this job.")
+_CANCEL = flags.DEFINE_bool("cancel", False, "Ask all jobs to save and stop.")
+_TABLE = flags.DEFINE_bool("table", False, "Print the table of the cells, and write table.csv.")
 _METRIC = flags.DEFINE_string("metric", "success_rate", "Metric of the table.")
-_TABLE_ONLY = flags.DEFINE_bool("table_only", False, "Run nothing, print the table.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the commands and stop.")
+
+# What each job is given: Resources, whose docstring says what these are.
+_DEFAULTS = Resources()
+_INTEGERS, _FLOATS = ("nodes", "devices", "cpus"), ("hours", "memory_gib")
+_TEXTS = ("device", "queue", "account", "qos", "constraint", "image", "volume")
+for _name in _INTEGERS:
+    flags.DEFINE_integer(_name, getattr(_DEFAULTS, _name), f"{_name} of a job; see README.md.")
+for _name in _FLOATS:
+    flags.DEFINE_float(_name, getattr(_DEFAULTS, _name), f"{_name} of a job; see README.md.")
+for _name in _TEXTS:
+    flags.DEFINE_string(_name, getattr(_DEFAULTS, _name), f"{_name} of a job; see README.md.")
+flags.DEFINE_multi_string("environment", [], "NAME=VALUE, a variable of the jobs.")
 
 
-def cells(configs: list[str], grid: str) -> dict[str, list[str]]:
-    """{name: arguments} of every cell of the grid. ValueError if the grid cannot be read."""
-    axes = []
-    for axis in filter(None, grid.split(";")):
-        key, equals, values = axis.strip().partition("=")
-        if not equals or not values:
-            raise ValueError(
-                f"--grid: {axis!r} is not an axis; write key=value,value with ; between axes"
-            )
-        # Commas within brackets belong to a value: policy.hidden=(32,32),(64,64).
-        axes.append([(key, value) for value in re.split(r",(?![^(\[{]*[)\]}])", values)])
-    out = {}
-    for config, *choices in itertools.product(configs, *axes):
-        path, _, preset = config.partition(":")
-        parts = [pathlib.Path(path).stem, *filter(None, [preset])]
-        parts += [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in choices]
-        name = "__".join(parts).replace("/", "_")
-        if name in out:
-            raise ValueError(f"--configs or --grid gives the cell {name!r} twice")
-        out[name] = [f"--config={config}", *(f"--config.{key}={value}" for key, value in choices)]
-    return out
+def _resources() -> Resources:
+    given = {name: flags.FLAGS[name].value for name in (*_INTEGERS, *_FLOATS, *_TEXTS)}
+    pairs = [text.partition("=") for text in flags.FLAGS["environment"].value]
+    return Resources(**given, environment={name: value for name, _, value in pairs})
 
 
-def command(arguments: list[str], workdir: pathlib.Path) -> list[str]:
-    """The training command of a cell."""
-    return [sys.executable, "-m", "launchers.train", *arguments, f"--workdir={workdir}"]
+def _described() -> Launch | None:
+    """The launch that flags or a file describe; None if they do not."""
+    if _LAUNCH.value:
+        if _CONFIGS.value:
+            raise ValueError("--launch and --configs: give one of the two")
+        return reports.launch_of(pathlib.Path(_LAUNCH.value))
+    if not _CONFIGS.value:
+        return None
+    from launchers.cluster import check
+
+    if not _WORKDIR.value:
+        raise ValueError("--workdir is missing: the directory of the sweep")
+    workdir = pathlib.Path(_WORKDIR.value)
+    if not all(seed.isdigit() for seed in _SEEDS.value or ()):
+        raise ValueError(f"--seeds={','.join(_SEEDS.value)}: expected numbers, such as 0,1,2")
+    keys = check.keys(_CONFIGS.value)
+    found = cells.cells(_CONFIGS.value, _GRID.value, keys)
+    jobs = cells.jobs(found, workdir, tuple(map(int, _SEEDS.value or ())))
+    stages = (Stage("train", jobs, _resources()),)
+    return Launch(workdir.name, workdir, stages, _AT_ONCE.value, _RETRIES.value)
 
 
-def _print_table(workdir: pathlib.Path, commands: dict[str, list[str]]) -> None:
-    rows = table({name: workdir / name for name in commands}, _METRIC.value)
-    if not rows:
+def _show_status(known: Sequence[reports.Report], numbers: dict[str, str]) -> None:
+    for report in known:
+        number = f"  [{numbers[report.job.name]}]" if report.job.name in numbers else ""
+        message = f"  {report.message}" if report.message else ""
+        done = f"{report.update}/{report.updates}"
+        print(f"{report.state:8} {done:>13}  {report.job.name}{number}{message}")
+
+
+def _show_table(launch: Launch, known: Sequence[reports.Report]) -> None:
+    from launchers.cluster import table
+
+    rows = table.rows(known, _METRIC.value)
+    table.write_csv(launch.workdir / table.CSV, rows, _METRIC.value)
+    if not any(row.whole for row in rows):
         print(f"no cell has the metric {_METRIC.value!r} yet; agentrl/README.md lists the metrics")
+    print("\n".join(table.text(rows, _METRIC.value)))
+
+
+def _end(known: Sequence[reports.Report], *, is_over: bool) -> None:
+    """Ends with an error if a job failed. is_over: or stopped, since nothing goes on with it."""
+    for state in (State.FAILED, *((State.STOPPED,) if is_over else ())):
+        some = [report for report in known if report.state is state]
+        if some:
+            first = f"{some[0].job.name}: {some[0].message.removeprefix('error: ')}"
+            advice = "--retry submits them" if state is State.FAILED else "the same command goes on"
+            cli.fail(f"{len(some)} of {len(known)} jobs {state}; {first}; {advice}")
+
+
+def _look(launch: Launch, name: str) -> None:
+    """Carries out --status, --logs, --cancel and --table."""
+    backend, numbers = reports.backend(name), records.numbers(launch.workdir)
+    if _LOGS.value is not None:
+        found = [job for job in launch.jobs if job.name == _LOGS.value]
+        if not found:
+            some = ", ".join(job.name for job in launch.jobs[:3])
+            raise ValueError(f"--logs={_LOGS.value}: no such job; there are {some}, ...")
+        print(backend.logs(launch, found[0]))
+        return
+    if _CANCEL.value:
+        known = {job.name: numbers[job.name] for job in launch.jobs if job.name in numbers}
+        backend.cancel(launch, known)
+        return
+    known = reports.reports(launch, name)
+    if _STATUS.value:
+        _show_status(known, numbers)
+    if _TABLE.value:
+        _show_table(launch, known)
+    _end(known, is_over=False)
+
+
+def _submit(launch: Launch, name: str) -> None:
+    from launchers.cluster import check
+
+    if _DRY_RUN.value:
+        launch = check.checked(launch)
+        jobs = reports.due(launch, reports.reports(launch, name), retry=_RETRY.value)
+        print(reports.backend(name).plan(reports.only(launch, jobs)))
+        return
+    known = reports.carry_out(launch, name, retry=_RETRY.value)
+    if name == "local":
+        _show_table(launch, known)
     else:
-        print(f"{_METRIC.value:>12} whole    end  cell")
-    for name, whole, end in rows:
-        print(f"{whole:18.3f} {end:6.3f}  {name}")
-
-
-def _run(line: list[str]) -> int:
-    return subprocess.run(line, check=False).returncode
-
-
-def _run_here(commands: dict[str, list[str]]) -> list[str]:
-    """Runs all cells; returns the names of those that failed."""
-    with futures.ThreadPoolExecutor(_JOBS.value) as pool:
-        codes = pool.map(_run, commands.values())
-        return [name for name, code in zip(commands, codes, strict=True) if code]
-
-
-def _submit(commands: dict[str, list[str]], logs: pathlib.Path) -> list[str]:
-    try:
-        import submitit
-    except ImportError:
-        cli.fail("--backend=slurm needs submitit: pip install .[slurm]")
-    executor = submitit.SlurmExecutor(folder=logs)
-    executor.update_parameters(
-        time=int(60 * _HOURS.value), partition=_PARTITION.value, gpus_per_node=_GPUS.value
-    )
-    jobs = [executor.submit(submitit.helpers.CommandFunction(line)) for line in commands.values()]
-    for name, job in zip(commands, jobs, strict=True):
-        print(f"{job.job_id}  {name}")
-    return []
-
-
-def table(workdirs: dict[str, pathlib.Path], metric: str) -> list[tuple[str, float, float]]:
-    """(name, over the run, over its last tenth) of every cell that has the metric, best first."""
-    from agentrl.evaluation import statistics
-    from agentrl.run import metrics
-
-    rows = []
-    for name, workdir in workdirs.items():
-        path = workdir / "metrics.jsonl"
-        lines = [x for x in metrics.read(path) if metric in x] if path.exists() else []
-        seeds = sorted({line["seed"] for line in lines})
-        columns = [[line[metric] for line in lines if line["seed"] == seed] for seed in seeds]
-        if columns:
-            whole = statistics.iqm([np.mean(c) for c in columns])
-            end = statistics.iqm([np.mean(c[-max(1, len(c) // 10) :]) for c in columns])
-            rows.append((name, float(whole), float(end)))
-    return sorted(rows, key=lambda row: -row[1])
+        _show_status(known, records.numbers(launch.workdir))
+    _end(known, is_over=name == "local")
 
 
 def main(argv: list[str]) -> None:
-    """Makes the cells and runs them."""
-    if len(argv) > 1 or not _CONFIGS.value or not _WORKDIR.value:
-        cli.fail("give --configs=FILE[:PRESET],... and --workdir=DIR, and --grid=... if wanted")
-    workdir = pathlib.Path(_WORKDIR.value)
+    """Makes the launch, or finds it in its directory, and does what the flags say."""
+    if len(argv) > 1:
+        cli.fail(f"{argv[1]!r} is not a flag; write --configs=FILE[:PRESET],... --workdir=DIR")
+    import jax
+
+    # Configs are checked without the accelerators, which belong to the jobs.
+    jax.config.update("jax_platforms", "cpu")
+    looks = _STATUS.value or _LOGS.value is not None or _CANCEL.value or _TABLE.value
     try:
-        named = cells(_CONFIGS.value, _GRID.value)
+        launch, stored = _described(), None
+        if launch is None and _WORKDIR.value and (looks or _RETRY.value):
+            launch, stored = records.read(pathlib.Path(_WORKDIR.value))
+        if launch is None:
+            raise ValueError(
+                "give --configs=FILE[:PRESET],... and --workdir=DIR, and --grid=... if wanted; or "
+                "--launch=FILE; or --workdir=DIR with --status, --logs, --cancel, --table or "
+                "--retry"
+            )
+        name = _BACKEND.value or stored or "local"
+        (_look if looks else _submit)(launch, name)
     except ValueError as error:
         cli.fail(error)
-    commands = {name: command(arguments, workdir / name) for name, arguments in named.items()}
-    if _TABLE_ONLY.value:
-        _print_table(workdir, commands)
-        return
-    if _DRY_RUN.value:
-        print("\n".join(shlex.join(line) for line in commands.values()))
-        return
-    if _BACKEND.value == "slurm":
-        failed = _submit(commands, workdir / "logs")
-    else:
-        failed = _run_here(commands)
-    _print_table(workdir, commands)
-    if failed:
-        cli.fail(f"{len(failed)} of {len(commands)} cells failed: {'; '.join(failed)}")
 
 
 if __name__ == "__main__":

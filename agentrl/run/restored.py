@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 from typing import Any, NamedTuple
 
 import chex
@@ -80,7 +81,10 @@ def beginning(
     Raises:
       As `parameters`; ValueError: weights that cannot be read.
     """
-    if "=" in config.init_from:
+    # Cells of sweeps have "=" in the names of their directories.
+    if (pathlib.Path(config.init_from) / "config.json").exists():
+        return parameters(pathlib.Path(config.init_from), config, experiment)
+    if re.match(r"[^/]+=", config.init_from):
         return parts(config, experiment)
     if "*" in config.init_from:
         return average(config, experiment)

@@ -13,6 +13,7 @@ class State(enum.StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
     FAILED = "failed"
+    STOPPED = "stopped"  # saved and not at its end, or not begun: the same sweep goes on with it
     DONE = "done"
     UNKNOWN = "unknown"  # the scheduler has forgotten it, or cannot be asked
 

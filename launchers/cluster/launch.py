@@ -86,11 +86,14 @@ class Job:
     name: unique in the launch; also names its log.
     arguments: flags of `launchers.train`, without --workdir and --distributed.
     workdir: directory of the run.
+    runs: the update at which each of its runs ends, by their directories below `workdir`:
+      {"": 200}, or {name: updates} of a config of stages. `check.checked` fills it in.
     """
 
     name: str
     arguments: tuple[str, ...]
     workdir: pathlib.Path
+    runs: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if not _NAME.fullmatch(self.name):

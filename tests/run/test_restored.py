@@ -1,6 +1,7 @@
 """Directories that cannot be read say so before anything compiles."""
 
 import json
+import pathlib
 import types
 
 import jax.numpy as jnp
@@ -69,3 +70,21 @@ def test_checkpoints_with_an_entry_per_layer_name_the_commit_that_reads_them(tmp
     checkpoint.save(tmp_path / "now", 1, stacked, 1)
     checkpoint.check_layers(tmp_path / "now")
     assert checkpoint.restore(tmp_path / "now", stacked)[0] == 1
+
+
+def test_a_cell_of_a_sweep_is_a_run_to_begin_from(tmp_path, monkeypatch):
+    """Its directory has a sign in its name that otherwise is between a part and its run."""
+    cell = tmp_path / "coin__rate=1e-3"
+    cell.mkdir()
+    (cell / "config.json").touch()
+    monkeypatch.setattr(restored, "parameters", lambda path, *_: ("of", path))
+    monkeypatch.setattr(restored, "parts", lambda config, _: ("parts", config.init_from))
+    for text, found in (
+        (str(cell), ("of", cell)),
+        (f"{cell}2", ("of", pathlib.Path(f"{cell}2"))),
+        (f"planner={cell}", ("parts", f"planner={cell}")),
+    ):
+        assert restored.beginning(types.SimpleNamespace(init_from=text), None) == found
+    monkeypatch.chdir(tmp_path)
+    config = types.SimpleNamespace(init_from=cell.name)
+    assert restored.beginning(config, None) == ("of", pathlib.Path(cell.name))

@@ -1,6 +1,7 @@
 """Launchers as processes of their own, as a user starts them."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -17,6 +18,13 @@ def call(module, *arguments, text="", cwd=None):
         env=environment,
         cwd=cwd,
     )
+
+
+def free_port():
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
 
 
 def refused(done, *words):
