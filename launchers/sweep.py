@@ -23,6 +23,7 @@ import numpy as np
 from absl import flags
 
 from launchers import cli
+from launchers.search import flags as searches
 
 _CONFIGS = flags.DEFINE_list("configs", None, "Config files, each with its :preset.")
 _GRID = flags.DEFINE_string("grid", "", "key=value,value;key=value,... : all combinations.")
@@ -101,6 +102,30 @@ def _submit(commands: dict[str, list[str]], logs: pathlib.Path) -> list[str]:
     return []
 
 
+def _search(workdir: pathlib.Path) -> None:
+    """Runs a search, whose cells run on this machine."""
+    from agentrl.evaluation import sweeps
+    from agentrl.run.restored import RunError
+
+    if _GRID.value or _BACKEND.value != "local":
+        cli.fail("a search takes --space in the place of --grid, and runs with --backend=local")
+    what = searches.search_of(_CONFIGS.value, _METRIC.value, _JOBS.value)
+    if _TABLE_ONLY.value:
+        print("\n".join(searches.table(sweeps.read(workdir))))
+        return
+    if _DRY_RUN.value:
+        print(searches.plan(what))
+        return
+
+    def carry_out(jobs):
+        _run_here({job.name: command(list(job.arguments), job.workdir) for job in jobs})
+
+    try:
+        print(searches.run(what, workdir, carry_out))
+    except RunError as error:
+        cli.fail(error)
+
+
 def table(workdirs: dict[str, pathlib.Path], metric: str) -> list[tuple[str, float, float]]:
     """(name, over the run, over its last tenth) of every cell that has the metric, best first."""
     from agentrl.evaluation import statistics
@@ -125,6 +150,9 @@ def main(argv: list[str]) -> None:
         cli.fail("give --configs=FILE[:PRESET],... and --workdir=DIR, and --grid=... if wanted")
     workdir = pathlib.Path(_WORKDIR.value)
     try:
+        if searches.asked():
+            _search(workdir)
+            return
         named = cells(_CONFIGS.value, _GRID.value)
     except ValueError as error:
         cli.fail(error)

@@ -31,10 +31,19 @@ class NonFiniteError(RunError):
     """Several updates in a row were not finite; the last batch is saved."""
 
 
-def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: str) -> bool:
+def run(
+    config: ml_collections.ConfigDict,
+    workdir: pathlib.Path,
+    *,
+    command: str,
+    stop_after: int | None = None,
+) -> bool:
     """Trains a config in a directory, resuming if it contains checkpoints.
 
-    Returns True when all updates are done, False when a signal stopped it (the state is saved).
+    stop_after: update after which this call saves and returns, as if a signal had come. What is
+    computed up to there is what the whole run computes: schedules go by config.updates.
+
+    Returns True when all updates are done, False when it stopped before (the state is saved).
 
     Raises:
       ValueError, RunError, CheckpointError: before anything is changed in the directory.
@@ -84,7 +93,7 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
                 )
                 with memory.told(ready.needs):
                     state = _begun(ready, params) if state is None else state
-                    return _loop(parts, state, update)
+                    return _loop(parts, state, update, stop_after)
         finally:
             if writer is not None:
                 writer.close()
@@ -181,9 +190,10 @@ def _is_due(every: int, update: int, last: int) -> bool:
     return every > 0 and (update % every == 0 or update >= last)
 
 
-def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
+def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
+    end = config.updates if stop_after is None else min(stop_after, config.updates)
     saved, steps_before = update, env_steps(state.carry)
     waiting = evaluations.pending(parts.workdir, update)
     if waiting is not None:
@@ -194,7 +204,7 @@ def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
     if update == 0 and config.evaluation.at_start:
         _evaluate(parts, state, update, [])
     stopping = processes.any_of(parts.stop.requested)
-    while update < config.updates and not stopping:
+    while update < end and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
             state = parts.ready.programs.restart(state)
