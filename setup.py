@@ -34,11 +34,20 @@ setuptools.setup(
         "rich",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff", "gguf>=0.17", "pettingzoo"],
+        "dev": [
+            "pytest",
+            "pytest-xdist>=3.8",
+            "hypothesis",
+            "ruff",
+            "gguf>=0.17",
+            "pettingzoo",
+            "optuna>=4.8",
+        ],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
         "slurm": ["submitit"],
+        "sweep": ["optuna>=4.8"],  # launchers.sweep --search
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime
         "host": [

@@ -28,7 +28,7 @@ class Cell(NamedTuple):
     """One cell: all its seeds.
 
     values: by axis. lines: records of metrics.jsonl by seed. update: the last that all seeds
-    reached, of `updates` that its config asks for.
+    reached, of `updates` that its config asks for. command: that trained it, of its first run.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Cell(NamedTuple):
     lines: Mapping[int, Sequence[Mapping[str, float]]]
     update: int
     updates: int
+    command: str = ""
 
     def env_steps(self, until: int) -> float:
         """Steps in the environment up to an update, mean over seeds."""
@@ -154,11 +155,25 @@ def read(directory: pathlib.Path, metric: str | None = None, *, minimize: bool =
         # Seeds may be runs of their own, NAME__seed=0 and so on.
         folder = runs[0][0].launches[0].path.name.partition("__seed=")[0]
         update, updates = last_update(lines), int(runs[0][0].config.get("updates", 0))
-        cells.append(Cell(folder, values, lines, update, updates))
+        command = runs[0][0].launches[0].provenance.get("command", "")
+        cells.append(Cell(folder, values, lines, update, updates, command))
     sweep = Sweep(directory, metric, minimize, tuple(axes), (), about, None)
     sign = 1 if minimize else -1
     cells.sort(key=lambda c: (-c.update, sign * sweep.value(c), c.name))
     return sweep._replace(cells=tuple(cells), fresh=_fresh(sweep))
+
+
+def scale(values: Sequence[Any]) -> str:
+    """How an axis is drawn and weighed: "choice", "log", "uniform" or "int".
+
+    Texts are choices. Numbers lie in their logarithms if they are positive and the largest is ten
+    times the smallest or more.
+    """
+    if any(isinstance(value, bool | str) for value in values):
+        return "choice"
+    if min(values) > 0 and max(values) >= 10 * min(values):
+        return "log"
+    return "int" if all(isinstance(value, int) for value in values) else "uniform"
 
 
 def _settings(run: Run) -> dict[str, str]:

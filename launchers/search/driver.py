@@ -47,7 +47,7 @@ def search(what: Search, directory: pathlib.Path, run: Run) -> sweeps.Sweep:
     rungs = rungs_of(what, default)
     about = {
         "search": what.kind,
-        "space": [list(map(str, axis)) for axis in what.space.axes],
+        "space": [list(axis._replace(choices=list(axis.choices))) for axis in what.space.axes],
         "fixed": dict(what.space.fixed),
         "configs": list(what.space.configs),
         "seeds": list(what.space.seeds),
@@ -199,10 +199,14 @@ def carry_out(run: Run, jobs: Sequence[Job], update: int) -> None:
 
 
 def _has_reached(directory: pathlib.Path, update: int) -> bool:
+    """Whether a run has written its metrics up to an update, and saved what goes on from there."""
+    from agentrl.run import checkpoint
+
     try:
-        return sweeps.last_update(sweeps.lines_of([directory])) >= update
+        told = sweeps.last_update(sweeps.lines_of([directory]))
     except ValueError:  # no run there yet
         return False
+    return told >= update and max(checkpoint.steps(directory / "checkpoints"), default=0) >= update
 
 
 def _best(parts: _Parts) -> Trial:

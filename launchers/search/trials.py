@@ -7,14 +7,18 @@ moment which trials there are, and a search that was killed goes on with exactly
 """
 
 import pathlib
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from agentrl.evaluation.sweeps import Sweep, scale
 from launchers.search.space import Axis, Space, Value
 
 STUDY = "search"
 JOURNAL = "search.journal"
+# Axes with more different values are ranges to the analysis.
+_FEW = 8
 # Seeds of the sampler for successive batches are so far apart.
 _SEEDS_APART = 1_000_003
 
@@ -152,31 +156,44 @@ def _drop_torn_line(path: pathlib.Path) -> None:
             file.truncate(content.rfind(b"\n") + 1)
 
 
-def importance(
-    cells: list[tuple[Mapping[str, Value], float]], axes: list[Axis], *, minimize: bool
-) -> dict[str, float]:
+def importance(sweep: Sweep) -> dict[str, float]:
     """How much each axis matters for being among the best cells, by PED-ANOVA; sums to 1.
 
     For each axis the Pearson divergence between the distribution of its values among the best
-    cells, the best tenth but at least five, and among all. {} with fewer than ten cells, or if all
-    score the same. It says nothing of the interplay of axes, and has no interval.
+    cells, the best tenth but at least five, and among all, where all cells compare. {} with fewer
+    than ten cells, if all score the same, or without Optuna. It says nothing of the interplay of
+    axes, and has no interval.
 
     Watanabe, Bansal, Hutter (2023), PED-ANOVA: Efficiently Quantifying Hyperparameter Importance
     in Arbitrary Subspaces, https://arxiv.org/abs/2304.10255.
     """
-    scores = [score for _, score in cells]
-    if len(cells) < 10 or len(set(scores)) < 2 or not axes:
+    until = sweep.common_update()
+    scores = [sweep.value(cell, until) for cell in sweep.cells]
+    if len(scores) < 10 or len(set(scores)) < 2 or not sweep.axes:
         return {}
-    package = optuna()
-    distributions = {axis.key: _distribution(axis, package) for axis in axes}
-    study = package.create_study(direction="minimize" if minimize else "maximize")
+    try:
+        package = optuna()
+    except ValueError as error:
+        print(f"importance is left out: {error}", file=sys.stderr)
+        return {}
+    distributions = {}
+    for key in sweep.axes:
+        values = [cell.values[key] for cell in sweep.cells]
+        kind, distinct = scale(values), tuple(dict.fromkeys(values))
+        if kind == "choice" or len(distinct) <= _FEW:
+            axis = Axis(key, "choice", distinct)
+        else:
+            axis = Axis(key, kind, low=min(values), high=max(values))
+        distributions[key] = _distribution(axis, package)
+    study = package.create_study(direction="minimize" if sweep.minimize else "maximize")
     study.add_trials(
         [
-            package.trial.create_trial(params=dict(v), distributions=distributions, value=score)
-            for v, score in cells
+            package.trial.create_trial(
+                params=dict(cell.values), distributions=distributions, value=score
+            )
+            for cell, score in zip(sweep.cells, scores, strict=True)
         ]
     )
-    evaluator = package.importance.PedAnovaImportanceEvaluator(
-        target_quantile=max(0.1, 5 / len(cells))
-    )
+    quantile = max(0.1, 5 / len(scores))
+    evaluator = package.importance.PedAnovaImportanceEvaluator(target_quantile=quantile)
     return package.importance.get_param_importances(study, evaluator=evaluator)
