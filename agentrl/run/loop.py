@@ -40,8 +40,7 @@ def run(
 ) -> bool:
     """Trains a config in a directory, resuming if it contains checkpoints.
 
-    stop_after: update after which this call saves and returns, as if a signal had come. What is
-    computed up to there is what the whole run computes: schedules go by config.updates.
+    stop_after: update after which this call saves and returns; schedules go by config.updates.
 
     Returns True when all updates are done, False when it stopped before (the state is saved).
 
