@@ -130,6 +130,8 @@ def last_update(lines: Mapping[int, Sequence[Mapping[str, float]]]) -> int:
 def read(directory: pathlib.Path, metric: str | None = None, *, minimize: bool = False) -> Sweep:
     """The sweep in a directory. metric: by default the search's, else success_rate.
 
+    Runs that have not counted the metric yet are left out.
+
     Raises:
       ValueError: no run in the directory has the metric.
     """
@@ -137,14 +139,19 @@ def read(directory: pathlib.Path, metric: str | None = None, *, minimize: bool =
     about = json.loads(path.read_text()) if path.exists() else {}
     minimize = about.get("minimize", False) if metric is None else minimize
     metric = metric or about.get("metric", "success_rate")
+    refused = "expected directories with a config.json; name the --workdir of a sweep"
     found: dict[str, list[tuple[Run, dict[str, str]]]] = {}
     for config in sorted(directory.glob("*/config.json")):
-        if (config.parent / "metrics.jsonl").exists():
+        try:
             run = load([config.parent])[0]
-            settings = _settings(run)
-            found.setdefault(json.dumps(settings, sort_keys=True), []).append((run, settings))
+            scores(run.lines, metric, last_update(run.lines))
+        except ValueError as error:
+            refused = str(error)
+            continue
+        settings = _settings(run)
+        found.setdefault(json.dumps(settings, sort_keys=True), []).append((run, settings))
     if not found:
-        raise ValueError(f"{directory} holds no runs with metrics; name the --workdir of a sweep")
+        raise ValueError(f"no run of a sweep in {directory}: {refused}")
     keys = list(dict.fromkeys(key for runs in found.values() for key in runs[0][1]))
     table = {name: {key: _value(*runs[0], key) for key in keys} for name, runs in found.items()}
     axes = [k for k in keys if len({repr(values[k]) for values in table.values()}) > 1]

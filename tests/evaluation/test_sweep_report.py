@@ -140,6 +140,10 @@ def test_scales():
     assert scale([True, False]) == "choice" and scale([0.0, 1.0]) == "uniform"
 
 
-def test_a_directory_without_runs_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="holds no runs with metrics"):
-        sweeps.read(tmp_path)
+def test_runs_without_the_metric_are_left_out_and_without_any_the_directory_is_refused(sweep):
+    directories.write(sweep / "begun", lines=[])
+    assert len(sweeps.read(sweep).cells) == 4
+    with pytest.raises(ValueError, match="no metric 'succes' up to update"):
+        sweeps.read(sweep, "succes")
+    with pytest.raises(ValueError, match="name the --workdir of a sweep"):
+        sweeps.read(sweep / "begun")

@@ -106,6 +106,13 @@ def test_the_best_meets_the_default_on_seeds_that_the_search_has_not_seen(config
     assert not again.trained
 
 
+def test_fresh_seeds_come_after_those_that_a_space_fixes(config, tmp_path):
+    options = {"space": "seed=7;num_seeds=3;rate=0.1,0.2", "fresh_seeds": 3}
+    found = search(tmp_path / "s", config, "grid", Runner(), **options)
+    assert {seed for cell in found.cells for seed in cell.lines} == {7, 8, 9}
+    assert found.fresh.seeds == (10, 11, 12)
+
+
 def killed(directory, config, kind, at):
     """Searches, each time killed at another step, until it ends; all jobs that were done."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
