@@ -49,6 +49,7 @@ setuptools.setup(
             "kubeflow-trainer-api>=2.3",
             "dm_env",
             "jaxmarl>=0.2",
+            "optuna>=4.8",
         ],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
@@ -58,6 +59,7 @@ setuptools.setup(
         "kubernetes": ["kubernetes>=30"],
         # recovery by exit codes, and tasks without access to the API server
         "skypilot": ["skypilot>=0.14"],
+        "sweep": ["optuna>=4.8"],  # launchers.sweep --search
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime
         "host": [

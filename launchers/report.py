@@ -3,7 +3,8 @@
 One self-contained HTML file, for a wide screen, a phone and paper: results, differences on the same
 tasks with what their intervals are about, learning curves, evaluations, metrics under names for
 people, credit turn by turn, configs and provenance. Directories of the same config and commit with
-different seeds count as one run.
+different seeds count as one run. --sweep=DIR in the place of --workdirs reports a sweep: its
+cells, which axes matter, and the best cell against the default.
 """
 
 import os
@@ -15,6 +16,7 @@ from absl import flags
 from launchers import cli
 
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
+_SWEEP = flags.DEFINE_string("sweep", None, "Directory of a sweep, instead of --workdirs.")
 _OUT = flags.DEFINE_string("out", None, "File to write; report.html in the only directory given.")
 _METRICS = flags.DEFINE_list("metrics", None, "Metrics in the grid of small charts; default all.")
 _CREDIT = flags.DEFINE_bool(
@@ -33,6 +35,9 @@ def main(argv: list[str]) -> None:
     """Reads, plays a batch of each run for the credit view, writes."""
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is not a flag; write --workdirs=runs/a,runs/b --out=report.html")
+    if _SWEEP.value is not None:
+        _sweep(pathlib.Path(_SWEEP.value))
+        return
     workdirs = [pathlib.Path(name) for name in dict.fromkeys(_WORKDIRS.value)]
     if not workdirs:
         cli.fail(
@@ -49,12 +54,31 @@ def main(argv: list[str]) -> None:
         credit = {run.name: _credit(run) for run in loaded} if _CREDIT.value else {}
         flown = {run.name: _flown(run) for run in loaded if run.env in _VOLLEYBALL}
         text = report.report(loaded, credit=credit, matches=flown, metrics=_METRICS.value or None)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = out.with_suffix(".tmp")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, out)
+        _write(out, text)
     except (ValueError, OSError) as error:
         cli.fail(error)
+
+
+def _sweep(directory):
+    """The report of a sweep."""
+    from agentrl.evaluation import sweep_report, sweeps
+    from launchers.search import trials
+
+    if _WORKDIRS.value or len(_METRICS.value or []) > 1:
+        cli.fail("--sweep takes no --workdirs, and one of --metrics: that of its table")
+    try:
+        sweep = sweeps.read(directory, *(_METRICS.value or []))
+        text = sweep_report.report(sweep, trials.importance(sweep))
+        _write(pathlib.Path(_OUT.value or directory / "report.html"), text)
+    except (ValueError, OSError) as error:
+        cli.fail(error)
+
+
+def _write(out, text):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, out)
     print(f"written: {out} ({len(text) / 2**20:.1f} MiB)", file=sys.stderr)
 
 

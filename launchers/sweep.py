@@ -10,6 +10,12 @@ are left alone, and those that failed too, unless --retry is given. --dry_run pr
 submitted. --status, --logs=JOB, --cancel, --table and --retry read the sweep from its directory;
 they need no other flag than --workdir. A launch of several stages is a file of Python that defines
 get_launch(), --launch=FILE: see launchers/README.md.
+
+    python -m launchers.sweep --workdir=runs/coin_search --configs=configs/credit/coin.py:gigpo \
+        --search=halving --rungs=30,90 --space="optimizer.learning_rate=1e-3,3e-3,1e-2"
+
+--search chooses the cells of --space (grid, random, tpe, halving), stops the worse ones early, and
+compares the best with the config as it is on seeds that the search has not seen.
 """
 
 import pathlib
@@ -20,7 +26,8 @@ from absl import flags
 from launchers import cli
 from launchers.cluster import cells, records, reports
 from launchers.cluster.backend import State
-from launchers.cluster.launch import Launch, Resources, Stage
+from launchers.cluster.launch import Job, Launch, Resources, Stage
+from launchers.search import flags as searches
 
 _CONFIGS = flags.DEFINE_list("configs", None, "Config files, each with its :preset.")
 _GRID = flags.DEFINE_string("grid", "", "key=value,value;key=value,... : all combinations.")
@@ -145,6 +152,32 @@ def _submit(launch: Launch, name: str) -> None:
     _end(known, is_over=name == "local")
 
 
+def _search(workdir: pathlib.Path) -> None:
+    """Carries out a search, whose cells run as the jobs of a launch, rung by rung."""
+    from agentrl.evaluation import sweeps
+    from agentrl.run.restored import RunError
+
+    if _GRID.value or _SEEDS.value:
+        raise ValueError("a search takes --space in the place of --grid, and seed=0,1,2 in it")
+    what = searches.search_of(_CONFIGS.value, _METRIC.value, max(_AT_ONCE.value, 1))
+    if _TABLE.value:
+        print("\n".join(searches.table(sweeps.read(workdir))))
+        return
+    if _DRY_RUN.value:
+        print(searches.plan(what))
+        return
+
+    def carry_out(jobs: Sequence[Job]) -> None:
+        stages = (Stage("trials", tuple(jobs), _resources()),)
+        launch = Launch(workdir.name, workdir, stages, _AT_ONCE.value, _RETRIES.value)
+        reports.ended(launch, _BACKEND.value or "local")
+
+    try:
+        print(searches.run(what, workdir, carry_out))
+    except RunError as error:
+        cli.fail(error)
+
+
 def main(argv: list[str]) -> None:
     """Makes the launch, or finds it in its directory, and does what the flags say."""
     if len(argv) > 1:
@@ -155,6 +188,11 @@ def main(argv: list[str]) -> None:
     jax.config.update("jax_platforms", "cpu")
     looks = _STATUS.value or _LOGS.value is not None or _CANCEL.value or _TABLE.value
     try:
+        if searches.asked():
+            if not _CONFIGS.value or not _WORKDIR.value:
+                raise ValueError("a search needs --configs=FILE[:PRESET],... and --workdir=DIR")
+            _search(pathlib.Path(_WORKDIR.value))
+            return
         launch, stored = _described(), None
         if launch is None and _WORKDIR.value and (looks or _RETRY.value):
             launch, stored = records.read(pathlib.Path(_WORKDIR.value))

@@ -11,6 +11,7 @@ on a shared directory: with --distributed under Slurm, Open MPI, Kubernetes or o
 the process ids, and elsewhere with --coordinator=HOST:PORT --num_processes=N --process_id=I.
 """
 
+import functools
 import pathlib
 import shlex
 import sys
@@ -37,6 +38,13 @@ _STOPPED_CODE = flags.DEFINE_integer(
     "scheduler has to begin it again.",
     lower_bound=0,
     upper_bound=255,
+)
+_STOP_AFTER = flags.DEFINE_integer(
+    "stop_after",
+    None,
+    "Save and stop after this update; schedules go by config.updates all the "
+    "same. Without it the same command goes on.",
+    lower_bound=1,
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check the config, print it, and stop.")
 
@@ -81,13 +89,16 @@ def main(argv: list[str]) -> None:
     from agentrl.run import checkpoint, loop, processes, stages
     from envs.hosted import HostError
 
+    if _STOP_AFTER.value is not None and "stages" in config:
+        cli.fail("--stop_after is of one run, and this config has stages; leave it out")
     command = shlex.join([sys.executable, "-m", "launchers.train", *sys.argv[1:]])
     try:
         if _DRY_RUN.value:
             (stages.check if "stages" in config else build)(config)
             print(config)
             return
-        train = stages.run if "stages" in config else loop.run
+        one = functools.partial(loop.run, stop_after=_STOP_AFTER.value)
+        train = stages.run if "stages" in config else one
         finished = train(config, pathlib.Path(_WORKDIR.value), command=command)
     except loop.NonFiniteError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -38,13 +38,15 @@ def run(
     *,
     command: str,
     stop: Stop | None = None,
+    stop_after: int | None = None,
 ) -> bool:
     """Trains a config in a directory, resuming if it contains checkpoints.
 
     stop: the signals of several runs one after the other, entered; None are those of this run.
+    stop_after: update after which this call saves and returns; schedules go by config.updates.
 
-    Returns True when all updates and evaluations are done, False when a signal stopped it (the
-    state is saved).
+    Returns True when all updates and evaluations are done, False when it stopped before (the state
+    is saved).
 
     Raises:
       ValueError, RunError, CheckpointError: before anything is changed in the directory.
@@ -95,7 +97,7 @@ def run(
                 )
                 with memory.told(ready.needs):
                     state = _begun(ready, params) if state is None else state
-                    return _loop(parts, state, update)
+                    return _loop(parts, state, update, stop_after)
         finally:
             if writer is not None:
                 writer.close()
@@ -192,9 +194,10 @@ def _is_due(every: int, update: int, last: int) -> bool:
     return every > 0 and (update % every == 0 or update >= last)
 
 
-def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
+def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
+    end = config.updates if stop_after is None else min(stop_after, config.updates)
     saved, steps_before = update, env_steps(state.carry)
     waiting = evaluations.pending(parts.workdir, update)
     stopping = processes.any_of(parts.stop.requested)
@@ -207,7 +210,7 @@ def _loop(parts: _Parts, state: TrainState, update: int) -> bool:
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
     stopping = processes.any_of(parts.stop.requested)
-    while update < config.updates and not stopping:
+    while update < end and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
             state = parts.ready.programs.restart(state)

@@ -32,10 +32,10 @@ def _temporary(path: pathlib.Path) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _alone(workdir: pathlib.Path) -> Iterator[None]:
+def alone(workdir: pathlib.Path, doing: str = "training") -> Iterator[None]:
     """Creates the directory and locks it. RunError if another process holds the lock.
 
-    The kernel releases the lock when the process ends in any way.
+    The kernel releases the lock when the process ends in any way. doing: what the lock is for.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     directory = os.open(workdir, os.O_RDONLY)
@@ -44,12 +44,23 @@ def _alone(workdir: pathlib.Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(directory)
         raise RunError(
-            f"another process is training in {workdir}; wait for it, or use another --workdir"
+            f"another process is {doing} in {workdir}; wait for it, or use another --workdir"
         ) from None
     try:
         yield
     finally:
         os.close(directory)
+
+
+def is_held(workdir: pathlib.Path) -> bool:
+    """Whether a process is training in the directory, as far as its lock is seen from here."""
+    if not workdir.is_dir():
+        return False
+    try:
+        with alone(workdir):
+            return False
+    except RunError:
+        return True
 
 
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
@@ -132,12 +143,12 @@ def with_stored_microbatch(
 
 @contextlib.contextmanager
 def claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterator[None]:
-    """`_alone` and `_claim` by the first process, for all of them."""
+    """`alone` and `_claim` by the first process, for all of them."""
     with contextlib.ExitStack() as held:
         refusal = None
         if processes.is_first():
             try:
-                held.enter_context(_alone(workdir))
+                held.enter_context(alone(workdir))
                 _claim(workdir, config)
             except RunError as error:
                 refusal = error

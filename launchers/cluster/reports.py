@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import pathlib
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from launchers.cluster.remote import STOPPED_CODE
 
 BACKENDS = ("local", "slurm", "kubernetes", "skypilot")
 _ACTIVE = (State.WAITING, State.RUNNING)
+_POLL_SECONDS = 30.0
 
 
 class Report(NamedTuple):
@@ -146,6 +148,15 @@ def carry_out(launch: Launch, name: str, *, retry: bool = False) -> list[Report]
         numbers = backend(name).submit(launch, [job.name for job in jobs])
         records.remember(launch.workdir, numbers)
     return reports(launch, name)
+
+
+def ended(launch: Launch, name: str) -> list[Report]:
+    """`carry_out`, those that failed included, and waits until no job runs or waits any more."""
+    known = carry_out(launch, name, retry=True)
+    while any(report.state in _ACTIVE for report in known):
+        time.sleep(_POLL_SECONDS)
+        known = reports(launch, name)
+    return known
 
 
 def launch_of(path: pathlib.Path) -> Launch:
