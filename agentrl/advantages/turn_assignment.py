@@ -135,19 +135,10 @@ def user_rl(
     numbers, ids = {"reward": reward, "cost": cost}, {"group": group, "role": role}
     check_streams("user_rl", mask, numbers=numbers, ids=ids)
     values = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
-    # Sums beside the sums of the magnitudes, by which rounding is told from difference.
+    # Beside the magnitudes, by which rounding is told from difference.
     both = (values, jnp.abs(values))
     to_go, size = (discounted_return(x, mask, gamma=gamma) for x in both)
-    present = jnp.any(mask, axis=1)
-    if score == "mean":
-        turns = jnp.maximum(jnp.sum(mask, axis=1), 1)
-        total, scale = (jnp.sum(x, axis=1) / turns for x in both)
-    else:
-        first = jnp.argmax(mask, axis=1)[:, None]
-        total, scale = (
-            jnp.where(present, jnp.take_along_axis(x, first, axis=1)[:, 0], 0.0)
-            for x in (to_go, size)
-        )
+    total, scale = (_score(x, go, mask, score) for x, go in zip(both, (to_go, size), strict=True))
     credits = jnp.ones_like(values)
     if credit == "return_to_go":
         credits = to_go
@@ -156,14 +147,23 @@ def user_rl(
     if decimals is not None:
         total, credits = jnp.round(total, decimals), jnp.round(credits, decimals)
     credits = jnp.where(mask, credits, 0.0)
-    against = moments(total, group_segments(group, present, role), scale=scale)
+    against = moments(total, group_segments(group, jnp.any(mask, axis=1), role), scale=scale)
     outcome = relative(total, against, normalize="std", epsilon=epsilon, singleton="raw")[:, None]
     often = jnp.where(mask, 1.0 if cost is None else cost, 0.0)
     whole = jnp.sum(often * credits, axis=1, keepdims=True)
-    size = size if credit == "return_to_go" else jnp.abs(credits)
-    rounding = ROUNDING * jnp.sum(often * jnp.where(mask, size, 0.0), axis=1, keepdims=True)
+    size = jnp.where(mask, size if credit == "return_to_go" else jnp.abs(credits), 0.0)
+    rounding = ROUNDING * jnp.sum(often * size, axis=1, keepdims=True)
     whole = jnp.where(jnp.abs(whole) <= rounding, 0.0, whole)
     counted = jnp.sum(jnp.where(credits != 0, often, 0.0), axis=1, keepdims=True)
     share = credits * counted / jnp.where(whole == 0, 1.0, whole)
     nothing = 0.0 if unrewarded == "zero" else 1.0
     return as_advantage(outcome * jnp.where(whole == 0, nothing, share), mask)
+
+
+def _score(values: jax.Array, to_go: jax.Array, mask: jax.Array, score: Score) -> jax.Array:
+    """The score of each stream, f32[N]: the mean of its turns, or its return from the first."""
+    if score == "mean":
+        return jnp.sum(values, axis=1) / jnp.maximum(jnp.sum(mask, axis=1), 1)
+    first = jnp.argmax(mask, axis=1)[:, None]
+    found = jnp.take_along_axis(to_go, first, axis=1)[:, 0]
+    return jnp.where(jnp.any(mask, axis=1), found, 0.0)
