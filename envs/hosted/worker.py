@@ -307,8 +307,7 @@ def _listen(source, requests):
             message = unframe(buffer)
     requests.put(None)
     time.sleep(_GRACE)
-    # The environment is busy and its caller is gone: end it, and all processes that it has
-    # started.
+    # The environment is busy and its caller is gone: end it, and all that it has started.
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
@@ -316,6 +315,7 @@ def _listen(source, requests):
 
 def main():
     """Serves requests until the other end of the pipe is closed."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # schedulers send it to all; the run saves first
     # Output and input of the environment must not mix with the messages.
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

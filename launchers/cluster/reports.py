@@ -143,6 +143,7 @@ def carry_out(launch: Launch, name: str, *, retry: bool = False) -> list[Report]
     """
     launch = check.checked(launch)
     jobs = due(launch, reports(launch, name), retry=retry)
+    backend(name).plan(only(launch, jobs))  # refuses what the back end does not have
     records.write(launch, name)
     if jobs:
         numbers = backend(name).submit(launch, [job.name for job in jobs])

@@ -191,6 +191,18 @@ for _ in range(2):
 """
 
 
+def test_sigterm_of_a_whole_job_leaves_the_workers_to_the_run(tmp_path):
+    """Slurm sends it to all processes; an episode that was lost would change what is learnt."""
+    with pool("Trouble", how="nothing", marks=str(tmp_path)) as made:
+        started(made)
+        before = ask(made, 0, op="reset", seed=3).reply
+        (worker,) = (int(path.name) for path in tmp_path.iterdir())
+        os.kill(worker, signal.SIGTERM)
+        time.sleep(0.2)
+        assert ask(made, 0, op="reset", seed=3).reply == before
+        assert [path.name for path in tmp_path.iterdir()] == [str(worker)]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nobody_is_left_however_the_run_ends(number, tmp_path):
     process = subprocess.Popen(

@@ -8,7 +8,6 @@ import pytest
 from commands import call, refused
 
 import configs
-from launchers import sweep
 
 CONFIGS = pathlib.Path(configs.__file__).parent
 LAKE = f"--config={CONFIGS / 'start/frozen_lake.py'}"
@@ -129,40 +128,6 @@ def test_evaluate(run, tmp_path):
     assert len(written["per_seed"]["0"]["episode_return"]) == 64
     again = call("evaluate", f"--workdir={run}", "--episodes=64")
     assert again.stdout == done.stdout
-
-
-def test_sweep_cells():
-    cells = sweep.cells(["configs/credit/coin.py:gigpo", "configs/lake.py"], "a.b=1,2;c=x")
-    assert list(cells) == [
-        "coin__gigpo__b=1__c=x",
-        "coin__gigpo__b=2__c=x",
-        "lake__b=1__c=x",
-        "lake__b=2__c=x",
-    ]
-    widths = sweep.cells(["x.py"], "policy.hidden=(8,8),(4,)")
-    assert list(widths) == ["x__hidden=(8,8)", "x__hidden=(4,)"]
-    assert cells["lake__b=2__c=x"] == ["--config=configs/lake.py", "--config.a.b=2", "--config.c=x"]
-    with pytest.raises(ValueError, match="is not an axis"):
-        sweep.cells(["x.py"], "learning_rate")
-    with pytest.raises(ValueError, match="twice"):
-        sweep.cells(["x.py", "x.py"], "")
-
-
-def test_sweep_runs_what_it_prints(tmp_path):
-    grid = "--grid=objective.entropy.weight=0.0,0.01;updates=2;log_every=2;mesh.data=1"
-    flags = [
-        f"--configs={CONFIGS / 'start/frozen_lake.py'}",
-        grid,
-        f"--workdir={tmp_path / 'sweep'}",
-    ]
-    dry = call("sweep", *flags, "--dry_run")
-    assert dry.returncode == 0 and len(dry.stdout.splitlines()) == 2, dry.stderr
-    assert "launchers.train" in dry.stdout and not (tmp_path / "sweep").exists()
-    done = call("sweep", *flags)
-    assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "sweep").glob("*/metrics.jsonl"))) == 2
-    shown = call("sweep", *flags, "--table_only")
-    assert shown.stdout == done.stdout and len(shown.stdout.splitlines()) == 3
 
 
 def test_figure(run, tmp_path):
