@@ -7,7 +7,9 @@ import ml_collections
 
 from agentrl.config import bind as configs
 from agentrl.config.build import build
-from agentrl.run import checkpoint, loop
+from agentrl.run import checkpoint, loop, processes
+from agentrl.run.status import STAGES
+from agentrl.run.workdir import write_json
 
 # In config.init_from: prefix for the run of an earlier stage.
 EARLIER = "stage:"
@@ -66,11 +68,16 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
 
     config.stages: configs by name. In init_from "stage:NAME" is the directory of another stage,
     also for parts: "planner=stage:choices,hit=stage:hit". A finished stage is not changed, so the
-    same command resumes.
+    same command resumes. `workdir`/stages.json lists the stages, for `status.status`.
 
     Returns and raises as `loop.run`; ValueError also as in `check`.
     """
-    for name in check(config):
+    names = check(config)
+    if processes.is_first():
+        workdir.mkdir(parents=True, exist_ok=True)
+        plan = [{"name": name, "updates": config.stages[name].updates} for name in names]
+        write_json(workdir / STAGES, {"stages": plan})
+    for name in names:
         stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name
         if stage.updates in checkpoint.steps(directory / "checkpoints"):
             continue
