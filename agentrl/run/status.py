@@ -74,7 +74,7 @@ def status(workdir: pathlib.Path) -> Status:
             return Status(workdir, "waiting")
         return _of_run(workdir, _read(workdir / "config.json"))
     except _Broken as error:
-        return Status(workdir, "broken", message=str(error))
+        return Status(workdir, "broken", message=str(error), changed=_changed(workdir))
     except OSError as error:
         return Status(workdir, "broken", message=f"cannot be read ({error.strerror or error})")
 
@@ -218,11 +218,11 @@ def _last_records(path: pathlib.Path) -> Sequence[Any]:
     return records
 
 
-def _changed(workdir: pathlib.Path) -> float:
-    """When a run last wrote one of its files."""
+def _changed(workdir: pathlib.Path) -> float | None:
+    """When a run last wrote one of its files; None if there are none."""
     names = ("config.json", "metrics.jsonl", PROCESS, PENDING, "checkpoints", "eval")
     paths = [workdir / name for name in names]
-    return max(path.stat().st_mtime for path in paths if path.exists())
+    return max((path.stat().st_mtime for path in paths if path.exists()), default=None)
 
 
 def _config_of(command: str) -> str:
