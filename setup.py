@@ -15,6 +15,8 @@ setuptools.setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=setuptools.find_packages(include=["agentrl*", "envs*", "launchers*", "configs*"]),
+    # Marks for type checkers, and the pages.
+    package_data={"": ["py.typed", "*.md"]},
     install_requires=[
         "jax>=0.10,<0.12",
         "flax>=0.12",

@@ -1,13 +1,18 @@
 """Shared by the command lines: flags with clear errors, options, and the compilation cache."""
 
 import ast
+import functools
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
+
+import launchers
+from launchers import config_files
 
 
 def one_line(message: object) -> str:
@@ -45,15 +50,62 @@ def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
     return str(error)
 
 
+def _of_import(error: ImportError) -> str:
+    """Message for an import that failed in a config file, with what could be meant."""
+    pattern = r"cannot import name '(\w+)' from 'configs'|No module named 'configs\.(.+)'"
+    name = re.search(pattern, str(error))
+    home = config_files.moved(name[1] or name[2]) if name else ""
+    remedy = "modules are found in the folder where the command is started, and on PYTHONPATH"
+    return f"{error}; {f'it is {home}' if home else remedy}"
+
+
+@functools.cache
+def _say_which(path: pathlib.Path) -> None:
+    """Once: a sweep reads the same file for each of its cells."""
+    print(f"config: {path}", file=sys.stderr)
+
+
+def _with_config(arguments: Sequence[str]) -> tuple[list[str], str, str | None]:
+    """The arguments with the path at which the file of --config is, that path, and the variant.
+
+    Prints the variants and ends the program if the variant is "?". ValueError without such a file.
+    """
+    arguments = list(arguments)
+    for i, argument in enumerate(arguments):
+        flag, equals, value = argument.partition("=")
+        if flag not in ("--config", "-config"):
+            continue
+        if not equals and i + 1 < len(arguments):
+            i, flag, equals, value = i + 1, "", "", arguments[i + 1]
+        named, colon, variant = value.partition(":")
+        path = config_files.located(named)
+        if variant == "?":
+            print(config_files.explained(named, config_files.glance(path)))
+            sys.exit(0)
+        if path != pathlib.Path(named):
+            _say_which(path)
+        arguments[i] = f"{flag}{equals}{path}{colon}{variant}"
+        return arguments, named, variant if colon else None
+    return arguments, "", None
+
+
 def read(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     """Reads a command line, of which the first word is the program; what is left over.
 
     Raises:
       ValueError: it cannot be read.
     """
+    path, variant = "", None
+    if "config" in values:
+        arguments, path, variant = _with_config(arguments)
     try:
-        return values(arguments, known_only=False)
+        rest = values(arguments, known_only=False)
+        _check_variant(path, variant)
+        return rest
+    except ImportError as error:
+        raise ValueError(_of_import(error)) from None
     except (AttributeError, KeyError, TypeError, ValueError, OSError, flags.Error) as error:
+        _check_variant(path, variant)
         # ml_collections wraps an exception about a key in an AttributeError.
         inner = next((e for e in (error, *error.args) if isinstance(e, KeyError)), None)
         raise ValueError(error if inner is None else _of_key(inner, arguments)) from None
@@ -66,34 +118,48 @@ def _parse(arguments: Sequence[str]) -> list[str]:
         fail(error)
 
 
+def _check_variant(path: str, variant: str | None) -> None:
+    """ValueError if --config names a variant that its file, which is loaded, does not have."""
+    module = sys.modules.get("config_config")  # the name under which ml_collections loads it
+    if variant is not None and hasattr(module, "get_config"):
+        config_files.check_variant(path, variant, module)
+
+
 def run(main: Callable[[Sequence[str]], None]) -> None:
     """absl's `app.run`, with errors in flags and config files as one line."""
+    for line in launchers.hidden():
+        print(line, file=sys.stderr)
     # Libraries report every step of a checkpoint at level INFO.
     logging.set_verbosity(logging.WARNING)
     app.run(main, flags_parser=_parse)
 
 
 def given(config: Any) -> Any:
-    """The config of a flag --config; ends the program if it was left out or its file is missing."""
+    """The config of a flag --config; ends the program if it was left out or cannot be read."""
     if config is None:
         fail("--config is missing: name a file, for example --config=configs/credit/coin.py")
     try:
         config.keys()
-    except OSError as error:  # ml_collections reports a missing file at the first access
-        fail(error)
+    except OSError as error:  # which ml_collections keeps for the first access
+        fail(error.__cause__ or error)
     return config
+
+
+def cache_home() -> pathlib.Path:
+    """$XDG_CACHE_HOME, else ~/.cache. By its specification an empty or a relative one is none."""
+    home = pathlib.Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return home if home.is_absolute() else pathlib.Path.home() / ".cache"
 
 
 def use_compilation_cache() -> None:
     """Keeps compiled programs across processes, so that a command starts faster the second time.
 
-    The directory is $AGENTRL_CACHE, else $XDG_CACHE_HOME/agentrl, else ~/.cache/agentrl; an empty
-    $AGENTRL_CACHE turns the cache off.
+    The directory is $AGENTRL_CACHE, else agentrl in `cache_home()`; an empty $AGENTRL_CACHE turns
+    the cache off.
     """
     import jax
 
-    home = os.environ.get("XDG_CACHE_HOME", str(pathlib.Path.home() / ".cache"))
-    directory = os.environ.get("AGENTRL_CACHE", str(pathlib.Path(home) / "agentrl"))
+    directory = os.environ.get("AGENTRL_CACHE", str(cache_home() / "agentrl"))
     if not directory:
         return
     jax.config.update("jax_compilation_cache_dir", directory)

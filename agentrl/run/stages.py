@@ -9,6 +9,8 @@ from agentrl.config import bind as configs
 from agentrl.config.build import build
 from agentrl.run import evaluations, loop, processes
 from agentrl.run.signals import Stop
+from agentrl.run.status import STAGES
+from agentrl.run.workdir import write_json
 
 # In config.init_from: prefix for the run of an earlier stage.
 EARLIER = "stage:"
@@ -67,11 +69,15 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
 
     config.stages: configs by name. In init_from "stage:NAME" is the directory of another stage,
     also for parts: "planner=stage:choices,hit=stage:hit". A finished stage is not changed, so the
-    same command resumes.
+    same command resumes. `workdir`/stages.json lists the stages, for `status.status`.
 
     Returns and raises as `loop.run`; ValueError also as in `check`.
     """
     names = check(config)
+    if processes.is_first():
+        workdir.mkdir(parents=True, exist_ok=True)
+        plan = [{"name": name, "updates": config.stages[name].updates} for name in names]
+        write_json(workdir / STAGES, {"stages": plan})
     with Stop() as stop:
         for name in names:
             stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name

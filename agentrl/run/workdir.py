@@ -5,6 +5,8 @@ import fcntl
 import json
 import os
 import pathlib
+import platform
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +16,12 @@ from agentrl.config import bind as configs
 from agentrl.learner.optimizer import AUTO
 from agentrl.run import processes
 from agentrl.run.restored import RunError
+from agentrl.run.status import PROCESS
 
 # Keys that may differ when a run resumes, besides config.mesh.
 RESUMABLE = ("updates", "learner.microbatch")
+# Tries of the lock, 0.1 s apart: `status.is_locked` holds it for an instant.
+TRIES = 5
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
@@ -40,27 +45,43 @@ def alone(workdir: pathlib.Path, doing: str = "training") -> Iterator[None]:
     workdir.mkdir(parents=True, exist_ok=True)
     directory = os.open(workdir, os.O_RDONLY)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(directory)
-        raise RunError(
-            f"another process is {doing} in {workdir}; wait for it, or use another --workdir"
-        ) from None
-    try:
+        if not _locks(directory):
+            raise RunError(
+                f"another process is {doing} in {workdir}; wait for it, or use another --workdir"
+            )
         yield
     finally:
         os.close(directory)
 
 
-def is_held(workdir: pathlib.Path) -> bool:
-    """Whether a process is training in the directory, as far as its lock is seen from here."""
-    if not workdir.is_dir():
-        return False
+def _locks(directory: int) -> bool:
+    for left in reversed(range(TRIES)):
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.1 * (left > 0))
+    return False
+
+
+@contextlib.contextmanager
+def _noted(workdir: pathlib.Path) -> Iterator[None]:
+    """Keeps process.json, by which `status.status` tells how a run ended: host, process id, when it
+    started and ended (None while it runs, and if it is killed), and the error that ended it.
+    """
+    note = {"host": platform.node(), "pid": os.getpid(), "started": time.time()}
+    note |= {"ended": None, "error": None}
+    write_json(workdir / PROCESS, note)
     try:
-        with alone(workdir):
-            return False
-    except RunError:
-        return True
+        yield
+    except BaseException as error:
+        text = " ".join(str(error).split())
+        known = isinstance(error, RunError | ValueError) and text
+        note["error"] = text if known else f"{type(error).__name__}: {text}".removesuffix(": ")
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # a full disk, which is not what ended the run
+            write_json(workdir / PROCESS, note | {"ended": time.time()})
 
 
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
@@ -143,13 +164,14 @@ def with_stored_microbatch(
 
 @contextlib.contextmanager
 def claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterator[None]:
-    """`alone` and `_claim` by the first process, for all of them."""
+    """`alone`, `_claim` and `_noted` by the first process, for all of them."""
     with contextlib.ExitStack() as held:
         refusal = None
         if processes.is_first():
             try:
                 held.enter_context(alone(workdir))
                 _claim(workdir, config)
+                held.enter_context(_noted(workdir))
             except RunError as error:
                 refusal = error
         if processes.any_of(refusal is not None):

@@ -186,13 +186,13 @@ def carry_out(run: Run, jobs: Sequence[Job], update: int) -> None:
 
     A run outlives the search that started it when that is killed.
     """
-    from agentrl.run import workdir
+    from agentrl.run.status import is_locked
 
     for job in jobs:
-        if workdir.is_held(job.workdir):
+        if job.workdir.is_dir() and is_locked(job.workdir):
             print(f"waiting for {job.workdir}, in which a process is training", flush=True)
-        while workdir.is_held(job.workdir):
-            time.sleep(0.5)
+            while is_locked(job.workdir):
+                time.sleep(0.5)
     missing = [job for job in jobs if not _has_reached(job.workdir, update)]
     if missing:
         run(missing)

@@ -55,7 +55,8 @@ def uninterrupted(request, tmp_path_factory):
 def test_run_directory(uninterrupted):
     name, workdir = uninterrupted
     made = {p.name for p in workdir.iterdir()}
-    assert made == {"config.json", "provenance.json", "metrics.jsonl", "checkpoints", "tb"}
+    files = {"config.json", "provenance.json", "process.json", "metrics.jsonl"}
+    assert made == {*files, "checkpoints", "tb"}
     records = lines(workdir)
     assert [(r["update"], r["seed"]) for r in records] == [
         (u, s) for u in (2, 4, 6, 8) for s in (0, 1)
