@@ -1,4 +1,6 @@
-"""Writes a report of runs: python -m launchers.report --workdirs=runs/gigpo,runs/grpo --out=a.html.
+"""Writes a report of runs.
+
+    python -m launchers.report --workdirs=runs/coin_gigpo,runs/coin_grpo --out=report.html
 
 One self-contained HTML file: results with intervals over seeds, learning curves, evaluations,
 credit turn by turn, configs and provenance. Directories of the same config and commit with
