@@ -2,7 +2,7 @@
 
     python -m launchers.arena --game=TicTacToe-v1 --players=random,expert,minimax,mcts:100,runs/a
     python -m launchers.arena --game=TicTacToe-v1 --players=runs/tictactoe#all --exhaustive
-    python -m launchers.arena --game=LiarsDice-v1 --options=players=3 --players=expert,random \
+    python -m launchers.arena --game=Foraging-v1 --options=players=3 --players=expert,random \
       --lineups=aab,bab,bbb
 
 Players: random (legal play), expert (the environment's), minimax (exact; minimax:4 searches four

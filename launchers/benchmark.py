@@ -1,4 +1,6 @@
-"""Benchmarks: python -m launchers.benchmark --suite=envs,credit --out=bench.json.
+"""Benchmarks.
+
+    python -m launchers.benchmark --suite=envs,credit --out=bench.json
 
 envs: environment steps/s. text: the same, with rendering and parsing of text. games: both for games
 of several agents, and milliseconds of NashConv. generation: tokens/s of the decoder. llm: its

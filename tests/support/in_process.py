@@ -1,0 +1,53 @@
+"""Launchers in this process: their flags, their `main`, and nothing left over for the next one."""
+
+import contextlib
+import importlib
+import io
+import sys
+from collections.abc import Iterator
+
+from absl import flags
+
+
+@contextlib.contextmanager
+def _own_flags() -> Iterator[flags.FlagValues]:
+    """absl's flags emptied, so that a launcher defines its own; then as they were before."""
+    kept = dict(flags.FLAGS.__dict__)
+    flags.FLAGS.__dict__.clear()
+    flags.FLAGS.__init__()
+    try:
+        yield flags.FLAGS
+    finally:
+        flags.FLAGS.__dict__.clear()
+        flags.FLAGS.__dict__.update(kept)
+
+
+def launch(words, *, main: bool = True):
+    """Parses the flags of `launchers.NAME ...`, and with `main` runs it, too.
+
+    Returns {flag: value}, what it prints, and its error, "" for none.
+    """
+    name, argv = words[0], sys.argv
+    out, error = io.StringIO(), io.StringIO()
+    # A config's overrides are read off sys.argv, and flags are defined when a module is imported.
+    sys.argv, before = list(words), sys.modules.pop(name, None)
+    values = {}
+    with _own_flags() as own, contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+        try:
+            cli = importlib.import_module("launchers.cli")
+            module = importlib.import_module(name)
+            left = cli._parse(sys.argv)
+            values = own.flag_values_dict()
+            if main:
+                module.main(left)
+            else:
+                assert len(left) == 1, f"{left[1]} is not a flag"
+        except SystemExit as ended:
+            assert not ended.code or error.getvalue(), f"exit code {ended.code}"
+        finally:
+            sys.argv = argv
+            sys.modules.pop(name, None)
+            if before is not None:
+                sys.modules[name] = before
+    errors = [line for line in error.getvalue().splitlines() if line.startswith("error:")]
+    return values, out.getvalue(), "\n".join(errors)
