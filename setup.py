@@ -34,7 +34,18 @@ setuptools.setup(
         "rich",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist>=3.8", "hypothesis", "ruff", "gguf>=0.17", "pettingzoo"],
+        "dev": [
+            "pytest",
+            "pytest-xdist>=3.8",
+            "hypothesis",
+            "ruff",
+            "gguf>=0.17",
+            "pettingzoo",
+            # the notebooks and how they are executed: colab/execute.py
+            "matplotlib",
+            "nbclient",
+            "ipykernel",
+        ],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
