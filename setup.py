@@ -52,6 +52,10 @@ setuptools.setup(
             "dm_env",
             "jaxmarl>=0.2",
             "optuna>=4.8",
+            # the notebooks and how they are executed: colab/execute.py
+            "matplotlib",
+            "nbclient",
+            "ipykernel",
         ],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
