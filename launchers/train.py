@@ -97,9 +97,9 @@ def main(argv: list[str]) -> None:
         cli.fail(error)
     if not processes.is_first():
         return
+    done = "finished" if _STOP_AFTER.value is None else f"done to update {_STOP_AFTER.value}"
     print(
-        f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
-        f"{_WORKDIR.value}",
+        f"{done if finished else 'stopped and saved; the same command resumes'}: {_WORKDIR.value}",
         file=sys.stderr,
     )
 

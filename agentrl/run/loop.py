@@ -42,7 +42,7 @@ def run(
 
     stop_after: update after which this call saves and returns; schedules go by config.updates.
 
-    Returns True when all updates are done, False when it stopped before (the state is saved).
+    Returns True when all of these updates are done, False when a signal stopped it before (saved).
 
     Raises:
       ValueError, RunError, CheckpointError: before anything is changed in the directory.
@@ -232,7 +232,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
-    return update >= config.updates
+    return update >= end
 
 
 def _warn_if_slow(parts: _Parts) -> None:
