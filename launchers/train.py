@@ -106,8 +106,9 @@ def main(argv: list[str]) -> None:
     except (ValueError, HostError, loop.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     if processes.is_first():
+        done = "finished" if _STOP_AFTER.value is None else f"done to update {_STOP_AFTER.value}"
         print(
-            f"{'finished' if finished else 'stopped and saved; the same command resumes'}: "
+            f"{done if finished else 'stopped and saved; the same command resumes'}: "
             f"{_WORKDIR.value}",
             file=sys.stderr,
         )

@@ -45,8 +45,8 @@ def run(
     stop: the signals of several runs one after the other, entered; None are those of this run.
     stop_after: update after which this call saves and returns; schedules go by config.updates.
 
-    Returns True when all updates and evaluations are done, False when it stopped before (the state
-    is saved).
+    Returns True when all of these updates and evaluations are done, False when a signal stopped it
+    before (the state is saved).
 
     Raises:
       ValueError, RunError, CheckpointError: before anything is changed in the directory.
@@ -245,7 +245,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
-    return update >= config.updates and waiting is None
+    return update >= end and waiting is None
 
 
 def _warn_if_slow(parts: _Parts) -> None:

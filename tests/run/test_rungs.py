@@ -45,8 +45,8 @@ def test_a_run_stopped_at_rungs_is_the_run_at_once(tmp_path):
     whole = lines(tmp_path / "whole")
     # Programs are of two updates.
     for stop_after, end in ((3, 4), (None, 8)):
-        done = loop.run(config, tmp_path / "rungs", command="test", stop_after=stop_after)
-        assert done == (end == 8)
+        # It did what it was asked for: a scheduler has nothing to begin again.
+        assert loop.run(config, tmp_path / "rungs", command="test", stop_after=stop_after)
         assert lines(tmp_path / "rungs") == [line for line in whole if line["update"] <= end]
     ours, theirs = restored.load(tmp_path / "rungs"), restored.load(tmp_path / "whole")
     for a, b in zip(jax.tree.leaves(ours.state), jax.tree.leaves(theirs.state), strict=True):
