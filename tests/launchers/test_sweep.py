@@ -63,6 +63,7 @@ BAD_FLAGS = {
         ["'../../x=1' is not an axis"],
     ),
     "a cluster's": ([f"--configs={LAKE}", "--workdir=x", "--queue=long"], ["queue='long'"]),
+    "twice": (["--launch=x.py", "--devices=1", "--workdir=x"], ["--workdir, --devices: the file"]),
     "no seed": ([f"--configs={LAKE}", "--workdir=x", "--seeds=a"], ["--seeds=a: expected numbers"]),
 }
 
