@@ -67,8 +67,11 @@ def _resources() -> Resources:
 def _described() -> Launch | None:
     """The launch that flags or a file describe; None if they do not."""
     if _LAUNCH.value:
-        if _CONFIGS.value:
-            raise ValueError("--launch and --configs: give one of the two")
+        described = ("configs", "grid", "seeds", "workdir", "at_once", "retries", "environment")
+        names = (*described, *_INTEGERS, *_FLOATS, *_TEXTS)
+        given = [f"--{name}" for name in names if flags.FLAGS[name].present]
+        if given:
+            raise ValueError(f"{', '.join(given)}: the file of --launch says it; leave it out")
         return reports.launch_of(pathlib.Path(_LAUNCH.value))
     if not _CONFIGS.value:
         return None

@@ -20,6 +20,7 @@ def resolved(arguments: Sequence[str]) -> ml_collections.ConfigDict:
     """
     values, line = flags.FlagValues(), ["launchers.train", *arguments]
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
+    flags.DEFINE_integer("stop_after", None, "As of launchers.train.", flag_values=values)
     left = cli.read(values, line)[1:]
     if left or values.config is None:
         raise ValueError(f"{' '.join(arguments)}: expected --config=FILE --config.key=value")
@@ -70,4 +71,6 @@ def _checked(job: Job, known: dict[str, dict[str, int]]) -> Job:
                 known[same] = {"": config.updates}
     except ValueError as error:
         raise ValueError(f"{job.name}: {cli.one_line(error)}") from None
-    return dataclasses.replace(job, runs=known[same])
+    stops = [int(x.partition("=")[2]) for x in job.arguments if x.startswith("--stop_after=")]
+    runs = {name: min([updates, *stops]) for name, updates in known[same].items()}
+    return dataclasses.replace(job, runs=runs)

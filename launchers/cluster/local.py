@@ -156,9 +156,11 @@ class _Number(NamedTuple):
     @staticmethod
     def read(text: str) -> "_Number":
         host, *words = text.split()
-        pairs = (word.split(":") for word in words)
-        sweep, *job = (_Process(int(pid), started) for pid, started in pairs)
-        return _Number(host == socket.gethostname(), sweep, job[0] if job else None)
+        pairs = (word.partition(":") for word in words)
+        found = [_Process(int(pid), started) for pid, _, started in pairs]
+        if not found:  # of another back end
+            return _Number(False, _Process(0, "-"), None)
+        return _Number(host == socket.gethostname(), found[0], found[1] if found[1:] else None)
 
     def state(self) -> State:
         if not self.here:

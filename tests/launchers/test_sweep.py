@@ -48,6 +48,10 @@ def test_a_config_that_is_not_there_is_refused(tmp_path):
 def test_what_is_checked_knows_where_runs_end():
     found = check.checked(launch(pathlib.Path("runs"), "updates=20,40;log_every=10"))
     assert [job.runs for job in found.jobs] == [{"": 20}] * 2 + [{"": 40}] * 2
+    some = [cells.Cell("rung", (f"--config={LAKE}", "--config.log_every=10", "--stop_after=30"))]
+    stage = Stage("train", cells.jobs(some, pathlib.Path("runs")))
+    (job,) = check.checked(Launch("x", pathlib.Path("runs"), (stage,))).jobs
+    assert job.runs == {"": 30}
 
 
 BAD_FLAGS = {
@@ -59,6 +63,7 @@ BAD_FLAGS = {
         ["'../../x=1' is not an axis"],
     ),
     "a cluster's": ([f"--configs={LAKE}", "--workdir=x", "--queue=long"], ["queue='long'"]),
+    "twice": (["--launch=x.py", "--devices=1", "--workdir=x"], ["--workdir, --devices: the file"]),
     "no seed": ([f"--configs={LAKE}", "--workdir=x", "--seeds=a"], ["--seeds=a: expected numbers"]),
 }
 

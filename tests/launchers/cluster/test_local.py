@@ -173,6 +173,7 @@ def test_a_job_is_known_by_its_process_and_not_by_a_number_that_another_may_have
     assert local._Number.read(other).state() is State.UNKNOWN
     elsewhere = local._Number.read(f"elsewhere {number.partition(' ')[2]}")
     assert elsewhere.state() is State.UNKNOWN
+    assert local._Number.read("12_3").state() is State.UNKNOWN
 
 
 def test_a_launch_is_read_as_it_was_written(tmp_path):

@@ -57,7 +57,7 @@ def launch(workdir, missing, **resources):
     fails = cells.Cell(FAILS, (f"--config={CONFIG}", f"--config.init_from={missing}"))
     first += cells.jobs([fails], workdir)
     then = []
-    for job, pause in zip(first[:4], (9.0, 0.0, 0.0, 0.0), strict=True):
+    for job, pause in zip(first[:4], (7.0, 0.0, 0.0, 0.0), strict=True):
         arguments = (f"--config={CONFIG}", f"--config.init_from={job.workdir}")
         slow = (f"--config.advantage.pause={pause}",) if pause else ()
         then.append(cells.Cell(f"then_{job.name}", (*arguments, *slow)))
