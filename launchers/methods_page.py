@@ -1,9 +1,8 @@
 """The page of all methods of credit and learning, from their docstrings and declarations.
 
-    python -m launchers.methods_page    # writes agentrl/METHODS.md
-
-One row per public function of agentrl.advantages, agentrl.losses and agentrl.rewards that a config
-can name, and per component of agentrl.methods. A test compares the page with the code.
+Written by `python -m launchers.pages`; a test compares it with the code. One row per public
+function of agentrl.advantages, agentrl.losses and agentrl.rewards that a config can name, and per
+component of agentrl.methods.
 """
 
 import ast
@@ -13,13 +12,10 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator
 
-from launchers import cli
-
 ROOT = pathlib.Path(__file__).parents[1]
-PAGE = ROOT / "agentrl" / "METHODS.md"
 INTRODUCTION = """# Methods
 
-Made by `python -m launchers.methods_page` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
+Made by `python -m launchers.pages` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
 """  # noqa: E501
 # First parameters that make a function an estimator, a filter or a term.
 CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
@@ -27,12 +23,6 @@ LEARNT = {"logp", "entropy", "value", "answer_logits", "reference_kl"}
 # Parts and metrics of the others, which no config names.
 PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "clip_fraction", "clipped"}
 PARTS |= {"covariances", "discounted_return", "explained_variance"}
-
-
-def main(argv: list[str]) -> None:
-    """Writes the page."""
-    PAGE.write_text(page())
-    print(f"written: {PAGE}")
 
 
 def page() -> str:
@@ -122,7 +112,3 @@ def _used() -> dict[str, list[str]]:
             link = path.relative_to(ROOT).as_posix()
             found.setdefault(name, []).append(f"[{path.stem}](../{link})")
     return found
-
-
-if __name__ == "__main__":
-    cli.run(main)

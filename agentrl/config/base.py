@@ -77,9 +77,12 @@ def base_config() -> ml_collections.ConfigDict:
       one checkpoint at the end. evaluation.at_start: also before the first update (zero-shot).
     evaluation.at_once: tasks that are played at the same time, a divisor of evaluation.episodes;
       None: all of them. Fewer need less memory; a language policy's cache is of all tasks at once.
+    evaluation.episodes: tasks of each evaluation, the same ones every time. evaluation.greedy: the
+      most likely actions instead of sampled ones.
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
-      `agentrl.actors.scripted`; evaluation.side: the side that the policy has all seats
-      of, in games with `sides`, instead of one seat after the other.
+      `agentrl.actors.scripted`. evaluation.side: the side that the policy has all seats of, in
+      games with `sides`, instead of one seat after the other.
+    checkpoint.keep: newest checkpoints that stay.
     """
     config = ml_collections.ConfigDict()
     config.seed = 0

@@ -8,7 +8,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "agentrl" / "METHODS.md"
 
 
 def test_the_page_is_not_stale():
-    assert PAGE.read_text() == methods_page.page(), "run python -m launchers.methods_page"
+    assert PAGE.read_text() == methods_page.page(), "run python -m launchers.pages"
 
 
 def test_methods_have_their_equation_needs_source_and_configs():
