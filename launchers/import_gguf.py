@@ -5,7 +5,7 @@
     python -m launchers.train --config=configs/pretrained.py:models/smollm2 --workdir=runs/smollm2
 
 Llama, SmolLM, Mistral, Qwen 2, 2.5 and 3, Gemma 1, 2 and 3, in every quantisation that the package
-gguf dequantises (pip install .[gguf]). The directory then holds config.json, safetensors,
+gguf dequantises (pip install 'agentrl[gguf]'). The directory then holds config.json, safetensors,
 tokenizer.json and the chat template, which training and transformers read as any published model.
 """
 

@@ -8,7 +8,7 @@ Every cell is a command of `launchers.train` with a directory of its own, so a s
 again resumes. At the end it prints a table of the cells, best first: interquartile means over seeds
 of --metric, over the whole run (speed of learning) and over its last tenth (final performance).
 --dry_run prints the commands, --table_only only the table. --backend=slurm submits each as a job
-through submitit (`pip install .[slurm]`), which is requeued when it is preempted.
+through submitit (`pip install 'agentrl[slurm]'`), which is requeued when it is preempted.
 """
 
 import itertools
@@ -90,7 +90,7 @@ def _submit(commands: dict[str, list[str]], logs: pathlib.Path) -> list[str]:
     try:
         import submitit
     except ImportError:
-        cli.fail("--backend=slurm needs submitit: pip install .[slurm]")
+        cli.fail("--backend=slurm needs submitit: pip install 'agentrl[slurm]'")
     executor = submitit.SlurmExecutor(folder=logs)
     executor.update_parameters(
         time=int(60 * _HOURS.value), partition=_PARTITION.value, gpus_per_node=_GPUS.value
