@@ -40,7 +40,9 @@ SUITES = (
 )
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
-_PEERS = flags.DEFINE_bool("peers", False, "Time other codebases too: pip install .[peers].")
+_PEERS = flags.DEFINE_bool(
+    "peers", False, "Time other codebases too: pip install 'agentrl[peers]'."
+)
 _OUT = flags.DEFINE_string("out", "benchmark.json", "File to write.")
 _QUICK = flags.DEFINE_bool("quick", False, "Small batches, two short rounds.")
 

@@ -6,7 +6,7 @@ r"""Writes the model of a GGUF file, llama.cpp's format, as Hugging Face's files
         --workdir=runs/smollm2
 
 Llama, SmolLM, Mistral, Qwen 2, 2.5 and 3, Gemma 1, 2 and 3, in every quantisation that the package
-gguf dequantises (pip install .[gguf]). The directory then holds config.json, safetensors,
+gguf dequantises (pip install 'agentrl[gguf]'). The directory then holds config.json, safetensors,
 tokenizer.json and the chat template, which training and transformers read as any published model.
 """
 

@@ -151,3 +151,14 @@ def test_the_first_page_and_the_cards_of_configs_are_short():
     for path in sorted((ROOT / "configs").rglob("*.py")):
         card = ast.get_docstring(ast.parse(path.read_text()))
         assert card and len(card.splitlines()) <= 12, path
+
+
+def sources(name):
+    return sorted((ROOT / name).rglob("*.py"))
+
+
+def test_no_advice_replaces_an_editable_installation_by_a_copy():
+    """Pages say pip install -e '.[extra]', messages pip install 'agentrl[extra]'."""
+    paths = [*PAGES, *(path for name in ("agentrl", "envs", "launchers") for path in sources(name))]
+    pattern = r"pip install ['\"]?\.\["
+    assert not [path for path in paths if re.search(pattern, path.read_text())]

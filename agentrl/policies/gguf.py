@@ -46,7 +46,7 @@ def _package() -> Any:
         import gguf
     except ImportError as error:
         raise ValueError(
-            f"reading GGUF files needs the package gguf ({error}): pip install .[gguf]"
+            f"reading GGUF files needs the package gguf ({error}): pip install 'agentrl[gguf]'"
         ) from None
     return gguf
 

@@ -31,7 +31,7 @@ def need(peer: str, module: str) -> types.ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingError(
-            f"{peer} skipped, {module} cannot be imported ({error}): pip install .[peers]"
+            f"{peer} skipped, {module} cannot be imported ({error}): pip install 'agentrl[peers]'"
         ) from error
 
 

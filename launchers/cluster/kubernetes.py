@@ -94,7 +94,7 @@ def _connect() -> _Cluster:
         import kubernetes
     except ImportError:
         raise ValueError(
-            "--backend=kubernetes needs Kubernetes' client: pip install .[kubernetes]"
+            "--backend=kubernetes needs Kubernetes' client: pip install 'agentrl[kubernetes]'"
         ) from None
     settings = kubernetes.client.Configuration()
     try:

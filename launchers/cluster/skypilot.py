@@ -203,7 +203,7 @@ def _sky() -> Any:
         import sky.jobs
     except ImportError:
         raise ValueError(
-            "--backend=skypilot needs SkyPilot's client: pip install .[skypilot]"
+            "--backend=skypilot needs SkyPilot's client: pip install 'agentrl[skypilot]'"
         ) from None
     return sky
 

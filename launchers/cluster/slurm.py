@@ -134,7 +134,7 @@ def _executor(launch: Launch, stage: Stage, dependency: str | None) -> Any:
     try:
         import submitit
     except ImportError:
-        raise ValueError("--backend=slurm needs submitit: pip install .[slurm]") from None
+        raise ValueError("--backend=slurm needs submitit: pip install 'agentrl[slurm]'") from None
 
     class Executor(submitit.SlurmExecutor):
         """Prints scripts on machines without Slurm, too."""

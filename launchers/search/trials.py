@@ -37,7 +37,7 @@ def optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ValueError("a search needs optuna: pip install .[sweep]") from None
+        raise ValueError("a search needs optuna: pip install 'agentrl[sweep]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # Options of the samplers that Optuna 4 calls experimental.
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -212,7 +212,7 @@ def test_startup_tells_why_a_command_failed(tmp_path):
 )
 def test_missing_peer_says_how_to_install_it(peer, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(peers.MissingError, match=r"skipped, .* pip install \.\[peers\]"):
+    with pytest.raises(peers.MissingError, match=r"skipped, .* pip install .agentrl\[peers\]"):
         peers.ENVIRONMENTS[peer](2, 4, environments.ready)
     assert "gym" not in sys.modules
 

@@ -35,7 +35,7 @@ def test_games_without_peers(monkeypatch):
         "TextArena Nim-v0",
         "OpenSpiel NashConv",
     ]
-    assert all("pip install .[peers]" in line for line in lines)
+    assert all("pip install 'agentrl[peers]'" in line for line in lines)
     shown = games.report(result)
     assert "Nim-v1, compact, words" in shown and "agentrl" in shown
 
@@ -60,7 +60,7 @@ def test_all_move_at_once():
 )
 def test_missing_peer_says_how_to_install_it(peer, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(peers.MissingError, match=r"skipped, .* pip install \.\[peers\]"):
+    with pytest.raises(peers.MissingError, match=r"skipped, .* pip install .agentrl\[peers\]"):
         game_peers.GAMES[peer](2, 4, ready)
 
 

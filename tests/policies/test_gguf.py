@@ -419,7 +419,7 @@ def test_nothing_is_left_half_written(small, tmp_path, monkeypatch):
 def test_without_the_package(small, tmp_path, monkeypatch):
     gguf_files.write(tmp_path / "model.gguf", *small)
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(ValueError, match=r"needs the package gguf .*pip install \.\[gguf\]"):
+    with pytest.raises(ValueError, match=r"needs the package gguf .*pip install .agentrl\[gguf\]"):
         importer.write(tmp_path / "out", tmp_path / "model.gguf")
 
 

@@ -129,4 +129,4 @@ def test_without_optuna_one_line_says_what_to_install(arguments, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT), str(SUPPORT)]))
         done = call("sweep", f"--workdir={tmp_path / 'x'}", *arguments)
-    refused(done, "pip install .[sweep]")
+    refused(done, "pip install 'agentrl[sweep]'")
