@@ -95,7 +95,7 @@ def done(tmp_path_factory):
 
 
 def test_every_command_is_of_a_kind_that_is_checked_here():
-    known = ("python", "pip", "bash", "tensorboard")
+    known = ("python", "python3", "source", "pip", "bash", "ruff", "tensorboard")
     odd = [c for c in pages.commands() if c.words[0] not in known]
     odd += [c for c in pages.commands() if c.words[0] == "python" and c.words[1] != "-m"]
     assert not odd and len(pages.commands()) > 250

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = ("agentrl", "envs", "launchers", "configs", "colab")
-PAGES = [ROOT / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"]
 PAGES += [page for name in FOLDERS for page in sorted((ROOT / name).rglob("*.md"))]
 MODULES = [path for name in FOLDERS for path in sorted((ROOT / name).rglob("*.py"))]
 
@@ -30,7 +30,7 @@ PLACEHOLDERS = re.compile(r"launchers\.NAME|HOST:PORT|\.\.\.|…|\[\w+\|")
 # variables and quotes. There is no PATH, so nothing else can run.
 RECORDER = """
 record() { printf '%s\\0' "$@"; printf '\\n\\0'; }
-for name in python pip bash tensorboard source huggingface-cli; do
+for name in python python3 pip bash ruff tensorboard source; do
   eval "$name() { record $name \\"\\$@\\"; }"
 done
 command_not_found_handle() { record "$@"; }
