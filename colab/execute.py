@@ -116,6 +116,9 @@ def _in_a_fresh_environment(name: str, source: str, fresh: pathlib.Path, small: 
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"{name}: {time.monotonic() - began:.0f} s, of processors {used:.0f} s", flush=True)
     if not small:
+        # Progress and warnings tell of this machine.
+        for cell in (cell for cell in done.cells if cell.cell_type == "code"):
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         done.metadata = {key: notebook.metadata[key] for key in ("agentrl", "kernelspec")}
         done.metadata["language_info"] = {"name": "python"}
         nbformat.write(done, path)

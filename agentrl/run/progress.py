@@ -34,7 +34,8 @@ class Progress:
         quiet: bool = False,
     ):
         self._said: set[str] = set()
-        self._console = rich_console.Console(stderr=True, quiet=quiet)
+        # In notebooks, too, lines of text: a widget per line fills the page.
+        self._console = rich_console.Console(stderr=True, quiet=quiet, force_jupyter=False)
         self._terminal = self._console.is_terminal
         self._seconds = seconds_between_lines
         self._total, self._first = total, done

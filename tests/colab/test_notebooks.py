@@ -3,7 +3,6 @@ pages."""
 
 import base64
 import importlib.util
-import os
 import pathlib
 import re
 import subprocess
@@ -95,7 +94,7 @@ def test_the_first_cell_installs_what_is_there(place, without_ours, tmp_path):
     done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True)
     if place in ("nothing", "namespace"):
         assert asked.read_text() == "git+https://github.com/agentrl/agentrl"
-        assert "No module named 'agentrl'" in done.stderr or "agentrl" in done.stderr
+        assert done.returncode != 0  # this pip has installed nothing
     else:
         assert pathlib.Path(asked.read_text()).resolve() == ROOT
         assert f"agentrl from {pathlib.Path(asked.read_text()).name}, jax" in done.stdout
@@ -144,4 +143,3 @@ def test_the_figures_of_a_page_are_those_of_the_notebook(path):
 def test_all_notebooks_are_in_the_table():
     page = (ROOT / "colab/README.md").read_text()
     assert [path.name for path in NOTEBOOKS if f"]({path.name})" not in page] == []
-    assert os.path.exists(ROOT / "setup.py")
