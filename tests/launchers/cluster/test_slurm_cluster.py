@@ -1,7 +1,7 @@
 """A sweep on a real Slurm of this machine: pytest -m slurm tests/launchers/cluster.
 
-It needs slurm-wlm, munge and root, and takes ten minutes of two busy cores: most of them are the
-starts of thirty processes.
+It needs slurm-wlm, munge and root, and takes 20 minutes on two busy cores: three of processors, the
+rest is waiting, for the starts of forty processes and for time limits.
 """
 
 import os
@@ -204,7 +204,7 @@ def test_a_job_that_is_cancelled_saves_and_is_not_begun_again(tmp_path, monkeypa
         before = report.update
         wait_for(lambda: updates(one.jobs[0]) >= before + 2)
         number = records.numbers(one.workdir)["cancelled"]
-        slurm.queue("scancel", f"--signal={signal.SIGTERM.name}", "--full", number)
+        slurm.queue("scancel", f"--signal={signal.SIGTERM.name}", number)
         wait_for(lambda: not at_work(one))
         (report,) = reports.reports(one, "slurm")
         assert report.state is State.DONE
