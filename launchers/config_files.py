@@ -41,6 +41,7 @@ def located(path: str) -> pathlib.Path:
     message = f"{path}: no such file; looked for {looked}"
     names = {pathlib.Path(shown).stem: shown for shown in reversed(known)}
     close = difflib.get_close_matches(here.stem, names, n=1, cutoff=0.6)
+    close += [name for name in names if here.stem and here.stem in name]
     raise ValueError(message + (f"; did you mean {names[close[0]]}?" if close else ""))
 
 

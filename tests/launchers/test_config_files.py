@@ -61,6 +61,7 @@ MISSING = {
     "another folder": ("configs/games/coin.py", "it is configs/credit/coin.py"),
     "misspelt": ("configs/credit/cion.py", "did you mean configs/credit/coin.py?"),
     "misspelt, of one's own": ("experiment_on.py", "did you mean experiment_one.py?"),
+    "misspelt, or a part": ("configs/credit/oin.py", "did you mean configs/credit/coin.py?"),
     "far from all": (
         "configs/zebra.py",
         "looked for {here}/configs/zebra.py and {site}/configs/zebra.py",
