@@ -52,6 +52,7 @@ setuptools.setup(
             "dm_env",
             "jaxmarl>=0.2",
             "optuna>=4.8",
+            "submitit",
             # the notebooks and how they are executed: colab/execute.py
             "matplotlib",
             "nbclient",
