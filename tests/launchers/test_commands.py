@@ -95,7 +95,7 @@ def done(tmp_path_factory):
 
 
 def test_every_command_is_of_a_kind_that_is_checked_here():
-    known = ("python", "python3", "source", "pip", "bash", "ruff", "tensorboard")
+    known = ("python", "python3", "source", "pip", "bash", "ruff", "mkdocs", "tensorboard")
     odd = [c for c in pages.commands() if c.words[0] not in known]
     odd += [c for c in pages.commands() if c.words[0] == "python" and c.words[1] != "-m"]
     assert not odd and len(pages.commands()) > 250
@@ -171,6 +171,8 @@ def test_scripts_and_tests_that_are_named_exist():
         assert (ROOT / words[0]).is_file() and os.access(ROOT / words[0], os.R_OK)
     for command, words in of("python", "-m", "pytest"):
         assert (ROOT / words[0]).is_file(), command
+    for _, words in of("mkdocs", "build"):
+        assert (ROOT / words[-1]).is_file()
     assert {text_of(words) for _, words in of("tensorboard")} == {"--logdir=runs/coin/tb"}
 
 
