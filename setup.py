@@ -59,6 +59,8 @@ setuptools.setup(
             "ipykernel",
         ],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
+        # the site: mkdocs build --strict -f .ci/site/mkdocs.yml
+        "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],

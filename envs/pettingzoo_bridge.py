@@ -7,7 +7,7 @@ Agents are "agent_0", "agent_1", ... in the order of seats. An observation is a 
 `observation`, the agent's, and `action_mask`, i8[num_actions], its legal actions (all those of an
 agent that does not act now are 1: its action is ignored). What an illegal action costs is the
 game's rule, not a wrapper's. A limit of steps truncates all agents. With words=True,
-infos[agent]["text"] is what a language policy reads, and infos[agent]["commands"] the text of each
+`infos[agent]["text"]` is what a language policy reads, `infos[agent]["commands"]` the text of each
 action, where the game has words.
 
 It plays one match at a time on the host, for other people's agents: a step takes a call of a

@@ -30,7 +30,7 @@ PLACEHOLDERS = re.compile(r"launchers\.NAME|HOST:PORT|\.\.\.|…|\[\w+\|")
 # variables and quotes. There is no PATH, so nothing else can run.
 RECORDER = """
 record() { printf '%s\\0' "$@"; printf '\\n\\0'; }
-for name in python python3 pip bash ruff tensorboard source; do
+for name in python python3 pip bash ruff mkdocs tensorboard source; do
   eval "$name() { record $name \\"\\$@\\"; }"
 done
 command_not_found_handle() { record "$@"; }
