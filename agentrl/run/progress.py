@@ -34,8 +34,11 @@ class Progress:
         quiet: bool = False,
     ):
         self._said: set[str] = set()
-        # In notebooks, too, lines of text: a widget per line fills the page.
-        self._console = rich_console.Console(stderr=True, quiet=quiet, force_jupyter=False)
+        self._console = rich_console.Console(stderr=True, quiet=quiet)
+        if self._console.is_jupyter:
+            # Lines of text there, too: its cells of output fill the page, one for each line.
+            plain = {"force_jupyter": False, "force_terminal": False}
+            self._console = rich_console.Console(stderr=True, quiet=quiet, **plain)
         self._terminal = self._console.is_terminal
         self._seconds = seconds_between_lines
         self._total, self._first = total, done
