@@ -5,14 +5,14 @@
 
 Then TAB completes after `python -m`: commands, flags and their values, files of --config (also the
 installed ones), variants after ":" and, one level at a time, keys after `--config.`. Flags and
-variants are read off the files without running them. Keys need the config itself: the first TAB for
+variants are read without importing what is slow. Keys need the config itself: the first TAB for
 a config, or after a change of the code, takes as long as loading it, and the keys are kept in
 `cli.cache_home()`/agentrl/completion.
 """
 
-import ast
+import functools
 import hashlib
-import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -70,38 +70,36 @@ def commands() -> list[str]:
     return sorted(p.stem for p in HOME.glob("*.py") if '__name__ == "__main__"' in p.read_text())
 
 
-def flags(path: pathlib.Path, seen: frozenset[pathlib.Path] = frozenset()) -> dict[str, list[str]]:
-    """Flags that a module and those of ours that it imports at its top define: their values.
+class _Flags(config_files.Absent):
+    """In the place of absl and ml_collections: notes the flags that are defined."""
 
-    The values are those of an enumeration, else [].
+    def __init__(self, found: dict[str, list[str]]):
+        super().__init__("flags")
+        self.found = found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("DEFINE_"):
+            return functools.partial(self._define, name)
+        return super().__getattr__(name)
+
+    def _define(self, kind: str, name: str, default: Any = None, *rest: Any, **_: Any) -> Any:
+        if kind in ("DEFINE_bool", "DEFINE_boolean"):
+            self.found |= {name: ["true", "false"], f"no{name}": []}
+        else:
+            self.found[name] = list(map(str, rest[0])) if "enum" in kind else []
+        return self
+
+
+def flags(command: str) -> dict[str, list[str]]:
+    """Flags of a command, also from modules of ours that it imports, and the values that each has.
+
+    The values are those of an enumeration and of a flag that is true or false, else [].
     """
-    if path in seen or not path.is_file():
-        return {}
-    found = {}
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("launchers"):
-            folder = launchers.ROOT.joinpath(*node.module.split("."))
-            modules = [folder / f"{alias.name}.py" for alias in node.names]
-            for module in (folder.with_suffix(".py"), *modules):
-                found |= flags(module, seen | {path})
-        for call in ast.walk(node) if not isinstance(node, ast.FunctionDef) else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                found |= _defined(call.func.attr, call.args)
+    found: dict[str, list[str]] = {}
+    notes = _Flags(found)
+    instead = {"absl": notes, "ml_collections": notes}
+    config_files.glance(HOME / f"{command}.py", ("configs", "launchers"), instead)
     return found
-
-
-def _defined(kind: str, arguments: list[ast.expr]) -> dict[str, list[str]]:
-    """The flags of a call of absl's `flags.DEFINE_...`."""
-    if not kind.startswith("DEFINE_") or not isinstance(arguments[0], ast.Constant):
-        return {}
-    name, values = str(arguments[0].value), []
-    if kind in ("DEFINE_enum", "DEFINE_multi_enum"):
-        try:
-            values = list(map(str, ast.literal_eval(arguments[2])))
-        except ValueError:
-            values = []  # known at run time
-    negation = {f"no{name}": []} if kind in ("DEFINE_bool", "DEFINE_boolean") else {}
-    return {name: ["true", "false"] if negation else values} | negation
 
 
 def candidates(words: list[str]) -> list[str]:
@@ -118,7 +116,7 @@ def candidates(words: list[str]) -> list[str]:
         return []
     if command == "completion":
         return [shell for shell in ("bash", "zsh") if shell.startswith(word)]
-    known, arguments = flags(HOME / f"{command}.py"), before[at + 2 :]
+    known, arguments = flags(command), before[at + 2 :]
     flag, equals, value = word.partition("=")
     if word.startswith("--config.") and not equals:
         return [f"--config.{key}" for key in _next(word.removeprefix("--config."), arguments)]

@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import launchers
@@ -62,7 +62,7 @@ def moved(missing: str) -> str:
     return ".".join(parts)
 
 
-class _Absent(types.ModuleType):
+class Absent(types.ModuleType):
     """A module that is not imported; what is taken from it, called or computed is the same."""
 
     __path__ = ()
@@ -79,51 +79,76 @@ class _Absent(types.ModuleType):
         return iter(())
 
     def __mro_entries__(self, bases: tuple) -> tuple:
-        return ()
+        return (_AbsentBase,)
 
     __getitem__ = __or__ = __ror__ = __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __call__
 
 
+class _AbsentClass(type):
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(Absent(name), name)
+
+
+class _AbsentBase(metaclass=_AbsentClass):
+    """In the place of a class that is not imported, for classes that derive from it."""
+
+
 class _AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `_Absent` for all but `configs` and the standard library."""
+    """Finds `Absent` for all but some packages and the standard library."""
+
+    def __init__(self, packages: tuple[str, ...]):
+        self._found = {*packages, *sys.stdlib_module_names}
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        top = fullname.partition(".")[0]
-        if top == "configs" or top in sys.stdlib_module_names:
+        if fullname.partition(".")[0] in self._found:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _Absent(spec.name)
+        return Absent(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
         pass
 
 
 @contextlib.contextmanager
-def _absent() -> Iterator[None]:
-    before, finder = set(sys.modules), _AbsentFinder()
+def _absent(packages: tuple[str, ...], instead: Mapping[str, types.ModuleType]) -> Iterator[None]:
+    """Leaves no module behind, but of the standard library."""
+    before, finder = dict(sys.modules), _AbsentFinder(packages)
     sys.meta_path.insert(0, finder)
+    sys.modules.update(instead)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in set(sys.modules) - before:
-            if name.partition(".")[0] not in sys.stdlib_module_names:
-                del sys.modules[name]
+        for name in [x for x in sys.modules if sys.modules[x] is not before.get(x)]:
+            if name.partition(".")[0] in sys.stdlib_module_names:
+                continue
+            module, (parent, _, child) = sys.modules.pop(name), name.rpartition(".")
+            if getattr(sys.modules.get(parent), child, None) is module:
+                delattr(sys.modules[parent], child)
+            if name in before:
+                sys.modules[name] = before[name]
 
 
-def glance(path: pathlib.Path) -> types.ModuleType:
+def glance(
+    path: pathlib.Path,
+    packages: tuple[str, ...] = ("configs",),
+    instead: Mapping[str, types.ModuleType] = types.MappingProxyType({}),
+) -> types.ModuleType:
     """A config file as a module, in milliseconds: nothing that it imports is, but `configs`.
+
+    packages: those that are imported, beside the standard library. instead: modules that take the
+    place of others.
 
     Raises:
       What the file raises if it has to know something of what it imports.
     """
     spec = importlib.util.spec_from_file_location("config_file", path)
     module = importlib.util.module_from_spec(spec)
-    with _absent():
+    with _absent(packages, instead):
         spec.loader.exec_module(module)
     return module
 
