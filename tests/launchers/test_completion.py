@@ -150,9 +150,11 @@ def typed(shell, here, text):
     begin += f'eval "$(python -m launchers.completion {shell})"; echo re""ady\n'
     environment = os.environ | {"PATH": f"{here}/bin:{os.environ['PATH']}", "TERM": "dumb"}
     environment |= {"HOME": str(here), "PS1": "> ", "PYTHONPATH": os.pathsep.join(sys.path)}
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvpe(script[0], script, environment)
+    terminal, theirs = pty.openpty()
+    started = subprocess.Popen(
+        script, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    )
+    os.close(theirs)
     seen, sent, deadline = "", False, time.monotonic() + 120
     os.write(terminal, begin.encode())
     try:
@@ -167,9 +169,9 @@ def typed(shell, here, text):
             if sent and "<" in seen:  # what is typed last
                 break
     finally:
+        started.kill()
+        started.wait()
         os.close(terminal)
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|[\r\n\x07]", "", seen)
     return re.sub(".\x08", "", shown)  # zsh takes the space back that follows a word
 
