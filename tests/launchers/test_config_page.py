@@ -2,6 +2,7 @@
 
 import importlib
 import pathlib
+import re
 
 import configs
 from agentrl.config.base import base_config
@@ -39,7 +40,9 @@ def configurations():
     for path in sorted(HOME.glob("[a-z]*/*.py")):
         module = importlib.import_module(f"configs.{path.parent.name}.{path.stem}")
         if path.stem not in WITH_WEIGHTS and hasattr(module, "get_config"):
-            for variant in getattr(module, "VARIANTS", (None,)):
+            # Words in capitals stand for any of their kind.
+            named = getattr(module, "VARIANTS", (None,))
+            for variant in (x for x in named if not re.search("[A-Z]{3}", x or "")):
                 config = module.get_config() if variant is None else module.get_config(variant)
                 yield from [config] if "env" in config else config.get("stages", {}).values()
 
