@@ -1,7 +1,7 @@
 """Completion of these command lines for bash and zsh.
 
-    eval "$(python -m launchers.completion bash)"    # in ~/.bashrc
-    eval "$(python -m launchers.completion zsh)"     # in ~/.zshrc, after compinit
+    python -m launchers.completion bash    # a script for `eval` in ~/.bashrc
+    python -m launchers.completion zsh     # for `eval` in ~/.zshrc, after compinit
 
 Then TAB completes after `python -m`: commands, flags and their values, files of --config (also the
 installed ones), variants after ":" and, one level at a time, keys after `--config.`. Flags and

@@ -100,7 +100,8 @@ def done(tmp_path_factory):
 def test_every_command_is_of_a_kind_that_is_checked_here():
     known = ("python", "python3", "source", "pip", "bash", "ruff", "mkdocs", "tensorboard")
     odd = [c for c in pages.commands() if c.words[0] not in known]
-    odd += [c for c in pages.commands() if c.words[0] == "python" and c.words[1] != "-m"]
+    others = [c for c in pages.commands() if c.words[0] == "python" and c.words[1] != "-m"]
+    odd += [c for c in others if not (pages.ROOT / c.words[1]).is_file()]
     assert not odd and len(pages.commands()) > 250
 
 

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 from absl import flags
 
+# Launchers that take words beside their flags: directories, a shell.
+WITH_WORDS = ("launchers.runs", "launchers.completion")
+
 
 @contextlib.contextmanager
 def _own_flags() -> Iterator[flags.FlagValues]:
@@ -31,6 +34,8 @@ def launch(words, *, main: bool = True):
     out, error = io.StringIO(), io.StringIO()
     # A config's overrides are read off sys.argv, and flags are defined when a module is imported.
     sys.argv, before = list(words), sys.modules.pop(name, None)
+    for other in ("launchers.search", "launchers.search.flags"):  # which define flags, too
+        sys.modules.pop(other, None)
     values = {}
     with _own_flags() as own, contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         try:
@@ -41,7 +46,7 @@ def launch(words, *, main: bool = True):
             if main:
                 module.main(left)
             else:
-                assert len(left) == 1, f"{left[1]} is not a flag"
+                assert len(left) == 1 or name in WITH_WORDS, f"{left[1]} is not a flag"
         except SystemExit as ended:
             assert not ended.code or error.getvalue(), f"exit code {ended.code}"
         finally:
