@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import sys
 from typing import NamedTuple
@@ -76,6 +77,8 @@ def carry_out(command, built):
         return launch(words)
     if words[0] not in ("launchers.train", "launchers.sweep") or not words[1:]:
         return launch(words, main=False)
+    if words[0] == "launchers.sweep" and not any(w.startswith("--configs=") for w in words):
+        return launch(words, main=False)  # it looks at a sweep
     # Builds alike, wherever it goes and whichever seeds it has.
     alike = tuple(w for w in words if not w.startswith(("--workdir=", "--config.seed=")))
     new, _ = alike not in built, built.add(alike)
@@ -119,7 +122,8 @@ def test_flags_parse_and_configs_build(done):
 
 def test_cells_of_sweeps_are_commands_that_parse(done):
     lines = [x for one in done if one.launcher == "sweep" for x in one.out.splitlines()]
-    cells = [line[line.index("launchers.train") :].split() for line in lines]
+    plans = [line.partition("-m launchers.train ")[2] for line in lines]
+    cells = [["launchers.train", *shlex.split(plan)] for plan in plans if plan]
     assert len(cells) > 30
     for words in cells:
         _, _, error = launch(words, main=False)
