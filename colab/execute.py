@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,7 +73,10 @@ def execute(
 def wheel(folder: pathlib.Path) -> pathlib.Path:
     """A wheel of this checkout, built in the folder."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*command, str(folder), str(HERE.parent)], check=True)
+    # Of a copy: two builds in one tree would write the same files.
+    kept = shutil.ignore_patterns(".*", "runs", "build", "tests", "*.egg-info")
+    copy = shutil.copytree(HERE.parent, folder / "source", ignore=kept)
+    subprocess.run([*command, str(folder), str(copy)], check=True)
     (built,) = folder.glob("agentrl-*.whl")
     return built
 
