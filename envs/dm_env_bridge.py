@@ -18,7 +18,7 @@ from envs.played import Played
 
 
 class _Single(dm_env.Environment):
-    """`single`."""
+    """What `single` returns."""
 
     def __init__(self, played: Played, mask: bool, seed: int):
         self._played, self._with_mask, self._seed = played, mask, seed

@@ -45,15 +45,15 @@ class _Match(Played):
         mask = self.now["legal"][seat].astype(np.int8)
         return {"observation": self.now["observation"][seat], "action_mask": mask}
 
-    def told(self, seat: int) -> dict[str, Any]:
-        """The info of a seat."""
+    def info(self, seat: int) -> dict[str, Any]:
+        """What a seat is given beside its observation: with words, its text and its commands."""
         if not self.words:
             return {}
         return {"text": self.text(seat), "commands": self.commands(seat)}
 
 
 class _Aec(AECEnv):
-    """`aec`."""
+    """What `aec` returns."""
 
     def __init__(self, match: _Match):
         super().__init__()
@@ -72,9 +72,9 @@ class _Aec(AECEnv):
     def observe(self, agent):
         return self._match.seen(self.possible_agents.index(agent))
 
-    def _told(self):
+    def _infos(self):
         pairs = enumerate(self.possible_agents)
-        return {agent: self._match.told(i) for i, agent in pairs if agent in self.agents}
+        return {agent: self._match.info(i) for i, agent in pairs if agent in self.agents}
 
     def _mover(self):
         return self.possible_agents[int(np.argmax(self._match.now["acting"]))]
@@ -86,7 +86,7 @@ class _Aec(AECEnv):
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
-        self.infos = self._told()
+        self.infos = self._infos()
         self.agent_selection = self._mover()
 
     def step(self, action):
@@ -100,7 +100,7 @@ class _Aec(AECEnv):
         self.rewards = {a: float(r) for a, r in zip(self.possible_agents, reward, strict=True)}
         self.terminations = dict.fromkeys(self.agents, terminated)
         self.truncations = dict.fromkeys(self.agents, truncated)
-        self.infos = self._told()
+        self.infos = self._infos()
         if terminated or truncated:
             number = self.possible_agents.index(agent) + 1
             self.agent_selection = self.possible_agents[number % len(self.possible_agents)]
@@ -110,7 +110,7 @@ class _Aec(AECEnv):
 
 
 class _Parallel(ParallelEnv):
-    """`parallel`."""
+    """What `parallel` returns."""
 
     def __init__(self, match: _Match):
         self.metadata = {"name": match.env.name, "render_modes": []}
@@ -131,7 +131,7 @@ class _Parallel(ParallelEnv):
     def reset(self, seed=None, options=None):
         self._match.begin(seed)
         self.agents = list(self.possible_agents)
-        return self._each(self._match.seen), self._each(self._match.told)
+        return self._each(self._match.seen), self._each(self._match.info)
 
     def step(self, actions):
         chosen = np.array([actions[agent] for agent in self.possible_agents])
@@ -143,7 +143,7 @@ class _Parallel(ParallelEnv):
             self._each(lambda seat: float(reward[seat])),
             self._each(lambda seat: terminated),
             self._each(lambda seat: truncated),
-            self._each(self._match.told),
+            self._each(self._match.info),
         )
 
 

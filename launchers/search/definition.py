@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import ml_collections
-from absl import flags
-from ml_collections import config_flags
 
+from launchers.cluster import check as check_launch
 from launchers.search.space import CONFIG, Space
 
 KINDS = ("grid", "random", "tpe", "halving")
@@ -109,16 +108,8 @@ def rungs_of(what: Search, config: ml_collections.ConfigDict) -> tuple[int, ...]
 
 
 def resolved(arguments: Sequence[str]) -> ml_collections.ConfigDict:
-    """The config that `launchers.train` makes of its flags. ValueError if it cannot be made."""
-    values = flags.FlagValues()
-    line = ["train", *arguments]
-    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=line)
-    try:
-        values(line)
-        config = values["config"].value
-        if "stages" in config:
-            raise ValueError("a config of stages is several runs, and a search is over one")
-        return config
-    except (AttributeError, KeyError, TypeError, OSError, flags.Error) as error:
-        text = " ".join(str(error).split())
-        raise ValueError(f"{' '.join(arguments)}: {text}") from None
+    """The config that `launchers.train` makes of its flags. ValueError if it cannot be searched."""
+    config = check_launch.resolved(arguments)
+    if "stages" in config:
+        raise ValueError("a config of stages is several runs, and a search is over one")
+    return config
