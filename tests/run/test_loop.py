@@ -319,7 +319,7 @@ def test_a_signal_where_an_evaluation_is_due_loses_no_evaluation(arrives, tmp_pa
 def test_a_run_that_was_killed_before_its_first_file_is_begun_again(tmp_path):
     (tmp_path / "config.tmp").write_text('{"upd')
     with claimed(tmp_path, tiny.groups_config()):
-        assert {path.name for path in tmp_path.iterdir()} == {"config.json"}
+        assert {path.name for path in tmp_path.iterdir()} == {"config.json", "process.json"}
 
 
 # A process of its own, so that it can be killed.

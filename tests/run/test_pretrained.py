@@ -211,7 +211,7 @@ def test_the_configs_in_the_repository_build(directory):
     assert small.policy.config.layers == 2 and small.policy.load is None
     assert build(config_file.get_config(str(directory))).policy.frozen
     assert build(small_qwen.get_config(f"sft,{directory}")).policy.frozen == ()
-    with pytest.raises(ValueError, match="small_qwen.py:gigpo: expected METHOD,DIRECTORY"):
+    with pytest.raises(ValueError, match="variant 'gigpo': expected METHOD,DIRECTORY"):
         small_qwen.get_config("gigpo")
     with pytest.raises(ValueError, match="expected the directory of a model"):
         build(config_file.get_config())
@@ -294,7 +294,7 @@ def test_stages_of_smollm2_begin_from_one_sft(directory):
     config = smollm2_stages.get_config(f"ezpoints,{directory}")
     assert stages.check(config) == ["sft", "gigpo", "grpo"]
     assert {config.stages[name].init_from for name in ("gigpo", "grpo")} == {"stage:sft"}
-    with pytest.raises(ValueError, match="smollm2_stages.py:chess: expected WORLD,DIRECTORY"):
+    with pytest.raises(ValueError, match="variant 'chess': expected WORLD,DIRECTORY"):
         smollm2_stages.get_config("chess")
 
 
@@ -306,7 +306,7 @@ def test_an_argument_of_smollm2_that_does_not_fit_is_refused():
         "sft,wordle,d,tpu",
         "sft,wordle,d,cpu_x",
     ):
-        with pytest.raises(ValueError, match=f"smollm2.py:{argument}: expected METHOD,WORLD,DIR"):
+        with pytest.raises(ValueError, match=f"variant {argument!r}: expected METHOD,WORLD,DIR"):
             smollm2.get_config(argument)
 
 
