@@ -41,10 +41,8 @@ def printed(path):
     return "\n".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
 
 
-@pytest.fixture(scope="module")
-def without_ours(tmp_path_factory):
-    """An interpreter that finds what ours needs, and nothing of ours."""
-    root = tmp_path_factory.mktemp("fresh")
+def fresh(root):
+    """An interpreter in a new folder that finds what ours needs, and nothing of ours."""
     site = root / "site"
     site.mkdir()
     for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
@@ -58,10 +56,19 @@ def without_ours(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def installed(without_ours, tmp_path_factory):
+def without_ours(tmp_path_factory):
+    """One into which nothing is installed."""
+    return fresh(tmp_path_factory.mktemp("without"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
     """(interpreter, environment): the first cell of the first notebook puts ours in."""
     source = str(execute.wheel(tmp_path_factory.mktemp("wheel")))
-    return without_ours, {**execute.clean_environment(source), "PIP_NO_DEPS": "1"}
+    return fresh(tmp_path_factory.mktemp("fresh")), {
+        **execute.clean_environment(source),
+        "PIP_NO_DEPS": "1",
+    }
 
 
 @each
