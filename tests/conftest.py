@@ -8,7 +8,7 @@ import shutil
 import tempfile
 
 # Compiling is most of the time here, and without these kernels a third as long. What users get,
-# with all optimisations, runs in the tests of the command lines and of the notebooks.
+# with all optimisations, runs in the tests of the command lines.
 _NO_EMITTERS = "--xla_cpu_use_fusion_emitters=false"
 _USERS_FLAGS = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{_USERS_FLAGS} {_NO_EMITTERS}".strip()

@@ -45,6 +45,8 @@ def base_config() -> ml_collections.ConfigDict:
       of several, "planner=DIR,hit=DIR", for those entries of a policy that has such parts; or the
       weighted mean of several, "0.5*DIR,0.5*DIR".
     updates: in all. log_every: updates between two lines of metrics, compiled as one loop.
+    env_steps: the run ends before its updates do once every seed has acted in so many turns, with
+      the program that is running; 0: by updates alone. Schedules go by updates.
     mesh: devices along each axis of `agentrl.devices.placement`: data (0: all that the others
       leave) and fsdp split the batch, fsdp and tensor the parameters of a decoder.
     env: one environment (`env_section`) or several that one language policy learns together
@@ -89,6 +91,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.num_seeds = 1
     config.init_from = ""
     config.updates = 100
+    config.env_steps = 0
     config.log_every = 10
     config.mesh = ml_collections.ConfigDict({"data": 0, "fsdp": 1, "tensor": 1})
     config.env = ml_collections.ConfigDict({"name": ""})
@@ -140,6 +143,7 @@ def check(config: ml_collections.ConfigDict) -> None:
         check_keys(f"config.{name}", config[name], expected[name])
     for name in ("num_seeds", "updates", "log_every", "max_rejected_updates"):
         check_range(f"config.{name}", config[name], 1)
+    check_range("config.env_steps", config.env_steps, 0)
     for name, every in (
         ("updates", config.updates),
         ("warm_start.updates", config.warm_start.get("updates", 0)),

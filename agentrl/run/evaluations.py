@@ -14,7 +14,7 @@ import ml_collections
 import numpy as np
 
 from agentrl.evaluation import play
-from agentrl.run import checkpoint
+from agentrl.run import checkpoint, status
 from agentrl.run.workdir import write_json
 
 _PENDING = "pending.json"
@@ -79,6 +79,9 @@ def forget(workdir: pathlib.Path) -> None:
 
 
 def finished(workdir: pathlib.Path, updates: int) -> bool:
-    """Whether a run of so many updates has its last checkpoint and its last evaluation."""
+    """Whether a run of so many updates, or of its `env_steps`, has its last checkpoint and its last
+    evaluation."""
     saved = checkpoint.steps(workdir / "checkpoints")
-    return updates in saved and pending(workdir, updates) is None
+    if updates in saved:
+        return pending(workdir, updates) is None
+    return bool(saved) and status.is_spent(workdir, saved[-1])

@@ -194,6 +194,11 @@ def _is_due(every: int, update: int, last: int) -> bool:
     return every > 0 and (update % every == 0 or update >= last)
 
 
+def _is_spent(config: ml_collections.ConfigDict, steps: np.ndarray) -> bool:
+    """Whether every seed has acted in as many turns as the config allows. steps: int64[S]."""
+    return 0 < config.env_steps <= steps.min()
+
+
 def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
@@ -210,7 +215,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
     stopping = processes.any_of(parts.stop.requested)
-    while update < end and not stopping:
+    while update < end and not _is_spent(config, steps_before) and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
             state = parts.ready.programs.restart(state)
@@ -226,9 +231,10 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
         steps_before = steps_now
         machine = {"compile_time": compile_time, **rates}
         _check_rejected(parts, state, phase, update, saved)
-        saves = _is_due(config.checkpoint.every or config.updates, update, config.updates)
+        last = update if _is_spent(config, steps_now) else config.updates
+        saves = _is_due(config.checkpoint.every or config.updates, update, last)
         stopping = processes.any_of(parts.stop.requested)
-        evaluates = _is_due(config.evaluation.every, update, config.updates)
+        evaluates = _is_due(config.evaluation.every, update, last)
         if evaluates and (saves or stopping):
             # What has been learnt must not be lost with an evaluation that does not end.
             waiting = evaluations.Pending(update, records, machine | parts.timings)
@@ -245,7 +251,8 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
-    return update >= end and waiting is None
+    ended = update >= end or _is_spent(config, steps_before)
+    return ended and waiting is None
 
 
 def _warn_if_slow(parts: _Parts) -> None:

@@ -79,6 +79,18 @@ def status(workdir: pathlib.Path) -> Status:
         return Status(workdir, "broken", message=f"cannot be read ({error.strerror or error})")
 
 
+def is_spent(workdir: pathlib.Path, update: int) -> bool:
+    """Whether the metrics of an update say that every seed has as many turns as the run's config
+    allows (`env_steps`), so that the run has ended there."""
+    try:
+        budget = _read(workdir / "config.json").get("env_steps") or 0
+    except _Broken:
+        return False
+    records = [r for r in _last_records(workdir / "metrics.jsonl") if isinstance(r, dict)]
+    steps = [record.get("env_steps", 0) for record in records if record.get("update") == update]
+    return bool(steps) and 0 < budget <= min(steps)
+
+
 def is_locked(workdir: pathlib.Path) -> bool:
     """Whether a process of this machine trains in the directory.
 
@@ -119,7 +131,9 @@ def _of_run(workdir: pathlib.Path, config: Mapping[str, Any]) -> Status:
     saved = [int(p.name) for p in folder.glob("*") if p.name.isdigit()]
     process = _read(workdir / PROCESS)
     changed, host = _changed(workdir), str(process.get("host", ""))
-    done = updates in saved and _read(workdir / PENDING).get("update") != updates
+    last = updates if updates in saved else max(saved, default=0)
+    done = last == updates or is_spent(workdir, last)
+    done = done and _read(workdir / PENDING).get("update") != last
     state, message = _state(workdir, process, changed, done)
     return Status(
         workdir,

@@ -3,6 +3,7 @@ pages."""
 
 import base64
 import importlib.util
+import os
 import pathlib
 import re
 import subprocess
@@ -65,10 +66,13 @@ def without_ours(tmp_path_factory):
 def installed(tmp_path_factory):
     """(interpreter, environment): the first cell of the first notebook puts ours in."""
     source = str(execute.wheel(tmp_path_factory.mktemp("wheel")))
-    return fresh(tmp_path_factory.mktemp("fresh")), {
-        **execute.clean_environment(source),
-        "PIP_NO_DEPS": "1",
+    # As everywhere in the tests, compiling is most of the time.
+    cheaper = {
+        "JAX_COMPILATION_CACHE_DIR": os.environ["JAX_COMPILATION_CACHE_DIR"],
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
+    environment = {**execute.clean_environment(source), **cheaper, "PIP_NO_DEPS": "1"}
+    return fresh(tmp_path_factory.mktemp("fresh")), environment
 
 
 @each

@@ -22,6 +22,7 @@ from agentrl.learner.components import guard
 from agentrl.policies import chunks
 from agentrl.run import checkpoint, evaluations, loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
+from agentrl.run.status import status
 from agentrl.run.workdir import claimed
 
 # Where a process of its own finds `tiny`.
@@ -314,6 +315,31 @@ def test_a_signal_where_an_evaluation_is_due_loses_no_evaluation(arrives, tmp_pa
     assert {p.name for p in stopped.iterdir()} == {p.name for p in whole.iterdir()}
     for path in (whole / "eval").iterdir():
         assert path.read_text() == (stopped / "eval" / path.name).read_text()
+
+
+def test_a_budget_of_turns_ends_a_run_in_all_its_seeds(tmp_path):
+    """With its last evaluation and checkpoint, and a larger budget goes on where it ended."""
+    config = tiny.groups_config(updates=8, num_seeds=2, evaluation__every=8, evaluation__episodes=4)
+    assert loop.run(config, tmp_path / "whole", command="test")
+    whole = lines(tmp_path / "whole")
+    steps = [min(l["env_steps"] for l in whole if l["update"] == u) for u in (2, 4, 6, 8)]
+    assert steps == sorted(steps)
+    config.env_steps = steps[0] + 1
+    short = tmp_path / "short"
+    for _ in range(2):  # the second time there is nothing to do
+        assert loop.run(config, short, command="test") and evaluations.finished(short, 8)
+        assert checkpoint.steps(short / "checkpoints") == [4] and status(short).state == "done"
+    evaluated = [line for line in lines(short) if "evaluation/episode_return" in line]
+    assert {line["update"] for line in lines(short)} == {2, 4}
+    assert [line["update"] for line in evaluated] == [4, 4]
+    config.env_steps = steps[3] + 1
+    assert loop.run(config, short, command="test")
+    learnt = [{k: v for k, v in x.items() if "evaluation" not in k} for x in whole]
+    went = [{k: v for k, v in x.items() if "evaluation" not in k} for x in lines(short)]
+    assert went == learnt
+    config.env_steps = -1
+    with pytest.raises(ValueError, match="config.env_steps"):
+        loop.run(config, tmp_path / "x", command="test")
 
 
 def test_a_run_that_was_killed_before_its_first_file_is_begun_again(tmp_path):
