@@ -14,7 +14,7 @@ import numpy as np
 from agentrl.config.build import Experiment, build
 from agentrl.evaluation.alarms import alarms, compares_groups
 from agentrl.learner.components import guard
-from agentrl.learner.components.steps import env_steps
+from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
 from agentrl.policies import parameter_count
@@ -194,11 +194,6 @@ def _is_due(every: int, update: int, last: int) -> bool:
     return every > 0 and (update % every == 0 or update >= last)
 
 
-def _is_spent(config: ml_collections.ConfigDict, steps: np.ndarray) -> bool:
-    """Whether every seed has acted in as many turns as the config allows. steps: int64[S]."""
-    return 0 < config.env_steps <= steps.min()
-
-
 def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None) -> bool:
     """Runs programs until done or stopped. The state is donated at each step: rebind it."""
     config, experiment = parts.config, parts.experiment
@@ -215,7 +210,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
     stopping = processes.any_of(parts.stop.requested)
-    while update < end and not _is_spent(config, steps_before) and not stopping:
+    while update < end and not are_spent(config.env_steps, steps_before) and not stopping:
         phase = next(phase for phase, _ in experiment.phases if update < phase.end)
         if update == phase.first > 0:
             state = parts.ready.programs.restart(state)
@@ -231,7 +226,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
         steps_before = steps_now
         machine = {"compile_time": compile_time, **rates}
         _check_rejected(parts, state, phase, update, saved)
-        last = update if _is_spent(config, steps_now) else config.updates
+        last = update if are_spent(config.env_steps, steps_now) else config.updates
         saves = _is_due(config.checkpoint.every or config.updates, update, last)
         stopping = processes.any_of(parts.stop.requested)
         evaluates = _is_due(config.evaluation.every, update, last)
@@ -251,7 +246,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
-    ended = update >= end or _is_spent(config, steps_before)
+    ended = update >= end or are_spent(config.env_steps, steps_before)
     return ended and waiting is None
 
 

@@ -35,3 +35,11 @@ def env_steps(carry: Mapping[str, Any]) -> np.ndarray:
     """Turns acted so far by each seed, int64 [S]."""
     words = np.asarray(carry[NAME]).astype(np.int64)
     return (words[..., 0] << 32) + words[..., 1]
+
+
+def are_spent(budget: int, steps: np.ndarray) -> bool:
+    """Whether every seed has acted in as many turns as the budget allows; 0: never.
+
+    steps: int64[S], as `env_steps` returns them.
+    """
+    return bool(0 < budget <= steps.min())

@@ -1,0 +1,1 @@
+"""All methods under one protocol: see README.md."""

@@ -1,0 +1,258 @@
+"""All methods of credit over arrays, under one protocol: WORLD,METHOD.
+
+    python -m launchers.train --config=configs/comparison/arrays.py:coin,gigpo --workdir=runs/coin
+    python -m launchers.compare --suite=arrays --workdir=runs/compare
+
+Tasks, budget of turns, network, episodes per update, tuning and seeds are the same for all methods
+of a world (README.md); what differs between two of them is what their functions here set.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rewards, rollout
+from agentrl.config import base_config, env_section, section, term
+from agentrl.methods.archer import archer
+from agentrl.methods.call_matching import call_matching
+from agentrl.methods.edit_rewards import edit_rewards
+from agentrl.methods.epo import entropy_history
+from agentrl.methods.progress import progress
+from agentrl.methods.reward_scaling import reward_scaling
+from agentrl.methods.self_imitation import self_imitation
+from agentrl.methods.stare import stare_weights
+from agentrl.methods.success_replay import success_replay
+from agentrl.methods.turn_entropy import turn_entropy
+
+VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
+
+
+class World(NamedTuple):
+    """An environment with its options, and the protocol's numbers there.
+
+    env_steps: turns in which a method learns, in each seed. best: the return that scores 1, where
+    the environment does not say what success is; a return of 0 scores 0.
+    """
+
+    env: ml_collections.ConfigDict
+    env_steps: int
+    best: float | None = None
+
+
+WORLDS = {
+    # Noisy observations of equal rooms, one reward at the end.
+    "coin": World(
+        env_section("Coin-v1", quest_length=5, distractors=2, max_steps_in_episode=20), 200_000
+    ),
+    # Observations are states, which come again; rewards on the way.
+    "sokoban": World(env_section("Sokoban-v1"), 200_000),
+    # Late rewards: the same task, two, four and eight doors long.
+    "doors_2": World(env_section("KeyDoor-v1", rooms=2), 200_000),
+    "doors_4": World(env_section("KeyDoor-v1", rooms=4), 400_000),
+    "doors_8": World(env_section("KeyDoor-v1", rooms=8), 800_000),
+    # Chance in every step.
+    "lake": World(env_section("FrozenLake-v1"), 100_000),
+    # A cost for every step.
+    "maze": World(env_section("Maze-v1"), 400_000),
+    # What was called before stays in the observation, so that no observation comes again.
+    "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
+    # Every turn is paid, and turns are of different length.
+    "jobs": World(env_section("Jobs-v1"), 200_000),
+    "team": World(env_section("TeamGraph-v1"), 100_000),
+    "shop": World(env_section("Shop-v1"), 100_000),
+}
+
+# Seeds of the results, and others for the choice among all combinations of these values.
+SEEDS = range(10)
+TUNING_SEEDS = range(1000, 1003)
+TUNING = {
+    "optimizer.learning_rate": ("1e-3", "3e-3", "1e-2"),
+    "objective.entropy.weight": ("0.003", "0.03"),
+}
+# The method that the others are compared with.
+BASELINE = "grpo"
+
+Config = ml_collections.ConfigDict
+
+
+def _critic(config: Config) -> None:
+    config.policy.critic = "separate"
+    config.objective.value.weight = 0.5
+
+
+def _ppo(config: Config) -> None:
+    _critic(config)
+    config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
+
+
+def _length_adaptive(config: Config) -> None:
+    _critic(config)
+    config.advantage = section(advantages.length_adaptive_gae)
+
+
+def _ppo_max(config: Config) -> None:
+    _ppo(config)
+    config.components.reward_scaling = section(reward_scaling)
+    config.reward.scaled_reward = {}
+    config.objective.value = term(losses.clipped_value_loss, weight=0.5, clip=0.2)
+
+
+def _archer(config: Config) -> None:
+    config.components.archer = section(archer, steps=200)
+    config.advantage = section(advantages.twin_critics)
+
+
+def _spa(config: Config) -> None:
+    _ppo(config)
+    config.components.progress = section(progress)
+    config.reward.progress = section(rewards.progress_reward, beta=0.0)
+
+
+def _loop(config: Config) -> None:
+    config.advantage = section(advantages.rloo)
+    config.filters.relevant = section(advantages.relevant)
+    config.learner.normalize_advantage = "none"
+
+
+def _dapo(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
+    config.objective.policy.clip_high = 0.28
+
+
+def _starpo_s(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.filters.top_variance = section(advantages.top_variance, fraction=0.25)
+    config.objective.policy.clip_high = 0.28
+
+
+def _gigpo_state(config: Config) -> None:
+    config.advantage = section(advantages.gigpo)
+    config.rollout.anchor = "state"
+
+
+def _match_tir(config: Config) -> None:
+    config.components.call_matching = section(call_matching)
+    config.reward.turn_bonus = {"coefficient": 1.0}
+    config.advantage = section(advantages.dual_level, turn_weight=0.5)
+
+
+def _hrpo(config: Config) -> None:
+    config.components.edit_rewards = section(edit_rewards)
+    config.advantage = section(advantages.hrpo, edit_weight=5.0)
+
+
+def _epo(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.components.entropy_history = section(entropy_history)
+    config.objective.epo = term(losses.epo, weight=0.01)
+
+
+def _stare(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.components.stare_weights = section(stare_weights, target=0.8, loss=0.9, step=0.01)
+    config.reweighting.stare = section(advantages.stare)
+
+
+def _aepo(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.objective.policy = term(losses.aepo)
+
+
+def _dart(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.components.turn_entropy = section(turn_entropy)
+    config.reweighting.uncertain_turns = section(advantages.uncertain_turns)
+
+
+def _rapo(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.reweighting.live_group_scale = section(advantages.live_group_scale)
+    config.learner.normalize_advantage = "none"
+
+
+def _spear(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.components.self_imitation = section(self_imitation, replay_until=50, calls_until=50)
+    config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
+
+
+def _replay(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.components.success_replay = section(success_replay, tasks=64)
+
+
+def _duration_aware(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.reweighting.duration_aware = section(advantages.duration_aware, cap=None)
+
+
+def _estimator(function: Callable, **options) -> Callable[[Config], None]:
+    """A method that is an estimator and nothing else."""
+
+    def use(config: Config) -> None:
+        config.advantage = section(function, **options)
+
+    return use
+
+
+METHODS: dict[str, Callable[[Config], None]] = {
+    "grpo": _estimator(advantages.grpo),
+    "grpo_mean": _estimator(advantages.grpo, normalize="mean"),
+    "rloo": _estimator(advantages.rloo),
+    "loop": _loop,
+    "reinforce_pp": _estimator(advantages.reinforce_pp),
+    "reinforce_pp_baseline": _estimator(advantages.reinforce_pp_baseline),
+    "ppo": _ppo,
+    "ppo_max": _ppo_max,
+    "length_adaptive": _length_adaptive,
+    "archer": _archer,
+    "gigpo": _estimator(advantages.gigpo),
+    "gigpo_mean": _estimator(advantages.gigpo, normalize="mean"),
+    "gigpo_state": _gigpo_state,
+    "hgpo": _estimator(advantages.hgpo),
+    "mapo": _estimator(advantages.mapo),
+    "mars": _estimator(advantages.mars),
+    "user_rl": _estimator(advantages.user_rl, credit="equalized", score="discounted"),
+    "pairwise_sign": _estimator(advantages.pairwise_sign),
+    "match_tir": _match_tir,
+    "hrpo": _hrpo,
+    "spa": _spa,
+    "dapo": _dapo,
+    "starpo_s": _starpo_s,
+    "epo": _epo,
+    "stare": _stare,
+    "aepo": _aepo,
+    "dart": _dart,
+    "rapo": _rapo,
+    "spear": _spear,
+    "replay": _replay,
+    "duration_aware": _duration_aware,
+}
+
+
+def get_config(variant: str = "coin,gigpo") -> ml_collections.ConfigDict:
+    world, _, method = variant.partition(",")
+    if world not in WORLDS or method not in METHODS:
+        raise ValueError(
+            f"variant {variant!r}: expected WORLD,METHOD with one of {', '.join(WORLDS)} and one "
+            f"of {', '.join(METHODS)}"
+        )
+    config = base_config()
+    config.num_seeds = len(SEEDS)
+    # The budget ends a run; updates are only a bound.
+    config.updates = 10_000
+    config.env_steps = WORLDS[world].env_steps
+    config.log_every = 10
+    config.env = WORLDS[world].env.copy_and_resolve_references()
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
+    config.learner.update(epochs=2, minibatches=4)
+    # Whitened, so that the weight of the entropy means the same for all.
+    config.learner.normalize_advantage = "batch"
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 3e-3
+    METHODS[method](config)
+    config.evaluation.update(every=10, episodes=256, at_start=True)
+    return config

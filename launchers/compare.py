@@ -1,0 +1,89 @@
+r"""Compares methods under one protocol: the same tasks, budget of turns, network, tuning and seeds.
+
+    python -m launchers.compare --suite=arrays --workdir=runs/compare
+    python -m launchers.compare --suite=arrays --workdir=runs/mine --method=my_module.my_estimator
+    python -m launchers.compare --suite=arrays --table
+
+The first command runs a suite of `configs/comparison`: for every world and method the runs among
+which its values are chosen, and then its results on other seeds. It may be stopped and given again:
+what is done stays, run by run. --worlds and --methods take some of them. --method runs one of your
+own, and ranks it against the stored results of the others (configs/comparison/SUITE.csv), which are
+not run again. --table prints the stored results, and those of --workdir, without running anything.
+"""
+
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from launchers import cli
+from launchers.cluster import reports
+
+_SUITE = flags.DEFINE_string("suite", "arrays", "A module of configs/comparison.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the runs.")
+_WORLDS = flags.DEFINE_list("worlds", None, "Some worlds; all.")
+_METHODS = flags.DEFINE_list("methods", None, "Some methods; all.")
+_METHOD = flags.DEFINE_string("method", None, "my_module.my_estimator[;key=value;...] of yours.")
+_BACKEND = flags.DEFINE_enum("backend", "local", reports.BACKENDS, "Where runs are.")
+_AT_ONCE = flags.DEFINE_integer("at_once", 1, "Runs at the same time.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check all runs and print how many there are.")
+_TABLE = flags.DEFINE_bool("table", False, "Print the table of what there is.")
+_FIGURE = flags.DEFINE_string("figure", None, "Draw the table into this file (SVG or PNG).")
+
+
+def _some(name: str, known: Sequence[str], asked: Sequence[str] | None) -> list[str]:
+    for one in asked or ():
+        if one not in known:
+            cli.fail(f"--{name}: there is no {one!r}; expected some of {', '.join(known)}")
+    return list(asked or known)
+
+
+def main(argv: list[str]) -> None:
+    """Runs what is missing, and prints the table."""
+    if len(argv) > 1:
+        cli.fail(f"{argv[1]!r} is not a flag; write --suite=arrays --workdir=DIR")
+    import jax
+
+    # Configs are checked without the accelerators, which belong to the runs.
+    jax.config.update("jax_platforms", "cpu")
+    from launchers.comparison import driver, rows, suites, tables
+
+    if _SUITE.value not in suites.SUITES:
+        cli.fail(f"--suite={_SUITE.value}: expected one of {', '.join(suites.SUITES)}")
+    suite = suites.find(_SUITE.value)
+    worlds = _some("worlds", list(suite.worlds), _WORLDS.value)
+    names = _some("methods", list(suite.methods), _METHODS.value)
+    try:
+        methods = [suites.Method(name, name) for name in names]
+        if _METHOD.value:
+            if _METHODS.value:
+                cli.fail("--method is one of your own, --methods some of the suite; give one")
+            methods = [suites.own_method(_METHOD.value, suite)]
+        known = rows.read(suites.packaged(suite.name))
+        if _WORKDIR.value:
+            workdir = pathlib.Path(_WORKDIR.value)
+            if _DRY_RUN.value:
+                print(driver.plan(suite, worlds, methods))
+                return
+            if not (_TABLE.value or _FIGURE.value):
+                driver.run(suite, worlds, methods, workdir, _BACKEND.value, _AT_ONCE.value)
+            new = driver.collect(suite, worlds, methods, workdir)
+            rows.write(workdir / "results.csv", new)
+            seen = {(row.world, row.method) for row in new}
+            known = [row for row in known if (row.world, row.method) not in seen] + new
+        elif not (_TABLE.value or _FIGURE.value):
+            cli.fail("--workdir is missing: the directory of the runs; or --table")
+    except ValueError as error:
+        cli.fail(error)
+    known = [row for row in known if row.world in worlds]
+    if not known:
+        cli.fail("there are no results yet; the command without --table runs what is missing")
+    if _FIGURE.value:
+        from launchers.comparison import drawing
+
+        drawing.draw(suite, known, pathlib.Path(_FIGURE.value))
+    print("\n".join(tables.text(suite, known)))
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,103 @@
+"""Runs a comparison: the choice of each method's values, then its results on other seeds."""
+
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from launchers.cluster import reports
+from launchers.cluster.launch import Job, Launch, Stage
+from launchers.comparison import rows, suites
+from launchers.comparison.suites import Method, Suite
+
+Cell = tuple[tuple[str, str], ...]
+
+
+def plan(suite: Suite, worlds: Sequence[str], methods: Sequence[Method]) -> str:
+    """How many runs there are, with the same number for every method, and which cannot be."""
+    lines, count = [], 0
+    for world in worlds:
+        for method in methods:
+            reason = suites.why_not(suite, world, method)
+            count += not reason
+            if reason:
+                lines.append(f"not applicable: {method.name} in {world}: {reason}")
+    cells, tuning, seeds = len(suite.cells()), len(suite.tuning_seeds), len(suite.seeds)
+    lines.append(
+        f"{count} pairs of a world and a method, each {cells} runs of {tuning} seeds, and one of "
+        f"{seeds} other seeds"
+    )
+    return "\n".join(lines)
+
+
+def run(
+    suite: Suite,
+    worlds: Sequence[str],
+    methods: Sequence[Method],
+    workdir: pathlib.Path,
+    backend: str,
+    at_once: int,
+) -> None:
+    """Runs what is missing. On this machine pair by pair, elsewhere all pairs at the same time."""
+    pairs = [(w, m) for w in worlds for m in methods if not suites.why_not(suite, w, m)]
+    batches = [[pair] for pair in pairs] if backend == "local" else [pairs]
+    for batch in batches:
+        jobs = [job for w, m in batch for job in suites.tuning_jobs(suite, w, m, workdir).values()]
+        _carry_out(jobs, workdir / "tune", backend, at_once)
+        jobs = []
+        for world, method in batch:
+            cell = chosen(suite, world, method, workdir)
+            if cell is None:
+                print(f"{world}, {method.name}: a run of the choice failed; see its log")
+                continue
+            jobs.append(suites.result_job(suite, world, method, cell, workdir))
+        _carry_out(jobs, workdir / "results", backend, at_once)
+
+
+def _carry_out(jobs: Sequence[Job], directory: pathlib.Path, backend: str, at_once: int) -> None:
+    if not jobs:
+        return
+    launch = Launch(directory.name, directory, (Stage("train", tuple(jobs)),), at_once)
+    reports.ended(launch, backend)
+
+
+def chosen(suite: Suite, world: str, method: Method, workdir: pathlib.Path) -> Cell | None:
+    """The values with the best mean score over the budget and the seeds of the choice.
+
+    Of equal ones the first; None while a run is missing.
+    """
+    means = {}
+    for cell, job in suites.tuning_jobs(suite, world, method, workdir).items():
+        found = _scores(suite, world, job)
+        if found is None:
+            return None
+        means[cell] = float(np.mean(list(found.values())))
+    return max(means, key=means.__getitem__)
+
+
+def _scores(suite: Suite, world: str, job: Job) -> dict[int, tuple[float, ...]] | None:
+    """Scores of a run that has ended, else None."""
+    about = suite.worlds[world]
+    try:
+        return rows.scores(job.workdir, about.env_steps, about.best) or None
+    except (ValueError, OSError):
+        return None
+
+
+def collect(
+    suite: Suite, worlds: Sequence[str], methods: Sequence[Method], workdir: pathlib.Path
+) -> list[rows.Row]:
+    """The rows of all results that are there."""
+    found = []
+    for world in worlds:
+        for method in methods:
+            cell = chosen(suite, world, method, workdir)
+            if cell is None:
+                continue
+            job, about = suites.result_job(suite, world, method, cell, workdir), suite.worlds[world]
+            if _scores(suite, world, job) is None:
+                continue
+            found += rows.of_run(
+                job.workdir, world, method.name, about.env_steps, about.best, dict(cell)
+            )
+    return found

@@ -1,0 +1,145 @@
+"""Suites of `configs/comparison`: which runs a comparison consists of."""
+
+import importlib
+import itertools
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import configs
+from launchers.cluster.cells import read_grid
+from launchers.cluster.launch import Job
+
+SUITES = ("arrays",)
+
+
+class Suite(NamedTuple):
+    """A module of `configs/comparison`: its WORLDS and METHODS, and the protocol's numbers.
+
+    file: what --config names. worlds: `World`s by name. methods: what each sets in a config.
+    seeds: of the results. tuning_seeds: of the choice among all combinations of `tuning`, the
+    values by key. baseline: the method that the others are compared with.
+    """
+
+    name: str
+    file: str
+    worlds: Mapping[str, Any]
+    methods: Mapping[str, Callable]
+    seeds: range
+    tuning_seeds: range
+    tuning: Mapping[str, tuple[str, ...]]
+    baseline: str
+
+    def cells(self) -> list[tuple[tuple[str, str], ...]]:
+        """Every combination of the tuned keys, the same for all methods."""
+        choices = [[(key, value) for value in values] for key, values in self.tuning.items()]
+        return list(itertools.product(*choices))
+
+
+class Method(NamedTuple):
+    """A method of a suite, or one's own: flags that change the config of another.
+
+    name: of its runs and rows. base: the method of the suite whose config it changes.
+    """
+
+    name: str
+    base: str
+    flags: tuple[str, ...] = ()
+
+
+def find(name: str) -> Suite:
+    """The suite of that name."""
+    module = importlib.import_module(f"configs.comparison.{name}")
+    return Suite(
+        name,
+        str(pathlib.Path(module.__file__)),
+        module.WORLDS,
+        module.METHODS,
+        module.SEEDS,
+        module.TUNING_SEEDS,
+        module.TUNING,
+        module.BASELINE,
+    )
+
+
+def own_method(text: str, suite: Suite) -> Method:
+    """A method of one's own: `my_module.my_estimator`, or `my_module.my_estimator;key=value;...`.
+
+    The function takes the estimator's place in the config of the suite's baseline, and the keys are
+    the config's.
+    """
+    path, _, rest = text.partition(";")
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", path):
+        raise ValueError(f"--method={text}: expected my_module.my_estimator[;key=value;...]")
+    changes = [(key, values[0]) for key, values in read_grid(rest)]
+    given = [f"--config.advantage={{'name': '{path}'}}", *(f"--config.{k}={v}" for k, v in changes)]
+    return Method(path.rpartition(".")[2], suite.baseline, tuple(given))
+
+
+def _arguments(suite: Suite, world: str, method: Method, seeds: range) -> tuple[str, ...]:
+    return (
+        f"--config={suite.file}:{world},{method.base}",
+        f"--config.seed={seeds.start}",
+        f"--config.num_seeds={len(seeds)}",
+        *method.flags,
+    )
+
+
+def _tuned(cell: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    return tuple(f"--config.{key}={value}" for key, value in cell)
+
+
+def tuning_jobs(
+    suite: Suite, world: str, method: Method, workdir: pathlib.Path
+) -> dict[tuple[tuple[str, str], ...], Job]:
+    """The runs among which a method's values are chosen, by these values."""
+    found = {}
+    for number, cell in enumerate(suite.cells()):
+        name = f"tune.{world}.{method.name}.{number}"
+        arguments = (*_arguments(suite, world, method, suite.tuning_seeds), *_tuned(cell))
+        # Scored by what is learnt in the budget, as the results are.
+        found[cell] = Job(name, arguments, workdir / "tune" / world / method.name / str(number))
+    return found
+
+
+def result_job(
+    suite: Suite,
+    world: str,
+    method: Method,
+    cell: tuple[tuple[str, str], ...],
+    workdir: pathlib.Path,
+) -> Job:
+    """The run of a method's results, with the values that were chosen."""
+    arguments = (*_arguments(suite, world, method, suite.seeds), *_tuned(cell))
+    directory = workdir / "results" / world / method.name
+    return Job(f"result.{world}.{method.name}", arguments, directory)
+
+
+def why_not(suite: Suite, world: str, method: Method) -> str:
+    """Why a method cannot run in a world, "" if it can: what its config says when it is built."""
+    from agentrl.config.build import build
+    from launchers.cluster import check
+
+    config = check.resolved(_arguments(suite, world, method, suite.seeds))
+    try:
+        build(config)
+    except ValueError as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+def differences(suite: Suite, world: str, one: str, other: str) -> dict[str, tuple[Any, Any]]:
+    """The keys in which the configs of two methods differ, with both values; None for no key."""
+    from agentrl.config import bind
+
+    get = importlib.import_module(f"configs.comparison.{suite.name}").get_config
+    ours, theirs = (dict(bind.flat(get(f"{world},{m}").to_dict())) for m in (one, other))
+    keys = sorted(ours.keys() | theirs.keys())
+    different = [key for key in keys if ours.get(key) != theirs.get(key)]
+    return {key: (ours.get(key), theirs.get(key)) for key in different}
+
+
+def packaged(name: str) -> pathlib.Path:
+    """The stored results of a suite, one row per seed."""
+    return pathlib.Path(configs.__file__).parent / "comparison" / f"{name}.csv"

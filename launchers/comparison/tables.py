@@ -1,0 +1,139 @@
+"""Who is ahead, by the rows of a comparison: over all worlds, and in each."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agentrl.evaluation import ranks, statistics
+from agentrl.evaluation.statistics import Interval
+from launchers.comparison.rows import Row
+from launchers.comparison.suites import Suite
+
+
+class Standing(NamedTuple):
+    """A method over the worlds of the table.
+
+    score, area: interquartile mean of the final scores, and of those over the budget. improves:
+    probability that a seed of it ends above one of the baseline. rank: among the methods of the
+    table. seconds: median over worlds of an update, in parts of the baseline's.
+    """
+
+    method: str
+    score: float
+    score_interval: Interval
+    area: float
+    improves: float
+    improves_interval: Interval
+    rank: ranks.MeanRank
+    seconds: float
+
+
+def matrix(rows: Sequence[Row], method: str, worlds: Sequence[str], *, area=False) -> np.ndarray:
+    """Scores [seeds, worlds] of a method that has all of these worlds."""
+    columns = [
+        [row.area if area else row.final for row in rows if (row.method, row.world) == (method, w)]
+        for w in worlds
+    ]
+    return np.asarray(columns, np.float64).T
+
+
+def common(rows: Sequence[Row], suite: Suite) -> tuple[list[str], list[str]]:
+    """(methods, worlds) of the table over all worlds: those that the baseline has, and the methods
+    that have all of them with as many seeds."""
+    found = {}
+    for row in rows:
+        found.setdefault(row.method, {}).setdefault(row.world, []).append(row.seed)
+    worlds = [world for world in suite.worlds if world in found.get(suite.baseline, {})]
+    count = len(suite.seeds)
+    methods = [
+        method
+        for method, by_world in found.items()
+        if worlds and all(len(by_world.get(world, ())) == count for world in worlds)
+    ]
+    return methods, worlds
+
+
+def standings(suite: Suite, rows: Sequence[Row]) -> list[Standing]:
+    """All methods that are in all worlds, the best rank first."""
+    methods, worlds = common(rows, suite)
+    if len(methods) < 2:
+        return []
+    finals = {method: matrix(rows, method, worlds) for method in methods}
+    placed = dict(zip(methods, ranks.mean_ranks(list(finals.values())), strict=True))
+    base, seconds = finals[suite.baseline], _seconds(rows)
+    found = []
+    for method, scores in finals.items():
+        improves, interval = statistics.probability_of_improvement(scores, base)
+        ratios = [seconds[method, w] / seconds[suite.baseline, w] for w in worlds]
+        area = statistics.iqm(matrix(rows, method, worlds, area=True))
+        found.append(
+            Standing(
+                method,
+                float(statistics.iqm(scores)),
+                statistics.stratified_bootstrap(scores),
+                float(area),
+                improves,
+                interval,
+                placed[method],
+                float(np.median(ratios)),
+            )
+        )
+    return sorted(found, key=lambda one: one.rank.value)
+
+
+def _seconds(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
+    found = {}
+    for row in rows:
+        found.setdefault((row.method, row.world), []).append(row.seconds)
+    return {key: float(np.median(values)) for key, values in found.items()}
+
+
+def text(suite: Suite, rows: Sequence[Row]) -> list[str]:
+    """Both tables as Markdown, in lines."""
+    lines, (_, worlds) = [], common(rows, suite)
+    overall = standings(suite, rows)
+    if overall:
+        lines += [
+            f"All of {', '.join(worlds)}; {len(suite.seeds)} seeds:",
+            "",
+            f"| method | rank | score at the end | over the budget | P(above {suite.baseline}) | "
+            "seconds per update |",
+            "|---|---|---|---|---|---|",
+        ]
+    for one in overall:
+        low, high = one.rank.interval
+        lines.append(
+            f"| {one.method} | {one.rank.value:.1f} [{low:.1f}, {high:.1f}] | {one.score:.3f} "
+            f"[{one.score_interval.low:.3f}, {one.score_interval.high:.3f}] | {one.area:.3f} | "
+            f"{one.improves:.2f} [{one.improves_interval.low:.2f}, "
+            f"{one.improves_interval.high:.2f}] | {one.seconds:.2f} |"
+        )
+    for world in suite.worlds:
+        of_world = [row for row in rows if row.world == world]
+        if of_world:
+            lines += ["", *_of_world(world, of_world, suite)]
+    return lines
+
+
+def _of_world(world: str, rows: Sequence[Row], suite: Suite) -> list[str]:
+    budget = suite.worlds[world].env_steps
+    lines = [
+        f"{world}, {budget:,} turns:",
+        "",
+        "| method | score at the end | over the budget | worst seed | chosen |",
+        "|---|---|---|---|---|",
+    ]
+    methods = {row.method: [r for r in rows if r.method == row.method] for row in rows}
+    order = sorted(methods, key=lambda m: -np.mean([row.final for row in methods[m]]))
+    for method in order:
+        own = methods[method]
+        finals = np.asarray([[row.final] for row in own])
+        low, high = statistics.stratified_bootstrap(finals)
+        area = float(np.mean([row.area for row in own]))
+        tuned = ", ".join(own[0].tuned.values())
+        lines.append(
+            f"| {method} | {statistics.iqm(finals):.3f} [{low:.3f}, {high:.3f}] | {area:.3f} | "
+            f"{finals.min():.3f} | {tuned} |"
+        )
+    return lines

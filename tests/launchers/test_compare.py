@@ -1,0 +1,160 @@
+"""One protocol for all methods: what is equal, what is chosen, and what the tables say."""
+
+import json
+
+import numpy as np
+import pytest
+from in_process import launch
+
+from configs.comparison import arrays
+from launchers.comparison import driver, rows, suites, tables, tasks
+
+SUITE = suites.find("arrays")
+OURS = suites.Method("grpo", "grpo")
+
+
+def write_run(job, points, *, seeds, success=True):
+    """A run directory whose evaluations lie on straight lines between these points."""
+    job.workdir.mkdir(parents=True)
+    column = "success" if success else "episode_return"
+    (job.workdir / "eval").mkdir()
+    first = {str(seed): {column: [points[seed][0][1]]} for seed in seeds}
+    path = job.workdir / "eval" / "update_000000.json"
+    path.write_text(json.dumps({"update": 0, "per_seed": first}))
+    metric = "evaluation/success_rate" if success else "evaluation/episode_return"
+    lines = []
+    for seed in seeds:
+        for update, (steps, value) in enumerate(points[seed][1:], start=1):
+            record = {"seed": seed, "update": update, "env_steps": steps, metric: value}
+            lines.append(json.dumps(record | {"updates_per_second": 4.0, "entropy": 0.5}))
+    (job.workdir / "metrics.jsonl").write_text("".join(line + "\n" for line in lines))
+
+
+def test_every_method_has_the_same_cells_and_seeds_on_seeds_of_its_own(tmp_path):
+    counted = set()
+    for name in SUITE.methods:
+        method = suites.Method(name, name)
+        jobs = suites.tuning_jobs(SUITE, "coin", method, tmp_path)
+        seeds = {x for job in jobs.values() for x in job.arguments if "seed" in x}
+        counted.add((len(jobs), tuple(sorted(seeds)), tuple(jobs)))
+        result = suites.result_job(SUITE, "coin", method, next(iter(jobs)), tmp_path)
+        assert "--config.seed=0" in result.arguments
+    ((cells, seeds, _),) = counted
+    assert cells == 6 and seeds == ("--config.num_seeds=3", "--config.seed=1000")
+    assert not set(SUITE.seeds) & set(SUITE.tuning_seeds) and len(SUITE.seeds) == 10
+
+
+@pytest.mark.parametrize("method", [m for m in SUITE.methods if m != "grpo"])
+def test_methods_differ_in_credit_and_loss_alone(method):
+    """Not in the world, the budget, the network, the episodes or the optimizer."""
+    free = ("advantage", "objective", "components", "filters", "reweighting", "reward")
+    free += ("policy.critic", "rollout.anchor", "learner.normalize_advantage")
+    changed = suites.differences(SUITE, "coin", method, "grpo")
+    assert changed and not [key for key in changed if not key.startswith(free)]
+
+
+@pytest.mark.parametrize("world", SUITE.worlds)
+def test_worlds_are_those_of_the_stored_results(world):
+    assert tasks.fingerprint(SUITE.worlds[world].env) == tasks.stored()[world]
+
+
+def test_what_a_world_does_not_give_is_said():
+    reason = suites.why_not(SUITE, "coin", suites.Method("match_tir", "match_tir"))
+    assert "call_of" in reason and not suites.why_not(SUITE, "coin", OURS)
+    assert "call_of" in driver.plan(SUITE, ["coin"], [suites.Method("match_tir", "match_tir")])
+
+
+def test_scores_are_read_off_at_tenths_of_the_budget(tmp_path):
+    job = suites.result_job(SUITE, "coin", OURS, SUITE.cells()[0], tmp_path)
+    seeds, budget = SUITE.seeds, 1000
+    points = {seed: [(0, 0.0), (500, 0.5), (1500, 1.5)] for seed in seeds}
+    write_run(job, points, seeds=seeds)
+    values = rows.scores(job.workdir, budget, None)
+    assert list(values) == list(seeds)
+    assert values[0] == pytest.approx([0.1 * k for k in range(1, 11)])
+    with pytest.raises(ValueError, match="1500 turns of the budget of 1600"):
+        rows.scores(job.workdir, 1600, None)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A suite of two worlds, and the runs of two methods in it: the second is better."""
+    world = arrays.World(arrays.WORLDS["coin"].env, 1000)
+    suite = SUITE._replace(worlds={"a": world, "b": world._replace(best=2.0)}, seeds=range(4))
+    methods = [OURS, suites.Method("rloo", "rloo")]
+    for name, about in suite.worlds.items():
+        for level, method in enumerate(methods):
+            jobs = suites.tuning_jobs(suite, name, method, tmp_path)
+            for number, job in enumerate(jobs.values()):
+                end = 0.1 * number + 0.2 * level
+                points = {seed: [(0, 0.0), (1000, end)] for seed in suite.tuning_seeds}
+                how = {"success": about.best is None}
+                write_run(job, points, seeds=suite.tuning_seeds, **how)
+            result = suites.result_job(suite, name, method, suite.cells()[-1], tmp_path)
+            points = {s: [(0, 0.0), (2000, 1.0 + level + 0.1 * s)] for s in suite.seeds}
+            write_run(result, points, seeds=suite.seeds, **how)
+    return suite, methods, tmp_path
+
+
+def test_the_best_cell_is_chosen_and_its_results_are_ranked(small):
+    suite, methods, workdir = small
+    assert driver.chosen(suite, "a", OURS, workdir) == suite.cells()[-1]
+    found = driver.collect(suite, list(suite.worlds), methods, workdir)
+    assert len(found) == 2 * 2 * 4
+    # Half of the way at the budget; returns are in parts of the best.
+    finals = {(r.world, r.method): r.final for r in found if r.seed == 0}
+    assert finals == {("a", "grpo"): 0.5, ("a", "rloo"): 1.0, ("b", "grpo"): 0.25} | {
+        ("b", "rloo"): 0.5
+    }
+    rows.write(workdir / "results.csv", found)
+    again = rows.read(workdir / "results.csv")
+    assert sorted(again) == sorted(found)
+    first, second = tables.standings(suite, found)
+    assert (first.method, first.rank.value, second.rank.value) == ("rloo", 1.0, 2.0)
+    assert first.improves == 1.0 and second.improves == 0.5 and first.seconds == 1.0
+    text = "\n".join(tables.text(suite, found))
+    assert "| rloo | 1.0 [1.0, 1.0] |" in text and "a, 1,000 turns:" in text
+
+
+def test_a_missing_run_leaves_its_pair_out(small):
+    suite, methods, workdir = small
+    (workdir / "tune/a/rloo/0/metrics.jsonl").unlink()
+    found = driver.collect(suite, list(suite.worlds), methods, workdir)
+    assert {(row.world, row.method) for row in found} == {
+        ("a", "grpo"),
+        ("b", "grpo"),
+        ("b", "rloo"),
+    }
+    # Whoever misses a world is not in the table over all worlds.
+    assert tables.common(found, suite) == (["grpo"], ["a", "b"]) and not tables.standings(
+        suite, found
+    )
+
+
+def test_a_method_of_ones_own_takes_the_place_of_the_estimator():
+    method = suites.own_method("mine.estimator;learner.epochs=4", SUITE)
+    assert (method.name, method.base) == ("estimator", "grpo")
+    assert method.flags == (
+        "--config.advantage={'name': 'mine.estimator'}",
+        "--config.learner.epochs=4",
+    )
+    with pytest.raises(ValueError, match="expected my_module.my_estimator"):
+        suites.own_method("estimator", SUITE)
+
+
+def test_the_command_says_what_is_wrong():
+    for words, message in (
+        (["--suite=x"], "expected one of arrays"),
+        (["--suite=arrays"], "--workdir is missing"),
+        (["--suite=arrays", "--worlds=mars"], "there is no 'mars'; expected some of coin"),
+    ):
+        _, _, error = launch(["launchers.compare", *words])
+        assert message in error, error
+
+
+def test_rows_of_another_file_are_refused(tmp_path):
+    (tmp_path / "x.csv").write_text("world,method\na,b\n")
+    with pytest.raises(ValueError, match="not the results of a comparison"):
+        rows.read(tmp_path / "x.csv")
+    assert rows.read(tmp_path / "none.csv") == []
+    assert np.isclose(rows.Row("a", "b", 0, (0.0, 1.0), 1.0, {}, {}).area, 0.5)
