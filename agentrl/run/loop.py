@@ -67,12 +67,14 @@ def run(
         params = restored.beginning(config, experiment, device_mesh)
     signals = Stop() if stop is None else contextlib.nullcontext(stop)
     with claimed(workdir, config), mesh.use(device_mesh), signals as stop:
-        update, state, stop.saved = 0, None, None
+        if evaluations.finished(workdir, config.updates):
+            experiment.rollout.close()
+            return True  # before anything compiles
+        update, state, stop.saved, writer, first = 0, None, None, None, {}
         programs = compile_programs(experiment, config, device_mesh)
         if checkpoint.steps(directory):
             update, state = checkpoint.restore(directory, programs.shapes)
             stop.saved = update
-        writer, first = None, {}
         if processes.is_first():
             unevaluated = evaluations.pending(workdir, update) is not None
             metrics.rewind(workdir / "metrics.jsonl", update - unevaluated)
