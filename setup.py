@@ -16,7 +16,7 @@ setuptools.setup(
     python_requires=">=3.11",
     packages=setuptools.find_packages(include=["agentrl*", "envs*", "launchers*", "configs*"]),
     # Marks for type checkers, and the pages.
-    package_data={"": ["py.typed", "*.md"]},
+    package_data={"": ["py.typed", "*.md", "*.csv", "*.json"]},
     install_requires=[
         "jax>=0.10,<0.12",
         "flax>=0.12",

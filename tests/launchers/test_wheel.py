@@ -75,6 +75,7 @@ def test_types_and_pages_are_in_the_wheel(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for package in PACKAGES:
         assert {f"{package}/py.typed", f"{package}/README.md"} <= names
+    assert "configs/comparison/tasks.json" in names
     files = [path for name in PACKAGES for path in (CHECKOUT / name).rglob("*")]
     ours = {p.relative_to(CHECKOUT).as_posix() for p in files if p.suffix in (".py", ".md")}
     assert len(ours) > 400 and ours <= names
