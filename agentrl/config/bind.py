@@ -50,9 +50,9 @@ TERM_KEYS = {
 FUNCTION = "@"
 
 
-def nearest(word: str, known: typing.Iterable[str]) -> str:
+def nearest(word: str, known: typing.Iterable[str], cutoff: float = 0.5) -> str:
     """' (did you mean ...?)' if a known word is close, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

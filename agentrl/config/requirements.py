@@ -4,14 +4,14 @@ Functions name the arrays that they read; rollouts, components, annotations and 
 them. `agentrl.streams.FILLED_BY` says once per array what fills it, and errors quote that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import jax
 import ml_collections
 
-from agentrl.config.bind import bound
+from agentrl.config.bind import bound, nearest
 from agentrl.config.components import check_traced
 from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
 from agentrl.learner.bound import Bound
@@ -83,8 +83,8 @@ def check_names(
         for name in function.inputs:
             if name not in streams | of_rows | {"advantage"}:
                 raise ValueError(
-                    f"{section} needs {name!r}, which rollout {config.rollout.name!r} does not "
-                    f"give here; it needs {_filler(name)}"
+                    f"{section} needs {_called(name, streams)}, which rollout "
+                    f"{config.rollout.name!r} does not give here; it needs {_filler(name)}"
                 )
         check_assumptions(section, function.function, rollout.properties, rollout.provides)
         for term in recipe.reward:
@@ -119,8 +119,8 @@ def check_names(
             )
         for read in sorted(term.reads - known):
             raise ValueError(
-                f"config.objective.{name} ({term.loss.name}) reads {read!r}, which nothing fills "
-                f"here; it needs {_filler(read)}"
+                f"config.objective.{name} ({term.loss.name}) reads {_called(read, known)}, "
+                f"which nothing fills here; it needs {_filler(read)}"
             )
     _check_use(config, setup, terms, recipe, components)
 
@@ -136,6 +136,14 @@ def _credit(recipe: Recipe) -> list[tuple[str, Bound]]:
     ]
 
 
+def _called(name: str, known: Iterable[str]) -> str:
+    """A name that is missing; if it is none of ours, with the nearest of those that are there.
+
+    Only a close one: it may as well be of a component that was left out.
+    """
+    return repr(name) + ("" if name in FILLED_BY else nearest(name, sorted(known), cutoff=0.75))
+
+
 def _filler(name: str) -> str:
     return FILLED_BY.get(
         name, "an annotation (config.annotations) or a component (config.components) of that name"
@@ -146,15 +154,15 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
     """ValueError for what is computed and read by nothing."""
     policy, provides = setup.policy, setup.rollout.provides
     if "value" in provides and recipe.value is None:
+        critic, without = _critic(config)
         raise ValueError(
-            f"config.policy.critic={config.policy.get('critic')!r}, but advantage "
-            f"{recipe.estimator.name!r} does not use a critic; set config.policy.critic='none' or "
-            "use advantage 'gae'"
+            f"{critic}, but advantage {recipe.estimator.name!r} does not use a critic; {without} "
+            "or use advantage 'gae'"
         )
     if policy.has_critic and not any("value" in term.reads for term in terms.values()):
+        critic, without = _critic(config)
         raise ValueError(
-            f"config.policy.critic={config.policy.get('critic')!r} is not trained: set "
-            "config.objective.value.weight=0.5, or critic='none'"
+            f"{critic} is not trained: set config.objective.value.weight=0.5, or {without}"
         )
     if "persuasion" in provides and "persuasion" not in setup.reads:
         raise ValueError(
@@ -177,6 +185,21 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
                 )
     if policy.reads_text:
         _check_adapters(config, policy, setup.rollout)
+
+
+def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:
+    """What gives the policy a critic, and how to have none, for messages."""
+    roles = config.policy.get("roles", {})
+    sections = {f"config.policy.roles.{name}": section for name, section in roles.items()}
+    sections = sections or {"config.policy": config.policy}
+    for where, section in sections.items():
+        if section.get("critic", "none") != "none":
+            return f"{where}.critic={section.critic!r}", f"set {where}.critic='none'"
+    own = [f"{where}.name={x.name!r}" for where, x in sections.items() if "critic" not in x]
+    return (
+        f"{', '.join(own)} has a critic",
+        "let the function return a Policy with has_critic=False",
+    )
 
 
 def _check_adapters(config, policy: Any, rollout: Rollout) -> None:

@@ -69,6 +69,11 @@ def by_role(networks: Mapping[str, Network], *, train: tuple[str, ...]) -> Polic
         return None if all(one is None for one in each.values()) else each
 
     def outputs(role, found):
+        if role is None:
+            raise ValueError(
+                f"policy 'by_role' ({', '.join(names)}) was called without `role`, the agent that "
+                "acts; what calls it needs one network for all roles, such as policy 'mlp'"
+            )
         role = jnp.asarray(number)[role]
         value = _select(role, [value for _, value in found])
         return _Outputs(role, tuple(out for out, _ in found)), value

@@ -81,12 +81,15 @@ def run(
             first = metrics.first_with("approx_kl", workdir / "metrics.jsonl")
             write_json(workdir / "provenance.json", provenance(command))
             writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
+        begins = f" · from {config.init_from}" if config.init_from else ""
+        begins = f" · resumes after update {update}" if update else begins
         progress = Progress(
             total=config.updates,
             done=update,
             title=f"{' + '.join(experiment.tasks)} · {config.advantage.name.rpartition('.')[2]} · "
             f"{config.num_seeds} seed(s) · "
-            f"{parameter_count(programs.shapes.params) // config.num_seeds:,} parameters",
+            f"{parameter_count(programs.shapes.params) // config.num_seeds:,} parameters"
+            f"{begins}",
             quiet=writer is None,
         )
         try:

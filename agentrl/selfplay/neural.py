@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.policies.actor_critic import Policy
-from agentrl.policies.heads import mask_logits
 from agentrl.selfplay import sequence_form as sf
 from agentrl.selfplay.sequence_form import SequenceForm
 
@@ -38,11 +37,16 @@ def make_table(
         return None
     states = jax.vmap(lambda hand: env.at(hand))(form.states)
     seen = jax.vmap(env.observe_as, in_axes=(0, 0, None))(states, form.player, env_params)
-    seen = np.asarray(seen)
+    seen, legal = np.asarray(seen), np.asarray(form.legal)
 
     def table(params: chex.ArrayTree) -> jax.Array:
-        logits, _, _ = policy.step(params, None, jnp.asarray(seen))
-        return jax.nn.softmax(mask_logits(logits, jnp.asarray(form.legal)))
+        seats = jnp.asarray(form.player)
+        outputs, _, _ = policy.step(params, None, jnp.asarray(seen), seats)
+
+        def log_prob(action):
+            return policy.head.log_prob(outputs, legal, jnp.full(seats.shape, action))
+
+        return jnp.exp(jax.vmap(log_prob, out_axes=1)(jnp.arange(legal.shape[1])))
 
     return table
 

@@ -32,6 +32,10 @@ def transformer(observation_shape, num_codes, num_actions, continuous, *, size: 
     )
 
 
+def with_critic(observation_shape, num_codes, num_actions, continuous):
+    return policies.mlp(observation_shape, num_codes, num_actions, continuous, critic="shared")
+
+
 def too_few(observation_shape, num_actions, *, size: int = 8):
     return transformer(observation_shape, None, num_actions, False, size=size)
 
@@ -147,4 +151,21 @@ def test_a_context_is_for_language_policies(own):
     config = talk(f"{own}.colder")
     config.context = {"name": "none"}
     with pytest.raises(ValueError, match="first parameter is `view`.* need a context"):
+        build(config)
+
+
+def test_the_critic_of_a_network_of_ones_own_is_named_by_its_function(own):
+    config = tiny.groups_config(policy={"name": f"{own}.with_critic"})
+    said = rf"config.policy.name='{own}.with_critic' has a critic, but .* has_critic=False or use"
+    with pytest.raises(ValueError, match=said):
+        build(config)
+
+
+def test_the_critic_of_a_role_is_named_by_its_section():
+    config = tiny.groups_config()
+    config.env = env_section("KuhnPoker-v1", max_steps_in_episode=3)
+    network = section(policies.mlp, hidden=(4,), critic="shared")
+    config.policy = roles_section(first=network, second=network)
+    said = "config.policy.roles.first.critic='shared', but .* set config.policy.roles.first.critic"
+    with pytest.raises(ValueError, match=said):
         build(config)

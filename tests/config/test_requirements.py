@@ -10,6 +10,15 @@ from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 
+
+def misspelt(logp, old_logpp, mask):
+    return jnp.where(mask, logp - old_logpp, 0.0)
+
+
+def misspelt_estimator(rewards, mask):
+    return jnp.where(mask, rewards, 0.0)
+
+
 WRONG = {
     "unknown key": (
         lambda c: c.advantage.__setitem__("gama", 0.9),
@@ -92,6 +101,14 @@ WRONG = {
         lambda c: setattr(c.objective, "listening", term(losses.listening_loss)),
         r"config.objective.listening \(listening_loss\) reads 'answer_logits', which nothing fills "
         "here; it needs a policy that can be asked",
+    ),
+    "a misspelt array of a term": (
+        lambda c: c.objective.__setattr__("mine", term(misspelt)),
+        r"config.objective.mine \(misspelt\) reads 'old_logpp' \(did you mean 'old_logp'\?\)",
+    ),
+    "a misspelt array of an estimator": (
+        lambda c: c.__setattr__("advantage", section(misspelt_estimator)),
+        r"needs 'rewards' \(did you mean 'reward'\?\)",
     ),
     "an annotation that is missing": (
         lambda c: setattr(c.objective, "bc", term(losses.corrected_behaviour_cloning)),

@@ -11,6 +11,7 @@ import shutil
 import sys
 from typing import NamedTuple
 
+import jax
 import pages
 import pytest
 import tiny
@@ -18,6 +19,7 @@ from in_process import launch
 from pages import ROOT
 
 import envs
+from agentrl.config.build import build
 from agentrl.run import loop
 from launchers import cli
 
@@ -25,6 +27,10 @@ from launchers import cli
 ENGINES = ("textworld", "scienceworld", "textarena")
 # Letters for any run that the reader has.
 ANY_RUN = {"runs/a", "runs/b"}
+# Files of the reader's that stand on a page, by name.
+FILES = {
+    pages.file_of(b): b for page in pages.PAGES for b in pages.blocks(page) if pages.file_of(b)
+}
 PLAYER = re.compile(r"human|random|expert|minimax(:\d+)?|mcts:\d+|program:.+|runs/\w+([@#]\w+)?")
 
 
@@ -57,12 +63,11 @@ def of(*start):
 
 
 def prepare(here):
-    """A directory as a reader has it: the checkout, models, and the files that README.md writes."""
+    """A directory as a reader has it: the checkout, models, and the files that pages write."""
     for name in ("configs", "launchers", "tests"):
         (here / name).symlink_to(ROOT / name)
-    for block in pages.blocks(ROOT / "README.md"):
-        if pages.file_of(block):
-            (here / pages.file_of(block)).write_text(block.text)
+    for name, block in FILES.items():
+        (here / name).write_text(block.text)
     # Models that are downloaded or converted: small ones of the same form are enough here.
     for out in ("models/small", "models/smollm2", "DIRECTORY"):
         _, _, error = launch(("launchers.new_model", "--envs=Household-v1", f"--out={out}"))
@@ -96,8 +101,8 @@ def done(tmp_path_factory):
         prepare(here)
         built = set()
         yield [Done(c, *carry_out(c, built)) for c in pages.commands() if is_launcher(c)]
-    for name in ("my_module", "my_config"):
-        sys.modules.pop(name, None)
+    for name in FILES:
+        sys.modules.pop(name.removesuffix(".py"), None)
 
 
 def test_every_command_is_of_a_kind_that_is_checked_here():
@@ -118,6 +123,21 @@ def test_flags_parse_and_configs_build(done):
             wrong.append(f"{one.command.where}: {text_of(one.command.words)}: {one.error}")
     assert not wrong, "\n".join(wrong)
     assert {one.launcher for one in done} >= {"train", "evaluate", "arena", "compile", "sweep"}
+
+
+def test_what_a_reader_adds_by_a_page_goes_through_an_update(done):
+    """Traced, which finds what its shapes and types, and not only its options, get wrong."""
+    own, used = {name.removesuffix(".py") for name in FILES}, set()
+    for one in (one for one in done if one.launcher == "train" and one.values["config"]):
+        config = one.values["config"]
+        text = f"{text_of(one.command.words)} {config}"
+        mine = {name for name in own if re.search(rf"\b{name}\.", text)}
+        if mine:
+            experiment = build(config)
+            state = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
+            jax.eval_shape(experiment.phases[-1][1], state)
+            used |= mine
+    assert used >= {"my_module", "corridor", "my_loss", "my_network", "my_context", "two_players"}
 
 
 def test_cells_of_sweeps_are_commands_that_parse(done):

@@ -9,7 +9,8 @@ import envs
 from agentrl import advantages, policies, rollout, selfplay
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
-from agentrl.selfplay.neural import make_exploitability, make_table
+from agentrl.policies.by_role import Network, by_role
+from agentrl.selfplay.neural import form_of, make_exploitability, make_table
 
 
 def policy_of(name, **options):
@@ -38,13 +39,26 @@ def test_a_row_is_what_is_seen_there():
     """Rows of one card and one history, by the strings of the information states."""
     policy, env, params = policy_of("KuhnPoker-v1")
 
-    def by_card(params_, memory, observation):
+    def by_card(params_, memory, observation, role):
         card = observation[:, :3] @ jnp.arange(3.0)
         return jnp.stack([jnp.zeros_like(card), card], axis=1), card, memory
 
     table = make_table(policy._replace(step=by_card), env, params)(None)
     for state, row in zip(selfplay.infostates("KuhnPoker-v1"), np.asarray(table), strict=True):
         np.testing.assert_allclose(row[1], 1 / (1 + np.exp(-int(state[0]))), rtol=1e-6)
+
+
+def test_in_the_table_every_seat_plays_its_own_network():
+    policy, env, params = policy_of("KuhnPoker-v1")
+    seats = {k: Network(policy, (k,), 0, env.num_actions) for k in (0, 1)}
+    weights = {k: policy.init(jax.random.key(k)) for k in seats}
+    weights = jax.tree.map(lambda x: 30 * x, weights)
+    table = make_table(by_role(seats, train=(0, 1)), env, params)(weights)
+    alone = make_table(policy, env, params)
+    seat = np.asarray(form_of(env).player)
+    expected = np.where(seat[:, None] == 0, alone(weights[0]), alone(weights[1]))
+    np.testing.assert_allclose(table, expected, rtol=1e-5)
+    assert not np.allclose(alone(weights[0]), alone(weights[1]), atol=0.05)
 
 
 @pytest.mark.parametrize(
