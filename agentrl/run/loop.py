@@ -17,11 +17,10 @@ from agentrl.learner.components import guard
 from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
-from agentrl.policies import parameter_count
 from agentrl.run import checkpoint, evaluations, memory, mesh, metrics, processes, restored
 from agentrl.run.prepare import Prepared, prepare
 from agentrl.run.programs import compile_programs
-from agentrl.run.progress import Progress
+from agentrl.run.progress import Progress, title
 from agentrl.run.provenance import provenance
 from agentrl.run.restored import RunError
 from agentrl.run.signals import NOTICE_SECONDS, Stop
@@ -81,15 +80,10 @@ def run(
             first = metrics.first_with("approx_kl", workdir / "metrics.jsonl")
             write_json(workdir / "provenance.json", provenance(command))
             writer = metrics.Writer(workdir, range(config.seed, config.seed + config.num_seeds))
-        begins = f" · from {config.init_from}" if config.init_from else ""
-        begins = f" · resumes after update {update}" if update else begins
         progress = Progress(
             total=config.updates,
             done=update,
-            title=f"{' + '.join(experiment.tasks)} · {config.advantage.name.rpartition('.')[2]} · "
-            f"{config.num_seeds} seed(s) · "
-            f"{parameter_count(programs.shapes.params) // config.num_seeds:,} parameters"
-            f"{begins}",
+            title=title(config, experiment.tasks, programs.shapes.params, update),
             quiet=writer is None,
         )
         try:

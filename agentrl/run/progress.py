@@ -1,11 +1,15 @@
 """Progress for people: the metrics that matter and the time left."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import ml_collections
 import numpy as np
 from rich import console as rich_console
 from rich import progress as rich_progress
+
+from agentrl.policies import parameter_count
 
 # Shown if present, in this order.
 SHOWN = (
@@ -19,6 +23,17 @@ SHOWN = (
     ("explained_variance", "ev", ".2f"),
     ("rejected_updates", "rejected", ".0%"),
 )
+
+
+def title(config: ml_collections.ConfigDict, tasks: Iterable[str], params: Any, update: int) -> str:
+    """What a run says of itself as it begins. params: of all seeds; update: the last done."""
+    begins = f" · from {config.init_from}" if config.init_from else ""
+    begins = f" · resumes after update {update}" if update else begins
+    return (
+        f"{' + '.join(tasks)} · {config.advantage.name.rpartition('.')[2]} · "
+        f"{config.num_seeds} seed(s) · "
+        f"{parameter_count(params) // config.num_seeds:,} parameters{begins}"
+    )
 
 
 class Progress:
