@@ -68,6 +68,8 @@ def installed(tmp_path_factory):
     return fresh(tmp_path_factory.mktemp("fresh")), {
         **execute.clean_environment(source),
         "PIP_NO_DEPS": "1",
+        # With small numbers most of the time is compiling.
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",
     }
 
 
