@@ -58,7 +58,7 @@ class Progress:
         self._seconds = seconds_between_lines
         self._total, self._first = total, done
         self._start = self._last = time.monotonic()
-        self._console.print(title, highlight=False)
+        self._console.print(title, highlight=False, soft_wrap=True)
         self._bar = rich_progress.Progress(
             rich_progress.MofNCompleteColumn(),
             rich_progress.BarColumn(bar_width=24),
