@@ -156,7 +156,7 @@ def runs_in(text):
 
 def test_the_runs_that_a_command_reads_are_trained_by_another(done):
     def made(one):
-        return one.values.get("workdir") if one.launcher in ("train", "sweep") else None
+        return one.values.get("workdir") if one.launcher in ("train", "sweep", "compare") else None
 
     trained, wrong = {made(one) for one in done} | ANY_RUN, []
     for one in done:
