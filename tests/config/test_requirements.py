@@ -3,21 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import own_pieces
 import pytest
 import tiny
 
 from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
-
-
-def misspelt(logp, old_logpp, mask):
-    return jnp.where(mask, logp - old_logpp, 0.0)
-
-
-def misspelt_estimator(rewards, mask):
-    return jnp.where(mask, rewards, 0.0)
-
 
 WRONG = {
     "unknown key": (
@@ -103,11 +95,11 @@ WRONG = {
         "here; it needs a policy that can be asked",
     ),
     "a misspelt array of a term": (
-        lambda c: c.objective.__setattr__("mine", term(misspelt)),
+        lambda c: c.objective.__setattr__("mine", term(own_pieces.misspelt)),
         r"config.objective.mine \(misspelt\) reads 'old_logpp' \(did you mean 'old_logp'\?\)",
     ),
     "a misspelt array of an estimator": (
-        lambda c: c.__setattr__("advantage", section(misspelt_estimator)),
+        lambda c: c.__setattr__("advantage", section(own_pieces.misspelt_estimator)),
         r"needs 'rewards' \(did you mean 'reward'\?\)",
     ),
     "an annotation that is missing": (

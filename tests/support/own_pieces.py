@@ -125,3 +125,13 @@ def shuffled_pairs(setup: Setup) -> Component:
 def not_a_component(setup: Setup) -> int:
     """A mistake."""
     return 3
+
+
+def misspelt(logp, old_logpp, mask):
+    """A loss that reads an array which nobody has."""
+    return jnp.where(mask, logp - old_logpp, 0.0)
+
+
+def misspelt_estimator(rewards, mask):
+    """An estimator that does."""
+    return jnp.where(mask, rewards, 0.0)
