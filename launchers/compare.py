@@ -53,6 +53,7 @@ def main(argv: list[str]) -> None:
     suite = suites.find(_SUITE.value)
     worlds = _some("worlds", list(suite.worlds), _WORLDS.value)
     names = _some("methods", list(suite.methods), _METHODS.value)
+    failed = []
     try:
         methods = [suites.Method(name, name) for name in names]
         if _METHOD.value:
@@ -66,7 +67,7 @@ def main(argv: list[str]) -> None:
                 print(driver.plan(suite, worlds, methods))
                 return
             if not (_TABLE.value or _FIGURE.value):
-                driver.run(suite, worlds, methods, workdir, _BACKEND.value, _AT_ONCE.value)
+                failed = driver.run(suite, worlds, methods, workdir, _BACKEND.value, _AT_ONCE.value)
             new = driver.collect(suite, worlds, methods, workdir)
             rows.write(workdir / "results.csv", new)
             seen = {(row.world, row.method) for row in new}
@@ -76,6 +77,8 @@ def main(argv: list[str]) -> None:
     except ValueError as error:
         cli.fail(error)
     known = [row for row in known if row.world in worlds]
+    if failed and not known:
+        cli.fail(f"{len(failed)} runs did not end well; {failed[0]}; the same command goes on")
     if not known:
         cli.fail("there are no results yet; the command without --table runs what is missing")
     if _FIGURE.value:
@@ -83,6 +86,8 @@ def main(argv: list[str]) -> None:
 
         drawing.draw(suite, known, pathlib.Path(_FIGURE.value))
     print("\n".join(tables.text(suite, known)))
+    if failed:
+        cli.fail(f"{len(failed)} runs did not end well; {failed[0]}; the same command goes on")
 
 
 if __name__ == "__main__":

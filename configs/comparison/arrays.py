@@ -29,15 +29,10 @@ VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
 
 
 class World(NamedTuple):
-    """An environment with its options, and the protocol's numbers there.
-
-    env_steps: turns in which a method learns, in each seed. best: the return that scores 1, where
-    the environment does not say what success is; a return of 0 scores 0.
-    """
+    """An environment with its options, and the turns in which each seed learns there."""
 
     env: ml_collections.ConfigDict
     env_steps: int
-    best: float | None = None
 
 
 WORLDS = {
@@ -57,8 +52,6 @@ WORLDS = {
     "maze": World(env_section("Maze-v1"), 400_000),
     # What was called before stays in the observation, so that no observation comes again.
     "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
-    # Every turn is paid, and turns are of different length.
-    "jobs": World(env_section("Jobs-v1"), 200_000),
     "team": World(env_section("TeamGraph-v1"), 100_000),
     "shop": World(env_section("Shop-v1"), 100_000),
 }
@@ -183,11 +176,6 @@ def _replay(config: Config) -> None:
     config.components.success_replay = section(success_replay, tasks=64)
 
 
-def _duration_aware(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.reweighting.duration_aware = section(advantages.duration_aware, cap=None)
-
-
 def _estimator(function: Callable, **options) -> Callable[[Config], None]:
     """A method that is an estimator and nothing else."""
 
@@ -228,7 +216,6 @@ METHODS: dict[str, Callable[[Config], None]] = {
     "rapo": _rapo,
     "spear": _spear,
     "replay": _replay,
-    "duration_aware": _duration_aware,
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from launchers.cluster import reports
+from launchers.cluster.backend import State
 from launchers.cluster.launch import Job, Launch, Stage
 from launchers.comparison import rows, suites
 from launchers.comparison.suites import Method, Suite
@@ -16,6 +17,10 @@ Cell = tuple[tuple[str, str], ...]
 def plan(suite: Suite, worlds: Sequence[str], methods: Sequence[Method]) -> str:
     """How many runs there are, with the same number for every method, and which cannot be."""
     lines, count = [], 0
+    for method in methods:
+        keys = suites.differences(suite, worlds[0], method.base, suite.baseline)
+        changed = ", ".join([*keys, *method.flags])
+        lines.append(f"{method.name} differs from {suite.baseline} in: {changed or 'nothing'}")
     for world in worlds:
         for method in methods:
             reason = suites.why_not(suite, world, method)
@@ -37,28 +42,34 @@ def run(
     workdir: pathlib.Path,
     backend: str,
     at_once: int,
-) -> None:
-    """Runs what is missing. On this machine pair by pair, elsewhere all pairs at the same time."""
+) -> list[str]:
+    """Runs what is missing. On this machine pair by pair, elsewhere all pairs at the same time.
+
+    Returns a line for each run that did not end well.
+    """
+    failed = []
     pairs = [(w, m) for w in worlds for m in methods if not suites.why_not(suite, w, m)]
     batches = [[pair] for pair in pairs] if backend == "local" else [pairs]
     for batch in batches:
         jobs = [job for w, m in batch for job in suites.tuning_jobs(suite, w, m, workdir).values()]
-        _carry_out(jobs, workdir / "tune", backend, at_once)
+        failed += _carry_out(jobs, workdir / "tune", backend, at_once)
         jobs = []
         for world, method in batch:
             cell = chosen(suite, world, method, workdir)
-            if cell is None:
-                print(f"{world}, {method.name}: a run of the choice failed; see its log")
-                continue
-            jobs.append(suites.result_job(suite, world, method, cell, workdir))
-        _carry_out(jobs, workdir / "results", backend, at_once)
+            if cell is not None:
+                jobs.append(suites.result_job(suite, world, method, cell, workdir))
+        failed += _carry_out(jobs, workdir / "results", backend, at_once)
+    return failed
 
 
-def _carry_out(jobs: Sequence[Job], directory: pathlib.Path, backend: str, at_once: int) -> None:
+def _carry_out(
+    jobs: Sequence[Job], directory: pathlib.Path, backend: str, at_once: int
+) -> list[str]:
     if not jobs:
-        return
+        return []
     launch = Launch(directory.name, directory, (Stage("train", tuple(jobs)),), at_once)
-    reports.ended(launch, backend)
+    known = reports.ended(launch, backend)
+    return [f"{r.job.name}: {r.message or r.state}" for r in known if r.state is not State.DONE]
 
 
 def chosen(suite: Suite, world: str, method: Method, workdir: pathlib.Path) -> Cell | None:
@@ -79,7 +90,7 @@ def _scores(suite: Suite, world: str, job: Job) -> dict[int, tuple[float, ...]] 
     """Scores of a run that has ended, else None."""
     about = suite.worlds[world]
     try:
-        return rows.scores(job.workdir, about.env_steps, about.best) or None
+        return rows.scores(job.workdir, about.env_steps) or None
     except (ValueError, OSError):
         return None
 
@@ -97,7 +108,5 @@ def collect(
             job, about = suites.result_job(suite, world, method, cell, workdir), suite.worlds[world]
             if _scores(suite, world, job) is None:
                 continue
-            found += rows.of_run(
-                job.workdir, world, method.name, about.env_steps, about.best, dict(cell)
-            )
+            found += rows.of_run(job.workdir, world, method.name, about.env_steps, dict(cell))
     return found

@@ -25,7 +25,7 @@ REASONS = (
 class Row(NamedTuple):
     """One seed of a method in a world.
 
-    scores: held-out success (or the return in parts of the best) at each tenth of the budget.
+    scores: held-out success at each tenth of the budget.
     seconds: of one update of this seed, compilation and evaluation apart; of all seeds side by
     side, divided by their number. tuned: the values that were chosen, by key. reasons: see
     `REASONS`.
@@ -58,39 +58,38 @@ def lines_of(workdir: pathlib.Path) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-def scores(workdir: pathlib.Path, budget: int, best: float | None) -> dict[int, tuple[float, ...]]:
+def scores(workdir: pathlib.Path, budget: int) -> dict[int, tuple[float, ...]]:
     """By seed, the score at each point of the budget, interpolated between evaluations.
 
-    workdir: of a run with an evaluation at the start. budget: turns. best: the return that scores
-    1; None: the score is the share of tasks solved.
+    A score is the share of held-out tasks that are solved. workdir: of a run with an evaluation at
+    the start. budget: turns.
 
     Raises:
       ValueError: a seed has not acted so often.
     """
-    metric = "evaluation/success_rate" if best is None else "evaluation/episode_return"
-    column = "success" if best is None else "episode_return"
+    metric = "evaluation/success_rate"
     points, found = budget * np.asarray(POINTS) / POINTS[-1], {}
     first = json.loads((workdir / "eval" / "update_000000.json").read_text())
     for seed, lines in lines_of(workdir).items():
         known = [(line["env_steps"], line[metric]) for line in lines if metric in line]
-        known.insert(0, (0, float(np.mean(first["per_seed"][str(seed)][column]))))
+        known.insert(0, (0, float(np.mean(first["per_seed"][str(seed)]["success"]))))
         x, y = np.asarray(known, np.float64).T
         if x[-1] < budget:
             raise ValueError(
                 f"{workdir}, seed {seed}: {x[-1]:.0f} turns of the budget of {budget}; the same "
                 "command goes on"
             )
-        values = np.interp(points, x, y) / (best or 1.0)
+        values = np.interp(points, x, y)
         found[seed] = tuple(round(float(value), 4) for value in values)
     return found
 
 
 def of_run(
-    workdir: pathlib.Path, world: str, method: str, budget: int, best: float | None, tuned: Mapping
+    workdir: pathlib.Path, world: str, method: str, budget: int, tuned: Mapping
 ) -> list[Row]:
     """The rows of a method's run."""
     rows, by_seed = [], lines_of(workdir)
-    for seed, values in scores(workdir, budget, best).items():
+    for seed, values in scores(workdir, budget).items():
         lines = by_seed[seed]
         rates = [line["updates_per_second"] for line in lines if "updates_per_second" in line]
         seconds = 1.0 / float(np.median(rates)) / len(by_seed)

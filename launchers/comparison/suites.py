@@ -98,7 +98,6 @@ def tuning_jobs(
     for number, cell in enumerate(suite.cells()):
         name = f"tune.{world}.{method.name}.{number}"
         arguments = (*_arguments(suite, world, method, suite.tuning_seeds), *_tuned(cell))
-        # Scored by what is learnt in the budget, as the results are.
         found[cell] = Job(name, arguments, workdir / "tune" / world / method.name / str(number))
     return found
 

@@ -13,15 +13,14 @@ SUITE = suites.find("arrays")
 OURS = suites.Method("grpo", "grpo")
 
 
-def write_run(job, points, *, seeds, success=True):
+def write_run(job, points, *, seeds):
     """A run directory whose evaluations lie on straight lines between these points."""
     job.workdir.mkdir(parents=True)
-    column = "success" if success else "episode_return"
     (job.workdir / "eval").mkdir()
-    first = {str(seed): {column: [points[seed][0][1]]} for seed in seeds}
+    first = {str(seed): {"success": [points[seed][0][1]]} for seed in seeds}
     path = job.workdir / "eval" / "update_000000.json"
     path.write_text(json.dumps({"update": 0, "per_seed": first}))
-    metric = "evaluation/success_rate" if success else "evaluation/episode_return"
+    metric = "evaluation/success_rate"
     lines = []
     for seed in seeds:
         for update, (steps, value) in enumerate(points[seed][1:], start=1):
@@ -64,35 +63,53 @@ def test_what_a_world_does_not_give_is_said():
     assert "call_of" in driver.plan(SUITE, ["coin"], [suites.Method("match_tir", "match_tir")])
 
 
+def test_a_run_that_fails_is_said(tmp_path, monkeypatch):
+    """With its reason, and its pair has no results."""
+    broken = lambda launch, backend: [  # noqa: E731
+        driver.reports.Report(job, driver.State.FAILED, 0, "error: no")
+        for stage in launch.stages
+        for job in stage.jobs
+    ]
+    monkeypatch.setattr(driver.reports, "ended", broken)
+    failed = driver.run(SUITE, ["coin"], [OURS], tmp_path, "local", 1)
+    assert len(failed) == 6 and failed[0] == "tune.coin.grpo.0: error: no"
+
+
+def test_the_plan_lists_what_differs():
+    plan = driver.plan(SUITE, ["lake"], [OURS, suites.Method("gigpo_state", "gigpo_state")])
+    first, second, *_ = plan.splitlines()
+    assert first == "grpo differs from grpo in: nothing"
+    assert "advantage.name" in second and "rollout.anchor" in second
+
+
 def test_scores_are_read_off_at_tenths_of_the_budget(tmp_path):
     job = suites.result_job(SUITE, "coin", OURS, SUITE.cells()[0], tmp_path)
     seeds, budget = SUITE.seeds, 1000
     points = {seed: [(0, 0.0), (500, 0.5), (1500, 1.5)] for seed in seeds}
     write_run(job, points, seeds=seeds)
-    values = rows.scores(job.workdir, budget, None)
+    values = rows.scores(job.workdir, budget)
     assert list(values) == list(seeds)
     assert values[0] == pytest.approx([0.1 * k for k in range(1, 11)])
     with pytest.raises(ValueError, match="1500 turns of the budget of 1600"):
-        rows.scores(job.workdir, 1600, None)
+        rows.scores(job.workdir, 1600)
 
 
 @pytest.fixture
 def small(tmp_path):
     """A suite of two worlds, and the runs of two methods in it: the second is better."""
     world = arrays.World(arrays.WORLDS["coin"].env, 1000)
-    suite = SUITE._replace(worlds={"a": world, "b": world._replace(best=2.0)}, seeds=range(4))
+    suite = SUITE._replace(worlds={"a": world, "b": world}, seeds=range(4))
     methods = [OURS, suites.Method("rloo", "rloo")]
-    for name, about in suite.worlds.items():
+    for name in suite.worlds:
         for level, method in enumerate(methods):
             jobs = suites.tuning_jobs(suite, name, method, tmp_path)
             for number, job in enumerate(jobs.values()):
                 end = 0.1 * number + 0.2 * level
                 points = {seed: [(0, 0.0), (1000, end)] for seed in suite.tuning_seeds}
-                how = {"success": about.best is None}
-                write_run(job, points, seeds=suite.tuning_seeds, **how)
+                write_run(job, points, seeds=suite.tuning_seeds)
             result = suites.result_job(suite, name, method, suite.cells()[-1], tmp_path)
             points = {s: [(0, 0.0), (2000, 1.0 + level + 0.1 * s)] for s in suite.seeds}
-            write_run(result, points, seeds=suite.seeds, **how)
+            write_run(result, points, seeds=suite.seeds)
     return suite, methods, tmp_path
 
 
@@ -101,10 +118,10 @@ def test_the_best_cell_is_chosen_and_its_results_are_ranked(small):
     assert driver.chosen(suite, "a", OURS, workdir) == suite.cells()[-1]
     found = driver.collect(suite, list(suite.worlds), methods, workdir)
     assert len(found) == 2 * 2 * 4
-    # Half of the way at the budget; returns are in parts of the best.
+    # Half of the way at the budget.
     finals = {(r.world, r.method): r.final for r in found if r.seed == 0}
-    assert finals == {("a", "grpo"): 0.5, ("a", "rloo"): 1.0, ("b", "grpo"): 0.25} | {
-        ("b", "rloo"): 0.5
+    assert finals == {("a", "grpo"): 0.5, ("a", "rloo"): 1.0, ("b", "grpo"): 0.5} | {
+        ("b", "rloo"): 1.0
     }
     rows.write(workdir / "results.csv", found)
     again = rows.read(workdir / "results.csv")

@@ -84,8 +84,10 @@ def test_resumed_equals_uninterrupted(uninterrupted, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_finished_run_stays_as_it_is(uninterrupted):
+def test_finished_run_stays_as_it_is(uninterrupted, monkeypatch):
+    """Nothing is compiled for it."""
     name, workdir = uninterrupted
+    monkeypatch.delattr(loop, "compile_programs")
     before = (workdir / "metrics.jsonl").read_text()
     assert loop.run(CONFIGS[name](num_seeds=2), workdir, command="test")
     assert (workdir / "metrics.jsonl").read_text() == before
