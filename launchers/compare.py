@@ -8,7 +8,8 @@ The first command runs a suite of `configs/comparison`: for every world and meth
 which its values are chosen, and then its results on other seeds. It may be stopped and given again:
 what is done stays, run by run. --worlds and --methods take some of them. --method runs one of your
 own, and ranks it against the stored results of the others (configs/comparison/SUITE.csv), which are
-not run again. --table prints the stored results, and those of --workdir, without running anything.
+not run again. --missing runs what these do not have, and --store adds to them what --workdir has.
+--table prints the stored results, and those of --workdir, without running anything.
 """
 
 import pathlib
@@ -26,6 +27,8 @@ _METHODS = flags.DEFINE_list("methods", None, "Some methods; all.")
 _METHOD = flags.DEFINE_string("method", None, "my_module.my_estimator[;key=value;...] of yours.")
 _BACKEND = flags.DEFINE_enum("backend", "local", reports.BACKENDS, "Where runs are.")
 _AT_ONCE = flags.DEFINE_integer("at_once", 1, "Runs at the same time.")
+_MISSING = flags.DEFINE_bool("missing", False, "Leave out pairs that have stored results.")
+_STORE = flags.DEFINE_bool("store", False, "Add the results to the stored ones.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check all runs and print how many there are.")
 _TABLE = flags.DEFINE_bool("table", False, "Print the table of what there is.")
 _FIGURE = flags.DEFINE_string("figure", None, "Draw the table into this file (SVG or PNG).")
@@ -63,15 +66,19 @@ def main(argv: list[str]) -> None:
         known = rows.read(suites.packaged(suite.name))
         if _WORKDIR.value:
             workdir = pathlib.Path(_WORKDIR.value)
+            there = {(row.world, row.method) for row in known if _MISSING.value}
+            pairs = [(w, m) for w in worlds for m in methods if (w, m.name) not in there]
             if _DRY_RUN.value:
-                print(driver.plan(suite, worlds, methods))
+                print(driver.plan(suite, pairs))
                 return
             if not (_TABLE.value or _FIGURE.value):
-                failed = driver.run(suite, worlds, methods, workdir, _BACKEND.value, _AT_ONCE.value)
+                failed = driver.run(suite, pairs, workdir, _BACKEND.value, _AT_ONCE.value)
             new = driver.collect(suite, worlds, methods, workdir)
             rows.write(workdir / "results.csv", new)
             seen = {(row.world, row.method) for row in new}
             known = [row for row in known if (row.world, row.method) not in seen] + new
+            if _STORE.value:
+                rows.write(suites.packaged(suite.name), known)
         elif not (_TABLE.value or _FIGURE.value):
             cli.fail("--workdir is missing: the directory of the runs; or --table")
     except ValueError as error:

@@ -50,7 +50,7 @@ KINDS |= {Component: "components"}
 FILES = ("agentrl.learner.components", "agentrl.methods")
 # Components that other sections of a config make, or that every run has.
 IMPLIED = {"baseline", "exploitability", "expert", "guard", "opponent_pool", "population"}
-IMPLIED |= {"reference", "sampler", "steps"}
+IMPLIED |= {"per_seed", "reference", "sampler", "steps"}
 
 
 def page() -> str:

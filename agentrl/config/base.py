@@ -71,6 +71,8 @@ def base_config() -> ml_collections.ConfigDict:
       rollout.opponent="pool". expert: of terms with source="expert". population: selection among
       the seeds, with `tuned`, options that they tune. components: further ones by name, a user's
       own among them (`agentrl.learner.component`).
+    per_seed: numbers that differ between seeds, for example {"optimizer": {"learning_rate": (1e-3,
+      1e-2)}} for two: one value per seed, of what `population.tuned` may tune, in one program.
     staleness: updates that the sampler lags behind the learner. With 1 or more a rollout on the
       host collects the next batch while the learner works; see component "importance".
     warm_start: supervised updates before the others.
@@ -110,6 +112,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.expert = section(expert, named=False)
     config.population = section(population, named=False)
     config.population.tuned = ml_collections.ConfigDict()
+    config.per_seed = ml_collections.ConfigDict()
     config.components = ml_collections.ConfigDict()
     config.staleness = 0
     config.warm_start = section(warm_start, named=False)

@@ -196,7 +196,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         batches=make_batches(policy, rollout, phases[-1]),
     )
     requirements.check_sources(config, experiment)
-    requirements.check_population(config, experiment)
+    requirements.check_options_of_seeds(config, experiment)
     return experiment
 
 

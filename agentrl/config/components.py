@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import ml_collections
 
 from agentrl.checks import check_range
+from agentrl.config import tuned
 from agentrl.config.base import warm_start
-from agentrl.config.bind import bind, bound, check_unused, flat, nearest, section
-from agentrl.config.learning import TUNABLE
+from agentrl.config.bind import bind, bound, check_unused, section
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.components.baseline import baseline
 from agentrl.learner.components.expert import expert
 from agentrl.learner.components.guard import guard
 from agentrl.learner.components.opponent_pool import opponent_pool
+from agentrl.learner.components.per_seed import per_seed
 from agentrl.learner.components.population import population
 from agentrl.learner.components.reference import reference
 from agentrl.learner.components.sampler import sampler
@@ -71,6 +71,9 @@ def make_components(
         component = exploitability(setup)
         if component is not None:
             found["exploitability"] = component
+    values_of_seeds = tuned.by_seed(config)
+    if values_of_seeds:
+        found["per_seed"] = per_seed(setup, values_of_seeds)
     for name, values in config.components.items():
         if name in found:
             raise ValueError(
@@ -103,7 +106,7 @@ def _with_population(
     config: ml_collections.ConfigDict, setup: Setup, found: dict[str, Component]
 ) -> dict[str, Component]:
     given = {key: value for key, value in config.population.items() if key != "tuned"}
-    options, ranges = bind("population", population, given), _ranges(config)
+    options, ranges = bind("population", population, given), tuned.ranges(config)
     if options["every"] == 0:
         if ranges:
             raise ValueError(
@@ -138,64 +141,3 @@ def _check_population(config, setup: Setup, options: Mapping[str, Any]) -> None:
         check_range(f"config.population.{name}", options[name], 0, 1)
     for name in ("absolute_gap", "relative_gap"):
         check_range(f"config.population.{name}", options[name], 0)
-
-
-def _ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:
-    """(low, high) by path of each tuned option. ValueError for one that is not a number."""
-    tuned = dict(flat(config.population.tuned.to_dict()))
-    for path, bounds in tuned.items():
-        label, names = f"config.population.tuned.{path}", path.split(".")
-        part, node = names[0], config.to_dict()
-        if part not in TUNABLE:
-            raise ValueError(
-                f"{label}{nearest(part, TUNABLE)}: members may tune options of {', '.join(TUNABLE)}"
-            )
-        for name in names:
-            if not isinstance(node, Mapping) or name not in node:
-                known = node if isinstance(node, Mapping) else ()
-                raise ValueError(f"{label}: there is no config.{path}{nearest(name, known)}")
-            node = node[name]
-        if not isinstance(node, float):
-            raise ValueError(
-                f"{label}: config.{path}={node!r} is not a real number, and cannot be tuned"
-            )
-        numbers = isinstance(bounds, tuple | list) and all(
-            isinstance(x, float | int) and not isinstance(x, bool) for x in bounds
-        )
-        if not numbers or len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
-            raise ValueError(f"{label}={bounds!r}: expected (low, high) with 0 < low <= high")
-        if not bounds[0] <= node <= bounds[1]:
-            raise ValueError(
-                f"{label}={bounds!r}: config.{path}={node!r} is not within; change one of the two"
-            )
-    return {path: (float(low), float(high)) for path, (low, high) in tuned.items()}
-
-
-def check_traced(init: Any, train: Any, fitness: str) -> None:
-    """ValueError unless training can be traced with all tuned options, and gives the fitness."""
-    shapes = jax.eval_shape(init, jax.ShapeDtypeStruct((), "int32"))
-    tuned = shapes.carry["population"].options
-
-    def traced(paths):
-        options = {path: tuned[path] for path in paths}
-        member = shapes.carry["population"].replace(options=options)
-        state = shapes.replace(carry=shapes.carry | {"population": member})
-        return jax.eval_shape(train, state)[1]
-
-    try:
-        metrics = traced(tuned)
-    except jax.errors.ConcretizationTypeError:
-        for path in tuned:
-            try:
-                traced([path])
-            except jax.errors.ConcretizationTypeError:
-                raise ValueError(
-                    f"config.population.tuned.{path}: config.{path} decides what is computed, and "
-                    "so it cannot differ between members that share a program"
-                ) from None
-        raise
-    if fitness not in metrics:
-        raise ValueError(
-            f"config.population.fitness={fitness!r}{nearest(fitness, metrics)}: expected a metric "
-            f"of this run's training, one of {', '.join(sorted(metrics))}"
-        )

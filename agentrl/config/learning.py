@@ -18,7 +18,7 @@ from agentrl.learner.optimizer import NORMALIZATIONS, OVER_MAX_KL, learner, opti
 from agentrl.learner.update import make_update
 from agentrl.policies.scoring import split
 
-# Sections whose numbers members of a population may tune: they are bound while an update is traced.
+# Sections whose numbers seeds may have of their own: they are bound while an update is traced.
 TUNABLE = ("reward", "advantage", "objective", "learner", "optimizer")
 DURING = ("rl", "warm_start", "both")
 # Carried numbers that an estimator takes and returns a new value of.

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import ml_collections
 
+from agentrl.config import tuned
 from agentrl.config.bind import bound, nearest
-from agentrl.config.components import check_traced
 from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
@@ -217,12 +217,15 @@ def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
         )
 
 
-def check_population(config: ml_collections.ConfigDict, experiment: Any) -> None:
-    """ValueError unless the options that members tune can be traced."""
-    if "population" not in experiment.components:
+def check_options_of_seeds(config: ml_collections.ConfigDict, experiment: Any) -> None:
+    """ValueError unless the options that seeds have of their own can be traced."""
+    if not {"population", "per_seed"} & experiment.components.keys():
+        return
+    if experiment.rollout.on_host:  # nothing is traced there before the first update
         return
     _, train = experiment.phases[-1]
-    check_traced(experiment.init, train, config.population.fitness)
+    fitness = config.population.fitness if "population" in experiment.components else None
+    tuned.check_traced(experiment.init, train, fitness)
 
 
 def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:

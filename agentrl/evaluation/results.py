@@ -91,6 +91,12 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
             f" The seeds of {', '.join(copying)} are members of a population and "
             "copy each other: one sample, not several, whatever its interval says."
         )
+    differing = [run.name for run in runs if run.config.get("per_seed")]
+    if differing:
+        warning += (
+            f" The seeds of {', '.join(differing)} have options of their own (config.per_seed): "
+            "its interval is over these, too."
+        )
     spoken = [tag("li", text) for text in in_words(runs)]
     return join(
         tag("ul", *spoken, class_="said") if spoken else None,

@@ -15,12 +15,14 @@ import ml_collections
 from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.methods.archer import archer
+from agentrl.methods.branching import branching
 from agentrl.methods.call_matching import call_matching
 from agentrl.methods.edit_rewards import edit_rewards
 from agentrl.methods.epo import entropy_history
 from agentrl.methods.progress import progress
 from agentrl.methods.reward_scaling import reward_scaling
 from agentrl.methods.self_imitation import self_imitation
+from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.stare import stare_weights
 from agentrl.methods.success_replay import success_replay
 from agentrl.methods.turn_entropy import turn_entropy
@@ -56,12 +58,12 @@ WORLDS = {
     "shop": World(env_section("Shop-v1"), 100_000),
 }
 
-# Seeds of the results, and others for the choice among all combinations of these values.
+# Seeds of the results, and others for the choice: three for each combination of these values.
 SEEDS = range(10)
-TUNING_SEEDS = range(1000, 1003)
+TUNING_SEEDS = range(1000, 1018)
 TUNING = {
-    "optimizer.learning_rate": ("1e-3", "3e-3", "1e-2"),
-    "objective.entropy.weight": ("0.003", "0.03"),
+    "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
+    "objective.entropy.weight": (0.003, 0.03),
 }
 # The method that the others are compared with.
 BASELINE = "grpo"
@@ -176,6 +178,16 @@ def _replay(config: Config) -> None:
     config.components.success_replay = section(success_replay, tasks=64)
 
 
+def _branching(config: Config) -> None:
+    config.rollout = section(branching, num_groups=16, group_size=8, initial=4)
+    config.advantage = section(advantages.grpo)
+
+
+def _similar_anchors(config: Config) -> None:
+    config.components.similar_anchors = section(similar_anchors)
+    config.advantage = section(advantages.gigpo)
+
+
 def _estimator(function: Callable, **options) -> Callable[[Config], None]:
     """A method that is an estimator and nothing else."""
 
@@ -199,11 +211,13 @@ METHODS: dict[str, Callable[[Config], None]] = {
     "gigpo": _estimator(advantages.gigpo),
     "gigpo_mean": _estimator(advantages.gigpo, normalize="mean"),
     "gigpo_state": _gigpo_state,
+    "similar_anchors": _similar_anchors,
     "hgpo": _estimator(advantages.hgpo),
     "mapo": _estimator(advantages.mapo),
     "mars": _estimator(advantages.mars),
     "user_rl": _estimator(advantages.user_rl, credit="equalized", score="discounted"),
     "pairwise_sign": _estimator(advantages.pairwise_sign),
+    "igpo": _estimator(advantages.igpo),
     "match_tir": _match_tir,
     "hrpo": _hrpo,
     "spa": _spa,
@@ -216,6 +230,7 @@ METHODS: dict[str, Callable[[Config], None]] = {
     "rapo": _rapo,
     "spear": _spear,
     "replay": _replay,
+    "branching": _branching,
 }
 
 

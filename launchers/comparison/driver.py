@@ -9,49 +9,46 @@ from launchers.cluster import reports
 from launchers.cluster.backend import State
 from launchers.cluster.launch import Job, Launch, Stage
 from launchers.comparison import rows, suites
-from launchers.comparison.suites import Method, Suite
+from launchers.comparison.suites import Cell, Method, Suite
 
-Cell = tuple[tuple[str, str], ...]
+# A world and a method.
+Pair = tuple[str, Method]
 
 
-def plan(suite: Suite, worlds: Sequence[str], methods: Sequence[Method]) -> str:
+def plan(suite: Suite, pairs: Sequence[Pair]) -> str:
     """How many runs there are, with the same number for every method, and which cannot be."""
-    lines, count = [], 0
-    for method in methods:
-        keys = suites.differences(suite, worlds[0], method.base, suite.baseline)
+    lines, count, first_world = [], 0, {}
+    for world, method in pairs:
+        first_world.setdefault(method, world)
+    for method, world in first_world.items():
+        keys = suites.differences(suite, world, method.base, suite.baseline)
         changed = ", ".join([*keys, *method.flags])
         lines.append(f"{method.name} differs from {suite.baseline} in: {changed or 'nothing'}")
-    for world in worlds:
-        for method in methods:
-            reason = suites.why_not(suite, world, method)
-            count += not reason
-            if reason:
-                lines.append(f"not applicable: {method.name} in {world}: {reason}")
+    for world, method in pairs:
+        reason = suites.why_not(suite, world, method)
+        count += not reason
+        if reason:
+            lines.append(f"not applicable: {method.name} in {world}: {reason}")
     cells, tuning, seeds = len(suite.cells()), len(suite.tuning_seeds), len(suite.seeds)
     lines.append(
-        f"{count} pairs of a world and a method, each {cells} runs of {tuning} seeds, and one of "
-        f"{seeds} other seeds"
+        f"{count} pairs of a world and a method, each a run of {tuning} seeds with {cells} "
+        f"combinations of values, and one of {seeds} other seeds"
     )
     return "\n".join(lines)
 
 
 def run(
-    suite: Suite,
-    worlds: Sequence[str],
-    methods: Sequence[Method],
-    workdir: pathlib.Path,
-    backend: str,
-    at_once: int,
+    suite: Suite, pairs: Sequence[Pair], workdir: pathlib.Path, backend: str, at_once: int
 ) -> list[str]:
-    """Runs what is missing. On this machine pair by pair, elsewhere all pairs at the same time.
+    """Runs what has not ended yet: here pair by pair, elsewhere all pairs at the same time.
 
     Returns a line for each run that did not end well.
     """
     failed = []
-    pairs = [(w, m) for w in worlds for m in methods if not suites.why_not(suite, w, m)]
+    pairs = [pair for pair in pairs if not suites.why_not(suite, *pair)]
     batches = [[pair] for pair in pairs] if backend == "local" else [pairs]
     for batch in batches:
-        jobs = [job for w, m in batch for job in suites.tuning_jobs(suite, w, m, workdir).values()]
+        jobs = [suites.tuning_job(suite, w, m, workdir) for w, m in batch]
         failed += _carry_out(jobs, workdir / "tune", backend, at_once)
         jobs = []
         for world, method in batch:
@@ -75,15 +72,15 @@ def _carry_out(
 def chosen(suite: Suite, world: str, method: Method, workdir: pathlib.Path) -> Cell | None:
     """The values with the best mean score over the budget and the seeds of the choice.
 
-    Of equal ones the first; None while a run is missing.
+    Of equal ones the first; None while the run is missing.
     """
-    means = {}
-    for cell, job in suites.tuning_jobs(suite, world, method, workdir).items():
-        found = _scores(suite, world, job)
-        if found is None:
-            return None
-        means[cell] = float(np.mean(list(found.values())))
-    return max(means, key=means.__getitem__)
+    found = _scores(suite, world, suites.tuning_job(suite, world, method, workdir))
+    if found is None:
+        return None
+    by_cell: dict[Cell, list[float]] = {cell: [] for cell in suite.cells()}
+    for seed, cell in suite.cell_of().items():
+        by_cell[cell].append(float(np.mean(found[seed])))
+    return max(by_cell, key=lambda cell: np.mean(by_cell[cell]))
 
 
 def _scores(suite: Suite, world: str, job: Job) -> dict[int, tuple[float, ...]] | None:

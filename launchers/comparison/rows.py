@@ -36,7 +36,7 @@ class Row(NamedTuple):
     seed: int
     scores: tuple[float, ...]
     seconds: float
-    tuned: Mapping[str, str]
+    tuned: Mapping[str, float]
     reasons: Mapping[str, float]
 
     @property
@@ -110,7 +110,7 @@ def write(path: pathlib.Path, rows: Sequence[Row]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*names, "seconds"])
         for row in sorted(rows, key=lambda row: (row.world, row.method, row.seed)):
-            tuned = [row.tuned.get(key, "") for key in keys]
+            tuned = [f"{row.tuned[key]:g}" if key in row.tuned else "" for key in keys]
             reasons = [f"{row.reasons[n]:.4g}" if n in row.reasons else "" for n in REASONS]
             scored = [f"{value:g}" for value in row.scores]
             numbers = [row.world, row.method, row.seed, *scored, *tuned, *reasons]
@@ -135,6 +135,6 @@ def _row(record: Mapping[str, Any]) -> Row:
         int(record["seed"]),
         tuple(float(record[f"at_{10 * p}"]) for p in POINTS),
         float(record["seconds"]),
-        {key: value for key, value in record.items() if "." in key and value},
+        {key: float(value) for key, value in record.items() if "." in key and value},
         {name: float(record[name]) for name in REASONS if record[name]},
     )

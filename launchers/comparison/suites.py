@@ -13,13 +13,17 @@ from launchers.cluster.launch import Job
 
 SUITES = ("arrays",)
 
+# Values of the tuned keys.
+Cell = tuple[tuple[str, float], ...]
+
 
 class Suite(NamedTuple):
     """A module of `configs/comparison`: its WORLDS and METHODS, and the protocol's numbers.
 
     file: what --config names. worlds: `World`s by name. methods: what each sets in a config.
     seeds: of the results. tuning_seeds: of the choice among all combinations of `tuning`, the
-    values by key. baseline: the method that the others are compared with.
+    values by key; each combination has as many of them. baseline: the method that the others are
+    compared with.
     """
 
     name: str
@@ -28,13 +32,19 @@ class Suite(NamedTuple):
     methods: Mapping[str, Callable]
     seeds: range
     tuning_seeds: range
-    tuning: Mapping[str, tuple[str, ...]]
+    tuning: Mapping[str, tuple[float, ...]]
     baseline: str
 
-    def cells(self) -> list[tuple[tuple[str, str], ...]]:
+    def cells(self) -> list[Cell]:
         """Every combination of the tuned keys, the same for all methods."""
         choices = [[(key, value) for value in values] for key, values in self.tuning.items()]
         return list(itertools.product(*choices))
+
+    def cell_of(self) -> dict[int, Cell]:
+        """The combination of each of the seeds of the choice."""
+        cells = self.cells()
+        each = len(self.tuning_seeds) // len(cells)
+        return {seed: cells[place // each] for place, seed in enumerate(self.tuning_seeds)}
 
 
 class Method(NamedTuple):
@@ -86,31 +96,33 @@ def _arguments(suite: Suite, world: str, method: Method, seeds: range) -> tuple[
     )
 
 
-def _tuned(cell: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    return tuple(f"--config.{key}={value}" for key, value in cell)
+def tuning_job(suite: Suite, world: str, method: Method, workdir: pathlib.Path) -> Job:
+    """The run among whose seeds a method's values are chosen: all combinations in one program."""
+    name, cells = f"tune.{world}.{method.name}", suite.cell_of().values()
+    own = {key: tuple(dict(cell)[key] for cell in cells) for key in suite.tuning}
+    arguments = (
+        *_arguments(suite, world, method, suite.tuning_seeds),
+        f"--config.per_seed={_nested(own)!r}",
+    )
+    return Job(name, arguments, workdir / "tune" / world / method.name)
 
 
-def tuning_jobs(
-    suite: Suite, world: str, method: Method, workdir: pathlib.Path
-) -> dict[tuple[tuple[str, str], ...], Job]:
-    """The runs among which a method's values are chosen, by these values."""
-    found = {}
-    for number, cell in enumerate(suite.cells()):
-        name = f"tune.{world}.{method.name}.{number}"
-        arguments = (*_arguments(suite, world, method, suite.tuning_seeds), *_tuned(cell))
-        found[cell] = Job(name, arguments, workdir / "tune" / world / method.name / str(number))
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """By key, what stands by path."""
+    found: dict[str, Any] = {}
+    for path, value in values.items():
+        *parents, last = path.split(".")
+        node = found
+        for name in parents:
+            node = node.setdefault(name, {})
+        node[last] = value
     return found
 
 
-def result_job(
-    suite: Suite,
-    world: str,
-    method: Method,
-    cell: tuple[tuple[str, str], ...],
-    workdir: pathlib.Path,
-) -> Job:
+def result_job(suite: Suite, world: str, method: Method, cell: Cell, workdir: pathlib.Path) -> Job:
     """The run of a method's results, with the values that were chosen."""
-    arguments = (*_arguments(suite, world, method, suite.seeds), *_tuned(cell))
+    tuned = [f"--config.{key}={value}" for key, value in cell]
+    arguments = (*_arguments(suite, world, method, suite.seeds), *tuned)
     directory = workdir / "results" / world / method.name
     return Job(f"result.{world}.{method.name}", arguments, directory)
 

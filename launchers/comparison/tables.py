@@ -131,7 +131,7 @@ def _of_world(world: str, rows: Sequence[Row], suite: Suite) -> list[str]:
         finals = np.asarray([[row.final] for row in own])
         low, high = statistics.stratified_bootstrap(finals)
         area = float(np.mean([row.area for row in own]))
-        tuned = ", ".join(own[0].tuned.values())
+        tuned = ", ".join(f"{value:g}" for value in own[0].tuned.values())
         lines.append(
             f"| {method} | {statistics.iqm(finals):.3f} [{low:.3f}, {high:.3f}] | {area:.3f} | "
             f"{finals.min():.3f} | {tuned} |"

@@ -1,0 +1,89 @@
+"""Options that differ between the seeds of one program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+from agentrl.config.build import build
+from agentrl.run import loop, metrics, restored
+
+VALUES = {
+    "optimizer": {"learning_rate": (1e-3, 3e-2, 1e-3)},
+    "objective": {"entropy": {"weight": (0.01, 0.01, 0.1)}},
+}
+
+
+def config_of(values=VALUES, make=tiny.groups_config, **changes):
+    config = make(num_seeds=3, objective__entropy__weight=0.01, optimizer__learning_rate=1e-3)
+    config.per_seed = values
+    return tiny.changed(config, changes)
+
+
+def trained(experiment, seeds):
+    """Parameters and metrics of these seeds after two programs."""
+    state = jax.jit(jax.vmap(experiment.init))(jnp.asarray(seeds, jnp.int32))
+    train = jax.jit(jax.vmap(tiny.train_of(experiment)))
+    state, _ = train(state)
+    state, totals = train(state)
+    return state.params, totals
+
+
+def test_a_seed_learns_as_a_run_of_its_own_with_its_values():
+    together, told = trained(build(config_of()), range(3))
+    for seed in range(3):
+        rate = VALUES["optimizer"]["learning_rate"][seed]
+        weight = VALUES["objective"]["entropy"]["weight"][seed]
+        own = {"optimizer__learning_rate": rate, "objective__entropy__weight": weight}
+        alone, _ = trained(build(config_of({}, seed=seed, **own)), [seed])
+        for ours, its in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(ours[seed], its[0], rtol=1e-3, atol=1e-5)
+    total, count = told["per_seed/optimizer.learning_rate"].T
+    np.testing.assert_allclose(total / count, VALUES["optimizer"]["learning_rate"], rtol=1e-6)
+
+
+def test_a_run_goes_on_with_its_values(tmp_path):
+    config = config_of(updates=4)
+    assert loop.run(config, tmp_path / "whole", command="test")
+    assert loop.run(config, tmp_path / "parts", command="test", stop_after=2)
+    assert loop.run(config, tmp_path / "parts", command="test")
+    whole, parts = (
+        [
+            {k: v for k, v in line.items() if k not in metrics.MACHINE_METRICS}
+            for line in metrics.read(tmp_path / name / "metrics.jsonl")
+        ]
+        for name in ("whole", "parts")
+    )
+    assert whole == parts and whole[1]["per_seed/optimizer.learning_rate"] == pytest.approx(3e-2)
+
+
+@pytest.mark.parametrize(
+    ("values", "changes", "message"),
+    [
+        ({"optimizer": {"learning_rate": (1e-3, 1e-2)}}, {}, "expected 3 numbers, one for each"),
+        ({"optimizer": {"learning_rate": 1e-3}}, {}, "expected 3 numbers"),
+        ({"optimiser": {"learning_rate": (1, 2, 3)}}, {}, "did you mean 'optimizer'"),
+        ({"learner": {"epochs": (1, 2, 3)}}, {}, "config.learner.epochs=1 is not a real number"),
+        (VALUES, {"objective__entropy__final_weight": 0.001},
+         "config.per_seed.objective.entropy.weight: .*decides what is computed"),
+        ({"optimizer": {"learning_rate": (1e-3, 1e-3, 1e-3)}},
+         {"population__every": 2, "population__tuned": {"optimizer": {"learning_rate": (1e-4, 1)}}},
+         "config.population.tuned has it, too"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said(values, changes, message):
+    with pytest.raises(ValueError, match=message):
+        build(config_of(values, **changes))
+
+
+def test_environments_in_python_have_them_too(tmp_path):
+    """Where seeds train one after the other: without a rate nothing moves."""
+    config = tiny.host_config(num_seeds=2, updates=2)
+    config.per_seed = {"optimizer": {"learning_rate": (1e-2, 0.0)}}
+    assert loop.run(config, tmp_path, command="test")
+    run = restored.load(tmp_path)
+    for seed, moves in ((0, True), (1, False)):
+        start = run.experiment.init(seed).params
+        pairs = zip(jax.tree.leaves(run.state.params), jax.tree.leaves(start), strict=True)
+        assert any(np.abs(now[seed] - then).max() > 1e-4 for now, then in pairs) == moves
