@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 python="${PYTHON:-python3}"
 if [ ! -x .venv-test/bin/python ]; then "$python" -m venv .venv-test; fi
 .venv-test/bin/python -m pip install --quiet --upgrade pip
-.venv-test/bin/python -m pip install --quiet --upgrade ".[dev]"
+.venv-test/bin/python -m pip install --quiet --upgrade --no-compile ".[dev]"
 .venv-test/bin/ruff check .
 .venv-test/bin/ruff format --check .
 # The tests of a file run in one process, since they share compiled programs. Files are started in

@@ -53,6 +53,18 @@ def moves(env, number):
     return np.sin(np.asarray(number)[:, None] + np.arange(env.num_actions), dtype=np.float32)
 
 
+@functools.cache
+def looker(name):
+    """(who acts, legal actions, anchors) of a state."""
+    env, _ = make(name)
+
+    def look(state, params):
+        anchors = [env.fingerprint(state, params, of=of) for of in ("observation", "state")]
+        return env.acting(state, params), env.legal_actions(state, params), anchors
+
+    return jax.jit(look)
+
+
 def start(name, seed=0):
     env, params = make(name)
     return env.reset(jax.random.key(seed), params)[1]
@@ -111,8 +123,8 @@ def test_shapes_dtypes_and_ranges(name):
     obs, state = env.reset(jax.random.key(0), params)
     chex.assert_shape(obs, (seats, *env.observation_shape))
     assert obs.dtype == env.observation_dtype
-    for of in ("observation", "state"):
-        chex.assert_shape(env.fingerprint(state, params, of=of), (seats, 2))
+    for anchor in looker(name)(state, params)[2]:
+        chex.assert_shape(anchor, (seats, 2))
     before, acting, legal, over, seen, _, reward, terminated, info = played(name, 0)
     assert acting.shape[2:] == (seats,) and legal.shape[2:] == (seats, env.num_actions)
     chex.assert_tree_all_finite((seen, reward))
@@ -194,7 +206,7 @@ def test_a_legal_move_clears_the_count(name):
     first = start(name)
     _, state, *_ = step_of(name)(jax.random.key(1), first, jnp.int32(-1), params)
     assert int(state.errors) == 1
-    legal = int(np.argmax(np.asarray(env.legal(state, params))))
+    legal = int(np.argmax(looker(name)(state, params)[1][int(env.mover(state, params))]))
     _, state, *_ = step_of(name)(jax.random.key(1), state, jnp.int32(legal), params)
     assert int(state.errors) == 0
 
@@ -203,8 +215,7 @@ def test_a_legal_move_clears_the_count(name):
 def test_idle_agents_actions_are_not_read(name):
     env, params = make(name)
     state = start(name)
-    acting = np.asarray(env.acting(state, params))
-    legal = np.asarray(env.legal_actions(state, params))
+    acting, legal = map(np.asarray, looker(name)(state, params)[:2])
     action = np.where(acting, legal.argmax(-1), 0).astype(np.int32)
     poisoned = np.where(acting, action, 10_000).astype(np.int32)
     step = step_of(name)
@@ -221,13 +232,13 @@ def test_same_key_same_game(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_traced_once(name):
-    chex.clear_trace_counter()
     env, params = make(name)
-    step = jax.jit(chex.assert_max_traces(env.step_env, n=1))
-    state = start(name)
+    step, state, known = step_of(name), start(name), []
     for i in range(3):
         action = moves(env, np.full(env.num_agents, i % env.num_actions))
         _, state, *_ = step(jax.random.key(i), state, action, params)
+        known.append(step._cache_size())
+    assert known[0] == known[-1]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -236,7 +247,7 @@ def test_step_resets_as_gymnax_does(name):
     params = params.replace(max_steps_in_episode=2)
     state = start(name)
     for i in range(6):
-        action = moves(env, np.asarray(env.legal_actions(state, params)).argmax(-1))
+        action = moves(env, np.asarray(looker(name)(state, params)[1]).argmax(-1))
         first, state, _, terminated, truncated, info = env.step(
             jax.random.key(i), state, action, params
         )
