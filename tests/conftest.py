@@ -42,6 +42,8 @@ jax.config.update("jax_disable_most_optimizations", True)
 gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_traceback_in_locations_limit", 0)
 
+import shared_programs  # noqa: E402
+
 
 def pytest_addoption(parser):
     """--all runs the full tier, too; so does naming files or tests."""
@@ -66,6 +68,14 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=full)
     left_out = set(full)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shared():
+    """Runs of a module share the programs of equal configs."""
+    with pytest.MonkeyPatch.context() as patch:
+        shared_programs.share(patch)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

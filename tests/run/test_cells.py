@@ -1,7 +1,8 @@
 """Every way of acting is a run: an update, an evaluation, and a demonstration by an expert.
 
 24 cells: over arrays or text; one agent, in turns or all at once; stepped in the graph or in
-Python; whole episodes or segments.
+Python; whole episodes or segments. Evaluations and demonstrations, which are always of whole
+episodes, are in those cells alone.
 """
 
 import itertools
@@ -59,7 +60,7 @@ def config_of(view, acting, where, collected):
     config.advantage = section(advantages.gae, gamma=0.9, lam=0.9)
     config.objective.value.weight = 0.5
     config.learner.update(epochs=1, minibatches=1)
-    if not python:
+    if not python and collected == "episodes":
         # The expert's rows in one supervised update, before the others.
         config.updates = 2
         config.expert.episodes = 4
@@ -91,6 +92,8 @@ def test_cell(view, acting, where, collected):
         got = means(jax.device_get(totals))
         assert moved(before, state.params) and got["rejected_updates"] == 0
         assert abs(got["approx_kl"]) < 1e-6 and got["clip_fraction"] == 0
+        if collected == "segments":
+            return
         (outcomes,) = jax.device_get(programs.evaluate(state.params)).values()
         assert outcomes.episode_return.shape == (1, EPISODES)
         assert np.isfinite(outcomes.episode_return).all() and (outcomes.length > 0).any()
