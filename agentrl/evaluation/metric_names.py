@@ -239,7 +239,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "population/fitness": ("Fitness", "", "of a member of the population, at selections"),
         "population/parent": ("Parent", "seed", "whose parameters the member has, at selections"),
         "population/{option}": ("Option {option}", "", "of a member of the population"),
-        "per_seed/{option}": ("Option {option}", "", "of a seed, see config.per_seed"),
+        "per_seed/{option}": ("Own {option}", "", "of a seed, see config.per_seed"),
         "replayed_streams": ("Replayed episodes", "streams", "in an update"),
         "replayed_groups": ("Groups with a replay", "share", "that got a stored success"),
         "stored_successes": ("Stored successes", "episodes", "in the buffer"),

@@ -2,6 +2,7 @@
 
 import json
 
+from agentrl.learner.optimizer import AUTO
 from agentrl.run import loop
 
 # Keys that no program depends on.
@@ -26,7 +27,9 @@ def share(patch):
 
     def prepare_once(config, experiment, made, device_mesh):
         key = _key(config)
-        if experiment.rollout.on_host or programs.get(key) is not made:
+        # A size that is searched for becomes a number in the config.
+        sized = config.learner.microbatch == AUTO
+        if sized or experiment.rollout.on_host or programs.get(key) is not made:
             return prepare(config, experiment, made, device_mesh)
         if key not in ready:
             ready[key] = prepare(config, experiment, made, device_mesh)
