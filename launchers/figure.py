@@ -15,7 +15,7 @@ import sys
 
 from absl import flags
 
-from launchers import cli
+from launchers import cli, drawing
 
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
 _LABELS = flags.DEFINE_list(
@@ -25,8 +25,6 @@ _METRIC = flags.DEFINE_list("metric", ["success_rate"], "Metrics to draw, side b
 _LOG = flags.DEFINE_bool("log", False, "Logarithmic axes for the metrics.")
 _ARENA = flags.DEFINE_string("arena", None, "Record of launchers.arena, to draw instead of runs.")
 _OUT = flags.DEFINE_string("out", None, "File to write; its suffix selects the format.")
-# Okabe and Ito's palette, which is safe for colour-blind readers.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
 def main(argv: list[str]) -> None:
@@ -39,7 +37,7 @@ def main(argv: list[str]) -> None:
     labels = _LABELS.value or [pathlib.Path(name).name for name in _WORKDIRS.value]
     if len(labels) != len(_WORKDIRS.value):
         cli.fail(f"--labels names {len(labels)} runs, --workdirs {len(_WORKDIRS.value)}")
-    plt = _pyplot()
+    plt = drawing.pyplot()
     from agentrl.evaluation import runs, statistics
 
     try:
@@ -65,7 +63,7 @@ def main(argv: list[str]) -> None:
                 known = ", ".join(sorted(own[0].metrics()))
                 cli.fail(f"--metric={metric}: {label} has no such metric; it has {known}")
             curve = statistics.curve(lines, metric, grid)
-            colour = _COLOURS[seen.index(label) % len(_COLOURS)]
+            colour = drawing.COLOURS[seen.index(label) % len(drawing.COLOURS)]
             axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")
             axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
         axis.set(title=env, xlabel="environment steps", ylabel=metric.replace("_", " "))
@@ -74,12 +72,13 @@ def main(argv: list[str]) -> None:
             axis.set_yscale("log")
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize="small")
-    _save(figure)
+    drawing.save(figure, pathlib.Path(_OUT.value))
+    print(f"written: {_OUT.value}", file=sys.stderr)
 
 
 def _payoffs(path: pathlib.Path) -> None:
     """Mean return of the row against the column, plus or minus half of its 95 % interval."""
-    plt = _pyplot()
+    plt = drawing.pyplot()
     import numpy as np
 
     from agentrl.evaluation import standings
@@ -105,24 +104,7 @@ def _payoffs(path: pathlib.Path) -> None:
     axis.set_xticklabels(names, rotation=30)
     axis.set_yticklabels(names)
     axis.set(xlabel="against", ylabel="mean return of")
-    _save(figure)
-
-
-def _pyplot():
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # Deterministic output: the same command gives the same file.
-    matplotlib.rcParams.update({"svg.hashsalt": "agentrl", "svg.fonttype": "none"})
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _save(figure) -> None:
-    metadata = {"Date": None} if _OUT.value.endswith(".svg") else None
-    pathlib.Path(_OUT.value).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(_OUT.value, metadata=metadata, dpi=150)
+    drawing.save(figure, pathlib.Path(_OUT.value))
     print(f"written: {_OUT.value}", file=sys.stderr)
 
 

@@ -19,6 +19,7 @@ compares the best with the config as it is on seeds that the search has not seen
 """
 
 import pathlib
+import re
 from collections.abc import Sequence
 
 from absl import flags
@@ -47,14 +48,16 @@ _METRIC = flags.DEFINE_string("metric", "success_rate", "Metric of the table.")
 
 # What each job is given: Resources, whose docstring says what these are.
 _DEFAULTS = Resources()
+_FIELDS = re.findall(r"^    ([a-z_, ]+): (.+(?:\n {6}.+)*)", Resources.__doc__, flags=re.MULTILINE)
+_MEANING = {name: " ".join(text.split()) for names, text in _FIELDS for name in names.split(", ")}
 _INTEGERS, _FLOATS = ("nodes", "devices", "cpus"), ("hours", "memory_gib")
 _TEXTS = ("device", "queue", "account", "qos", "constraint", "image", "volume")
 for _name in _INTEGERS:
-    flags.DEFINE_integer(_name, getattr(_DEFAULTS, _name), f"{_name} of a job; see README.md.")
+    flags.DEFINE_integer(_name, getattr(_DEFAULTS, _name), _MEANING[_name])
 for _name in _FLOATS:
-    flags.DEFINE_float(_name, getattr(_DEFAULTS, _name), f"{_name} of a job; see README.md.")
+    flags.DEFINE_float(_name, getattr(_DEFAULTS, _name), _MEANING[_name])
 for _name in _TEXTS:
-    flags.DEFINE_string(_name, getattr(_DEFAULTS, _name), f"{_name} of a job; see README.md.")
+    flags.DEFINE_string(_name, getattr(_DEFAULTS, _name), _MEANING[_name])
 flags.DEFINE_multi_string("environment", [], "NAME=VALUE, a variable of the jobs.")
 
 

@@ -12,10 +12,12 @@ the process ids, and elsewhere with --coordinator=HOST:PORT --num_processes=N --
 """
 
 import functools
+import json
 import pathlib
 import shlex
 import sys
 
+import yaml
 from absl import flags
 from ml_collections import config_flags
 
@@ -95,7 +97,8 @@ def main(argv: list[str]) -> None:
     try:
         if _DRY_RUN.value:
             (stages.check if "stages" in config else build)(config)
-            print(config)
+            # As in config.json, without YAML's tags of tuples.
+            print(yaml.safe_dump(json.loads(config.to_json())), end="")
             return
         one = functools.partial(loop.run, stop_after=_STOP_AFTER.value)
         train = stages.run if "stages" in config else one

@@ -84,6 +84,7 @@ def run(
             total=config.updates,
             done=update,
             title=title(config, experiment.tasks, programs.shapes.params, update),
+            budget=config.env_steps,
             quiet=writer is None,
         )
         try:

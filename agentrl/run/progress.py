@@ -1,5 +1,6 @@
 """Progress for people: the metrics that matter and the time left."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -37,7 +38,10 @@ def title(config: ml_collections.ConfigDict, tasks: Iterable[str], params: Any, 
 
 
 class Progress:
-    """A bar on a terminal, a line every few seconds elsewhere, nothing if quiet."""
+    """A bar on a terminal, a line every few seconds elsewhere, nothing if quiet.
+
+    total, done: updates of the run. budget: turns that end the run before (config.env_steps), or 0.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Progress:
         total: int,
         done: int,
         title: str,
+        budget: int = 0,
         seconds_between_lines: float = 10.0,
         quiet: bool = False,
     ):
@@ -56,7 +61,7 @@ class Progress:
             self._console = rich_console.Console(stderr=True, quiet=quiet, **plain)
         self._terminal = self._console.is_terminal
         self._seconds = seconds_between_lines
-        self._total, self._first = total, done
+        self._total, self._first, self._budget = total, done, budget
         self._start = self._last = time.monotonic()
         self._console.print(title, highlight=False, soft_wrap=True)
         self._bar = rich_progress.Progress(
@@ -98,12 +103,19 @@ class Progress:
             words.append(f"{machine['trained_tokens_per_second']:,.0f} tokens/s")
         else:
             words.append(f"{machine['updates_per_second']:.2f} updates/s")
-        text = " · ".join(words)
-        self._bar.update(self._task, completed=update, metrics=text)
+        text, total = " · ".join(words), self._expected(update, records)
+        self._bar.update(self._task, completed=update, total=total, metrics=text)
         now = time.monotonic()
-        last = update >= self._total
+        last = update >= total
         if not self._terminal and (last or now - self._last >= self._seconds):
-            left = (now - self._start) / max(update - self._first, 1) * (self._total - update)
-            line = f"{update}/{self._total} · {text} · {left:.0f} s left"
+            left = (now - self._start) / max(update - self._first, 1) * (total - update)
+            line = f"{update}/{total} · {text} · {left:.0f} s left"
             self._console.print(line, highlight=False, soft_wrap=True)
             self._last = now
+
+    def _expected(self, update: int, records: Sequence[Mapping[str, float]]) -> int:
+        """The update that a run ends with, as far as its budget of turns tells by now."""
+        steps = min((record.get("env_steps", 0) for record in records), default=0)
+        if not (self._budget and steps):
+            return self._total
+        return min(self._total, max(update, math.ceil(update * self._budget / steps)))

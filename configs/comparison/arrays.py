@@ -83,7 +83,8 @@ def _ppo(config: Config) -> None:
 
 def _length_adaptive(config: Config) -> None:
     _critic(config)
-    config.advantage = section(advantages.length_adaptive_gae)
+    # Its default is for replies of thousands of tokens; here lambda is 1 - 1 / turns.
+    config.advantage = section(advantages.length_adaptive_gae, gamma=0.95, alpha=1.0)
 
 
 def _ppo_max(config: Config) -> None:

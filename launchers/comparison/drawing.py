@@ -9,22 +9,16 @@ from agentrl.evaluation import ranks
 from launchers.comparison import tables
 from launchers.comparison.rows import Row
 from launchers.comparison.suites import Suite
+from launchers.drawing import COLOURS, pyplot, save
 
 # Profiles of so many methods, the best ranks and the baseline, can be told apart.
 _PROFILES = 5
-# Okabe and Ito's palette, which is safe for colour-blind readers.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+_OTHERS, _BASELINE = COLOURS[:2]
 
 
 def draw(suite: Suite, rows: Sequence[Row], out: pathlib.Path) -> None:
     """Writes the figure; the suffix selects the format. ValueError without two methods to rank."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    # Deterministic output: the same rows give the same file.
-    matplotlib.rcParams.update({"svg.hashsalt": "agentrl", "svg.fonttype": "none"})
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     found = tables.standings(suite, rows)
     if not found:
         raise ValueError("the figure needs two methods that have the same worlds")
@@ -35,7 +29,7 @@ def draw(suite: Suite, rows: Sequence[Row], out: pathlib.Path) -> None:
     )
     places = np.arange(len(found))[::-1]
     names = [one.method for one in found]
-    colours = ["#D55E00" if one.method == suite.baseline else "#0072B2" for one in found]
+    colours = [_BASELINE if one.method == suite.baseline else _OTHERS for one in found]
     for place, one, colour in zip(places, found, colours, strict=True):
         left.plot(one.rank.interval, (place, place), color=colour, linewidth=2)
         left.plot([one.rank.value], [place], "o", color=colour, markersize=5)
@@ -44,7 +38,7 @@ def draw(suite: Suite, rows: Sequence[Row], out: pathlib.Path) -> None:
     _scores(middle, found, rows, worlds)
     grid = np.linspace(0, 1, 101)
     shown = list(dict.fromkeys([*names[: _PROFILES - 1], suite.baseline, *names]))[:_PROFILES]
-    for name, colour in zip(shown, _COLOURS, strict=False):
+    for name, colour in zip(shown, COLOURS, strict=False):
         share = ranks.performance_profile(tables.matrix(rows, name, worlds), grid)
         right.plot(grid, share, color=colour, label=name)
     right.set(title="Runs above a score", xlabel="score", ylabel="share of runs", ylim=(0, 1.02))
@@ -52,8 +46,7 @@ def draw(suite: Suite, rows: Sequence[Row], out: pathlib.Path) -> None:
     for axis in (left, right):
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, metadata={"Date": None} if out.suffix == ".svg" else None, dpi=150)
+    save(figure, out)
     plt.close(figure)
 
 

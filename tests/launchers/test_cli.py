@@ -62,7 +62,7 @@ def test_bad_flags(name, tmp_path):
 def test_dry_run_prints_the_config_and_writes_nothing(tmp_path):
     done = call("train", LAKE, "--dry_run", "--config.advantage.gamma=0.5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "gamma: 0.5" in done.stdout
+    assert "gamma: 0.5" in done.stdout and "!!" not in done.stdout
     assert not list(tmp_path.iterdir())
 
 

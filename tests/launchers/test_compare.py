@@ -8,7 +8,7 @@ import pytest
 from in_process import launch
 
 from configs.comparison import arrays
-from launchers.comparison import driver, rows, suites, tables, tasks
+from launchers.comparison import drawing, driver, rows, suites, tables, tasks
 
 SUITE = suites.find("arrays")
 OURS = suites.Method("grpo", "grpo")
@@ -142,6 +142,18 @@ def test_the_best_cell_is_chosen_and_its_results_are_ranked(small):
     assert first.improves == 1.0 and second.improves == 0.5 and first.seconds == 1.0
     text = "\n".join(tables.text(suite, found))
     assert "| rloo | 1.0 [1.0, 1.0] |" in text and "a, 1,000 turns:" in text
+
+
+def test_the_figure_names_the_methods_and_is_the_same_for_the_same_rows(small):
+    suite, methods, workdir = small
+    found = driver.collect(suite, list(suite.worlds), methods, workdir)
+    texts = []
+    for name in ("one.svg", "two.svg"):
+        drawing.draw(suite, found, workdir / name)
+        texts.append((workdir / name).read_text())
+    assert texts[0] == texts[1] and ">rloo</text>" in texts[0] and ">grpo</text>" in texts[0]
+    with pytest.raises(ValueError, match="two methods that have the same worlds"):
+        drawing.draw(suite, [row for row in found if row.method == "grpo"], workdir / "no.svg")
 
 
 def test_a_missing_run_leaves_its_pair_out(small):

@@ -32,6 +32,16 @@ def test_supervised_updates_of_text_show_tokens(capsys):
     assert "loss 1.250 · 12,346 tokens/s" in shown(capsys, {"loss/imitation": 1.25}, machine)
 
 
+@pytest.mark.parametrize(("steps", "expected"), [(400, "4/8"), (10, "4/10"), (1000, "4/4")])
+def test_a_budget_of_turns_says_where_the_run_ends(capsys, steps, expected):
+    """By the seed that has acted least, and not after the last update."""
+    progress = Progress(total=10, done=0, title="a title", budget=800, seconds_between_lines=0.0)
+    with progress:
+        records = [{"env_steps": steps}, {"env_steps": steps + 100}]
+        progress.show(4, records, {"updates_per_second": 2.0})
+    assert f"{expected} · " in capsys.readouterr().err
+
+
 def test_an_alarm_is_raised_once(capsys):
     progress = Progress(total=10, done=0, title="a title")
     with progress:
