@@ -1,13 +1,14 @@
 """Who is ahead, by the rows of a comparison: over all worlds, and in each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from agentrl.evaluation import ranks, statistics
+from agentrl.evaluation.metric_names import describe
 from agentrl.evaluation.statistics import Interval
-from launchers.comparison.rows import Row
+from launchers.comparison.rows import REASONS, Row
 from launchers.comparison.suites import Suite
 
 
@@ -113,7 +114,36 @@ def text(suite: Suite, rows: Sequence[Row]) -> list[str]:
         of_world = [row for row in rows if row.world == world]
         if of_world:
             lines += ["", *_of_world(world, of_world, suite)]
-    return lines
+    return lines + _reasons(suite, rows)
+
+
+def _reasons(suite: Suite, rows: Sequence[Row]) -> list[str]:
+    """What explains an order: means of the baseline's runs in each world, over updates and seeds.
+
+    Standard deviation of returns within groups, share of groups without any, share of anchor groups
+    of a single turn, entropy in nats, and the KL divergence of an update.
+    """
+    found = {
+        world: [row.reasons for row in rows if (row.world, row.method) == (world, suite.baseline)]
+        for world in suite.worlds
+    }
+    lines = [f"| {world} | {_means(own)} |" for world, own in found.items() if own]
+    if not lines:
+        return []
+    titles = [describe(name).title.lower() for name in REASONS]
+    head = [
+        "",
+        f"Means of {suite.baseline}'s runs:",
+        "",
+        f"| world | {' | '.join(titles)} |",
+        "|---" * (len(titles) + 1) + "|",
+    ]
+    return head + lines
+
+
+def _means(reasons: Sequence[Mapping[str, float]]) -> str:
+    known = [[one[name] for one in reasons if name in one] for name in REASONS]
+    return " | ".join(f"{np.mean(values):.2g}" if values else "" for values in known)
 
 
 def _of_world(world: str, rows: Sequence[Row], suite: Suite) -> list[str]:

@@ -192,6 +192,23 @@ def test_the_command_says_what_is_wrong():
         assert message in error, error
 
 
+def test_results_are_stored_and_not_asked_for_again(tmp_path, monkeypatch):
+    stored = tmp_path / "arrays.csv"
+    monkeypatch.setattr(suites, "packaged", lambda name: stored)
+    workdir, points = tmp_path / "runs", [(0, 0.0), (100_000, 0.5)]
+    tuning = suites.tuning_job(SUITE, "lake", OURS, workdir)
+    result = suites.result_job(SUITE, "lake", OURS, SUITE.cells()[0], workdir)
+    for job, seeds in ((tuning, SUITE.tuning_seeds), (result, SUITE.seeds)):
+        write_run(job, dict.fromkeys(seeds, points), seeds=seeds)
+    words = ["launchers.compare", "--suite=arrays", "--worlds=lake", f"--workdir={workdir}"]
+    plan = [*words, "--methods=grpo,rloo", "--dry_run", "--missing"]
+    assert "\n2 pairs of a world" in launch(plan)[1]
+    _, table, error = launch([*words, "--table", "--store"])
+    assert not error and "| grpo | 0.500" in table, error
+    assert {(row.world, row.method) for row in rows.read(stored)} == {("lake", "grpo")}
+    assert "\n1 pairs of a world" in launch(plan)[1]
+
+
 def test_rows_of_another_file_are_refused(tmp_path):
     (tmp_path / "x.csv").write_text("world,method\na,b\n")
     with pytest.raises(ValueError, match="not the results of a comparison"):
