@@ -103,10 +103,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.context = ml_collections.ConfigDict({"name": "none"})
     config.host = section(rollout.processes, named=False)
     config.sampler = section(starts.independent)
-    _credit_and_objective(config)
-    config.learner = section(learner, named=False)
-    config.optimizer = section(optimizer, named=False)
-    config.optimizers = ml_collections.ConfigDict()
+    _learning(config)
     config.reference = section(reference, named=False)
     config.pool = section(opponent_pool, named=False)
     config.expert = section(expert, named=False)
@@ -122,7 +119,10 @@ def base_config() -> ml_collections.ConfigDict:
     return config
 
 
-def _credit_and_objective(config: ml_collections.ConfigDict) -> None:
+def _learning(config: ml_collections.ConfigDict) -> None:
+    config.learner = section(learner, named=False)
+    config.optimizer = section(optimizer, named=False)
+    config.optimizers = ml_collections.ConfigDict()
     config.annotations = ml_collections.ConfigDict()
     config.reward = ml_collections.ConfigDict()
     config.filters = ml_collections.ConfigDict()

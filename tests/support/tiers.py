@@ -63,9 +63,11 @@ CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "
 # Single tests of other files: the longest ones, and ways of acting beside one that is kept.
 FULL_TESTS = (
     "actors/test_text.py::*at once*",
-    "actors/test_text.py::*fold-in turns*",
-    "actors/test_text.py::*summary once*",
+    "actors/test_text.py::*summary*",
+    "actors/test_text.py::*fold-*",
+    "actors/test_text.py::*mem1-*",
     "advantages/test_group_relative.py::test_gradients_are_stopped",
+    "advantages/test_similarity.py::test_observations_that_are_equal_share_an_anchor*",
     "colab/test_one_file.py::test_gigpo_in_words*",
     "config/test_own_modules.py::test_a_source_of_pairs_of_a_users_own?4?",
     "config/test_requirements.py::test_terms_of_replies_work_in_segments",
@@ -91,6 +93,9 @@ FULL_TESTS = (
     "policies/test_by_role.py::test_networks_learn_at_their_own_rates_or_stay",
     "policies/test_gguf.py::test_the_command",
     "rollout/test_rollouts.py::test_bootstrap_is_the_value_of_the_last_state*",
+    "selfplay/test_spoken.py::*of_the_table?whole*",
+    "selfplay/test_spoken.py::test_a_run_reports_it",
+    "rollout/test_rollouts.py::test_what_streams_hold_is_declared*words*",
     "rollout/test_rollouts.py::test_fresh_tasks_restart_from_the_pool",
 )
 # Files that a pattern above has, and that are quick all the same.
