@@ -1,6 +1,6 @@
-"""Writes the pages that are made from the code: methods, and keys of a config.
+"""Writes the pages that are made from code and data: methods, keys of a config, comparisons.
 
-    python -m launchers.pages    # writes agentrl/METHODS.md and agentrl/CONFIG.md
+    python -m launchers.pages    # agentrl/METHODS.md, agentrl/CONFIG.md, configs/comparison/*.md
 
 Tests compare the pages with the code.
 """
@@ -9,16 +9,20 @@ import pathlib
 
 from launchers import cli
 
-HOME = pathlib.Path(__file__).parents[1] / "agentrl"
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 def main(argv: list[str]) -> None:
     """Writes the pages."""
     from launchers import config_page, methods_page
+    from launchers.comparison import page, suites
 
-    for name, page in (("METHODS.md", methods_page.page), ("CONFIG.md", config_page.page)):
-        (HOME / name).write_text(page())
-        print(f"written: {HOME / name}")
+    pages = {"agentrl/METHODS.md": methods_page.page(), "agentrl/CONFIG.md": config_page.page()}
+    for name in suites.SUITES:
+        pages[f"configs/comparison/{name}.md"] = page.page(name)
+    for place, text in pages.items():
+        (ROOT / place).write_text(text)
+        print(f"written: {ROOT / place}")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 import collections
 import json
+import pathlib
 
 import numpy as np
 import pytest
 from in_process import launch
 
 from configs.comparison import arrays
-from launchers.comparison import drawing, driver, rows, suites, tables, tasks
+from launchers.comparison import drawing, driver, page, rows, suites, tables, tasks
 
+ROOT = pathlib.Path(__file__).parents[2]
 SUITE = suites.find("arrays")
 OURS = suites.Method("grpo", "grpo")
 
@@ -207,6 +209,12 @@ def test_results_are_stored_and_not_asked_for_again(tmp_path, monkeypatch):
     assert not error and "| grpo | 0.500" in table, error
     assert {(row.world, row.method) for row in rows.read(stored)} == {("lake", "grpo")}
     assert "\n1 pairs of a world" in launch(plan)[1]
+
+
+@pytest.mark.parametrize("name", suites.SUITES)
+def test_the_page_is_what_the_stored_rows_say(name):
+    stale = (ROOT / "configs" / "comparison" / f"{name}.md").read_text() != page.page(name)
+    assert not stale, "run python -m launchers.pages"
 
 
 def test_rows_of_another_file_are_refused(tmp_path):
