@@ -31,10 +31,14 @@ VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
 
 
 class World(NamedTuple):
-    """An environment with its options, and the turns in which each seed learns there."""
+    """An environment with its options, and the turns in which each seed learns there.
+
+    score: of held-out tasks, "success" or "episode_return", which is then within 0 and 1.
+    """
 
     env: ml_collections.ConfigDict
     env_steps: int
+    score: str = "success"
 
 
 WORLDS = {
@@ -55,7 +59,8 @@ WORLDS = {
     # What was called before stays in the observation, so that no observation comes again.
     "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
     "team": World(env_section("TeamGraph-v1"), 100_000),
-    "shop": World(env_section("Shop-v1"), 100_000),
+    # A purchase is paid by how much of the request it meets, and hardly one meets all of it.
+    "shop": World(env_section("Shop-v1"), 100_000, score="episode_return"),
 }
 
 # Seeds of the results, and others for the choice: three for each combination of these values.

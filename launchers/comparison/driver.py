@@ -87,7 +87,7 @@ def _scores(suite: Suite, world: str, job: Job) -> dict[int, tuple[float, ...]] 
     """Scores of a run that has ended, else None."""
     about = suite.worlds[world]
     try:
-        return rows.scores(job.workdir, about.env_steps) or None
+        return rows.scores(job.workdir, about.env_steps, about.score) or None
     except (ValueError, OSError):
         return None
 
@@ -105,5 +105,6 @@ def collect(
             job, about = suites.result_job(suite, world, method, cell, workdir), suite.worlds[world]
             if _scores(suite, world, job) is None:
                 continue
-            found += rows.of_run(job.workdir, world, method.name, about.env_steps, dict(cell))
+            budget, tuned = about.env_steps, dict(cell)
+            found += rows.of_run(job.workdir, world, method.name, budget, tuned, about.score)
     return found

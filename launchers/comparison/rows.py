@@ -12,6 +12,8 @@ from agentrl.run import metrics
 
 # Fixed points of the budget at which a score is read off the evaluations, in tenths.
 POINTS = tuple(range(1, 11))
+# What an evaluation's file calls a score, and the metrics' name of its mean.
+_METRICS = {"success": "evaluation/success_rate", "episode_return": "evaluation/episode_return"}
 # Means over the run that explain an order.
 REASONS = (
     "group_return_std",
@@ -25,7 +27,7 @@ REASONS = (
 class Row(NamedTuple):
     """One seed of a method in a world.
 
-    scores: held-out success at each tenth of the budget.
+    scores: on held-out tasks at each tenth of the budget.
     seconds: of one update of this seed, compilation and evaluation apart; of all seeds side by
     side, divided by their number. tuned: the values that were chosen, by key. reasons: see
     `REASONS`.
@@ -58,21 +60,23 @@ def lines_of(workdir: pathlib.Path) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-def scores(workdir: pathlib.Path, budget: int) -> dict[int, tuple[float, ...]]:
+def scores(
+    workdir: pathlib.Path, budget: int, score: str = "success"
+) -> dict[int, tuple[float, ...]]:
     """By seed, the score at each point of the budget, interpolated between evaluations.
 
-    A score is the share of held-out tasks that are solved. workdir: of a run with an evaluation at
-    the start. budget: turns.
+    workdir: of a run with an evaluation at the start. budget: turns. score: the mean over held-out
+    tasks of "success", or of "episode_return".
 
     Raises:
       ValueError: a seed has not acted so often.
     """
-    metric = "evaluation/success_rate"
+    metric = _METRICS[score]
     points, found = budget * np.asarray(POINTS) / POINTS[-1], {}
     first = json.loads((workdir / "eval" / "update_000000.json").read_text())
     for seed, lines in lines_of(workdir).items():
         known = [(line["env_steps"], line[metric]) for line in lines if metric in line]
-        known.insert(0, (0, float(np.mean(first["per_seed"][str(seed)]["success"]))))
+        known.insert(0, (0, float(np.mean(first["per_seed"][str(seed)][score]))))
         x, y = np.asarray(known, np.float64).T
         if x[-1] < budget:
             raise ValueError(
@@ -85,11 +89,11 @@ def scores(workdir: pathlib.Path, budget: int) -> dict[int, tuple[float, ...]]:
 
 
 def of_run(
-    workdir: pathlib.Path, world: str, method: str, budget: int, tuned: Mapping
+    workdir: pathlib.Path, world: str, method: str, budget: int, tuned: Mapping, score: str
 ) -> list[Row]:
-    """The rows of a method's run."""
+    """The rows of a method's run; see `scores`."""
     rows, by_seed = [], lines_of(workdir)
-    for seed, values in scores(workdir, budget).items():
+    for seed, values in scores(workdir, budget, score).items():
         lines = by_seed[seed]
         rates = [line["updates_per_second"] for line in lines if "updates_per_second" in line]
         seconds = 1.0 / float(np.median(rates)) / len(by_seed)

@@ -103,6 +103,14 @@ def test_scores_are_read_off_at_tenths_of_the_budget(tmp_path):
     assert values[0] == pytest.approx([0.1 * k for k in range(1, 11)])
     with pytest.raises(ValueError, match="1500 turns of the budget of 1600"):
         rows.scores(job.workdir, 1600)
+    # Or the return, where tasks are solved in part.
+    first = json.loads((job.workdir / "eval" / "update_000000.json").read_text())
+    for own in first["per_seed"].values():
+        own["episode_return"] = [0.2, 0.4]
+    (job.workdir / "eval" / "update_000000.json").write_text(json.dumps(first))
+    path = job.workdir / "metrics.jsonl"
+    path.write_text(path.read_text().replace("success_rate", "episode_return"))
+    assert rows.scores(job.workdir, budget, "episode_return")[0][0] == pytest.approx(0.34)
 
 
 @pytest.fixture
