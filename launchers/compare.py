@@ -4,16 +4,17 @@ r"""Compares methods under one protocol: the same tasks, budget of turns, networ
     python -m launchers.compare --suite=arrays --workdir=runs/mine --method=my_module.my_estimator
     python -m launchers.compare --suite=arrays --table
 
-The first command runs a suite of `configs/comparison`: for every world and method the runs among
-which its values are chosen, and then its results on other seeds. It may be stopped and given again:
-what is done stays, run by run. --worlds and --methods take some of them. --method runs one of your
-own, and ranks it against the stored results of the others (configs/comparison/SUITE.csv), which are
-not run again. --missing runs what these do not have, and --store adds to them what --workdir has.
---table prints the stored results, and those of --workdir, without running anything.
+The first command runs a suite of `configs/comparison`: for every world and method the run among
+whose seeds its values are chosen, and then its results on other seeds. It may be stopped and given
+again: what is done stays, run by run. --worlds and --methods take some of them. --method runs one
+of your own, and ranks it against the stored results of the others (configs/comparison/SUITE.csv),
+which are not run again. --missing runs what these do not have, and --store adds to them what
+--workdir has. --table prints the stored results, and those of --workdir, without running anything.
 """
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -41,6 +42,43 @@ def _some(name: str, known: Sequence[str], asked: Sequence[str] | None) -> list[
     return list(asked or known)
 
 
+def _methods(suite: Any) -> list[Any]:
+    """The methods that the command line asks for: some of the suite, or one's own."""
+    from launchers.comparison import suites
+
+    names = _some("methods", list(suite.methods), _METHODS.value)
+    if not _METHOD.value:
+        return [suites.Method(name, name) for name in names]
+    if _METHODS.value:
+        cli.fail("--method is one of your own, --methods some of the suite; give one")
+    if _STORE.value:
+        cli.fail("--store is for the suite's methods, --method is one of your own; leave one out")
+    return [suites.own_method(_METHOD.value, suite)]
+
+
+def _with_runs(suite: Any, worlds: Sequence[str], known: list[Any]) -> tuple[list[Any], list[str]]:
+    """(the stored rows with those of --workdir in their place, runs that did not end well)."""
+    from launchers.comparison import driver, rows, suites
+
+    methods, workdir, failed = _methods(suite), pathlib.Path(_WORKDIR.value), []
+    if not (_TABLE.value or _FIGURE.value):
+        pairs = _pairs(worlds, methods, known)
+        failed = driver.run(suite, pairs, workdir, _BACKEND.value, _AT_ONCE.value)
+    new = driver.collect(suite, worlds, methods, workdir)
+    rows.write(workdir / "results.csv", new)
+    seen = {(row.world, row.method) for row in new}
+    known = [row for row in known if (row.world, row.method) not in seen] + new
+    if _STORE.value:
+        rows.write(suites.packaged(suite.name), known)
+    return known, failed
+
+
+def _pairs(worlds: Sequence[str], methods: Sequence[Any], known: Sequence[Any]) -> list[Any]:
+    """All pairs of a world and a method; with --missing those without stored rows."""
+    there = {(row.world, row.method) for row in known if _MISSING.value}
+    return [(w, m) for w in worlds for m in methods if (w, m.name) not in there]
+
+
 def main(argv: list[str]) -> None:
     """Runs what is missing, and prints the table."""
     if len(argv) > 1:
@@ -53,48 +91,32 @@ def main(argv: list[str]) -> None:
 
     if _SUITE.value not in suites.SUITES:
         cli.fail(f"--suite={_SUITE.value}: expected one of {', '.join(suites.SUITES)}")
-    suite = suites.find(_SUITE.value)
+    suite, failed = suites.find(_SUITE.value), []
     worlds = _some("worlds", list(suite.worlds), _WORLDS.value)
-    names = _some("methods", list(suite.methods), _METHODS.value)
-    failed = []
+    if not (_WORKDIR.value or _TABLE.value or _FIGURE.value):
+        cli.fail("--workdir is missing: the directory of the runs; or --table")
     try:
-        methods = [suites.Method(name, name) for name in names]
-        if _METHOD.value:
-            if _METHODS.value:
-                cli.fail("--method is one of your own, --methods some of the suite; give one")
-            methods = [suites.own_method(_METHOD.value, suite)]
         known = rows.read(suites.packaged(suite.name))
+        if _WORKDIR.value and _DRY_RUN.value:
+            print(driver.plan(suite, _pairs(worlds, _methods(suite), known)))
+            return
         if _WORKDIR.value:
-            workdir = pathlib.Path(_WORKDIR.value)
-            there = {(row.world, row.method) for row in known if _MISSING.value}
-            pairs = [(w, m) for w in worlds for m in methods if (w, m.name) not in there]
-            if _DRY_RUN.value:
-                print(driver.plan(suite, pairs))
-                return
-            if not (_TABLE.value or _FIGURE.value):
-                failed = driver.run(suite, pairs, workdir, _BACKEND.value, _AT_ONCE.value)
-            new = driver.collect(suite, worlds, methods, workdir)
-            rows.write(workdir / "results.csv", new)
-            seen = {(row.world, row.method) for row in new}
-            known = [row for row in known if (row.world, row.method) not in seen] + new
-            if _STORE.value:
-                rows.write(suites.packaged(suite.name), known)
-        elif not (_TABLE.value or _FIGURE.value):
-            cli.fail("--workdir is missing: the directory of the runs; or --table")
+            known, failed = _with_runs(suite, worlds, known)
     except ValueError as error:
         cli.fail(error)
+    ended = ""
+    if failed:
+        ended = f"{len(failed)} runs did not end well; {failed[0]}; the same command goes on"
     known = [row for row in known if row.world in worlds]
-    if failed and not known:
-        cli.fail(f"{len(failed)} runs did not end well; {failed[0]}; the same command goes on")
     if not known:
-        cli.fail("there are no results yet; the command without --table runs what is missing")
+        cli.fail(ended or "there are no results yet; without --table the command runs them")
     if _FIGURE.value:
         from launchers.comparison import drawing
 
         drawing.draw(suite, known, pathlib.Path(_FIGURE.value))
     print("\n".join(tables.text(suite, known)))
-    if failed:
-        cli.fail(f"{len(failed)} runs did not end well; {failed[0]}; the same command goes on")
+    if ended:
+        cli.fail(ended)
 
 
 if __name__ == "__main__":

@@ -196,6 +196,10 @@ def test_the_command_says_what_is_wrong():
     for words, message in (
         (["--suite=x"], "expected one of arrays"),
         (["--suite=arrays"], "--workdir is missing"),
+        (
+            ["--suite=arrays", "--workdir=x", "--method=a.b", "--store"],
+            "--store is for the suite's",
+        ),
         (["--suite=arrays", "--worlds=mars"], "there is no 'mars'; expected some of coin"),
     ):
         _, _, error = launch(["launchers.compare", *words])
