@@ -119,6 +119,8 @@ def _for_length(advance: Callable, first: Any, length: int, limit: Any) -> tuple
 
 def _while_running(advance: Callable, first: Any, length: int, limit: Any) -> tuple[Any, Any]:
     """The same, ending when no episode runs; zeros for steps that were not taken."""
+    # Traced once for the shapes and for the loop.
+    advance = jax.jit(advance, inline=True)
 
     def going(carry):
         t, (now, _), _ = carry
