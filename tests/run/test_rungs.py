@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from commands import call, refused
 from in_process import launch
 
 from agentrl.run import loop, metrics, restored
@@ -137,21 +136,21 @@ def test_a_killed_search_waits_for_the_run_that_outlived_it(arguments, tmp_path)
 
 
 def test_what_a_search_would_run_is_printed(arguments, tmp_path):
-    done = call("sweep", f"--workdir={tmp_path / 'x'}", *arguments, "--dry_run")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("halving: 3 to update 2, 1 to update 6: 10 of 18 updates\n")
-    assert done.stdout.count("--config.optimizer.learning_rate=") == 3
+    words = ["launchers.sweep", f"--workdir={tmp_path / 'x'}", *arguments, "--dry_run"]
+    _, out, error = launch(words)
+    assert not error
+    assert out.startswith("halving: 3 to update 2, 1 to update 6: 10 of 18 updates\n")
+    assert out.count("--config.optimizer.learning_rate=") == 3
     assert not (tmp_path / "x").exists()
 
 
 def test_a_space_without_a_search_is_refused(tmp_path):
-    done = call("sweep", f"--workdir={tmp_path}", "--configs=a.py", "--space=a=1,2")
-    refused(done, "--space is of a search", "--search=grid|random|tpe|halving")
+    words = ["launchers.sweep", f"--workdir={tmp_path}", "--configs=a.py", "--space=a=1,2"]
+    _, _, error = launch(words)
+    assert "--space is of a search" in error and "--search=grid|random|tpe|halving" in error
 
 
-def test_without_optuna_one_line_says_what_to_install(arguments, tmp_path):
-    (tmp_path / "optuna.py").write_text("raise ImportError('no optuna')\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT), str(SUPPORT)]))
-        done = call("sweep", f"--workdir={tmp_path / 'x'}", *arguments)
-    refused(done, "pip install 'agentrl[sweep]'")
+def test_without_optuna_one_line_says_what_to_install(arguments, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)  # importing it raises ImportError
+    _, _, error = launch(["launchers.sweep", f"--workdir={tmp_path / 'x'}", *arguments])
+    assert "pip install 'agentrl[sweep]'" in error and len(error.splitlines()) == 1
