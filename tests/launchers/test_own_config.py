@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 from commands import call
+from in_process import launch
 
 OUTSIDE = pathlib.Path(__file__).parents[1] / "support" / "outside"
 CONFIG = f"--config={OUTSIDE / 'corridor_config.py'}"
@@ -21,8 +22,12 @@ def test_dry_run_prints_dotted_paths(tmp_path):
     assert done.returncode == 0, done.stderr
     for word in ("corridor.Corridor", "corridor.faster_is_better", "price: 0.5"):
         assert word in done.stdout
-    refused = call("train", CONFIG, "--dry_run", "--config.advantage.prise=0.5", cwd=tmp_path)
-    assert refused.returncode != 0 and "prise" in refused.stderr + refused.stdout
+
+
+def test_a_misspelt_path_is_refused(monkeypatch):
+    monkeypatch.syspath_prepend(OUTSIDE)
+    _, _, error = launch(["launchers.train", CONFIG, "--dry_run", "--config.advantage.prise=0.5"])
+    assert "prise" in error
 
 
 def test_it_learns(tmp_path):

@@ -1,5 +1,7 @@
 """A rung of a search is a prefix of the whole run, and a search over real runs."""
 
+import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -12,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from commands import call, refused
+from in_process import launch
 
 from agentrl.run import loop, metrics, restored
 
@@ -80,53 +82,75 @@ def where_processes_find_modules():
         yield
 
 
-def test_a_killed_search_waits_for_the_run_that_outlived_it(arguments, tmp_path):
-    """The search is killed alone, while its second cell trains."""
-    workdir = tmp_path / "sweep"
+def search(arguments, workdir, errors):
+    """A process that searches, what it says as lines, its errors in a file."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     line = [sys.executable, "-m", "launchers.sweep", f"--workdir={workdir}", *arguments]
-    process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE)
-    second = workdir / "lake__optimizer.learning_rate=1e-2"
+    with errors.open("w") as file:
+        return subprocess.Popen(
+            line, env=environment, stdout=subprocess.PIPE, stderr=file, text=True
+        )
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    """Holds a process up; it goes on afterwards in any case."""
+    os.kill(pid, signal.SIGSTOP)
     try:
-        # The directory is locked from before the first program is compiled.
-        while not (second / "config.json").exists():
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_killed_search_waits_for_the_run_that_outlived_it(arguments, tmp_path):
+    """The search is killed alone, while its second cell trains.
+
+    That cell stands still until the search that is begun again has seen it: it cannot end before.
+    """
+    workdir, errors = tmp_path / "sweep", tmp_path / "errors"
+    second = workdir / "lake__optimizer.learning_rate=1e-2"
+    with search(arguments, workdir, tmp_path / "errors_of_the_killed") as process:
+        # Written when the directory is locked, before the first program is compiled.
+        while not (second / "process.json").exists():
             assert process.poll() is None, "the search ended before its second cell"
             time.sleep(0.05)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    done = call("sweep", f"--workdir={workdir}", *arguments)
-    assert done.returncode == 0, done.stderr
-    assert f"waiting for {second}" in done.stdout
+        with stopped(json.loads((second / "process.json").read_text())["pid"]):
+            process.kill()
+            process.wait()
+            again = search(arguments, workdir, errors)
+            waits = any(line.startswith(f"waiting for {second},") for line in again.stdout)
+    with again:
+        said = again.stdout.read()
+    assert waits and again.returncode == 0, errors.read_text()
     updates = {
         path.parent.name: [line["update"] for line in lines(path.parent) if line["seed"] == 0]
         for path in workdir.glob("*/metrics.jsonl")
     }
     assert sorted(updates.values()) == [[2], [2], [2, 4, 6]]
-    assert len([x for x in done.stdout.splitlines() if x.strip().startswith("0.")]) == 3
-    page = call("report", f"--sweep={workdir}")
-    assert page.returncode == 0, page.stderr
+    assert len([x for x in said.splitlines() if x.strip().startswith("0.")]) == 3
+    _, _, error = launch(["launchers.report", f"--sweep={workdir}"])
+    assert not error
     text = (workdir / "report.html").read_text()
     for section in ("parallel", "cells", "command"):
         assert f'id="{section}"' in text
 
 
 def test_what_a_search_would_run_is_printed(arguments, tmp_path):
-    done = call("sweep", f"--workdir={tmp_path / 'x'}", *arguments, "--dry_run")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("halving: 3 to update 2, 1 to update 6: 10 of 18 updates\n")
-    assert done.stdout.count("--config.optimizer.learning_rate=") == 3
+    words = ["launchers.sweep", f"--workdir={tmp_path / 'x'}", *arguments, "--dry_run"]
+    _, out, error = launch(words)
+    assert not error
+    assert out.startswith("halving: 3 to update 2, 1 to update 6: 10 of 18 updates\n")
+    assert out.count("--config.optimizer.learning_rate=") == 3
     assert not (tmp_path / "x").exists()
 
 
 def test_a_space_without_a_search_is_refused(tmp_path):
-    done = call("sweep", f"--workdir={tmp_path}", "--configs=a.py", "--space=a=1,2")
-    refused(done, "--space is of a search", "--search=grid|random|tpe|halving")
+    words = ["launchers.sweep", f"--workdir={tmp_path}", "--configs=a.py", "--space=a=1,2"]
+    _, _, error = launch(words)
+    assert "--space is of a search" in error and "--search=grid|random|tpe|halving" in error
 
 
-def test_without_optuna_one_line_says_what_to_install(arguments, tmp_path):
-    (tmp_path / "optuna.py").write_text("raise ImportError('no optuna')\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT), str(SUPPORT)]))
-        done = call("sweep", f"--workdir={tmp_path / 'x'}", *arguments)
-    refused(done, "pip install 'agentrl[sweep]'")
+def test_without_optuna_one_line_says_what_to_install(arguments, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)  # importing it raises ImportError
+    _, _, error = launch(["launchers.sweep", f"--workdir={tmp_path / 'x'}", *arguments])
+    assert "pip install 'agentrl[sweep]'" in error and len(error.splitlines()) == 1
