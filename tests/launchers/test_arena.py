@@ -8,6 +8,7 @@ import jax
 import pytest
 import tiny
 from commands import call
+from in_process import call_here
 
 import envs
 from agentrl.evaluation import report, runs, terminal
@@ -36,7 +37,7 @@ def test_runs_meet_scripted_players_and_the_report_shows_it(run):
     assert "Mean return of the row against the column" in page
     text = report.report(runs.load([run]), samples=10)
     assert 'id="arena"' in text and "Every pair on every seat" in text
-    drawn = call("figure", f"--arena={run / 'arena.json'}", f"--out={run / 'payoffs.svg'}")
+    drawn = call_here("figure", f"--arena={run / 'arena.json'}", f"--out={run / 'payoffs.svg'}")
     assert drawn.returncode == 0, drawn.stderr
     assert "mean return of" in (run / "payoffs.svg").read_text()
     (run / "payoffs.svg").unlink()
@@ -82,7 +83,7 @@ def test_programs_in_line_ups(run, tmp_path):
     flags = ["--game=KuhnPoker-v1", f"--players={run},random,{program}", "--matches=32"]
     found = []
     for name in ("first", "second"):
-        done = call("arena", *flags, "--lineups=ab,cb,bc", f"--out={tmp_path / name}")
+        done = call_here("arena", *flags, "--lineups=ab,cb,bc", f"--out={tmp_path / name}")
         assert done.returncode == 0, done.stderr
         found.append(json.loads((tmp_path / name / "lineups.json").read_text()))
         found[-1].pop("command")
@@ -93,7 +94,7 @@ def test_programs_in_line_ups(run, tmp_path):
 
 
 def test_every_line_of_play():
-    done = call("arena", "--game=TicTacToe-v1", "--players=expert", "--exhaustive")
+    done = call_here("arena", "--game=TicTacToe-v1", "--players=expert", "--exhaustive")
     assert done.returncode == 0, done.stderr
     first, *seats = done.stdout.splitlines()
     assert "all lines of play" in first and len(seats) == 2
@@ -109,5 +110,5 @@ def test_every_line_of_play():
     ],
 )
 def test_mistakes_are_told_in_one_line(arguments, message):
-    done = call("arena", *arguments)
+    done = call_here("arena", *arguments)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr

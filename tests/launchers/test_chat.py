@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny
 from commands import call, refused
+from in_process import call_here
 
 import envs
 from agentrl import advantages, policies
@@ -33,7 +34,12 @@ def directory(tmp_path_factory):
     """A run that has learnt little, so that its replies are random words."""
     path = tmp_path_factory.mktemp("chat") / "run"
     config = tiny.talk_config(
-        updates=4, policy__grammar="action", policy__think="optional", context__max_new_tokens=8
+        updates=4,
+        warm_start__updates=0,
+        objective__kl__weight=0.0,
+        policy__grammar="action",
+        policy__think="optional",
+        context__max_new_tokens=8,
     )
     assert loop.run(config, path, command="test")
     return path
@@ -244,10 +250,10 @@ def test_the_command_line(directory):
 
 
 def test_one_line_says_what_is_wrong(directory, tmp_path):
-    refused(call("chat"), "--workdir is missing")
-    refused(call("chat", f"--workdir={tmp_path}"), "holds no run")
-    refused(call("chat", f"--workdir={directory}", "--update=99"), "99")
-    refused(call("chat", f"--workdir={directory}", "--seat=1"), "expected 0 to 0")
+    refused(call_here("chat"), "--workdir is missing")
+    refused(call_here("chat", f"--workdir={tmp_path}"), "holds no run")
+    refused(call_here("chat", f"--workdir={directory}", "--update=99"), "99")
+    refused(call_here("chat", f"--workdir={directory}", "--seat=1"), "expected 0 to 0")
     arrays = types.SimpleNamespace(policy=types.SimpleNamespace(reads_text=False))
     with pytest.raises(ValueError, match="reads arrays and writes no text: use launchers.play"):
         conversation_of(None, arrays, 0, False)
@@ -259,6 +265,7 @@ def hosted_directory(tmp_path_factory):
     config = tiny.host_config(
         env=env_section(f"{tiny.TOYS}:Sum"),
         updates=2,
+        host__workers=1,
         rollout__num_groups=4,
         context__history=1,
         context__max_new_tokens=12,
@@ -277,7 +284,7 @@ def hosted(hosted_directory):
 def test_an_environment_in_python_that_fails_ends_the_command_with_one_line(hosted_directory):
     # Of no turns none can be drawn.
     options = ("--options=turns=0", "--episodes=2")
-    done = call("evaluate", f"--workdir={hosted_directory}", *options)
+    done = call_here("evaluate", f"--workdir={hosted_directory}", *options)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "error: all 2 episodes were lost; the last: seed" in done.stderr
 

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from commands import call, refused
+from in_process import call_here
 
 import configs
 
@@ -55,12 +56,12 @@ BAD_FLAGS = {
 @pytest.mark.parametrize("name", BAD_FLAGS)
 def test_bad_flags(name, tmp_path):
     arguments, words = BAD_FLAGS[name]
-    refused(call("train", *arguments, cwd=tmp_path), *words)
+    refused(call_here("train", *arguments, cwd=tmp_path), *words)
     assert not list(tmp_path.iterdir()), "something was written"
 
 
 def test_dry_run_prints_the_config_and_writes_nothing(tmp_path):
-    done = call("train", LAKE, "--dry_run", "--config.advantage.gamma=0.5", cwd=tmp_path)
+    done = call_here("train", LAKE, "--dry_run", "--config.advantage.gamma=0.5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "gamma: 0.5" in done.stdout and "!!" not in done.stdout
     assert not list(tmp_path.iterdir())
@@ -68,9 +69,9 @@ def test_dry_run_prints_the_config_and_writes_nothing(tmp_path):
 
 def test_same_command_resumes_and_another_config_is_refused(run):
     before = (run / "metrics.jsonl").read_text()
-    assert call("train", LAKE, f"--workdir={run}", *SMALL).returncode == 0
+    assert call_here("train", LAKE, f"--workdir={run}", *SMALL).returncode == 0
     assert (run / "metrics.jsonl").read_text() == before
-    done = call("train", LAKE, f"--workdir={run}", *SMALL, "--config.advantage.gamma=0.5")
+    done = call_here("train", LAKE, f"--workdir={run}", *SMALL, "--config.advantage.gamma=0.5")
     refused(done, "advantage.gamma was 0.95 and is now 0.5", "another --workdir")
     assert (run / "metrics.jsonl").read_text() == before
 
@@ -99,16 +100,15 @@ def test_unreadable_checkpoint(run, tmp_path, damage):
         (copy / "config.json").write_text(json.dumps(config))
     metrics = (copy / "metrics.jsonl").read_text()
     hidden = ["--config.policy.hidden=(7,)"] if damage == "foreign" else []
-    done = call("train", LAKE, f"--workdir={copy}", "--config.updates=4", *SMALL[1:], *hidden)
+    done = call_here("train", LAKE, f"--workdir={copy}", "--config.updates=4", *SMALL[1:], *hidden)
     refused(done, "checkpoint", str(step), "--workdir")
     assert (copy / "metrics.jsonl").read_text() == metrics
-    refused(call("evaluate", f"--workdir={copy}", "--episodes=4"), "checkpoint")
+    refused(call_here("evaluate", f"--workdir={copy}", "--episodes=4"), "checkpoint")
 
 
 def test_evaluate_under_other_options(run):
-    refused(
-        call("evaluate", f"--workdir={run}", "--options=slipery=true"), "did you mean 'slippery'"
-    )
+    wrong = call_here("evaluate", f"--workdir={run}", "--options=slipery=true")
+    refused(wrong, "did you mean 'slippery'")
     changed = "--options=max_steps_in_episode=1"
     done = call("evaluate", f"--workdir={run}", "--episodes=8", "--noexpert", changed, "--turns=1")
     assert done.returncode == 0, done.stderr
@@ -119,19 +119,19 @@ def test_evaluate_under_other_options(run):
 
 
 def test_evaluate(run, tmp_path):
-    refused(call("evaluate", f"--workdir={tmp_path / 'nothing'}"), "holds no run")
-    refused(call("evaluate", f"--workdir={run}", "--update=77"), "no checkpoint of update 77")
-    done = call("evaluate", f"--workdir={run}", "--episodes=64")
+    refused(call_here("evaluate", f"--workdir={tmp_path / 'nothing'}"), "holds no run")
+    refused(call_here("evaluate", f"--workdir={run}", "--update=77"), "no checkpoint of update 77")
+    done = call_here("evaluate", f"--workdir={run}", "--episodes=64")
     assert done.returncode == 0, done.stderr
     assert "expert" in done.stdout and "regret" in done.stdout
     written = json.loads((run / "eval" / "update_000002.json").read_text())
     assert len(written["per_seed"]["0"]["episode_return"]) == 64
-    again = call("evaluate", f"--workdir={run}", "--episodes=64")
+    again = call_here("evaluate", f"--workdir={run}", "--episodes=64")
     assert again.stdout == done.stdout
 
 
 def test_figure(run, tmp_path):
-    refused(call("figure", "--workdirs=nowhere", f"--out={tmp_path / 'x.svg'}"), "nowhere")
+    refused(call_here("figure", "--workdirs=nowhere", f"--out={tmp_path / 'x.svg'}"), "nowhere")
     metrics = "--metric=success_rate,entropy"
     done = call("figure", f"--workdirs={run}", metrics, f"--out={tmp_path / 'x.svg'}")
     assert done.returncode == 0, done.stderr
@@ -141,5 +141,5 @@ def test_figure(run, tmp_path):
     # Runs with the same label are seeds of one series.
     one = drawn.count(" seeds)<") / 2
     out = tmp_path / "x.svg"
-    call("figure", f"--workdirs={run},{run}", "--labels=a,a", metrics, f"--out={out}")
+    call_here("figure", f"--workdirs={run},{run}", "--labels=a,a", metrics, f"--out={out}")
     assert out.read_text().count(">a (") == 2 and one == 1

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from commands import call
+from in_process import call_here
 
 import configs
 from agentrl.config.build import build
@@ -108,7 +109,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_commands(case):
     flags, words = BAD[case]
-    done = call("compile", *flags)
+    done = call_here("compile", *flags)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert words in done.stderr
 

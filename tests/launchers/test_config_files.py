@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from commands import call, refused
+from in_process import call_here
 
 import configs
 import launchers
@@ -91,10 +92,11 @@ def test_an_installed_config_from_an_empty_directory(tmp_path):
     done = call("train", f"--config={LAKE}", "--dry_run", "--config.updates=70", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "updates: 70" in done.stdout and done.stderr.splitlines() == [f"config: {ROOT / LAKE}"]
-    spaced = call("train", "--config", LAKE, "--dry_run", "--config.updates=70", cwd=tmp_path)
+    spaced = call_here("train", "--config", LAKE, "--dry_run", "--config.updates=70", cwd=tmp_path)
     assert spaced.stdout == done.stdout
     assert not list(tmp_path.iterdir())
-    refused(call("train", "--config=none.py", "--dry_run", cwd=tmp_path), f"{tmp_path}/none.py")
+    missing = call_here("train", "--config=none.py", "--dry_run", cwd=tmp_path)
+    refused(missing, f"{tmp_path}/none.py")
 
 
 def own_project(folder):
@@ -140,7 +142,7 @@ def test_variants_are_listed_without_importing_what_the_file_imports(tmp_path):
         "  own.py:long   more",
         "  own.py:usual   the default",
     ]
-    none = call("train", f"--config={LAKE}:?", cwd=tmp_path)
+    none = call_here("train", f"--config={LAKE}:?", cwd=tmp_path)
     assert none.returncode == 0 and none.stdout.endswith(f"{LAKE} has no variants.\n")
 
 
@@ -148,9 +150,9 @@ def test_variants_that_are_not_there(tmp_path):
     own_project(tmp_path)
     wrong = call("train", "--config=own.py:shrt", "--dry_run", cwd=tmp_path)
     refused(wrong, "own.py:shrt", "did you mean 'short'", "expected one of short, long, usual")
-    refused(call("train", f"--config={LAKE}:x", "--dry_run", cwd=tmp_path), "has no variants")
+    refused(call_here("train", f"--config={LAKE}:x", "--dry_run", cwd=tmp_path), "has no variants")
     (tmp_path / "own.py").write_text('VARIANTS = ("GAME",)\ndef get_config(variant): return None')
-    assert "no such variant" not in call("train", "--config=own.py:x", cwd=tmp_path).stderr
+    assert "no such variant" not in call_here("train", "--config=own.py:x", cwd=tmp_path).stderr
 
 
 def test_an_import_that_fails_in_a_config_is_one_line(tmp_path):

@@ -4,6 +4,7 @@ import json
 
 import tiny
 from commands import call, refused
+from in_process import call_here
 
 from agentrl.run import loop
 
@@ -16,6 +17,7 @@ def test_a_run_is_exported_and_what_cannot_be_is_one_line(tmp_path):
     assert "update 2, seed 0" in done.stdout
     about = json.loads((tmp_path / "out/policy.json").read_text())
     assert about["update"] == 2 and about["env"]["name"] == "FrozenLake-v1"
-    again = call("export", f"--workdir={tmp_path / 'lake'}", f"--out={tmp_path / 'out'}")
+    again = call_here("export", f"--workdir={tmp_path / 'lake'}", f"--out={tmp_path / 'out'}")
     refused(again, "not empty", "--overwrite")
-    refused(call("export", f"--workdir={tmp_path / 'no'}", f"--out={tmp_path / 'x'}"), "no run")
+    missing = call_here("export", f"--workdir={tmp_path / 'no'}", f"--out={tmp_path / 'x'}")
+    refused(missing, "no run")

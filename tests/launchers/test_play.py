@@ -4,6 +4,7 @@ import jax
 import pytest
 import tiny
 from commands import call
+from in_process import call_here
 
 import envs
 from agentrl.evaluation import terminal
@@ -80,7 +81,7 @@ def test_options_are_written_as_arguments():
 
 
 def test_the_command_line():
-    done = call("play", "--env=NumberLine-v1", "--options=length=1", text="+\n-\n")
+    done = call_here("play", "--env=NumberLine-v1", "--options=length=1", text="+\n-\n")
     assert done.returncode == 0, done.stderr
     assert "success after" in done.stdout and "[-, +]" in done.stdout
 
@@ -102,7 +103,7 @@ def test_a_person_meets_a_player_on_the_command_line():
     ],
 )
 def test_one_line_says_what_is_wrong(arguments, word):
-    done = call("play", *arguments)
+    done = call_here("play", *arguments)
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert done.returncode == 2 and len(lines) == 1 and word in lines[0], done.stderr
     assert "Traceback" not in done.stderr

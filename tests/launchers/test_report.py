@@ -3,6 +3,7 @@
 import pytest
 import tiny
 from commands import call
+from in_process import call_here
 
 from agentrl.run import loop
 
@@ -33,7 +34,7 @@ def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
     for name in ("config.json", "metrics.jsonl"):
         (copy / name).write_bytes((run / name).read_bytes())
     out = tmp_path / "pages" / "a.html"
-    done = call("report", f"--workdirs={copy}", f"--out={out}")
+    done = call_here("report", f"--workdirs={copy}", f"--out={out}")
     assert done.returncode == 0, done.stderr
     assert "Not shown: no checkpoint" in out.read_text()
     assert not (copy / "report.html").exists()
@@ -50,7 +51,7 @@ def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
     ],
 )
 def test_one_line_says_what_is_wrong(run, arguments, word):
-    done = call("report", *(a.format(run=run) for a in arguments))
+    done = call_here("report", *(a.format(run=run) for a in arguments))
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(lines) == 1 and word in lines[0], done.stderr

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from commands import call, refused
+from in_process import call_here
 
 from agentrl.run import solving
 from configs.games import jpsro, psro
@@ -58,9 +59,6 @@ def test_what_cannot_be_run_is_an_error(changes, words):
 
 
 def test_bad_flags(tmp_path):
-    refused(
-        call("solve", f"--config={psro.__file__}:poker", "--out=x.json"), "expected one of kuhn"
-    )
-    refused(
-        call("solve", f"--config={psro.__file__}", "--out=no/x.json", cwd=tmp_path), "no/x.json"
-    )
+    config = f"--config={psro.__file__}"
+    refused(call_here("solve", f"{config}:poker", "--out=x.json"), "expected one of kuhn")
+    refused(call_here("solve", config, "--out=no/x.json", cwd=tmp_path), "no/x.json")

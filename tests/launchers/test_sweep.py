@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from commands import call, refused
+from in_process import call_here
 
 import configs
 from launchers.cluster import cells, check, local, reports
@@ -71,7 +72,7 @@ BAD_FLAGS = {
 @pytest.mark.parametrize("name", BAD_FLAGS)
 def test_bad_flags(name, tmp_path):
     arguments, words = BAD_FLAGS[name]
-    refused(call("sweep", *arguments, cwd=tmp_path), *words)
+    refused(call_here("sweep", *arguments, cwd=tmp_path), *words)
     assert not list(tmp_path.iterdir()), "something was written"
 
 
@@ -79,7 +80,7 @@ def test_a_sweep_says_what_failed_and_goes_on_by_retry(tmp_path):
     sweep, missing = tmp_path / "sweep", tmp_path / "missing"
     grid = f"--grid=init_from=,{missing};{SMALL}"
     flags = [f"--configs={LAKE}", grid, f"--workdir={sweep}"]
-    dry = call("sweep", *flags, "--dry_run")
+    dry = call_here("sweep", *flags, "--dry_run")
     assert dry.returncode == 0, dry.stderr
     assert dry.stdout.count("launchers.train") == 2 and not sweep.exists()
     done = call("sweep", *flags)
@@ -90,21 +91,21 @@ def test_a_sweep_says_what_failed_and_goes_on_by_retry(tmp_path):
     name = rows[1]["cell"]
     assert name in done.stdout and "holds no run" in done.stdout
     # Its directory is enough to ask; a second time nothing runs.
-    status = call("sweep", f"--workdir={sweep}", "--status")
+    status = call_here("sweep", f"--workdir={sweep}", "--status")
     assert re.findall(r"^(\w+) +(\d/\d)", status.stdout, flags=re.MULTILINE) == [
         ("done", "2/2"),
         ("failed", "0/2"),
     ]
     assert status.returncode == 2
     before = [path.stat().st_mtime for path in sorted((sweep / "logs").iterdir())]
-    assert call("sweep", *flags).stdout == done.stdout
+    assert call_here("sweep", *flags).stdout == done.stdout
     assert [path.stat().st_mtime for path in sorted((sweep / "logs").iterdir())] == before
     shutil.copytree(next(sweep.glob("*init_from=_*")), missing)
     again = call("sweep", f"--workdir={sweep}", "--retry")
     assert again.returncode == 0, again.stderr
-    log = call("sweep", f"--workdir={sweep}", f"--logs={name}").stdout
+    log = call_here("sweep", f"--workdir={sweep}", f"--logs={name}").stdout
     assert "holds no run" in log and "finished" in log
-    table = call("sweep", f"--workdir={sweep}", "--table", "--metric=entropy")
+    table = call_here("sweep", f"--workdir={sweep}", "--table", "--metric=entropy")
     assert table.returncode == 0 and table.stdout.count(" done ") == 2
 
 

@@ -30,9 +30,9 @@ CONFIGS = {
     ),
     "gemma3": dataclasses.replace(
         GEMMA,
-        layers=7,
+        layers=6,
         qk_norm=True,
-        sliding_layers=(True, True, False, True, True, False, True),
+        sliding_layers=(True, True, False) * 2,
         local_rope_theta=100.0,
         rope_scaling=RopeScaling(8.0),
     ),
@@ -43,9 +43,11 @@ ROLE = jnp.array([0, 1, 1])
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 23, (3, 12)), jnp.int32)
 
 
+@functools.cache
 def loose(config):
     """Random parameters, adapters and biases too."""
-    leaves, tree = jax.tree.flatten(decoder.init(jax.random.key(0), config))
+    init = jax.jit(decoder.init, static_argnums=1)
+    leaves, tree = jax.tree.flatten(init(jax.random.key(0), config))
     keys = jax.random.split(jax.random.key(1), len(leaves))
     noise = [0.3 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
     return tree.unflatten([x + n for x, n in zip(leaves, noise, strict=True)])
@@ -107,7 +109,8 @@ def outputs(config, params):
 def test_hidden_states_and_gradients_are_those_of_one_layer_after_another(name, monkeypatch):
     config = CONFIGS[name]
     params = loose(config)
-    unrolls = (1, 2, 5) if name == "llama" else (1, 2)
+    # Adapters are further arrays of a layer. Two layers at a time are whole periods of three.
+    unrolls = {"llama": (1, 2, 5), "adapters": (1,), "gemma3": (1,)}.get(name, (1, 2))
     found = [outputs(dataclasses.replace(config, unroll=n), params) for n in unrolls]
     monkeypatch.setattr(decoder.layers, "apply", one_after_another)
     expected = outputs(config, params)
@@ -117,7 +120,7 @@ def test_hidden_states_and_gradients_are_those_of_one_layer_after_another(name, 
 
 def written(config, params):
     """Hidden states of a prompt, and a reply, in a cache of several segments."""
-    cache = decoder.empty_cache(config, 3, 24, segment=8)
+    cache = decoder.empty_cache(config, 3, 24, segment=12)
     count = jnp.array([12, 5, 7])
     hidden, cache = decoder.extend(params, config, cache, TOKENS, count, ROLE)
     out = generation.generate(
@@ -135,13 +138,14 @@ def written(config, params):
     return hidden[:, :5], out.tokens, out.logp, out.hidden, out.cache.length
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+# Where nothing is learnt, nothing is computed anew.
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "remat"])
 def test_replies_are_the_same_with_a_loop_over_layers_and_without(name):
     config = CONFIGS[name]
     params = loose(config)
     run = jax.jit(written, static_argnums=0)
     expected = run(dataclasses.replace(config, decode_unroll=config.layers), params)
-    for unroll in (1, 2) if name == "gemma3" else (1,):
+    for unroll in (1, 2) if name == "llama" else (1,):
         ours = run(dataclasses.replace(config, decode_unroll=unroll), params)
         jax.tree.map(assert_close, ours, expected)
 

@@ -3,8 +3,11 @@
 import contextlib
 import importlib
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from unittest import mock
 
 from absl import flags
 
@@ -30,8 +33,31 @@ def launch(words, *, main: bool = True):
 
     Returns {flag: value}, what it prints, and its error, "" for none.
     """
+    values, done = _run(words, main)
+    assert not done.returncode or done.stderr, f"exit code {done.returncode}"
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    return values, done.stdout, "\n".join(errors)
+
+
+def call_here(module, *arguments, text="", cwd=None):
+    """What `commands.call` returns of `launchers.MODULE ARGUMENTS`, without a process of its own.
+
+    It has the simulated devices and the compiled programs of this process.
+    """
+    words = [f"launchers.{module}", *map(str, arguments)]
+    with (
+        contextlib.chdir(cwd or os.curdir),
+        mock.patch.object(sys, "stdin", io.StringIO(text)),
+        # The tests' own compilation cache stays.
+        mock.patch.dict(os.environ, AGENTRL_CACHE=""),
+    ):
+        return _run(words, main=True)[1]
+
+
+def _run(words, main: bool):
+    """({flag: value}, the ended call) of a launcher."""
     name, argv = words[0], sys.argv
-    out, error = io.StringIO(), io.StringIO()
+    out, error, code = io.StringIO(), io.StringIO(), 0
     # A config's overrides are read off sys.argv, and flags are defined when a module is imported.
     sys.argv, before = list(words), sys.modules.pop(name, None)
     for other in ("launchers.search", "launchers.search.flags"):  # which define flags, too
@@ -48,11 +74,11 @@ def launch(words, *, main: bool = True):
             else:
                 assert len(left) == 1 or name in WITH_WORDS, f"{left[1]} is not a flag"
         except SystemExit as ended:
-            assert not ended.code or error.getvalue(), f"exit code {ended.code}"
+            code = ended.code or 0
         finally:
             sys.argv = argv
             sys.modules.pop(name, None)
             if before is not None:
                 sys.modules[name] = before
-    errors = [line for line in error.getvalue().splitlines() if line.startswith("error:")]
-    return values, out.getvalue(), "\n".join(errors)
+    done = subprocess.CompletedProcess(list(words), code, out.getvalue(), error.getvalue())
+    return values, done
