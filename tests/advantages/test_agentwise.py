@@ -19,6 +19,10 @@ dr_mas = jax.jit(
     library.dr_mas,
     static_argnames=("statistics", "normalize", "leave_one_out", "whitened", "singleton"),
 )
+grpo = jax.jit(library.grpo, static_argnames="statistics")
+rloo = jax.jit(library.rloo, static_argnames="statistics")
+# Streams and turns that hold every case: one shape, so that one compilation serves.
+LARGEST = (18, 7)
 REFERENCES = {
     "agent_std1": {},
     "agent_std0": {"normalize": "mean"},
@@ -45,20 +49,20 @@ def as_streams(number):
     turn = [int(np.sum(data["traj"][:i] == t)) for i, t in enumerate(data["traj"])]
     stream = [names.index(name) for name in zip(data["traj"], data["agent"], strict=True)]
     at = np.array(stream), np.array(turn)
-    shape = len(names), max(turn) + 1
-    # Poison wherever no row is.
-    reward, penalty, cost = (np.full(shape, 77, np.float32) for _ in range(3))
-    mask = np.zeros(shape, bool)
+    # Poison wherever no row is, also in streams that are nobody's.
+    reward, penalty, cost = (np.full(LARGEST, 77, np.float32) for _ in range(3))
+    mask = np.zeros(LARGEST, bool)
     mask[at], cost[at], reward[at] = True, tokens, 0
     best = np.array([score[data["traj"] == trajectory].max() for trajectory, _ in names])
-    reward[np.arange(len(names)), mask.argmax(1)] = best
+    reward[np.arange(len(names)), mask[: len(names)].argmax(1)] = best
     penalty[at] = best[at[0]] - score
-    trajectory = np.array([trajectory for trajectory, _ in names])
+    nobody = [(9999, 0)] * (LARGEST[0] - len(names))
+    trajectory = np.array([trajectory for trajectory, _ in [*names, *nobody]])
     arrays = {
         "reward": reward,
         "mask": mask,
         "group": trajectory // 100,
-        "role": np.array([agent for _, agent in names]),
+        "role": np.array([agent for _, agent in [*names, *nobody]]),
         "penalty": penalty,
         "episode": trajectory,
         "cost": cost,
@@ -156,19 +160,17 @@ def test_relations(batch, seed):
     # Agents are groups, and rows are turns: GRPO with turn statistics over joint names.
     joint = {n: batch[n] for n in ("reward", "mask", "penalty")}
     joint["group"] = batch["group"] * 3 + batch["role"]
-    np.testing.assert_allclose(ours, library.grpo(**joint, statistics="turn"), atol=1e-5)
-    rloo = dr_mas(**batch, normalize="mean", leave_one_out=True)
-    np.testing.assert_allclose(rloo, library.rloo(**joint, statistics="turn"), atol=1e-5)
+    np.testing.assert_allclose(ours, grpo(**joint, statistics="turn"), atol=1e-5)
+    left_out = dr_mas(**batch, normalize="mean", leave_one_out=True)
+    np.testing.assert_allclose(left_out, rloo(**joint, statistics="turn"), atol=1e-5)
     # One role and one turn: GRPO. One episode a stream: so is the mean over an episode's rows.
     one = {n: v[:, :1] if v.ndim == 2 else v for n, v in batch.items()} | {"role": np.zeros(9, int)}
     plain = {n: one[n] for n in ("reward", "mask", "group")}
     one["penalty"] = np.zeros((9, 1), np.float32)
-    np.testing.assert_allclose(dr_mas(**one), library.grpo(**plain), atol=1e-5)
+    np.testing.assert_allclose(dr_mas(**one), grpo(**plain), atol=1e-5)
     alone = one | {"episode": np.arange(9)}
     for statistics in ("episode_means", "first_turns"):
-        np.testing.assert_allclose(
-            dr_mas(**alone, statistics=statistics), library.grpo(**plain), atol=1e-5
-        )
+        np.testing.assert_allclose(dr_mas(**alone, statistics=statistics), grpo(**plain), atol=1e-5)
     # Poison, and the order of the streams.
     bad = batch | {
         n: np.where(batch["mask"], batch[n], np.nan).astype(np.float32)

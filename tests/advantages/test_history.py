@@ -1,29 +1,19 @@
 """HGPO: recorded values of its code, and its reductions."""
 
-import pathlib
-
 import jax
 import numpy as np
 import pytest
+from dense_cases import VECTORS, case
 
 from agentrl import advantages
 
-VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "gigpo.npz")
 CASES = sorted({key[:3] for key in VECTORS.files if "hgpo" in key and key.startswith("b")})
 hgpo = jax.jit(
     advantages.hgpo, static_argnames=("history", "base", "normalize", "statistics", "singleton")
 )
+gigpo = jax.jit(advantages.gigpo, static_argnames="normalize")
+grpo = jax.jit(advantages.grpo, static_argnames="normalize")
 RELEASED = {"statistics": "turn", "singleton": "raw"}
-
-
-def case(name):
-    """Arrays of a dense case, with the int64 anchor ids split into two u32 words."""
-    data = {key[4:]: VECTORS[key] for key in VECTORS.files if key.startswith(name + "_")}
-    ids = data["anchor"].astype(np.uint64)
-    data["anchor"] = np.stack([ids >> 32, ids & 0xFFFFFFFF], -1).astype(np.uint32)
-    invalid = data["active"] & ~data["valid"]
-    data["penalty"] = np.where(invalid, data["coef"], 0.0).astype(np.float32)
-    return data
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -61,9 +51,7 @@ def streams(seed, gaps=True):
 def test_without_history_it_is_the_step_term_of_gigpo(seed):
     args = streams(seed)
     ours = hgpo(*args, history=0, normalize="mean")
-    expected = advantages.gigpo(*args, normalize="mean") - advantages.grpo(
-        *args[:3], normalize="mean"
-    )
+    expected = np.asarray(gigpo(*args, normalize="mean")) - grpo(*args[:3], normalize="mean")
     # One group of weight 2: a share of 2 / (2 + epsilon).
     np.testing.assert_allclose(ours, expected, atol=2e-5)
 
@@ -96,10 +84,10 @@ def test_a_longer_history_weighs_more():
 
 def test_without_epsilon_what_has_no_group_is_zero():
     reward, mask, group, anchor = streams(0)
-    ours = advantages.hgpo(reward, mask, group, anchor, epsilon=0.0)
+    ours = hgpo(reward, mask, group, anchor, epsilon=0.0)
     assert np.isfinite(ours).all()
     first = mask & (np.arange(mask.shape[1]) == 0)
-    alone = advantages.hgpo(reward, first, np.arange(len(mask)), anchor, epsilon=0.0)
+    alone = hgpo(reward, first, np.arange(len(mask)), anchor, epsilon=0.0)
     np.testing.assert_array_equal(alone, 0.0)
 
 

@@ -22,6 +22,10 @@ mars = jax.jit(
     library.mars,
     static_argnames=("compared", "within", "count_by", "normalize", "gamma", "whitened"),
 )
+RELEASED = ("within", "normalize", "whiten_rewards", "gamma", "recentre", "whiten_advantages")
+mars_released = jax.jit(library.mars_released, static_argnames=RELEASED)
+reinforce_pp = jax.jit(library.reinforce_pp)
+mars_by_position = jax.jit(library.mars_by_position, static_argnames=RELEASED)
 
 
 def case(number):
@@ -43,17 +47,15 @@ def case(number):
 @pytest.mark.parametrize("number", CASES)
 def test_reference_pipeline(number):
     data, inputs, options = case(number)
-    ours = library.mars_released(*inputs, **options)
+    ours = mars_released(*inputs, **options)
     # Step 4 over returns of whitened rewards: the reference's distinct values are made by rounding.
     loose = options["recentre"] != "none" and options["whiten_rewards"]
     np.testing.assert_allclose(ours, data["advantages"], atol=0.5 if loose else 2e-6)
     raw = options | {"recentre": "none", "whiten_advantages": False}
     expected = np.where(inputs[2], data["raw_advantages"], 0)
-    np.testing.assert_allclose(
-        library.mars_released(*inputs, **raw), expected, atol=2e-5, rtol=1e-5
-    )
+    np.testing.assert_allclose(mars_released(*inputs, **raw), expected, atol=2e-5, rtol=1e-5)
     poisoned = np.where(inputs[1], inputs[0], np.nan)
-    np.testing.assert_array_equal(library.mars_released(poisoned, *inputs[1:], **options), ours)
+    np.testing.assert_array_equal(mars_released(poisoned, *inputs[1:], **options), ours)
 
 
 @pytest.mark.parametrize("number", CASES)
@@ -67,9 +69,9 @@ def test_streams_and_rows_give_the_same_pipeline(number):
     reward, mask = np.full(shape, np.nan, np.float32), np.zeros(shape, bool)
     for i, place in np.argwhere(end):
         reward[i, turn[i, place]], mask[i, turn[i, place]] = score[i, place], True
-    plain = library.mars_released(*inputs, **options)
+    plain = mars_released(*inputs, **options)
     p = np.random.default_rng(0).permutation(count)
-    ours = library.mars_by_position(
+    ours = mars_by_position(
         reward[p], mask[p], task[p], role[p], response, np.argsort(p), turn, **options
     )
     np.testing.assert_allclose(ours, plain, atol=1e-5)
@@ -85,7 +87,7 @@ def test_a_role_that_earned_nothing_gets_nothing():
         end = rng.random((8, 12)) < 0.3
         response = end | (rng.random((8, 12)) < 0.6)
         options = {"recentre": "std", "whiten_advantages": False, "within": "task_role"}
-        ours = library.mars_released(score, end, response, task, role, **options)
+        ours = mars_released(score, end, response, task, role, **options)
         np.testing.assert_array_equal(np.asarray(ours)[role == 1], 0)
 
 
@@ -126,7 +128,7 @@ def test_turns_and_tokens_agree_without_the_second_centring(number):
             reward[i, t], mask[i, t], at[i, t] = inputs[0][i, place], True, place
             cost[i, t] = response[i, start : place + 1].sum()
             start = place + 1
-    tokens = library.mars_released(
+    tokens = mars_released(
         *inputs,
         within=options["within"],
         normalize="mean",
@@ -218,7 +220,7 @@ def test_relations(batch):
     np.testing.assert_allclose(mars(**one), mars(**batch, within="batch"), atol=1e-5)
     # Centred on the batch and whitened by tokens or turns, it is REINFORCE++.
     ours = mars(**batch, within="batch", whitened=True)
-    theirs = library.reinforce_pp(batch["reward"], batch["mask"], cost=batch["cost"])
+    theirs = reinforce_pp(batch["reward"], batch["mask"], cost=batch["cost"])
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
     # On one turn the two orders are the same; equal costs make tokens turns.
     first = {n: v[:, :1] if v.ndim == 2 else v for n, v in batch.items()}

@@ -22,7 +22,7 @@ import envs
 from envs.game import Game, TurnGame
 from envs.text import join, make_grammar, parse
 
-STEPS, EPISODES = 128, 64
+STEPS, EPISODES, SEED = 128, 64, 7
 make = functools.cache(envs.make)
 OWN = os.environ.get("OWN_ENV")
 NAMES = tuple(n for n in ([OWN] if OWN else envs.registered()) if make(n)[0].num_agents > 1)
@@ -42,42 +42,52 @@ def defines(name, method):
 
 
 @functools.cache
+def program(name):
+    """All that is asked of one state, of (key, state, action, params): one program, not several."""
+    env, _ = make(name)
+
+    def asked(key, state, action, params):
+        # The key with which `step` steps: both have the same step, which is compiled once.
+        step_key, _ = jax.random.split(key)
+        return {
+            "step_env": env.step_env(step_key, state, action, params),
+            "step": env.step(key, state, action, params),
+            "observation": env.observe(state, params),
+            "acting": env.acting(state, params),
+            "legal": env.legal_actions(state, params),
+            "anchors": [env.fingerprint(state, params, of=of) for of in ("observation", "state")],
+        }
+
+    return jax.jit(asked)
+
+
 def step_of(name):
-    return jax.jit(make(name)[0].step_env)
+    """As `step_env`."""
+    return lambda *args: program(name)(*args)["step_env"]
+
+
+def look(name, state, params):
+    """What is known of a state: who acts, legal actions, what is seen, anchors."""
+    known = program(name)(jax.random.key(0), state, moves(make(name)[0], 0), params)
+    return jax.tree.map(np.asarray, {key: known[key] for key in known if "step" not in key})
 
 
 def moves(env, number):
-    """Actions of all agents by number i32[A]; continuous ones differ with it."""
+    """Actions of all agents by number, of each or the same; continuous ones differ with it."""
+    number = np.broadcast_to(np.asarray(number, np.int32), env.num_agents)
     if not env.continuous:
-        return np.asarray(number, np.int32)
-    return np.sin(np.asarray(number)[:, None] + np.arange(env.num_actions), dtype=np.float32)
-
-
-@functools.cache
-def looker(name):
-    """(who acts, legal actions, anchors) of a state."""
-    env, _ = make(name)
-
-    def look(state, params):
-        anchors = [env.fingerprint(state, params, of=of) for of in ("observation", "state")]
-        return env.acting(state, params), env.legal_actions(state, params), anchors
-
-    return jax.jit(look)
-
-
-def start(name, seed=0):
-    env, params = make(name)
-    return env.reset(jax.random.key(seed), params)[1]
+        return number
+    return np.sin(number[:, None] + np.arange(env.num_actions), dtype=np.float32)
 
 
 @functools.cache
 def player(name):
-    """Games of two policies: seat 0 by the expert or at random, the others at random."""
+    """(reset, history) of games of two policies: seats by the expert or at random."""
     env, params = make(name)
 
     def play(key, by_expert, params):
         reset_key, key = jax.random.split(key)
-        first = env.initial(reset_key, params)
+        seen, first = env.reset(reset_key, params)
 
         def step(state, key):
             act_key, step_key = jax.random.split(key)
@@ -97,19 +107,31 @@ def player(name):
             out = env.step_env(step_key, state, action, params)
             return out[1], (state, acting, legal, over, *out)
 
-        return jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
+        return (seen, first), jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
 
     return jax.jit(jax.vmap(play, in_axes=(0, 0, None)))
 
 
-@functools.cache
-def played(name, seed, by_expert=()):
-    """(state, acting, legal, over, observation, after, reward, terminated, info) of legal play."""
+def play(name, by_expert=()):
+    """(what all resets give, history) of legal play, some seats by the expert."""
     env, params = make(name)
     seats = np.zeros((EPISODES, env.num_agents), bool)
     seats[:, list(by_expert)] = True
-    keys = jax.random.split(jax.random.key(seed), EPISODES)
+    keys = jax.random.split(jax.random.key(SEED), EPISODES)
     return jax.tree.map(np.asarray, player(name)(keys, seats, params))
+
+
+play_once = functools.cache(play)
+
+
+def played(name, by_expert=()):
+    """(state, acting, legal, over, observation, after, reward, terminated, info) of legal play."""
+    return play_once(name, by_expert)[1]
+
+
+def start(name):
+    """(observation, state) of a reset."""
+    return jax.tree.map(lambda x: jnp.asarray(x[0]), play_once(name, ())[0])
 
 
 def test_there_are_games():
@@ -120,12 +142,12 @@ def test_there_are_games():
 def test_shapes_dtypes_and_ranges(name):
     env, params = make(name)
     seats = env.num_agents
-    obs, state = env.reset(jax.random.key(0), params)
+    obs, state = start(name)
     chex.assert_shape(obs, (seats, *env.observation_shape))
     assert obs.dtype == env.observation_dtype
-    for anchor in looker(name)(state, params)[2]:
+    for anchor in look(name, state, params)["anchors"]:
         chex.assert_shape(anchor, (seats, 2))
-    before, acting, legal, over, seen, _, reward, terminated, info = played(name, 0)
+    before, acting, legal, over, seen, _, reward, terminated, info = played(name)
     assert acting.shape[2:] == (seats,) and legal.shape[2:] == (seats, env.num_actions)
     chex.assert_tree_all_finite((seen, reward))
     assert reward.dtype == np.float32 and reward.shape[2:] == (seats,)
@@ -160,13 +182,13 @@ def test_options_read_back_from_json_make_the_same_game(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_games_that_are_over_absorb(name):
-    before, _, _, over, _, after, reward, *_ = played(name, 1)
+    before, _, _, over, _, after, reward, *_ = played(name)
     assert np.all(reward[over] == 0)
     for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(old[over], new[over])
     state = jax.tree.map(lambda x: x[0, 0], before)
     env, params = make(name)
-    action = moves(env, np.zeros(env.num_agents))
+    action = moves(env, 0)
     _, again, *_ = step_of(name)(jax.random.key(1), state, action, params)
     chex.assert_trees_all_equal_shapes_and_dtypes(state, again)
 
@@ -176,10 +198,10 @@ def test_illegal_moves_are_forgiven_as_often_as_stated_then_lose(name):
     env, params = make(name)
     params = params.replace(illegal_allowance=1, illegal_reward=-1.5, illegal_other_reward=0.5)
     for action in (-1, 1000):
-        first = start(name)
+        _, first = start(name)
         seat = int(env.mover(first, params))
         _, state, reward, terminated, info = step_of(name)(
-            jax.random.key(1), first, jnp.int32(action), params
+            jax.random.key(1), first, moves(env, action), params
         )
         assert not reward.any() and not terminated and int(info["offender"]) == -1
         assert [bool(v) for v in info["valid"]] == [s != seat for s in range(env.num_agents)]
@@ -189,13 +211,13 @@ def test_illegal_moves_are_forgiven_as_often_as_stated_then_lose(name):
             env.rejected(first, params),
         )
         _, last, reward, terminated, info = step_of(name)(
-            jax.random.key(1), state, jnp.int32(action), params
+            jax.random.key(1), state, moves(env, action), params
         )
         assert bool(terminated) and int(info["offender"]) == seat and not info["success"].any()
         np.testing.assert_array_equal(
             reward, [-1.5 if s == seat else 0.5 for s in range(env.num_agents)]
         )
-        _, again, reward, *_ = step_of(name)(jax.random.key(1), last, jnp.int32(0), params)
+        _, again, reward, *_ = step_of(name)(jax.random.key(1), last, moves(env, 0), params)
         assert not reward.any()
         chex.assert_trees_all_equal(again, last)
 
@@ -203,19 +225,20 @@ def test_illegal_moves_are_forgiven_as_often_as_stated_then_lose(name):
 @pytest.mark.parametrize("name", TURNS)
 def test_a_legal_move_clears_the_count(name):
     env, params = make(name)
-    first = start(name)
-    _, state, *_ = step_of(name)(jax.random.key(1), first, jnp.int32(-1), params)
+    _, first = start(name)
+    _, state, *_ = step_of(name)(jax.random.key(1), first, moves(env, -1), params)
     assert int(state.errors) == 1
-    legal = int(np.argmax(looker(name)(state, params)[1][int(env.mover(state, params))]))
-    _, state, *_ = step_of(name)(jax.random.key(1), state, jnp.int32(legal), params)
+    legal = int(look(name, state, params)["legal"][int(env.mover(state, params))].argmax())
+    _, state, *_ = step_of(name)(jax.random.key(1), state, moves(env, legal), params)
     assert int(state.errors) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_idle_agents_actions_are_not_read(name):
     env, params = make(name)
-    state = start(name)
-    acting, legal = map(np.asarray, looker(name)(state, params)[:2])
+    _, state = start(name)
+    known = look(name, state, params)
+    acting, legal = known["acting"], known["legal"]
     action = np.where(acting, legal.argmax(-1), 0).astype(np.int32)
     poisoned = np.where(acting, action, 10_000).astype(np.int32)
     step = step_of(name)
@@ -225,18 +248,16 @@ def test_idle_agents_actions_are_not_read(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_key_same_game(name):
-    keys = jax.random.split(jax.random.key(5), EPISODES)
-    params, seats = make(name)[1], np.zeros((EPISODES, make(name)[0].num_agents), bool)
-    chex.assert_trees_all_equal(*(player(name)(keys, seats, params) for _ in range(2)))
+    chex.assert_trees_all_equal(play(name), play_once(name, ()))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_traced_once(name):
     env, params = make(name)
-    step, state, known = step_of(name), start(name), []
+    step, (_, state), known = program(name), start(name), []
     for i in range(3):
-        action = moves(env, np.full(env.num_agents, i % env.num_actions))
-        _, state, *_ = step(jax.random.key(i), state, action, params)
+        action = moves(env, i % env.num_actions)
+        _, state, *_ = step(jax.random.key(i), state, action, params)["step_env"]
         known.append(step._cache_size())
     assert known[0] == known[-1]
 
@@ -245,15 +266,14 @@ def test_traced_once(name):
 def test_step_resets_as_gymnax_does(name):
     env, params = make(name)
     params = params.replace(max_steps_in_episode=2)
-    state = start(name)
+    _, state = start(name)
     for i in range(6):
-        action = moves(env, np.asarray(looker(name)(state, params)[1]).argmax(-1))
-        first, state, _, terminated, truncated, info = env.step(
-            jax.random.key(i), state, action, params
-        )
+        action = moves(env, look(name, state, params)["legal"].argmax(-1))
+        out = program(name)(jax.random.key(i), state, action, params)
+        first, state, _, terminated, truncated, info = out["step"]
         if bool(terminated | truncated):
             assert int(state.time) == 0
-            chex.assert_trees_all_equal(first, env.observe(state, params))
+            chex.assert_trees_all_equal(first, look(name, state, params)["observation"])
             chex.assert_shape(info["final_observation"], (env.num_agents, *env.observation_shape))
             return
     pytest.fail("no game ended at its limit")
@@ -265,7 +285,7 @@ def test_an_expert_beats_random_players_from_every_seat(name):
     if not defines(name, "expert"):
         pytest.skip(f"{name} has no expert")
     env, _ = make(name)
-    mean = lambda by: played(name, 7, by)[6].sum(axis=1).mean(axis=0)  # noqa: E731
+    mean = lambda by: played(name, by)[6].sum(axis=1).mean(axis=0)  # noqa: E731
     at_random = mean(())
     together = mean(tuple(range(env.num_agents)))
     if not np.allclose(at_random.sum(), 0, atol=1e-5) or not np.allclose(together.sum(), 0, 1e-5):
@@ -282,11 +302,14 @@ def test_words_say_what_they_may_and_commands_are_understood(name, wording):
     env, params = make(name)
     env = dataclasses.replace(env, wording=wording)
     view = env.view
-    states, acting, legal, over, *_ = played(name, 3)
+    states, acting, legal, over, *_ = played(name)
     picked = [(e, t) for e in range(4) for t in range(0, STEPS, 7) if not over[e, t]]
-    describe = jax.jit(lambda s, agent: view.describe(s, params, agent))
-    write = jax.jit(lambda s: env.commands(s, params))
-    bare = make_grammar("bare")
+    agents, bare = np.arange(env.num_agents, dtype=np.int32), make_grammar("bare")
+
+    @jax.jit
+    def write(state):
+        described = jax.vmap(view.describe, (None, None, 0))(state, params, agents)
+        return described, env.commands(state, params)
 
     @jax.jit
     def read(state, agent, reply, length):
@@ -294,9 +317,9 @@ def test_words_say_what_they_may_and_commands_are_understood(name, wording):
 
     for e, t in picked:
         state = jax.tree.map(lambda x, e=e, t=t: x[e, t], states)
-        texts = np.asarray(write(state))
-        for agent in range(env.num_agents):
-            fragments = np.asarray(describe(state, agent)).reshape(-1)
+        described, texts = map(np.asarray, write(state))
+        for agent in agents:
+            fragments = described[agent].reshape(-1)
             assert np.count_nonzero(fragments) <= view.max_fragments
             if view.whole:
                 assert fragments.all() and fragments.size == view.max_fragments
@@ -318,15 +341,16 @@ OPEN = tuple(name for name in TURNS if make(name)[0].perfect_information)
 def test_games_without_secrets_show_all_that_the_future_depends_on(name):
     """With legal play, who moves and what all see give the state away."""
     env, params = make(name)
-    before, _, _, over, *_ = played(name, 0)
+    before, _, _, over, *_ = played(name)
     running = jax.tree.map(lambda x: x[~over][:4000], before)
-    seen, mover, mark = jax.vmap(
-        lambda s: (
-            env.observe(s, params),
-            env.mover(s, params),
-            env.fingerprint(s, params, of="state")[0],
-        )
-    )(running)
+
+    @jax.jit
+    @jax.vmap
+    def told(state):
+        mark = env.fingerprint(state, params, of="state")[0]
+        return env.observe(state, params), env.mover(state, params), mark
+
+    seen, mover, mark = told(running)
     state_of = {}
     for o, m, f in zip(np.asarray(seen), np.asarray(mover), np.asarray(mark), strict=True):
         assert state_of.setdefault((o.tobytes(), int(m)), tuple(f)) == tuple(f)
@@ -336,10 +360,12 @@ def test_games_without_secrets_show_all_that_the_future_depends_on(name):
 @pytest.mark.parametrize("name", [name for name in OPEN if make(name)[0].deterministic])
 def test_games_without_chance_do_not_depend_on_the_key(name):
     env, params = make(name)
-    starts = jax.vmap(env.initial, (0, None))(jax.random.split(jax.random.key(5), 16), params)
+    starts = jax.jit(jax.vmap(env.initial, (0, None)))(
+        jax.random.split(jax.random.key(5), 16), params
+    )
     for leaf in jax.tree.leaves(starts):
         np.testing.assert_array_equal(leaf, np.repeat(leaf[:1], 16, axis=0))
-    before, _, legal, over, _, after, *_ = played(name, 0)
+    before, _, legal, over, _, after, *_ = played(name)
     action = jnp.asarray(legal[~over].any(axis=1).argmax(axis=-1), jnp.int32)[:512]
     state = jax.tree.map(lambda x: x[~over][:512], before)
 

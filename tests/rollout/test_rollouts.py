@@ -60,7 +60,8 @@ def test_the_learner_sees_what_the_sampler_saw(collected):
     """Log-probabilities and values of the forward pass over rows equal those of acting."""
     policy, weights, _, (_, streams, rows, _) = collected
     start = rows.loss_mask if rows.start is None else rows.start
-    logits, value = policy.unroll(weights, rows.memory, rows.observation, start)
+    unroll = jax.jit(policy.unroll)
+    logits, value = unroll(weights, rows.memory, rows.observation, start)
     logp = losses.categorical_log_prob(mask_logits(logits, rows.legal), rows.tokens)
     np.testing.assert_allclose(logp, rows.behaviour_logp, atol=1e-5)
     by_row = streams.value[rows.stream[:, None], rows.turn]
@@ -73,9 +74,9 @@ def test_bootstrap_is_the_value_of_the_last_state_of_truncated_episodes():
     whole = rollout.episodes(policy, env, params, num_groups=2, group_size=4)
     short = rollout.episodes(policy, env, params, num_groups=2, group_size=4, max_turns=4)
     weights = policy.init(jax.random.key(0))
-    _, s, _, _ = whole.collect(weights, None, jax.random.key(1))
+    _, s, _, _ = jax.jit(whole.collect)(weights, None, jax.random.key(1))
     assert bool(jnp.all(s.truncated[:, -1] | s.terminated.any(1)))
-    _, cut, _, _ = short.collect(weights, None, jax.random.key(1))
+    _, cut, _, _ = jax.jit(short.collect)(weights, None, jax.random.key(1))
     assert bool(jnp.all(cut.truncated[:, 3] | cut.terminated.any(1)))
     assert cut.mask.shape == (8, 4)
     # The bootstrap is V of a state that is observed nowhere in the streams: finite and not zero.
@@ -89,8 +90,8 @@ def test_segments_continue(name):
     policy = make_policy(name, env, "shared")
     made = rollout.segments(policy, env, params, num_envs=3, length=40)
     weights = policy.init(jax.random.key(0))
-    state = made.init(jax.random.key(1))
-    collect = jax.jit(made.collect)
+    state = jax.jit(made.init)(jax.random.key(1))
+    collect, unroll = jax.jit(made.collect), jax.jit(policy.unroll)
     lengths, returns = np.zeros(3), np.zeros(3)
     for i in range(3):
         state, streams, rows, _ = collect(weights, state, jax.random.key(i + 2))
@@ -101,7 +102,7 @@ def test_segments_continue(name):
         np.testing.assert_array_equal(state.notes.steps, lengths)
         np.testing.assert_allclose(state.notes.episode_return[:, 0], returns)
         start = rows.loss_mask if rows.start is None else rows.start
-        logits, _ = policy.unroll(weights, rows.memory, rows.observation, start)
+        logits, _ = unroll(weights, rows.memory, rows.observation, start)
         logp = losses.categorical_log_prob(logits, rows.tokens)
         np.testing.assert_allclose(logp, rows.behaviour_logp, atol=1e-5)
 
@@ -112,8 +113,8 @@ def test_segments_bootstrap_at_truncation_with_the_last_observation():
     policy = make_policy("mlp", env, "separate")
     made = rollout.segments(policy, env, params, num_envs=16, length=7)
     weights = policy.init(jax.random.key(0))
-    state = made.init(jax.random.key(1))
-    _, s, _, _ = made.collect(weights, state, jax.random.key(2))
+    state = jax.jit(made.init)(jax.random.key(1))
+    _, s, _, _ = jax.jit(made.collect)(weights, state, jax.random.key(2))
     truncated = np.asarray(s.truncated)
     assert truncated.any() and not (truncated & np.asarray(s.terminated)).any()
     bootstrap = np.asarray(s.bootstrap)
@@ -132,7 +133,7 @@ def test_fresh_tasks_restart_from_the_pool():
     for fresh in (0, 3, 64):
         made = rollout.segments(policy, env, params, num_envs=8, length=20, fresh_tasks=fresh)
         state, streams, _, _ = jax.jit(made.collect)(
-            weights, made.init(jax.random.key(1)), jax.random.key(2)
+            weights, jax.jit(made.init)(jax.random.key(1)), jax.random.key(2)
         )
         maps = np.asarray(state.env.holes[0]).reshape(8, 1)
         distinct = len(np.unique(maps, axis=0))
@@ -147,7 +148,7 @@ def test_masked_policies_play_legal_actions_only():
     rates = {}
     for mask in (False, True):
         made = rollout.episodes(policy, env, params, mask_illegal=mask)
-        _, s, rows, episodes = made.collect(weights, None, jax.random.key(0))
+        _, s, rows, episodes = jax.jit(made.collect)(weights, None, jax.random.key(0))
         rates[mask] = float(episodes["invalid_action_rate"][0])
         assert bool(jnp.all(jnp.isfinite(rows.behaviour_logp)))
     assert rates[True] == 0 < rates[False]

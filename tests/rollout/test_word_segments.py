@@ -21,7 +21,16 @@ ENVS = {
     "in turns": ("KuhnPoker-v1", {"max_steps_in_episode": 4}),
     "at once": ("Foraging-v1", {"size": 5, "max_steps_in_episode": LIMIT}),
 }
-CONTEXTS = ("whole", "window", "sliding", "summary", "fold")
+# Contexts know of lanes only, one for each agent of each episode (here also `whole`, of which a
+# row is one turn in segments): one of them is played in every kind of environment.
+COLLECTED = (
+    *(("window", kind) for kind in ENVS),
+    ("whole", "one agent"),
+    ("sliding", "in turns"),
+    ("summary", "one agent"),
+    ("summary", "at once"),
+    ("fold", "at once"),
+)
 
 
 @functools.cache
@@ -38,7 +47,7 @@ def collected(kind, name, opponent="self"):
         policy, env, params, context, num_envs=COUNT, length=LENGTH, opponent=opponent
     )
     weights = jax.tree.map(lambda x: 3 * x, policy.init(jax.random.key(0)))
-    collect, state, out = jax.jit(made.collect), made.init(jax.random.key(1)), []
+    collect, state, out = jax.jit(made.collect), jax.jit(made.init)(jax.random.key(1)), []
     for i in range(2):
         # Other parameters in the second collection, which go on from the first one's turns.
         weights = jax.tree.map(lambda x, i=i: (1 + 0.5 * i) * x, weights)
@@ -47,8 +56,7 @@ def collected(kind, name, opponent="self"):
     return env, policy, made, out
 
 
-@pytest.mark.parametrize("kind", ENVS)
-@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize(("name", "kind"), COLLECTED)
 def test_on_policy_ratios_are_one(kind, name):
     env, policy, made, out = collected(kind, name)
     for weights, streams, rows, metrics in out:

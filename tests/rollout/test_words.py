@@ -29,6 +29,20 @@ def lake(slippery=True):
     return envs.make("FrozenLake-v1", size=3, slippery=slippery, max_steps_in_episode=TURNS)
 
 
+@functools.cache
+def rules(slippery=True):
+    """(first state of a key, (text, expert's action) of a state, step of a state and action)."""
+    env, params = lake(slippery)
+
+    def before(state):
+        return env.describe(state, params), env.expert(state, params)
+
+    def step(state, action):
+        return env.step_env(jax.random.key(0), state, action, params)
+
+    return jax.jit(lambda key: env.initial(key, params)), jax.jit(before), jax.jit(step)
+
+
 def make(policy=(), context="whole", read=(), **options):
     env, params = lake()
     policy = policies.transformer(env.view, **SMALL, **dict(policy))
@@ -44,7 +58,7 @@ def collected(policy=(), options=()):
     # Larger weights, so that distributions are far from uniform.
     weights = jax.tree.map(lambda x: 3 * x, weights)
     state, streams, rows, metrics = jax.jit(made.collect)(
-        weights, made.init(jax.random.key(1)), jax.random.key(2)
+        weights, jax.jit(made.init)(jax.random.key(1)), jax.random.key(2)
     )
     return policy, weights, streams, rows, metrics
 
@@ -164,15 +178,14 @@ def test_demonstrations_are_the_experts_conversations():
     made = rollout.episodes(policy, env, params, contexts.whole(), num_groups=2, group_size=2)
     keys = jax.random.split(jax.random.key(5), 6)
     streams, rows = jax.jit(made.demonstrate)(keys, jax.random.key(6))
-    names = list(env.action_names)
+    names, (initial, before, step) = list(env.action_names), rules(slippery=False)
     for i, key in enumerate(keys):
-        state, written, said, total = env.initial(key, params), "", 0, 0.0
+        state, written, said, total = initial(key), "", 0, 0.0
         while not env.is_terminated(state, params) and state.time < TURNS:
-            text = env.describe(state, params)
-            action = env.expert(state, params)
+            text, action = jax.tree.map(np.asarray, before(state))
             written += join(env.view.lexicon, text.fragments[0]) + names[int(action)]
             said += 2  # the command and the end token
-            _, state, reward, _, _ = env.step_env(jax.random.key(0), state, action, params)
+            _, state, reward, _, _ = step(state, action)
             total += float(reward)
         assert float(streams.reward[i].sum()) == total > 0
         assert codecs.decode(policy.codec, np.asarray(rows.tokens[i])) == written
@@ -187,19 +200,19 @@ def test_demonstrations_with_noise_stray_and_say_what_the_expert_would_do():
     made = rollout.episodes(policy, env, params, contexts.whole(), num_groups=2, group_size=2)
     keys = jax.random.split(jax.random.key(5), 6)
     _, rows = jax.jit(functools.partial(made.demonstrate, noise=0.6))(keys, jax.random.key(6))
-    names, strayed = list(env.action_names), 0
+    names, strayed, (initial, before, step) = list(env.action_names), 0, rules(slippery=False)
     for i, key in enumerate(keys):
-        state = env.initial(key, params)
+        state = initial(key)
         left = codecs.decode(policy.codec, np.asarray(rows.tokens[i]))
-        text = join(env.view.lexicon, env.describe(state, params).fragments[0])
+        text = join(env.view.lexicon, np.asarray(before(state)[0].fragments[0]))
         while left:
-            best = int(env.expert(state, params))
+            best = int(before(state)[1])
             assert left.startswith(text + names[best])
             left = left.removeprefix(text + names[best])
             # What was done is what leads to what is read next; the expert's, if that does.
             for action in (best, *range(env.num_actions)):
-                _, after, *_ = env.step_env(jax.random.key(0), state, action, params)
-                text = join(env.view.lexicon, env.describe(after, params).fragments[0])
+                _, after, *_ = step(state, np.int32(action))
+                text = join(env.view.lexicon, np.asarray(before(after)[0].fragments[0]))
                 if left.startswith(text):
                     break
             strayed += bool(left) and action != best
