@@ -76,16 +76,17 @@ def test_keys_of_components_do_not_depend_on_each_other():
 
 
 @functools.cache
-def taught(held_out=True):
-    """The programs of a warm start, and its first state."""
+def taught(held_out):
+    """The compiled program of a warm start, and its first state."""
     config = tiny.talk_config(log_every=1, expert__held_out=held_out, objective__kl__weight=0.1)
     experiment = build(config)
+    state = jax.jit(experiment.init)(0)
     warm = jax.jit(tiny.train_of(experiment, "warm_start"))
-    return experiment, jax.jit(experiment.init)(0), warm
+    return experiment, state, warm.lower(state).compile()
 
 
 def test_the_reference_is_what_the_warm_start_ends_with():
-    experiment, state, train = taught()
+    experiment, state, train = taught(True)
     after, _ = train(state)
     # Components of the later updates take no part in the warm start.
     equal(after.carry["reference"], state.carry["reference"])
@@ -100,19 +101,19 @@ def test_the_reference_is_what_the_warm_start_ends_with():
 
 
 def flops(held_out):
-    _, state, program = taught(held_out=held_out)
-    return program.lower(state).compile().cost_analysis()["flops"]
+    *_, program = taught(held_out)
+    return program.cost_analysis()["flops"]
 
 
 def test_the_held_out_loss_costs_a_forward_pass():
     """With log_every=1 it is measured after each update: about a third of one, not another one."""
-    update = flops(held_out=False)
-    measured = flops(held_out=True)
+    update = flops(False)
+    measured = flops(True)
     assert 0 < measured - update < 0.5 * update
 
 
 def test_the_held_out_loss_is_that_of_other_tasks():
-    _, state, train = taught()
+    _, state, train = taught(True)
     after, metrics = train(state)
     # The same tasks after each program, whatever was learnt from.
     _, other = train(state.replace(key=jax.random.key(5)))
@@ -128,6 +129,7 @@ def test_an_expert_beside_the_rollout():
         log_every=1,
         warm_start__updates=2,
         updates=6,
+        objective__kl__weight=0.0,
         objective__imitation__during="both",
         objective__imitation__weight=0.8,
         objective__imitation__final_weight=0.05,

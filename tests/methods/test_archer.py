@@ -1,5 +1,6 @@
 """ArCHer: worked numbers, the replay, what critics converge to, and a run that resumes."""
 
+import functools
 import pathlib
 
 import jax
@@ -29,6 +30,15 @@ def config_of(**options):
     return config
 
 
+@functools.cache
+def collected():
+    """(params, streams, rows) of a first batch, which no option of the critics changes."""
+    experiment = build(config_of())
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    return state.params, batch.streams, batch.rows
+
+
 def test_worked_numbers():
     reward, ends = jnp.array([0.0, 0.0, 1.0]), jnp.array([False, False, True])
     value = jnp.array([[0.5, 0.4], [0.6, 0.7], [0.0, jnp.nan]])
@@ -52,7 +62,7 @@ def test_worked_numbers():
 def test_whole_transitions_are_stored_in_a_ring():
     experiment = build(config_of(size=7))
     state = jax.jit(experiment.init)(0)
-    streams, rows, *_ = jax.jit(experiment.batches)(state)["rollout"]
+    _, streams, rows = collected()
     new = jax.tree.map(np.asarray, transitions(streams, rows))
     known = new["acted"] & (new["over"] | new["seen"])
     cut = np.asarray(streams.truncated & ~streams.terminated).reshape(-1)
@@ -74,21 +84,21 @@ def test_critics_converge_to_the_values_of_the_policy():
     experiment = build(config_of(hidden=32, steps=400, batch=64, size=512, warm_up=0))
     component = experiment.components["archer"]
     state = jax.jit(experiment.init)(0)
-    batch = jax.jit(experiment.batches)(state)["rollout"]
+    params, streams, rows = collected()
     nothing = dict.fromkeys(("before", "trained", "inputs", "credit", "notes"))
-    given = {"streams": batch.streams, "rows": batch.rows, "params": state.params}
+    given = {"streams": streams, "rows": rows, "params": params}
     outcome = Outcome(**nothing, **given, finite=jnp.bool_(True))
     value, after = state.carry["archer"], jax.jit(component.after)
     for _ in range(6):
         value, metrics = after(value, outcome)
-    turns = transitions(batch.streams, batch.rows)
-    notes = jax.jit(component.annotate)(value, state.params, batch.streams, batch.rows, None)
+    turns = transitions(streams, rows)
+    notes = jax.jit(component.annotate)(value, params, streams, rows, None)
     q = np.asarray(notes["twin_q"]).reshape(-1, 2)
     over, reward = np.asarray(turns["over"]), np.asarray(turns["reward"])
     assert over.any() and (reward[over] == 1).any() and (reward[over] == 0).any()
     np.testing.assert_allclose(q[over], np.repeat(reward[over, None], 2, axis=1), atol=0.1)
     # The advantage of the better end is higher.
-    advantage = advantages.twin_critics(batch.streams.mask, notes["twin_q"], notes["twin_v"])
+    advantage = advantages.twin_critics(streams.mask, notes["twin_q"], notes["twin_v"])
     advantage = np.asarray(advantage).reshape(-1)
     assert advantage[over & (reward == 1)].min() > advantage[over & (reward == 0)].max()
 
