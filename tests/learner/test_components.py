@@ -19,14 +19,15 @@ from agentrl.learner.train_step import keys_of
 
 @functools.cache
 def matches():
-    """An experiment with every carried value that updates change, and its first state."""
+    """(a first state, the update, the batches) with every carried value that updates change."""
     config = tiny.matches_config(
         log_every=1, staleness=1, reference__every=1, pool__every=1, optimizer__learning_rate=1e38
     )
     # Gradients are finite; the first step overflows float32.
     config.optimizer.max_grad_norm = 1e38
     experiment = build(config)
-    return experiment, jax.jit(experiment.init)(0), jax.jit(tiny.train_of(experiment))
+    state = jax.jit(experiment.init)(0)
+    return state, jax.jit(tiny.train_of(experiment)), jax.jit(experiment.batches)
 
 
 def equal(a, b):
@@ -37,7 +38,7 @@ def equal(a, b):
 
 
 def test_a_rejected_update_leaves_what_is_carried():
-    experiment, state, train = matches()
+    state, train, batches = matches()
     after, metrics = train(state)
     assert tiny.mean(metrics, "rejected_updates") == 1
     carry = {"baseline", "pool", "reference", "sampler"}
@@ -47,17 +48,17 @@ def test_a_rejected_update_leaves_what_is_carried():
         equal(after.carry[name], state.carry[name])
     # What was collected is counted all the same, and the run goes on with other episodes.
     assert int(after.update) == 1
-    acted = np.asarray(experiment.batches(state)["rollout"].streams.mask).sum()
+    acted = np.asarray(batches(state)["rollout"].streams.mask).sum()
     assert steps.env_steps(after.carry) == acted > 0
     assert not (jax.random.key_data(after.key) == jax.random.key_data(state.key)).all()
 
 
 def test_the_guard_remembers_what_a_rejected_update_started_from():
-    experiment, state, train = matches()
+    state, train, batches = matches()
     after, _ = train(state)
     assert int(guard.rejected_in_a_row(after.carry)) == 1
     again = guard.rejected_start(after)
-    ours, before = (experiment.batches(x)["rollout"][:3] for x in (again, state))
+    ours, before = (batches(x)["rollout"][:3] for x in (again, state))
     equal(ours, before)
     twice, _ = train(after)
     assert int(guard.rejected_in_a_row(twice.carry)) == 2
@@ -70,7 +71,7 @@ def test_keys_of_components_do_not_depend_on_each_other():
         jax.random.key_data(own_key(key, name)) for name in ("pool", "expert", "expert.source")
     ]
     assert len({tuple(np.asarray(k)) for k in named}) == 3
-    _, state, _ = matches()
+    state, *_ = matches()
     keys = {tuple(np.asarray(jax.random.key_data(k))) for k in keys_of(state)}
     assert len(keys) == 4
 
