@@ -19,14 +19,15 @@ from agentrl.learner.train_step import keys_of
 
 @functools.cache
 def matches():
-    """An experiment with every carried value that updates change, and its first state."""
+    """(a first state, the update, the batches) with every carried value that updates change."""
     config = tiny.matches_config(
         log_every=1, staleness=1, reference__every=1, pool__every=1, optimizer__learning_rate=1e38
     )
     # Gradients are finite; the first step overflows float32.
     config.optimizer.max_grad_norm = 1e38
     experiment = build(config)
-    return experiment, jax.jit(experiment.init)(0), jax.jit(tiny.train_of(experiment))
+    state = jax.jit(experiment.init)(0)
+    return state, jax.jit(tiny.train_of(experiment)), jax.jit(experiment.batches)
 
 
 def equal(a, b):
@@ -37,7 +38,7 @@ def equal(a, b):
 
 
 def test_a_rejected_update_leaves_what_is_carried():
-    experiment, state, train = matches()
+    state, train, batches = matches()
     after, metrics = train(state)
     assert tiny.mean(metrics, "rejected_updates") == 1
     carry = {"baseline", "pool", "reference", "sampler"}
@@ -47,17 +48,17 @@ def test_a_rejected_update_leaves_what_is_carried():
         equal(after.carry[name], state.carry[name])
     # What was collected is counted all the same, and the run goes on with other episodes.
     assert int(after.update) == 1
-    acted = np.asarray(experiment.batches(state)["rollout"].streams.mask).sum()
+    acted = np.asarray(batches(state)["rollout"].streams.mask).sum()
     assert steps.env_steps(after.carry) == acted > 0
     assert not (jax.random.key_data(after.key) == jax.random.key_data(state.key)).all()
 
 
 def test_the_guard_remembers_what_a_rejected_update_started_from():
-    experiment, state, train = matches()
+    state, train, batches = matches()
     after, _ = train(state)
     assert int(guard.rejected_in_a_row(after.carry)) == 1
     again = guard.rejected_start(after)
-    ours, before = (experiment.batches(x)["rollout"][:3] for x in (again, state))
+    ours, before = (batches(x)["rollout"][:3] for x in (again, state))
     equal(ours, before)
     twice, _ = train(after)
     assert int(guard.rejected_in_a_row(twice.carry)) == 2
@@ -70,22 +71,23 @@ def test_keys_of_components_do_not_depend_on_each_other():
         jax.random.key_data(own_key(key, name)) for name in ("pool", "expert", "expert.source")
     ]
     assert len({tuple(np.asarray(k)) for k in named}) == 3
-    _, state, _ = matches()
+    state, *_ = matches()
     keys = {tuple(np.asarray(jax.random.key_data(k))) for k in keys_of(state)}
     assert len(keys) == 4
 
 
 @functools.cache
-def taught(held_out=True):
-    """The programs of a warm start, and its first state."""
+def taught(held_out):
+    """The compiled program of a warm start, and its first state."""
     config = tiny.talk_config(log_every=1, expert__held_out=held_out, objective__kl__weight=0.1)
     experiment = build(config)
+    state = jax.jit(experiment.init)(0)
     warm = jax.jit(tiny.train_of(experiment, "warm_start"))
-    return experiment, jax.jit(experiment.init)(0), warm
+    return experiment, state, warm.lower(state).compile()
 
 
 def test_the_reference_is_what_the_warm_start_ends_with():
-    experiment, state, train = taught()
+    experiment, state, train = taught(True)
     after, _ = train(state)
     # Components of the later updates take no part in the warm start.
     equal(after.carry["reference"], state.carry["reference"])
@@ -100,19 +102,19 @@ def test_the_reference_is_what_the_warm_start_ends_with():
 
 
 def flops(held_out):
-    _, state, program = taught(held_out=held_out)
-    return program.lower(state).compile().cost_analysis()["flops"]
+    *_, program = taught(held_out)
+    return program.cost_analysis()["flops"]
 
 
 def test_the_held_out_loss_costs_a_forward_pass():
     """With log_every=1 it is measured after each update: about a third of one, not another one."""
-    update = flops(held_out=False)
-    measured = flops(held_out=True)
+    update = flops(False)
+    measured = flops(True)
     assert 0 < measured - update < 0.5 * update
 
 
 def test_the_held_out_loss_is_that_of_other_tasks():
-    _, state, train = taught()
+    _, state, train = taught(True)
     after, metrics = train(state)
     # The same tasks after each program, whatever was learnt from.
     _, other = train(state.replace(key=jax.random.key(5)))
@@ -128,6 +130,7 @@ def test_an_expert_beside_the_rollout():
         log_every=1,
         warm_start__updates=2,
         updates=6,
+        objective__kl__weight=0.0,
         objective__imitation__during="both",
         objective__imitation__weight=0.8,
         objective__imitation__final_weight=0.05,

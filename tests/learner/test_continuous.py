@@ -43,7 +43,7 @@ def test_the_learner_sees_what_the_sampler_drew(trained):
     experiment, rows, params, _, metrics, _ = trained
     assert rows.action.shape == (48, 1, 2) and rows.action.dtype == jnp.float32
     assert rows.tokens.dtype == jnp.int32 and not rows.tokens.any() and rows.legal is None
-    scored = experiment.policy.score(params, rows)
+    scored = jax.jit(experiment.policy.score)(params, rows)
     np.testing.assert_allclose(scored.logp, rows.behaviour_logp, atol=1e-5)
     # Before the first step all ratios are 1, and nothing is away from the reference.
     for name in ("kl/rollout_train", "kl_ref", "clip_fraction"):

@@ -47,16 +47,20 @@ def drawn(seed, episodes=4, turns=9, plans=0.4):
 
 def hae(streams, penalty=None, role=None, **rates):
     """With roles, of teams that have a switcher."""
+    rates = tuple(sorted((RATES | rates).items()))
+    return np.asarray(_hae(streams, penalty, role, rates))
+
+
+@functools.partial(jax.jit, static_argnames="rates")
+def _hae(streams, penalty, role, rates):
     estimator = advantages.hae_by_turn if role is None else advantages.switched_hae_by_turn
-    return np.asarray(
-        estimator(
-            *(getattr(streams, n) for n in ("reward", "value", "mask", "terminated", "bootstrap")),
-            streams.parent,
-            *(() if role is None else (role,)),
-            truncated=streams.truncated,
-            penalty=penalty,
-            **RATES | rates,
-        )
+    return estimator(
+        *(getattr(streams, n) for n in ("reward", "value", "mask", "terminated", "bootstrap")),
+        streams.parent,
+        *(() if role is None else (role,)),
+        truncated=streams.truncated,
+        penalty=penalty,
+        **dict(rates),
     )
 
 
@@ -245,6 +249,8 @@ def test_learns_in_words():
     config = tiny.talk_config(
         updates=4,
         warm_start__updates=2,
+        expert__held_out=False,
+        objective__kl__weight=0.0,
         env=env_section("PlannedKeyDoor-v1", rooms=1, max_steps_in_episode=8),
         policy__critic="shared",
         objective__value__weight=0.5,

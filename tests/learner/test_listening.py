@@ -20,7 +20,7 @@ from agentrl.streams import Rows, Streams
 
 ROWS, ACTIONS, ANSWERS = 12, 3, 4
 POLICY = policies.mlp((5,), None, ACTIONS, hidden=(6,), critic="none", answers=ANSWERS)
-PARAMS = POLICY.init(jax.random.key(0))
+PARAMS = jax.jit(POLICY.init)(jax.random.key(0))
 ANSWERED = POLICY.outputs["answer_logits"]
 
 
@@ -85,7 +85,7 @@ def test_the_loss_is_added_to_the_policys():
         error = optax.softmax_cross_entropy_with_integer_labels(logits, rows.answer[:, 0])
         return jnp.sum(jnp.where(rows.asked[:, 0], error, 0)) / 6
 
-    error, slope = jax.value_and_grad(listening)(PARAMS)
+    error, slope = jax.jit(jax.value_and_grad(listening))(PARAMS)
     leaves_close(ours, jax.tree.map(lambda a, b: a + 0.5 * b, alone, slope))
     np.testing.assert_allclose(metrics["loss/listening"], [6 * error, 6], rtol=1e-5)
     right = np.argmax(ANSWERED(PARAMS, rows)[:, 0], -1) == rows.answer[:, 0]

@@ -31,6 +31,7 @@ def head(batch, length):
     return tuple(x[:, :length] for x in batch)
 
 
+@functools.partial(jax.jit, static_argnames=("microbatch", "lengths"))
 def summed(weight, values, length, microbatch, lengths):
     mask = jnp.arange(LONGEST) < length[:, None]
     options = {"longest": LONGEST, "microbatch": microbatch, "lengths": lengths, "head": head}
@@ -103,7 +104,8 @@ LENGTHS = (12, 0, 9, 7, 3, 0, 8, 12)
 
 @functools.cache
 def talking():
-    """A language policy whose rows share an opening, and rows of LENGTHS."""
+    """A language policy whose rows share an opening, rows of LENGTHS, and their log-probabilities
+    in one pass."""
     policy = transformer(make("FrozenLake-v1")[0].view, width=16, layers=2, heads=2, kv_heads=1)
     opening = (3, 5, 4)
     policy = policy._replace(codec=dataclasses.replace(policy.codec, opening=opening))
@@ -114,13 +116,14 @@ def talking():
     mask &= number > 2
     zero = jnp.zeros(mask.shape, jnp.int32)
     rows = Rows(tokens, mask, jnp.arange(8), zero, jnp.zeros(mask.shape), role=zero[:, 0])
-    return policy, policy.init(jax.random.key(1)), rows
+    params = jax.jit(policy.init)(jax.random.key(1))
+    at_once = jax.jit(functools.partial(log_probs, policy, microbatch=None))(params, rows)
+    return policy, params, rows, at_once
 
 
 @pytest.mark.parametrize(("microbatch", "lengths"), [(2, 1), (2, 3), (4, 4)])
 def test_log_probs_in_passes_are_those_of_whole_rows(microbatch, lengths):
-    policy, params, rows = talking()
-    at_once = jax.jit(functools.partial(log_probs, policy, microbatch=None))(params, rows)
+    policy, params, rows, at_once = talking()
     # Padding that nothing may read.
     padding = jnp.arange(12) >= jnp.asarray(LENGTHS)[:, None]
     poisoned = rows.replace(tokens=jnp.where(padding, 4, rows.tokens))

@@ -183,15 +183,15 @@ def test_members_are_earlier_parameters_and_never_change():
         assert 0 <= float(metrics["pool_age"][0]) < 8
     assert sorted(np.asarray(pool.since)) == [4, 6, 8]
     # Of each match the policy has one seat; the member in the other one is not learnt from.
-    streams = experiment.batches(state)["rollout"].streams
+    streams = jax.jit(experiment.batches)(state)["rollout"].streams
     assert not np.asarray(streams.mask)[1::4].any()
 
 
 def test_training_begins_with_what_the_warm_start_taught():
-    state = jax.jit(build(tiny.matches_config()).init)(0)
     experiment = build(tiny.matches_config())
+    state = jax.jit(experiment.init)(0)
     taught = state.replace(params=jax.tree.map(lambda x: x + 1, state.params), update=jnp.int32(4))
-    begun = experiment.restart(taught).carry["pool"]
+    begun = jax.jit(experiment.restart)(taught).carry["pool"]
     jax.tree.map(lambda m, p: np.testing.assert_array_equal(m[0], p), begun.members, taught.params)
     np.testing.assert_array_equal(begun.since, [4, -1, -1])
 

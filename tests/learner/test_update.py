@@ -21,7 +21,7 @@ def component(name, **options):
 
 @functools.cache
 def trained(on_observations):
-    """(rows, metrics of one update in one step) of the same batch."""
+    """(experiment, state before, state after, metrics) of one update in one step."""
     config = tiny.talk_config(
         updates=6,
         log_every=1,
@@ -29,19 +29,29 @@ def trained(on_observations):
         learner__minibatches=1,
         # So that episodes differ, and there is something to learn.
         policy__constrained=True,
+        objective__kl__weight=0.0,
     )
     if on_observations:
         config.components.train_on_observations = component("train_on_observations")
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    rows = jax.jit(experiment.batches)(state)["rollout"].rows
     after, metrics = jax.jit(tiny.train_of(experiment))(state)
-    return rows, metrics, state.params, after.params
+    return experiment, state, after, metrics
 
 
 def test_only_replies_are_trained_and_on_demand_what_was_read():
-    rows, metrics, *_ = trained(False)
-    wide_rows, widened, *_ = trained(True)
+    plain, state, _, metrics = trained(False)
+    wide, _, _, widened = trained(True)
+    amend = wide.components["train_on_observations"].amend
+
+    @jax.jit
+    def collected(state):
+        """Rows of the rollout, and as the component amends them."""
+        batch = plain.batches(state)["rollout"]
+        _, amended, _ = amend((), state.params, batch.streams, batch.rows, state.key)
+        return batch.rows, amended
+
+    rows, wide_rows = collected(state)
     written = int(np.asarray(rows.loss_mask).sum())
     somewhere = np.asarray(rows.turn) >= 0
     assert metrics["entropy"][1] == written
@@ -55,8 +65,9 @@ def test_only_replies_are_trained_and_on_demand_what_was_read():
 
 
 def test_what_was_read_teaches_something_else():
-    _, _, before, after = trained(False)
-    _, _, _, widened = trained(True)
+    _, state, *_ = trained(False)
+    before = state.params
+    after, widened = (trained(wide)[2].params for wide in (False, True))
     change = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), before, after)
     differ = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), after, widened)
     assert min(jax.tree.leaves(change)) > 0 and min(jax.tree.leaves(differ)) > 0
@@ -73,11 +84,10 @@ def test_array_policies_have_nothing_read_to_train(make):
 @functools.cache
 def tempered(final):
     """Programs of four updates with an entropy bonus of weight 0.4 that goes to `final`."""
-    config = tiny.matches_config(
+    config = tiny.groups_config(
         log_every=1,
         updates=4,
-        reference__every=0,
-        objective__kl__weight=0.0,
+        learner__minibatches=1,
         objective__entropy__weight=0.4,
         objective__entropy__final_weight=final,
     )
@@ -121,22 +131,29 @@ def test_a_bonus_that_goes_nowhere_is_a_constant_one():
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-7), *states)
 
 
-def importance(**options):
-    """(metrics, params before, params after) of an update, with weights if there are options."""
-    config = tiny.groups_config(log_every=1, learner__minibatches=1)
-    if options:
-        config.components.importance = component("importance", **options)
+@functools.cache
+def updated(weights=None, **learner):
+    """(params before, params after, metrics) of one update with large steps.
+
+    weights: options of the component of importance weights, as pairs.
+    """
+    learner = {f"learner__{name}": value for name, value in learner.items()}
+    config = tiny.groups_config(
+        log_every=1, learner__minibatches=1, optimizer__learning_rate=0.03, **learner
+    )
+    if weights:
+        config.components.importance = component("importance", **dict(weights))
         config.objective.policy.scale = "importance"
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
     after, metrics = jax.jit(tiny.train_of(experiment))(state)
-    return metrics, state.params, after.params
+    return state.params, after.params, metrics
 
 
 @pytest.mark.parametrize("level", ["token", "sequence"])
 def test_weights_of_a_sampler_that_is_the_learner_change_nothing(level):
-    plain, _, after = importance()
-    weighted, _, same = importance(cap=2.0, level=level)
+    _, after, plain = updated()
+    _, same, weighted = updated((("cap", 2.0), ("level", level)))
     chex.assert_trees_all_close(after, same, atol=1e-6)
     for metrics in (plain, weighted):
         assert abs(tiny.mean(metrics, "kl/rollout_train")) < 1e-6
@@ -145,8 +162,8 @@ def test_weights_of_a_sampler_that_is_the_learner_change_nothing(level):
 
 
 def test_a_cap_below_one_makes_the_loss_smaller_by_as_much():
-    plain, *_ = importance()
-    capped, *_ = importance(cap=0.5)
+    *_, plain = updated()
+    *_, capped = updated((("cap", 0.5),))
     np.testing.assert_allclose(
         tiny.mean(capped, "loss/policy"), tiny.mean(plain, "loss/policy") / 2, atol=1e-6
     )
@@ -159,36 +176,23 @@ def test_weights_need_the_component():
         build(config)
 
 
-@functools.cache
-def bounded(**options):
-    """(params before, params after, metrics) of one update with large steps."""
-    learner = {f"learner__{name}": value for name, value in options.items()}
-    config = tiny.groups_config(
-        log_every=1, learner__minibatches=1, optimizer__learning_rate=0.03, **learner
-    )
-    experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    after, metrics = jax.jit(tiny.train_of(experiment))(state)
-    return state.params, after.params, metrics
-
-
 def test_steps_above_the_bound_of_kl_are_not_taken():
-    _, once, _ = bounded(epochs=1)
-    _, free, told = bounded(epochs=3)
-    _, stopped, metrics = bounded(epochs=3, max_kl=1e-5)
+    _, once, _ = updated()
+    _, free, told = updated(epochs=3)
+    _, stopped, metrics = updated(epochs=3, max_kl=1e-5)
     # The first step starts where the batch was collected; the second would be above.
     chex.assert_trees_all_close(stopped, once, atol=1e-6)
     np.testing.assert_allclose(metrics["stopped_steps"], [2, 3])
     assert "stopped_steps" not in told
     # The step above the bound was computed to see that it is; the one after it was not.
     assert metrics["grad_norm"][1] == 2
-    _, wide, metrics = bounded(epochs=3, max_kl=1e6)
+    _, wide, metrics = updated(epochs=3, max_kl=1e6)
     chex.assert_trees_all_close(wide, free, atol=1e-6)
     assert metrics["stopped_steps"][0] == 0
 
 
 def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():
-    before, after, metrics = bounded(epochs=3, max_kl=1e-5, over_max_kl="reject")
+    before, after, metrics = updated(epochs=3, max_kl=1e-5, over_max_kl="reject")
     chex.assert_trees_all_equal(before, after)
     assert metrics["kl_rejected"][0] == 1 and metrics["rejected_updates"][0] == 0
 
@@ -203,4 +207,4 @@ def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():
 )
 def test_bounds_of_kl_that_mean_nothing_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
-        bounded(**options)
+        updated(**options)

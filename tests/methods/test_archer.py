@@ -1,12 +1,13 @@
 """ArCHer: worked numbers, the replay, what critics converge to, and a run that resumes."""
 
+import functools
 import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import distance, lake, train, train_and_resume
+from experiments import distance, lake, train_and_resume
 from tiny import segments_config, talk_config
 
 from agentrl import advantages, losses
@@ -27,6 +28,15 @@ def config_of(**options):
     config.objective.policy = term(losses.reinforce)
     config.learner.normalize_advantage = "none"
     return config
+
+
+@functools.cache
+def collected():
+    """(params, streams, rows) of a first batch, which no option of the critics changes."""
+    experiment = build(config_of())
+    state = jax.jit(experiment.init)(0)
+    batch = jax.jit(experiment.batches)(state)["rollout"]
+    return state.params, batch.streams, batch.rows
 
 
 def test_worked_numbers():
@@ -52,7 +62,7 @@ def test_worked_numbers():
 def test_whole_transitions_are_stored_in_a_ring():
     experiment = build(config_of(size=7))
     state = jax.jit(experiment.init)(0)
-    streams, rows, *_ = jax.jit(experiment.batches)(state)["rollout"]
+    _, streams, rows = collected()
     new = jax.tree.map(np.asarray, transitions(streams, rows))
     known = new["acted"] & (new["over"] | new["seen"])
     cut = np.asarray(streams.truncated & ~streams.terminated).reshape(-1)
@@ -74,30 +84,29 @@ def test_critics_converge_to_the_values_of_the_policy():
     experiment = build(config_of(hidden=32, steps=400, batch=64, size=512, warm_up=0))
     component = experiment.components["archer"]
     state = jax.jit(experiment.init)(0)
-    batch = jax.jit(experiment.batches)(state)["rollout"]
+    params, streams, rows = collected()
     nothing = dict.fromkeys(("before", "trained", "inputs", "credit", "notes"))
-    given = {"streams": batch.streams, "rows": batch.rows, "params": state.params}
+    given = {"streams": streams, "rows": rows, "params": params}
     outcome = Outcome(**nothing, **given, finite=jnp.bool_(True))
     value, after = state.carry["archer"], jax.jit(component.after)
     for _ in range(6):
         value, metrics = after(value, outcome)
-    turns = transitions(batch.streams, batch.rows)
-    notes = jax.jit(component.annotate)(value, state.params, batch.streams, batch.rows, None)
+    turns = transitions(streams, rows)
+    notes = jax.jit(component.annotate)(value, params, streams, rows, None)
     q = np.asarray(notes["twin_q"]).reshape(-1, 2)
     over, reward = np.asarray(turns["over"]), np.asarray(turns["reward"])
     assert over.any() and (reward[over] == 1).any() and (reward[over] == 0).any()
     np.testing.assert_allclose(q[over], np.repeat(reward[over, None], 2, axis=1), atol=0.1)
     # The advantage of the better end is higher.
-    advantage = advantages.twin_critics(batch.streams.mask, notes["twin_q"], notes["twin_v"])
+    advantage = advantages.twin_critics(streams.mask, notes["twin_q"], notes["twin_v"])
     advantage = np.asarray(advantage).reshape(-1)
     assert advantage[over & (reward == 1)].min() > advantage[over & (reward == 0)].max()
 
 
 def test_the_policy_stays_while_critics_warm_up_and_a_run_resumes(tmp_path):
-    _, states, _ = train(config_of(), 3)
+    _, states, metrics = train_and_resume(config_of(), tmp_path)
     assert distance(states[0].params, states[2].params) == 0
     assert distance(states[2].params, states[3].params) > 0
-    _, _, metrics = train_and_resume(config_of(warm_up=0), tmp_path)
     assert all(m["critic_error"] > 0 for m in metrics)
 
 

@@ -14,13 +14,13 @@ from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.passes import log_probs
 from agentrl.methods.branch_points import branch_probability, first_entropy, initial_budget
-from agentrl.methods.branching import branching
+from agentrl.methods.branching import branching, collect
 from agentrl.rollout.unroll import keep_turn, prefix, unroll
 
 GROUPS, SIZE, INITIAL, TURNS = 3, 6, 2, 5
 
 
-def config_of(context=rollout.contexts.whole, **options):
+def config_of(context=rollout.contexts.whole, critic=False, **options):
     """Commands on a lake. With alpha=1, beta=0 initial episodes branch as early as they can."""
     config = talk_config(warm_start__updates=0, policy__constrained=True)
     config.env.max_steps_in_episode = TURNS
@@ -28,19 +28,40 @@ def config_of(context=rollout.contexts.whole, **options):
     config.rollout = section(branching, **options)
     config.context = section(context)
     config.advantage = section(advantages.grpo)
+    if critic:
+        config.policy.critic, config.objective.value.weight = "shared", 0.5
+        config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
     config.learner.minibatches = 1
     config.log_every = 1
     return config
 
 
+def planned(context, **options):
+    """The experiment of `collected`, and its plan. One of the contexts has a critic, too."""
+    experiment = build(config_of(context, critic=context is rollout.contexts.whole, **options))
+    (plan,) = experiment.rollout.collect.args
+    return experiment, plan
+
+
+@functools.cache
+def program(context):
+    """(a first state, the collection from it with these numbers of a plan)."""
+    experiment, plan = planned(context)
+    state = jax.jit(experiment.init)(0)
+
+    def first(numbers):
+        return collect(plan._replace(**numbers), state.params, None, jax.random.key(4))
+
+    return state, jax.jit(first)
+
+
 @functools.cache
 def collected(context=rollout.contexts.whole, **options):
     """(experiment, state, streams, rows, metrics) of a first collection."""
-    experiment = build(config_of(context, **options))
-    state = jax.jit(experiment.init)(0)
-    collect = jax.jit(experiment.rollout.collect)
-    _, streams, rows, metrics = collect(state.params, state.rollout, jax.random.key(4))
-    return experiment, state, jax.tree.map(np.asarray, streams), rows, metrics
+    experiment, plan = planned(context, **options)
+    state, first = program(context)
+    _, *found = first({name: getattr(plan, name) for name in ("alpha", "beta", "penalty")})
+    return experiment, state, *jax.tree.map(np.asarray, found)
 
 
 def test_probability_of_a_branch():
@@ -67,29 +88,32 @@ def test_a_penalty_spreads_branches():
     assert set(spread.call_turn) <= {-1, 1, 3} and 3 in spread.call_turn
 
 
+shared_prefix = jax.jit(advantages.shared_prefix)
+
+
 def test_hard_advantages_worked_example():
-    reward = jnp.zeros((4, 3)).at[:, 2].set(jnp.array([1.0, 0, 0, 1]))
-    mask = jnp.ones((4, 3), bool)
-    soft = advantages.grpo(reward, mask, jnp.zeros(4, jnp.int32))
+    reward, mask = np.zeros((4, 3), np.float32), np.ones((4, 3), bool)
+    reward[:, 2] = [1, 0, 0, 1]
+    soft = np.asarray(jax.jit(advantages.grpo)(reward, mask, np.zeros(4, np.int32)))
     np.testing.assert_allclose(soft[:, 0], 0.8660 * np.array([1, -1, -1, 1]), atol=1e-4)
     # Streams 1 and 3 branch off stream 0 at turn 1.
-    parent, turn = jnp.array([-1, 0, -1, 0]), jnp.array([-1, 1, -1, 1])
-    hard = np.asarray(advantages.shared_prefix(soft, mask, parent, turn))
+    parent, turn = np.array([-1, 0, -1, 0]), np.array([-1, 1, -1, 1])
+    hard = np.asarray(shared_prefix(soft, mask, parent, turn))
     np.testing.assert_allclose(hard[[0, 1, 3], 0], 0.28868, atol=1e-5)
     np.testing.assert_array_equal(hard[2], soft[2])
     np.testing.assert_array_equal(hard[:, 1:], soft[:, 1:])
     # Stream 3 branches off stream 1 at turn 2: it shares turn 1 with it, and turn 0 with both.
-    parent, turn = jnp.array([-1, 0, -1, 1]), jnp.array([-1, 1, -1, 2])
-    hard = np.asarray(advantages.shared_prefix(soft, mask, parent, turn))
+    parent, turn = np.array([-1, 0, -1, 1]), np.array([-1, 1, -1, 2])
+    hard = np.asarray(shared_prefix(soft, mask, parent, turn))
     np.testing.assert_allclose(hard[[0, 1, 3], 0], 0.28868, atol=1e-5)
     np.testing.assert_allclose(hard[:, 1], [0.8660, 0, -0.8660, 0], atol=1e-4)
     np.testing.assert_array_equal(hard[:, 2], soft[:, 2])
 
 
 def test_turns_that_were_not_acted_take_no_part():
-    advantage = jnp.array([[1.0, 5.0], [3.0, jnp.nan]])
-    mask = jnp.array([[True, True], [True, False]])
-    hard = advantages.shared_prefix(advantage, mask, jnp.array([-1, 0]), jnp.array([-1, 1]))
+    advantage = np.array([[1.0, 5.0], [3.0, jnp.nan]])
+    mask = np.array([[True, True], [True, False]])
+    hard = shared_prefix(advantage, mask, np.array([-1, 0]), np.array([-1, 1]))
     np.testing.assert_array_equal(hard, [[2.0, 5.0], [2.0, 0.0]])
     with pytest.raises(ValueError, match="shared_prefix"):
         advantages.shared_prefix(jnp.zeros((4, 7)), mask, jnp.zeros(2, int), jnp.zeros(2, int))
@@ -145,7 +169,8 @@ def _written(rows, stream):
 @pytest.mark.parametrize("context", [rollout.contexts.whole, rollout.contexts.window])
 def test_ratios_are_one_before_the_first_update(context):
     experiment, state, streams, rows, _ = collected(context, alpha=1.0, beta=0.0)
-    logp = log_probs(experiment.tasks["FrozenLake-v1"].policy, state.params, rows, None)
+    policy = experiment.tasks["FrozenLake-v1"].policy
+    logp = jax.jit(lambda params, rows: log_probs(policy, params, rows, None))(state.params, rows)
     trained = np.asarray(rows.loss_mask)
     assert trained[(streams.call_turn >= 0)[np.asarray(rows.stream)]].any()
     np.testing.assert_allclose(
@@ -157,12 +182,12 @@ def test_without_branches_it_collects_groups_of_fresh_episodes():
     _, state, streams, rows, metrics = collected(alpha=0.0, beta=0.0)
     assert (streams.parent == -1).all() and metrics["branch_rate"][0] == 0
     np.testing.assert_array_equal(
-        advantages.shared_prefix(streams.reward, streams.mask, streams.parent, streams.call_turn),
+        shared_prefix(streams.reward, streams.mask, streams.parent, streams.call_turn),
         streams.reward,
     )
     assert metrics["tokens"][0] == streams.cost.sum()
     # The initial episodes are those of groups of that size, bitwise.
-    config = config_of()
+    config = config_of(critic=True)
     config.rollout = section(rollout.episodes, num_groups=GROUPS, group_size=INITIAL)
     plain = build(config).rollout.collect
     _, own, own_rows, _ = jax.jit(plain)(state.params, None, jax.random.key(4))
@@ -205,13 +230,8 @@ def test_branches_start_from_prefixes_of_the_trajectory(monkeypatch):
 
 
 def test_branches_have_a_critic_too():
-    config = config_of(alpha=1.0, beta=0.0)
-    config.policy.critic, config.objective.value.weight = "shared", 0.5
-    config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)
-    experiment = build(config)
-    params = jax.jit(experiment.init)(0).params
-    _, streams, *_ = jax.jit(experiment.rollout.collect)(params, None, jax.random.key(4))
-    values, ends = np.asarray(streams.value), np.asarray(streams.bootstrap)
+    *_, streams, _, _ = collected(alpha=1.0, beta=0.0)
+    values, ends = streams.value, streams.bootstrap
     assert np.isfinite(values).all() and np.isfinite(ends).all()
     for n in np.flatnonzero(streams.call_turn >= 0):
         # The same prompts, the first own one included.

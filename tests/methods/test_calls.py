@@ -1,5 +1,6 @@
 """Planners and workers that they call: who learns, what is shown of the calls, words, resume."""
 
+import functools
 import json
 from types import SimpleNamespace
 
@@ -68,17 +69,26 @@ def of_role(gradient, make, role):
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(own)])
 
 
-@pytest.mark.parametrize("make", [networks, adapters])
-def test_a_frozen_role_has_no_gradient_and_the_other_that_of_both(make):
+@functools.cache
+def acted(make):
+    """(policy, weights, streams, rows): episodes of networks or adapters."""
     env, params = envs.make("Research-v1", **OPTIONS)
     policy, context = make(env)
     sizes = {"num_groups": 4, "group_size": 4, "mask_illegal": context is None}
     made = rollout.episodes(policy, env, params, context, **sizes)
-    weights = policy.init(KEY)
     # Adapters begin as zeros, where half of the gradient is zero, too.
-    keys = iter(jax.random.split(KEY, len(jax.tree.leaves(weights))))
-    weights = jax.tree.map(lambda x: x + 0.1 * jax.random.normal(next(keys), x.shape), weights)
+    rng = np.random.default_rng(0)
+    weights = jax.tree.map(
+        lambda x: np.asarray(x) + np.float32(0.1 * rng.normal(size=x.shape)),
+        jax.jit(policy.init)(KEY),
+    )
     _, streams, rows, _ = jax.jit(made.collect)(weights, made.init(KEY), KEY)
+    return policy, weights, streams, rows
+
+
+@pytest.mark.parametrize("make", [networks, adapters])
+def test_a_frozen_role_has_no_gradient_and_the_other_that_of_both(make):
+    policy, weights, streams, rows = acted(make)
     credit = jnp.where(streams.mask, jax.random.normal(KEY, streams.mask.shape), 0.0)
 
     def loss(weights, kept):
@@ -126,18 +136,20 @@ def test_a_run_resumes(method, of, tmp_path):
         assert one["kl/rollout_train"] < 1e-6 and 0 <= one["success_rate"] <= 1
 
 
-def collected(method):
-    config = small(method)
-    if method == "roles":
-        config.policy.roles.workers.agents = (1, 2, 3)
-    experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    return experiment, state, jax.jit(experiment.batches)(state)["rollout"]
-
-
 def test_the_report_shows_the_tree_of_calls():
-    experiment, state, batch = collected("matpo")
-    streams = jax.tree.map(np.asarray, batch.streams)
+    experiment = build(small("matpo"))
+    params = jax.jit(experiment.init)(0).params
+
+    @jax.jit
+    def collected(params, key):
+        begun = experiment.rollout.init(KEY)
+        states = experiment.rollout.states(params, begun, key)
+        _, streams, rows, _ = experiment.rollout.collect(params, begun, key)
+        credit = advantages.matpo(streams.reward, streams.mask, streams.group, streams.parent)
+        return states, streams, rows, {"MATPO": credit}
+
+    states, streams, rows, credit = collected(params, jax.random.split(KEY)[1])
+    streams = jax.tree.map(np.asarray, streams)
     agents = experiment.rollout.agents
     caller = call_tree.callers(streams)
     assert (caller[::agents] < 0).all() and (np.delete(caller, np.s_[::agents]) >= 0).all()
@@ -146,13 +158,6 @@ def test_the_report_shows_the_tree_of_calls():
     assert [place.turn for place in course] == list(range(len(course)))
     assert {place.depth for place in course} == {0, 1}
     assert sum(place.stream == root for place in course) == streams.mask[root].sum()
-    collect_key = jax.random.split(KEY)[1]
-    states = experiment.rollout.states(state.params, experiment.rollout.init(KEY), collect_key)
-    again = experiment.rollout.collect(state.params, experiment.rollout.init(KEY), collect_key)
-    _, streams, rows, _ = again
-    credit = {
-        "MATPO": advantages.matpo(streams.reward, streams.mask, streams.group, streams.parent)
-    }
     shown = credit_view.view(
         experiment.env, experiment.env_params, streams, rows, states, credit, episodes=2
     )
@@ -219,12 +224,12 @@ def test_a_role_is_measured_beside_the_player_that_it_learnt_with():
 
 def test_rows_of_streams_keep_who_acted():
     """Networks are named by agents, though all workers have one role."""
-    _, _, batch = collected("roles")
-    whole = stream_rows(batch.rows, batch.streams)
-    acted = np.asarray(batch.streams.mask).any(axis=1)
-    agents = np.arange(len(acted)) % 4
-    np.testing.assert_array_equal(np.asarray(whole.role)[acted], agents[acted])
-    assert set(np.asarray(batch.streams.role)) == {0, 1}
+    _, _, streams, rows = acted(networks)
+    whole = stream_rows(rows, streams)
+    played = np.asarray(streams.mask).any(axis=1)
+    agents = np.arange(len(played)) % 4
+    np.testing.assert_array_equal(np.asarray(whole.role)[played], agents[played])
+    assert set(np.asarray(streams.role)) == {0, 1}
 
 
 @pytest.mark.parametrize("method", research_words.VARIANTS)

@@ -1,5 +1,7 @@
 """Curiosity: what is new, that it wears off, and that no bonus is no change."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -20,9 +22,22 @@ def config_of(coefficient=1.0, **options):
     return config
 
 
-def test_known_observations_are_no_longer_new_and_resume(tmp_path):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """`train_and_resume` of four updates."""
     config = config_of(steps=20, learning_rate=1e-2)
-    experiment, states, metrics = train_and_resume(config, tmp_path)
+    return train_and_resume(config, tmp_path_factory.mktemp("curiosity"))
+
+
+@functools.cache
+def first_batch(**options):
+    """The batch of the first update."""
+    experiment = build(config_of(**options))
+    return jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
+
+
+def test_known_observations_are_no_longer_new_and_resume(trained):
+    _, states, metrics = trained
     assert metrics[-1]["prediction_error"] < 0.5 * metrics[0]["prediction_error"]
     assert metrics[-1]["novelty"] < metrics[0]["novelty"]
     # The policy's own gradients do not reach the networks of the component.
@@ -31,9 +46,7 @@ def test_known_observations_are_no_longer_new_and_resume(tmp_path):
 
 
 def test_a_turn_is_as_new_as_what_it_leads_to():
-    experiment = build(config_of())
-    state = jax.jit(experiment.init)(0)
-    batch = jax.jit(experiment.batches)(state)["rollout"]
+    batch = first_batch()
     mask, novelty = np.asarray(batch.streams.mask), np.asarray(batch.notes["novelty"])
     assert novelty.shape == mask.shape and (novelty[~mask] == 0).all()
     last = np.asarray(ended(batch.streams)) | ~np.pad(mask[:, 1:], ((0, 0), (0, 1)))
@@ -46,23 +59,20 @@ def test_a_turn_is_as_new_as_what_it_leads_to():
     assert all(max(v) - min(v) < 1e-6 for v in pairs.values()) and len(pairs) > 1
 
 
-def test_without_a_bonus_training_is_as_without_it():
+def test_without_a_bonus_training_is_as_without_it(trained):
     _, plain, _ = train(lake())
     _, none, _ = train(config_of(coefficient=0.0))
     assert distance(plain[-1].params, none[-1].params) < 1e-6
-    _, much, _ = train(config_of(coefficient=1.0))
-    assert distance(plain[-1].params, much[-1].params) > 1e-4
+    _, much, _ = trained
+    assert distance(plain[-1].params, much[len(plain) - 1].params) > 1e-4
 
 
 @pytest.mark.parametrize("episodic", ["first", "elliptical"])
 def test_episodic_factors(episodic):
-    experiment = build(config_of(episodic=episodic, known_scale=0.1))
-    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
-    novelty = np.asarray(batch.notes["novelty"])
+    novelty = np.asarray(first_batch(episodic=episodic, known_scale=0.1).notes["novelty"])
     assert np.isfinite(novelty).all() and (novelty > 0).any()
     if episodic == "first":
-        plain = build(config_of(known_scale=0.1))
-        other = jax.jit(plain.batches)(jax.jit(plain.init)(0))["rollout"].notes["novelty"]
+        other = first_batch(known_scale=0.1).notes["novelty"]
         assert ((novelty == 0) | np.isclose(novelty, other, rtol=1e-5)).all()
 
 

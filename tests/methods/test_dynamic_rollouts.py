@@ -64,10 +64,11 @@ def test_attempts_at_a_task_are_one_group():
     experiment = build(config_of())
     component = experiment.components["dynamic_rollouts"]
     record = component.init(None)
-    params = experiment.policy.init(jax.random.key(0))
+    params = jax.jit(experiment.policy.init)(jax.random.key(0))
     tasks = component.inputs(record, jax.random.key(1))["tasks"]
     state = experiment.rollout.init(jax.random.key(2))
-    streams, rows = experiment.rollout.collect(params, state, jax.random.key(3), tasks=tasks)[1:3]
+    collect = jax.jit(experiment.rollout.collect)
+    streams, rows = collect(params, state, jax.random.key(3), tasks=tasks)[1:3]
     amended, _, _ = component.amend(record, params, streams, rows, None)
     number, group = np.repeat(np.asarray(tasks), 2), np.asarray(amended.group)
     together = group[:, None] == group

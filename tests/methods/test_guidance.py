@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 from experiments import distance, lake, train, train_and_resume
 
 from agentrl import losses
@@ -15,16 +16,23 @@ def config_of(loss, weight):
     return config
 
 
-def test_expert_rows_are_learnt_beside_the_policys_own(tmp_path):
-    experiment, states, metrics = train_and_resume(
-        config_of(losses.shaped_imitation, 1.0), tmp_path
-    )
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """`train_and_resume`, nearly only on the expert's rows, and the batches of the first update."""
+    config = config_of(losses.shaped_imitation, 1.0)
+    config.objective.policy.weight = 1e-3
+    found = train_and_resume(config, tmp_path_factory.mktemp("guidance"))
+    experiment, states, _ = found
+    return *found, jax.jit(experiment.batches)(states[0]), jax.jit(experiment.policy.score)
+
+
+def test_expert_rows_are_learnt_beside_the_policys_own(trained):
+    _, states, metrics, batches, score = trained
     assert {"loss/guidance", "loss/policy", "held_out_loss"} <= set(metrics[0])
-    batches = jax.jit(experiment.batches)(states[0])
     assert batches["expert"].credit is None and batches["rollout"].credit is not None
     # The metric is the mean of the term over the expert's positions.
     rows = batches["expert"].rows
-    logp = experiment.policy.score(states[0].params, rows).logp
+    logp = score(states[0].params, rows).logp
     np.testing.assert_allclose(
         metrics[0]["loss/guidance"],
         losses.shaped_imitation(logp, rows.loss_mask).sum() / rows.loss_mask.sum(),
@@ -32,12 +40,10 @@ def test_expert_rows_are_learnt_beside_the_policys_own(tmp_path):
     )
 
 
-def test_the_experts_actions_become_likelier():
-    config = config_of(losses.shaped_imitation, 1.0)
-    config.objective.policy.weight = 1e-3
-    experiment, states, _ = train(config, 1)
-    rows = jax.jit(experiment.batches)(states[0])["expert"].rows
-    before, after = (experiment.policy.score(s.params, rows).logp for s in states)
+def test_the_experts_actions_become_likelier(trained):
+    _, states, _, batches, score = trained
+    rows = batches["expert"].rows
+    before, after = (np.asarray(score(s.params, rows).logp) for s in states[:2])
     there = np.asarray(rows.loss_mask)
     assert np.mean(after[there]) > np.mean(before[there])
 

@@ -23,6 +23,7 @@ def config_of(strip=True):
     config.env.update(size=2, slippery=False, max_steps_in_episode=4)
     env, _ = envs.make("FrozenLake-v1", size=2, slippery=False)
     config.rollout.update(num_groups=GROUPS, group_size=2)
+    config.objective.kl.weight = 0.0
     plan = expert_plan(env, 2)
     config.components.guided = section(guided, guidance=plan, strip=strip)
     config.objective.preference = term(losses.dpo, source="guided", weight=0.1)
@@ -34,15 +35,22 @@ def config_of(strip=True):
 
 def test_the_plan_is_the_experts_commands_to_the_end():
     env, params = envs.make("FrozenLake-v1", size=3, slippery=False)
-    plan = jax.jit(expert_plan(env, 6))
+    plan, initial = jax.jit(expert_plan(env, 6)), jax.jit(env.initial)
+
+    @jax.jit
+    def step(state):
+        """(the expert's command, the state after it, whether that is the last)."""
+        action = env.expert(state, params)
+        _, after, *_ = env.step_env(jax.random.key(0), state, action, params)
+        return env.commands(state, params)[action], after, env.is_terminated(after, params)
+
     for seed in range(4):
-        state = env.initial(jax.random.key(seed), params)
+        state = initial(jax.random.key(seed), params)
         said = np.asarray(plan(state, 0, params)).reshape(6, -1)
-        steps = 0
-        while not env.is_terminated(state, params):
-            action = env.expert(state, params)
-            np.testing.assert_array_equal(said[steps], env.commands(state, params)[action])
-            _, state, *_ = env.step_env(jax.random.key(0), state, action, params)
+        steps, over = 0, False
+        while not over:
+            command, state, over = step(state)
+            np.testing.assert_array_equal(said[steps], command)
             steps += 1
         assert 0 < steps <= 6 and not said[steps:].any()
 

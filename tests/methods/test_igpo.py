@@ -50,9 +50,10 @@ def test_beliefs_are_those_of_rows_written_by_hand(context):
     batch = jax.jit(experiment.batches)(state)["rollout"]
     streams, rows, notes = batch.streams, batch.rows, batch.notes
     env, policy = experiment.env, experiment.policy
+    score, rows = jax.jit(policy.score), jax.tree.map(np.asarray, rows)
     mask = np.asarray(streams.mask)
     assert mask[:, 1:].any()
-    answer = jax.vmap(lambda s: env.reference_answer(s, experiment.env_params))
+    answer = jax.jit(jax.vmap(lambda s: env.reference_answer(s, experiment.env_params)))
     names = [env.action_names[i] for i in answer(streams.first_state)]
     beliefs = np.zeros(mask.shape)
     shown, codec = np.asarray(rows.tokens), policy.codec
@@ -68,8 +69,8 @@ def test_beliefs_are_those_of_rows_written_by_hand(context):
         tokens[0, :place] = shown[row, :place]
         tokens[0, place : place + 2] = texts.index(b"answer "), texts.index(name)
         alone = {k: getattr(rows, k)[row : row + 1] for k in ("loss_mask", "turn", "role")}
-        one = rows.replace(tokens=jnp.asarray(tokens), legal=None, **alone)
-        beliefs[n, t] = policy.score(state.params, one).logp[0, place + 1]
+        one = rows.replace(tokens=tokens, stream=rows.stream[row : row + 1], legal=None, **alone)
+        beliefs[n, t] = score(state.params, one).logp[0, place + 1]
     np.testing.assert_allclose(notes["answer_belief"], beliefs, atol=1e-4)
     gain = np.asarray(notes["information_gain"])
     for n in range(mask.shape[0]):

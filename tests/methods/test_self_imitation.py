@@ -1,5 +1,6 @@
 """SPEAR: what is stored, when it is replayed and with which advantage; its schedules."""
 
+import functools
 import pathlib
 
 import jax
@@ -26,6 +27,14 @@ def config_of(**options):
     config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
     config.reward.call_bonus = {}
     return config
+
+
+@functools.cache
+def first_batch():
+    """A first batch, in which nothing is replayed."""
+    experiment = build(config_of())
+    state = jax.jit(experiment.init)(0)
+    return jax.jit(experiment.batches)(state)["rollout"]
 
 
 def outcome_of(batch):
@@ -72,19 +81,20 @@ def test_good_streams_are_stored_replayed_once_and_forgotten():
     experiment = build(config_of())
     component = experiment.components["self_imitation"]
     state = jax.jit(experiment.init)(0)
-    batch = jax.jit(experiment.batches)(state)["rollout"]
+    batch = first_batch()
+    after, source = jax.jit(component.after), jax.jit(component.source)
     good = np.asarray(batch.credit.advantage)[:, 0] > 0
     assert 4 <= good.sum() <= 8
     empty = state.carry["self_imitation"]
-    _, rows = component.source(empty, None, {}, None)
+    _, rows = source(empty, None, {}, None)
     assert not rows.loss_mask.any()
-    buffer, metrics = component.after(empty, outcome_of(batch))
+    buffer, metrics = after(empty, outcome_of(batch))
     assert metrics["replayed_streams"][0] == 0
     assert (buffer.since >= 0).sum() == good.sum()
     # The baseline is the median of the groups' means, and what lies above it is replayed.
     returns = np.asarray(jnp.where(batch.streams.mask, batch.streams.reward, 0).sum(axis=1))
     baseline = np.median(returns.reshape(4, 4).mean(axis=1))
-    streams, rows = component.source(buffer, None, {}, None)
+    streams, rows = source(buffer, None, {}, None)
     replayed = int(streams.mask.any(axis=1).sum())
     assert replayed == (returns[good] > baseline).sum() >= 4
     notes = component.annotate(buffer, None, streams, rows, None)
@@ -92,19 +102,19 @@ def test_good_streams_are_stored_replayed_once_and_forgotten():
     np.testing.assert_allclose(notes["recalibrated_advantage"], expected, atol=1e-6)
     np.testing.assert_array_equal(rows.stream, np.repeat(np.arange(8), len(rows.stream) // 8))
     # After a replay the buffer starts anew, with the good ones of that update.
-    again, metrics = component.after(buffer, outcome_of(batch))
+    again, metrics = after(buffer, outcome_of(batch))
     assert metrics["replayed_streams"][0] == replayed
     np.testing.assert_array_equal(np.sort(np.unique(again.since)), [-1, 1])
     # What is too old is not used.
     old = buffer.replace(updates=jnp.int32(12))
-    assert not component.source(old, None, {}, None)[1].loss_mask.any()
+    assert not source(old, None, {}, None)[1].loss_mask.any()
 
 
 def test_more_streams_than_places_replace_the_oldest():
     experiment = build(config_of(size=4, least=1))
     component = experiment.components["self_imitation"]
     state = jax.jit(experiment.init)(0)
-    batch = jax.jit(experiment.batches)(state)["rollout"]
+    batch = first_batch()
     grouped = spear.rows_by_stream(batch.rows, 16)
     none = state.carry["self_imitation"]
     three = jnp.arange(16) < 3

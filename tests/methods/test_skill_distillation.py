@@ -82,37 +82,45 @@ def test_the_teacher_scores_the_replies_after_the_skill(context):
     if context == "window":
         config.context = section(rollout.contexts.window, history=1)
     experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    batch = jax.jit(experiment.batches)(state)["rollout"]
-    streams, rows, policy, env = batch.streams, batch.rows, experiment.policy, experiment.env
-    command = jax.vmap(lambda s: first_command(env, s, 0, experiment.env_params))
-    fragments = np.asarray(policy.codec.fragments)[command(streams.first_state)]
-    found = np.asarray(batch.notes["teacher_logp"])
-    at = len(policy.codec.before)
-    for row in range(0, rows.tokens.shape[0], 7):
-        if not rows.loss_mask[row].any():
-            continue
-        skill = fragments[rows.stream[row]].reshape(-1)
-        skill = jnp.array(skill[skill > 0])
-        tokens = jnp.concatenate([rows.tokens[row, :at], skill, rows.tokens[row, at:]])[None]
-        mask = jnp.concatenate([jnp.zeros(at + len(skill), bool), rows.loss_mask[row, at:]])[None]
-        asked = Rows(
-            tokens, mask, jnp.zeros(1, jnp.int32), jnp.zeros(tokens.shape, jnp.int32), 0.0 * tokens
-        )
-        logp = policy.score(state.params, asked, mask).logp[0, len(skill) :]
-        here = np.asarray(rows.loss_mask[row])
-        np.testing.assert_allclose(found[row][here], logp[here], atol=1e-5)
-    # Without a skill the teacher is the policy.
     none = lambda state, agent, params: jnp.zeros(1, jnp.int32)  # noqa: E731
     config.components.skill_teacher = section(skill_teacher, skill=none)
-    experiment = build(config)
-    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
-    mask = batch.rows.loss_mask
-    np.testing.assert_allclose(
-        jnp.where(mask, batch.notes["teacher_logp"], 0),
-        jnp.where(mask, batch.rows.behaviour_logp, 0),
-        atol=1e-4,
-    )
+    without = build(config).components["skill_teacher"].annotate
+    policy, env = experiment.policy, experiment.env
+
+    @jax.jit
+    def collected(state):
+        """The batch, what the teacher says without a skill, and the skills as fragments."""
+        batch = experiment.batches(state)["rollout"]
+        streams, rows = batch.streams, batch.rows
+        command = jax.vmap(lambda s: first_command(env, s, 0, experiment.env_params))
+        said = without((), state.params, streams, rows, None)["teacher_logp"]
+        return rows, batch.notes["teacher_logp"], said, command(streams.first_state)
+
+    state = jax.jit(experiment.init)(0)
+    rows, found, said, command = jax.tree.map(np.asarray, collected(state))
+    fragments = np.asarray(policy.codec.fragments)[command]
+    at, length = len(policy.codec.before), rows.tokens.shape[1]
+    chosen = [r for r in range(0, rows.tokens.shape[0], 7) if rows.loss_mask[r].any()]
+    skills = [fragments[rows.stream[row]].reshape(-1) for row in chosen]
+    skills = [skill[skill > 0] for skill in skills]
+    # Prompts by hand, one beside the other.
+    tokens = np.zeros((len(chosen), length + max(map(len, skills))), np.int32)
+    mask = np.zeros(tokens.shape, bool)
+    for place, (row, skill) in enumerate(zip(chosen, skills, strict=True)):
+        written = [*rows.tokens[row, :at], *skill, *rows.tokens[row, at:]]
+        tokens[place, : len(written)] = written
+        mask[place, at + len(skill) : len(written)] = rows.loss_mask[row, at:]
+    zero = np.zeros(tokens.shape, np.int32)
+    asked = Rows(tokens, mask, zero[:, 0], zero, 0.0 * tokens)
+    logp = np.asarray(jax.jit(policy.score)(state.params, asked, mask).logp)
+    assert skills and all(map(len, skills))
+    for place, (row, skill) in enumerate(zip(chosen, skills, strict=True)):
+        here = rows.loss_mask[row]
+        expected = logp[place, len(skill) :][:length][here]
+        np.testing.assert_allclose(found[row][here], expected, atol=1e-5)
+    # Without a skill the teacher is the policy.
+    mask = rows.loss_mask
+    np.testing.assert_allclose(said[mask], rows.behaviour_logp[mask], atol=1e-4)
 
 
 def test_a_teacher_that_is_copied_now_and_then_resumes(tmp_path):

@@ -1,5 +1,7 @@
 """Replay of own successes: when a group gets one, what is replaced, and what is stored."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,24 +30,33 @@ def outcome_of(streams, rows):
     return Outcome(**nothing, streams=streams, rows=rows, finite=jnp.ones((), bool))
 
 
-def collected(config):
-    """(experiment, component, state, streams, rows) of a first batch without replay."""
-    experiment = build(config)
+def made(**options):
+    """(experiment, component, its empty buffer)."""
+    experiment = build(config_of(**options))
+    component = experiment.components["success_replay"]
+    return experiment, component, jax.jit(experiment.init)(0).carry["success_replay"]
+
+
+@functools.cache
+def collected():
+    """(params, streams, rows) of a first batch without replay: nothing is stored yet."""
+    experiment, *_ = made()
     state = jax.jit(experiment.init)(0)
     batch = jax.jit(experiment.batches)(state)["rollout"]
-    return experiment, experiment.components["success_replay"], state, batch.streams, batch.rows
+    return state.params, batch.streams, batch.rows
 
 
 def test_a_failed_group_gets_a_stored_success_of_its_task():
-    experiment, component, state, streams, rows = collected(config_of(old_logp="sampled"))
-    empty = state.carry["success_replay"]
+    _, component, empty = made(old_logp="sampled")
+    params, streams, rows = collected()
+    amend = jax.jit(component.amend)
     buffer, _ = jax.jit(component.after)(empty, outcome_of(streams, rows))
     reward = np.asarray(streams.reward)
     solved = reward.sum(axis=1).reshape(4, 4) > 0.1
     assert solved.any() and buffer.writes > 0
     # The same tasks, all failed; the first stream of each group did nothing but fail.
     failed = streams.replace(reward=jnp.zeros_like(streams.reward))
-    amended = jax.jit(component.amend)(buffer, state.params, failed, rows, jax.random.key(0))
+    amended = amend(buffer, params, failed, rows, jax.random.key(0))
     new, new_rows, metrics = amended
     np.testing.assert_array_equal(metrics["replayed_groups"], [solved.any(axis=1).sum(), 4])
     got = np.asarray(new.reward).sum(axis=1).reshape(4, 4)
@@ -73,9 +84,7 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
         advantage[4 * group : 4 * group + 4, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5
     )
     # A group that did not fail stays as it is.
-    kept, _, metrics = jax.jit(component.amend)(
-        buffer, state.params, streams, rows, jax.random.key(0)
-    )
+    kept, _, metrics = amend(buffer, params, streams, rows, jax.random.key(0))
     np.testing.assert_array_equal(
         np.asarray(kept.reward).reshape(4, 4, -1)[solved.any(axis=1)],
         reward.reshape(4, 4, -1)[solved.any(axis=1)],
@@ -84,28 +93,31 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
 
 
 def test_recomputed_probabilities_are_those_of_the_policy_before_the_update():
-    experiment, component, state, streams, rows = collected(config_of())
-    buffer, _ = component.after(state.carry["success_replay"], outcome_of(streams, rows))
-    params = jax.tree.map(lambda x: x + 0.1, state.params)
+    experiment, component, empty = made()
+    params, streams, rows = collected()
+    buffer, _ = jax.jit(component.after)(empty, outcome_of(streams, rows))
+    params = jax.tree.map(lambda x: x + 0.1, params)
     failed = streams.replace(reward=jnp.zeros_like(streams.reward))
     new, amended, _ = jax.jit(component.amend)(buffer, params, failed, rows, jax.random.key(0))
     replayed = np.asarray(new.reward).sum(axis=1) > 0
     assert replayed.any() and not replayed.all()
-    logp = np.where(amended.loss_mask, experiment.policy.score(params, amended).logp, 0)
+    logp = jax.jit(experiment.policy.score)(params, amended).logp
+    logp = np.where(amended.loss_mask, logp, 0)
     own = replayed[np.asarray(amended.stream)]
     np.testing.assert_allclose(amended.behaviour_logp[own], logp[own], atol=1e-6)
     np.testing.assert_array_equal(amended.behaviour_logp[~own], rows.behaviour_logp[~own])
 
 
 def test_the_same_success_is_stored_once_and_the_oldest_goes():
-    _, component, state, streams, rows = collected(config_of(per_task=8))
+    _, component, empty = made(per_task=8)
+    _, streams, rows = collected()
     after = jax.jit(component.after)
-    once, _ = after(state.carry["success_replay"], outcome_of(streams, rows))
+    once, _ = after(empty, outcome_of(streams, rows))
     twice, _ = after(once, outcome_of(streams, rows))
     np.testing.assert_array_equal(once.count, twice.count)
     assert once.writes == twice.writes == once.count.sum()
-    _, small, state, *_ = collected(config_of(tasks=1, per_task=1))
-    one, metrics = small.after(state.carry["success_replay"], outcome_of(streams, rows))
+    _, small, empty = made(tasks=1, per_task=1)
+    one, metrics = jax.jit(small.after)(empty, outcome_of(streams, rows))
     assert metrics["stored_successes"][0] == 1
     # The last task with a success is there.
     solved = np.flatnonzero(np.asarray(streams.reward).sum(axis=1) > 0.1)

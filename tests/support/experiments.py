@@ -65,6 +65,7 @@ def _run(program, state, updates):
     for _ in range(updates):
         state, told = program(state)
         states.append(state)
+        told = jax.device_get(told)
         metrics.append({k: float(v[0]) / float(v[1]) for k, v in told.items() if float(v[1])})
     return states, metrics
 
@@ -80,5 +81,6 @@ def same(one, other):
 
 def distance(one, other):
     """The largest difference between two trees of numbers."""
-    each = jax.tree.map(lambda a, b: float(jnp.max(jnp.abs(a - b))), one, other)
+    one, other = jax.device_get((one, other))
+    each = jax.tree.map(lambda a, b: float(np.max(np.abs(a - b))), one, other)
     return max(jax.tree.leaves(each))
