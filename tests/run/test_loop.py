@@ -1,6 +1,7 @@
 """Runs: resumed equals uninterrupted, killed at any time, devices, compilations, the guard."""
 
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -21,7 +22,6 @@ from agentrl.config.build import build
 from agentrl.learner.components import guard
 from agentrl.policies import chunks
 from agentrl.run import checkpoint, evaluations, loop, mesh, metrics, restored
-from agentrl.run.programs import compile_programs
 from agentrl.run.status import status
 from agentrl.run.workdir import claimed
 
@@ -45,12 +45,22 @@ def lines(workdir):
     ]
 
 
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """The directory of a config's run of two seeds, which is trained when it is first asked for."""
+
+    @functools.cache
+    def trained(name):
+        workdir = tmp_path_factory.mktemp(name) / "run"
+        assert loop.run(CONFIGS[name](num_seeds=2), workdir, command="test")
+        return workdir
+
+    return trained
+
+
 @pytest.fixture(scope="module", params=CONFIGS)
-def uninterrupted(request, tmp_path_factory):
-    workdir = tmp_path_factory.mktemp(request.param) / "run"
-    config = CONFIGS[request.param](num_seeds=2)
-    assert loop.run(config, workdir, command="test")
-    return request.param, workdir
+def uninterrupted(request, whole_run):
+    return request.param, whole_run(request.param)
 
 
 def test_run_directory(uninterrupted):
@@ -107,12 +117,37 @@ def test_a_directory_belongs_to_one_process_at_a_time(uninterrupted):
     assert (workdir / "metrics.jsonl").read_bytes() == before
 
 
-def test_seeds_side_by_side_equal_seeds_alone(uninterrupted, tmp_path):
+def counted(config):
+    """(programs, their mesh, the names of their phases as often as they were traced)."""
+    experiment, traced = build(config), []
+
+    def counts(phase, train):
+        def told(state):
+            traced.append(phase.name)
+            return train(state)
+
+        return phase, told
+
+    device_mesh = mesh.make_mesh(config, experiment)
+    experiment = experiment._replace(phases=tuple(counts(*phase) for phase in experiment.phases))
+    with mesh.use(device_mesh):
+        return loop.compile_programs(experiment, config, device_mesh), device_mesh, traced
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """`counted` of the second seed on one device; a run of that config shares the programs."""
+    return functools.cache(lambda name: counted(CONFIGS[name](seed=1)))
+
+
+def test_seeds_side_by_side_equal_seeds_alone(uninterrupted, alone, tmp_path):
     name, workdir = uninterrupted
+    _, _, traced = alone(name)
     assert loop.run(CONFIGS[name](seed=1), tmp_path / "run", command="test")
-    alone = lines(tmp_path / "run")
+    assert sorted(traced) == (["rl", "warm_start"] if name == "talk" else ["rl"])
+    own = lines(tmp_path / "run")
     beside = [r for r in lines(workdir) if r["seed"] == 1]
-    for a, b in zip(alone, beside, strict=True):
+    for a, b in zip(own, beside, strict=True):
         assert a.keys() == b.keys()
         for key in a:
             np.testing.assert_allclose(a[key], b[key], rtol=1e-4, atol=1e-5, err_msg=key)
@@ -127,57 +162,71 @@ MESHES = {
         "policy__kv_heads": 2,
         "learner__microbatch": 8,
         "learner__lengths": 2,
+        "warm_start__updates": 0,
     }
 }
 
 
 def on_eight(name):
-    return MESHES.get(name, {"mesh__data": 8})
+    return CONFIGS[name](seed=1, **MESHES.get(name, {"mesh__data": 8}))
+
+
+def on_one(name, alone):
+    """As `on_eight` on one device."""
+    if name not in MESHES:
+        return alone(name)
+    changes = {k: 1 if k.startswith("mesh") else v for k, v in MESHES[name].items()}
+    return counted(CONFIGS[name](seed=1, **changes))
+
+
+def three_calls(programs, device_mesh):
+    """The state after three calls of a program, and what each of them told."""
+    collected = []
+    with mesh.use(device_mesh):
+        state = programs.init(programs.seeds)
+        for _ in range(3):
+            state, totals = programs.train["rl"](state)
+            collected.append(jax.device_get(totals))
+    return state, collected
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_one_device_equals_eight(name, tmp_path, monkeypatch):
+def test_one_device_equals_eight(name, alone, tmp_path, monkeypatch):
     """Every program is traced once, and a checkpoint of eight devices is read by one."""
     # Logits of replies alone, whatever the size.
     monkeypatch.setattr(chunks, "DIRECT", 0)
-    states, shapes = {}, None
-    for devices in (1, 8):
-        chex.clear_trace_counter()
-        changes = on_eight(name)
-        if devices == 1:
-            changes = {k: 1 if k.startswith("mesh") else v for k, v in changes.items()}
-        config = CONFIGS[name](**changes)
-        experiment = build(config)
-        device_mesh = mesh.make_mesh(config, experiment)
-        with mesh.use(device_mesh):
-            counted = tuple(
-                (phase, chex.assert_max_traces(train, n=1)) for phase, train in experiment.phases
-            )
-            programs = compile_programs(experiment._replace(phases=counted), config, device_mesh)
-            train = programs.train["rl"]
-            state = programs.init(jnp.arange(1, dtype=jnp.int32))
-            collected = []
-            for _ in range(3):
-                state, totals = train(state)
-                collected.append(jax.device_get(totals))
-            states[devices] = (jax.device_get(state.params), collected)
-            if devices == 1:
-                assert train._cache_size() == 1
-                shapes = programs.shapes
-                continue
-            if name == "segments":
-                assert len(state.rollout.start.sharding.device_set) == 8
-            if name == "talk":
-                moments = state.opt_state[1][0].mu
-                for tree in (state.params, state.carry["reference"], moments):
-                    kernel = tree["layers"]["mlp"]["up_proj"]["kernel"]
-                    assert kernel.shape == (1, 1, 16, 32)
-                    assert {s.data.shape for s in kernel.addressable_shards} == {(1, 1, 8, 16)}
-            checkpoint.save(tmp_path, 3, state, 1)
-    chex.assert_trees_all_close(states[1], states[8], rtol=2e-4, atol=2e-5)
+    programs, device_mesh, traced = on_one(name, alone)
+    traced.clear()  # a run that shares them compiles ahead, for shapes alone
+    state, collected = three_calls(programs, device_mesh)
+    assert programs.train["rl"]._cache_size() == 1 and traced in ([], ["rl"])
+    one, shapes = (jax.device_get(state.params), collected), programs.shapes
+    programs, device_mesh, traced = counted(on_eight(name))
+    state, collected = three_calls(programs, device_mesh)
+    assert traced == ["rl"]
+    if name == "segments":
+        assert len(state.rollout.start.sharding.device_set) == 8
+    if name == "talk":
+        moments = state.opt_state[1][0].mu
+        for tree in (state.params, state.carry["reference"], moments):
+            kernel = tree["layers"]["mlp"]["up_proj"]["kernel"]
+            assert kernel.shape == (1, 1, 16, 32)
+            assert {s.data.shape for s in kernel.addressable_shards} == {(1, 1, 8, 16)}
+    with mesh.use(device_mesh):
+        checkpoint.save(tmp_path, 3, state, 1)
+    eight = (jax.device_get(state.params), collected)
+    chex.assert_trees_all_close(one, eight, rtol=2e-4, atol=2e-5)
     _, moved = checkpoint.restore(tmp_path, shapes, None)
     assert all(len(x.sharding.device_set) == 1 for x in jax.tree.leaves(moved))
-    chex.assert_trees_all_equal(jax.device_get(moved.params), states[8][0])
+    chex.assert_trees_all_equal(jax.device_get(moved.params), eight[0])
+
+
+def ready_for(config):
+    """Its compiled programs, which a run of the same config finds compiled."""
+    experiment = build(config)
+    device_mesh = mesh.make_mesh(config, experiment)
+    with mesh.use(device_mesh):
+        programs = loop.compile_programs(experiment, config, device_mesh)
+        return loop.prepare(config, experiment, programs, device_mesh)
 
 
 def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
@@ -185,12 +234,12 @@ def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
     # parameters are not.
     config = tiny.groups_config(optimizer__learning_rate=1e38, optimizer__max_grad_norm=1e38)
     config.max_rejected_updates = 2
-    experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    after, _ = jax.jit(tiny.train_of(experiment))(state)
-    if int(guard.rejected_in_a_row(after.carry)):
-        chex.assert_trees_all_equal(after.params, state.params)
-        chex.assert_trees_all_equal(after.opt_state, state.opt_state)
+    ready = ready_for(config)
+    before = ready.programs.init(ready.programs.seeds)
+    after, _ = ready.train["rl"](jax.tree.map(jnp.copy, before))
+    if int(guard.rejected_in_a_row(after.carry)[0]):
+        chex.assert_trees_all_equal(after.params, before.params)
+        chex.assert_trees_all_equal(after.opt_state, before.opt_state)
     with pytest.raises(loop.NonFiniteError, match="updates in a row were not finite") as error:
         loop.run(config, tmp_path / "run", command="test")
     saved = list((tmp_path / "run" / "rejected").glob("*.npz"))
@@ -202,41 +251,47 @@ def test_non_finite_updates_are_skipped_then_stop_the_run(tmp_path):
 
 def test_non_finite_warm_start_stops_and_names_its_learning_rate(tmp_path):
     config = tiny.talk_config(warm_start__learning_rate=1e38, optimizer__max_grad_norm=1e38)
-    config.max_rejected_updates = 2
-    experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    after, totals = jax.jit(tiny.train_of(experiment, "warm_start"))(state)
-    assert int(after.carry["guard"].total) == int(totals["rejected_updates"][0]) > 0
+    config.max_rejected_updates, config.updates = 2, config.warm_start.updates
+    ready = ready_for(config)
+    after, totals = ready.train["warm_start"](ready.programs.init(ready.programs.seeds))
+    assert int(after.carry["guard"].total[0]) == int(totals["rejected_updates"][0, 0]) > 0
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((after.params, totals)))
     with pytest.raises(loop.NonFiniteError, match="lower config.warm_start.learning_rate"):
         loop.run(config, tmp_path / "run", command="test")
     assert not (tmp_path / "run" / "rejected").exists()
 
 
-def test_a_run_starts_from_the_parameters_of_another(tmp_path):
-    taught = tiny.talk_config(num_seeds=2, updates=4, warm_start__updates=4)
-    assert loop.run(taught, tmp_path / "taught", command="test")
-    changes = {"init_from": str(tmp_path / "taught"), "warm_start__updates": 0}
+def test_a_run_starts_from_the_parameters_of_another(whole_run, tmp_path):
+    """Of text, too, in test_adapters.py."""
+    taught = whole_run("groups")
     # A learning rate of zero: what the run began with is what it ends with.
-    still = tiny.talk_config(seed=1, updates=2, optimizer__learning_rate=0.0, **changes)
+    changes = {"optimizer__learning_rate": 0.0, "objective__kl__weight": 0.01}
+    still = tiny.groups_config(seed=1, updates=2, init_from=str(taught), **changes)
     assert loop.run(still, tmp_path / "still", command="test")
-    before, after = restored.load(tmp_path / "taught"), restored.load(tmp_path / "still")
+    before, after = restored.load(taught), restored.load(tmp_path / "still")
     for a, b in zip(
         jax.tree.leaves(before.state.params), jax.tree.leaves(after.state.params), strict=True
     ):
         np.testing.assert_array_equal(a[1:], b)
     # The reference is what it began with, not what was drawn.
     chex.assert_trees_all_equal(after.state.carry["reference"], after.state.params)
-    for wrong, message in (
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
         ({"seed": 1, "num_seeds": 2}, "has seeds 0 to 1, this config 1 to 2"),
         ({"policy__width": 8}, "holds another policy"),
         ({"policy__codec": "byte"}, "holds another policy|reads other words"),
-        ({"init_from": str(tmp_path / "nothing")}, "holds no run"),
-    ):
-        with pytest.raises(loop.RunError, match=message):
-            config = tiny.talk_config(**{"num_seeds": 2, "updates": 2, **changes, **wrong})
-            loop.run(config, tmp_path / "wrong", command="test")
-        assert not (tmp_path / "wrong").exists()
+        ({"init_from": "runs/nothing"}, "holds no run"),
+    ],
+)
+def test_a_run_that_does_not_fit_is_not_begun_from(wrong, message, whole_run, tmp_path):
+    changes = {"init_from": str(whole_run("talk")), "warm_start__updates": 0}
+    config = tiny.talk_config(**{"num_seeds": 2, "updates": 2, **changes, **wrong})
+    with pytest.raises(loop.RunError, match=message):
+        loop.run(config, tmp_path / "wrong", command="test")
+    assert not (tmp_path / "wrong").exists()
 
 
 def test_a_run_starts_from_the_mean_of_others(monkeypatch):
@@ -359,7 +414,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 8)
 import tiny
 from agentrl.run import checkpoint, loop
-config = tiny.segments_config(num_seeds=2, checkpoint__every=2, updates=int(sys.argv[4]))
+config = tiny.segments_config(num_seeds=2, checkpoint__every=2, updates=400)
 mode = sys.argv[3]
 if mode == "kill-in-save":
     # Stop for the killer where Orbax has written the data and not yet renamed the directory.
@@ -388,7 +443,7 @@ print("done" if done else "stopped", flush=True)
 """
 
 
-def start(workdir, mode, updates=400):
+def start(workdir, mode):
     environment = dict(
         os.environ,
         PYTHONUNBUFFERED="1",
@@ -396,7 +451,7 @@ def start(workdir, mode, updates=400):
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
     )
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(workdir), str(SUPPORT), mode, str(updates)],
+        [sys.executable, "-c", SCRIPT, str(workdir), str(SUPPORT), mode],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -414,7 +469,7 @@ def wait_for(condition, seconds=120):
 
 @pytest.fixture(scope="module")
 def long_run(tmp_path_factory):
-    """20 updates without a break, in a process like those that are killed."""
+    """20 updates without a break."""
     workdir = tmp_path_factory.mktemp("long") / "run"
     finish(workdir)
     return workdir
@@ -422,9 +477,8 @@ def long_run(tmp_path_factory):
 
 def finish(workdir):
     """Runs or resumes to update 20, whatever was asked of the killed process."""
-    process = start(workdir, "plain", updates=20)
-    out, _ = process.communicate(timeout=300)
-    assert out.split()[-1] == "done"
+    config = tiny.segments_config(num_seeds=2, checkpoint__every=2, updates=20)
+    assert loop.run(config, workdir, command="test")
 
 
 def test_sigterm_saves_and_exits_cleanly_and_resumes_bitwise(long_run, tmp_path):
