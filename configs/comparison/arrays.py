@@ -8,12 +8,11 @@ of a world (README.md); what differs between two of them is what their functions
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import ml_collections
 
-from agentrl import advantages, losses, policies, rewards, rollout
-from agentrl.config import base_config, env_section, section, term
+from agentrl import advantages, losses, rewards
+from agentrl.config import env_section, section, term
 from agentrl.methods.archer import archer
 from agentrl.methods.branching import branching
 from agentrl.methods.call_matching import call_matching
@@ -26,19 +25,9 @@ from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.stare import stare_weights
 from agentrl.methods.success_replay import success_replay
 from agentrl.methods.turn_entropy import turn_entropy
+from configs._shared.comparison import RETURN, World, check_variant, critic, over_arrays
 
 VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
-
-
-class World(NamedTuple):
-    """An environment with its options, and the turns in which each seed learns there.
-
-    score: of held-out tasks, "success" or "episode_return", which is then within 0 and 1.
-    """
-
-    env: ml_collections.ConfigDict
-    env_steps: int
-    score: str = "success"
 
 
 WORLDS = {
@@ -60,7 +49,7 @@ WORLDS = {
     "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
     "team": World(env_section("TeamGraph-v1"), 100_000),
     # A purchase is paid by how much of the request it meets, and hardly one meets all of it.
-    "shop": World(env_section("Shop-v1"), 100_000, score="episode_return"),
+    "shop": World(env_section("Shop-v1"), 100_000, score=RETURN),
 }
 
 # Seeds of the results, and others for the choice: three for each combination of these values.
@@ -76,18 +65,13 @@ BASELINE = "grpo"
 Config = ml_collections.ConfigDict
 
 
-def _critic(config: Config) -> None:
-    config.policy.critic = "separate"
-    config.objective.value.weight = 0.5
-
-
 def _ppo(config: Config) -> None:
-    _critic(config)
+    critic(config)
     config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
 
 
 def _length_adaptive(config: Config) -> None:
-    _critic(config)
+    critic(config)
     # Its default is for replies of thousands of tokens; here lambda is 1 - 1 / turns.
     config.advantage = section(advantages.length_adaptive_gae, gamma=0.95, alpha=1.0)
 
@@ -243,26 +227,7 @@ METHODS: dict[str, Callable[[Config], None]] = {
 
 
 def get_config(variant: str = "coin,gigpo") -> ml_collections.ConfigDict:
-    world, _, method = variant.partition(",")
-    if world not in WORLDS or method not in METHODS:
-        raise ValueError(
-            f"variant {variant!r}: expected WORLD,METHOD with one of {', '.join(WORLDS)} and one "
-            f"of {', '.join(METHODS)}"
-        )
-    config = base_config()
-    config.num_seeds = len(SEEDS)
-    # The budget ends a run; updates are only a bound.
-    config.updates = 10_000
-    config.env_steps = WORLDS[world].env_steps
-    config.log_every = 10
-    config.env = WORLDS[world].env.copy_and_resolve_references()
-    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
-    config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
-    config.learner.update(epochs=2, minibatches=4)
-    # Whitened, so that the weight of the entropy means the same for all.
-    config.learner.normalize_advantage = "batch"
-    config.objective.entropy.weight = 0.01
-    config.optimizer.learning_rate = 3e-3
+    world, method = check_variant(variant, WORLDS, METHODS)
+    config = over_arrays(WORLDS[world], SEEDS, groups=16)
     METHODS[method](config)
-    config.evaluation.update(every=10, episodes=256, at_start=True)
     return config

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agentrl.run import metrics
+from configs._shared.comparison import SUCCESS, Score
 
 # Fixed points of the budget at which a score is read off the evaluations, in tenths.
 POINTS = tuple(range(1, 11))
-# What an evaluation's file calls a score, and the metrics' name of its mean.
-_METRICS = {"success": "evaluation/success_rate", "episode_return": "evaluation/episode_return"}
+# What an evaluation's file calls what the metrics have the mean of.
+_OF_TASKS = {"evaluation/success_rate": "success", "evaluation/episode_return": "episode_return"}
 # Means over the run that explain an order.
 REASONS = (
     "group_return_std",
@@ -60,36 +61,44 @@ def lines_of(workdir: pathlib.Path) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-def scores(
-    workdir: pathlib.Path, budget: int, score: str = "success"
-) -> dict[int, tuple[float, ...]]:
-    """By seed, the score at each point of the budget, interpolated between evaluations.
+def _at_start(workdir: pathlib.Path, score: Score) -> dict[str, float]:
+    """By seed, the metric before the first update, of an evaluation there; {} for other metrics."""
+    name = _OF_TASKS.get(score.metric)
+    if name is None:
+        return {}
+    first = json.loads((workdir / "eval" / "update_000000.json").read_text())
+    return {seed: float(np.mean(values[name])) for seed, values in first["per_seed"].items()}
 
-    workdir: of a run with an evaluation at the start. budget: turns. score: the mean over held-out
-    tasks of "success", or of "episode_return".
+
+def scores(
+    workdir: pathlib.Path, budget: int, score: Score = SUCCESS
+) -> dict[int, tuple[float, ...]]:
+    """By seed, the score at each point of the budget, interpolated between measurements.
+
+    workdir: of a run, with an evaluation at the start if the score is of evaluations. budget:
+    turns.
 
     Raises:
       ValueError: a seed has not acted so often.
     """
-    metric = _METRICS[score]
     points, found = budget * np.asarray(POINTS) / POINTS[-1], {}
-    first = json.loads((workdir / "eval" / "update_000000.json").read_text())
+    metric, first = score.metric, _at_start(workdir, score)
     for seed, lines in lines_of(workdir).items():
         known = [(line["env_steps"], line[metric]) for line in lines if metric in line]
-        known.insert(0, (0, float(np.mean(first["per_seed"][str(seed)][score]))))
+        known.insert(0, (0, first.get(str(seed), score.low)))
         x, y = np.asarray(known, np.float64).T
         if x[-1] < budget:
             raise ValueError(
                 f"{workdir}, seed {seed}: {x[-1]:.0f} turns of the budget of {budget}; the same "
                 "command goes on"
             )
-        values = np.interp(points, x, y)
+        values = (np.interp(points, x, y) - score.low) / (score.high - score.low)
         found[seed] = tuple(round(float(value), 4) for value in values)
     return found
 
 
 def of_run(
-    workdir: pathlib.Path, world: str, method: str, budget: int, tuned: Mapping, score: str
+    workdir: pathlib.Path, world: str, method: str, budget: int, tuned: Mapping, score: Score
 ) -> list[Row]:
     """The rows of a method's run; see `scores`."""
     rows, by_seed = [], lines_of(workdir)

@@ -11,7 +11,7 @@ import configs
 from launchers.cluster.cells import read_grid
 from launchers.cluster.launch import Job
 
-SUITES = ("arrays",)
+SUITES = ("arrays", "games")
 
 # Values of the tuned keys.
 Cell = tuple[tuple[str, float], ...]

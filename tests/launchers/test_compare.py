@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from in_process import launch
 
+from configs._shared.comparison import RETURN, Score, World
 from configs.comparison import arrays
 from launchers.comparison import drawing, driver, page, rows, suites, tables, tasks
 
 ROOT = pathlib.Path(__file__).parents[2]
-SUITE = suites.find("arrays")
+SUITE, GAMES = suites.find("arrays"), suites.find("games")
 OURS = suites.Method("grpo", "grpo")
 
 
@@ -62,9 +63,21 @@ def test_methods_differ_in_credit_and_loss_alone(method):
     assert changed and not [key for key in changed if not key.startswith(free)]
 
 
-@pytest.mark.parametrize("world", SUITE.worlds)
-def test_worlds_are_those_of_the_stored_results(world):
-    assert tasks.fingerprint(SUITE.worlds[world].env) == tasks.stored()[world]
+@pytest.mark.parametrize(
+    ("suite", "world"), [(suite, world) for suite in (SUITE, GAMES) for world in suite.worlds]
+)
+def test_worlds_are_those_of_the_stored_results(suite, world):
+    assert tasks.fingerprint(suite.worlds[world].env) == tasks.stored()[world]
+
+
+@pytest.mark.parametrize("method", [m for m in GAMES.methods if m != "grpo"])
+def test_methods_of_games_differ_in_credit_critic_and_whose_network_it_is(method):
+    free = ("advantage", "policy", "objective.value")
+    for world in ("kuhn", "research"):
+        changed = suites.differences(GAMES, world, method, "grpo")
+        assert changed and not [key for key in changed if not key.startswith(free)]
+        reason = suites.why_not(GAMES, world, suites.Method(method, method))
+        assert ("a planner and workers" in reason) == (method == "matpo" and world == "kuhn")
 
 
 def test_what_a_world_does_not_give_is_said():
@@ -110,13 +123,18 @@ def test_scores_are_read_off_at_tenths_of_the_budget(tmp_path):
     (job.workdir / "eval" / "update_000000.json").write_text(json.dumps(first))
     path = job.workdir / "metrics.jsonl"
     path.write_text(path.read_text().replace("success_rate", "episode_return"))
-    assert rows.scores(job.workdir, budget, "episode_return")[0][0] == pytest.approx(0.34)
+    assert rows.scores(job.workdir, budget, RETURN)[0][0] == pytest.approx(0.34)
+    # Or what falls, as a share of the way, from `low` before the first update.
+    path.write_text(path.read_text().replace("evaluation/episode_return", "exploitability"))
+    falls = Score("exploitability", low=2.0, high=0.0)
+    values = rows.scores(job.workdir, budget, falls)[0]
+    assert values[4] == pytest.approx((2.0 - 0.5) / 2) and values[-1] == pytest.approx(0.5)
 
 
 @pytest.fixture
 def small(tmp_path):
     """A suite of two worlds, and the runs of two methods in it: the second is better."""
-    world = arrays.World(arrays.WORLDS["coin"].env, 1000)
+    world = World(arrays.WORLDS["coin"].env, 1000)
     suite = SUITE._replace(worlds={"a": world, "b": world}, seeds=range(4))
     methods = [OURS, suites.Method("rloo", "rloo")]
     for name in suite.worlds:

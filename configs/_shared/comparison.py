@@ -1,0 +1,75 @@
+"""What the suites of `configs/comparison` share: worlds, scores, and what is equal for all."""
+
+from typing import NamedTuple
+
+import ml_collections
+
+from agentrl import policies, rollout
+from agentrl.config import base_config, section
+
+
+class Score(NamedTuple):
+    """By what methods are ranked in a world: (metric - low) / (high - low).
+
+    metric: of `metrics.jsonl`; one that is not an evaluation's is `low` before the first update.
+    low, high: 0 and 1 of the score, such as random play and the expert; a metric that falls has
+    its larger value as `low`.
+    """
+
+    metric: str
+    low: float = 0.0
+    high: float = 1.0
+
+
+SUCCESS = Score("evaluation/success_rate")
+RETURN = Score("evaluation/episode_return")
+
+
+class World(NamedTuple):
+    """An environment with its options, and the turns in which each seed learns there.
+
+    score: of held-out tasks, or of the policy itself. opponent: who has the other seats of a game
+    in evaluations.
+    """
+
+    env: ml_collections.ConfigDict
+    env_steps: int
+    score: Score = SUCCESS
+    opponent: str = "random"
+
+
+def over_arrays(world: World, seeds: range, groups: int) -> ml_collections.ConfigDict:
+    """The config without a method: `groups` tasks of 8 episodes an update, a network of 64 x 64."""
+    config = base_config()
+    config.num_seeds = len(seeds)
+    # The budget ends a run; updates are only a bound.
+    config.updates = 10_000
+    config.env_steps = world.env_steps
+    config.log_every = 10
+    config.env = world.env.copy_and_resolve_references()
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=groups, group_size=8)
+    config.learner.update(epochs=2, minibatches=4)
+    # Whitened, so that the weight of the entropy means the same for all.
+    config.learner.normalize_advantage = "batch"
+    config.objective.entropy.weight = 0.01
+    config.optimizer.learning_rate = 3e-3
+    config.evaluation.update(every=10, episodes=256, at_start=True, opponent=world.opponent)
+    return config
+
+
+def critic(config: ml_collections.ConfigDict) -> None:
+    """A critic of its own, for methods that need one."""
+    config.policy.critic = "separate"
+    config.objective.value.weight = 0.5
+
+
+def check_variant(variant: str, worlds: dict, methods: dict) -> tuple[str, str]:
+    """(world, method) of "WORLD,METHOD"; ValueError for others."""
+    world, _, method = variant.partition(",")
+    if world not in worlds or method not in methods:
+        raise ValueError(
+            f"variant {variant!r}: expected WORLD,METHOD with one of {', '.join(worlds)} and one "
+            f"of {', '.join(methods)}"
+        )
+    return world, method

@@ -1,0 +1,110 @@
+"""Credit where several agents act, under one protocol: WORLD,METHOD.
+
+    python -m launchers.train --config=configs/comparison/games.py:kuhn,rae --workdir=runs/kuhn
+    python -m launchers.compare --suite=games --workdir=runs/compare_games
+
+All seats and roles act by what is learnt: self-play in games against each other. Budget of turns,
+network, episodes per update, tuning and seeds are the same for all methods of a world (README.md);
+what differs between two of them is what their functions here set.
+"""
+
+from collections.abc import Callable
+
+import ml_collections
+
+from agentrl import advantages
+from agentrl.config import env_section, roles_section, section
+from configs._shared.comparison import Score, World, check_variant, critic, over_arrays
+
+VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
+
+EXPLOITABILITY = "exploitability"
+
+WORLDS = {
+    # Hidden cards: 0 is uniform play, 1 an equilibrium. Exact, of the policy itself.
+    "kuhn": World(
+        env_section("KuhnPoker-v1", max_steps_in_episode=3),
+        1_000_000,
+        Score(EXPLOITABILITY, low=0.458, high=0.0),
+    ),
+    "leduc": World(
+        env_section("LeducPoker-v1", max_steps_in_episode=8),
+        1_000_000,
+        Score(EXPLOITABILITY, low=2.374, high=0.0),
+    ),
+    # Seats that are unlike: 0 is random play against the expert, 1 is never beaten by it.
+    "tictactoe": World(
+        env_section("TicTacToe-v1", max_steps_in_episode=9),
+        1_000_000,
+        Score("evaluation/episode_return", low=-0.911, high=0.0),
+        opponent="expert",
+    ),
+    # A team of equals that act at once, with rewards of their own.
+    "foraging": World(env_section("Foraging-v1", size=6, max_steps_in_episode=25), 500_000),
+    # A team in turns, which shares its points; 1 is the expert, who hints.
+    "hanabi": World(
+        env_section("Hanabi-v1", max_steps_in_episode=13),
+        500_000,
+        Score("evaluation/episode_return", low=0.0, high=3.1),
+    ),
+    # A planner and the workers that it calls.
+    "research": World(env_section("Research-v1", call_price=0.005), 500_000),
+}
+
+# Seeds of the results, and others for the choice: three for each combination of these values.
+SEEDS = range(10)
+TUNING_SEEDS = range(1000, 1018)
+TUNING = {
+    "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
+    "objective.entropy.weight": (0.003, 0.03),
+}
+# The method that the others are compared with: one baseline for all seats and roles.
+BASELINE = "grpo"
+
+Config = ml_collections.ConfigDict
+
+
+def _ppo(config: Config) -> None:
+    critic(config)
+    config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
+
+
+def _ppo_own(config: Config) -> None:
+    """A network with a critic for each seat or role."""
+    _ppo(config)
+    network = config.policy
+    if config.env.name == "Research-v1":
+        config.policy = roles_section(planner=network, workers=network)
+        config.policy.roles.workers.agents = tuple(range(1, 7))
+    else:
+        config.policy = roles_section(first=network, second=network)
+
+
+def _estimator(function: Callable, **options) -> Callable[[Config], None]:
+    """A method that is an estimator and nothing else."""
+
+    def use(config: Config) -> None:
+        config.advantage = section(function, **options)
+
+    return use
+
+
+METHODS: dict[str, Callable[[Config], None]] = {
+    "grpo": _estimator(advantages.grpo),
+    "rae": _estimator(advantages.rae_by_turn),
+    "mars": _estimator(advantages.mars, within="task_role"),
+    "mars_one": _estimator(advantages.mars, within="task"),
+    "dr_mas": _estimator(advantages.dr_mas),
+    "matpo": _estimator(advantages.matpo),
+    "m_grpo": _estimator(advantages.m_grpo),
+    "ppo": _ppo,
+    "ppo_own": _ppo_own,
+}
+
+
+def get_config(variant: str = "kuhn,rae") -> ml_collections.ConfigDict:
+    world, method = check_variant(variant, WORLDS, METHODS)
+    config = over_arrays(WORLDS[world], SEEDS, groups=32)
+    config.rollout.mask_illegal = True
+    METHODS[method](config)
+    return config
