@@ -24,18 +24,18 @@ WORLDS = {
     # Hidden cards: 0 is uniform play, 1 an equilibrium. Exact, of the policy itself.
     "kuhn": World(
         env_section("KuhnPoker-v1", max_steps_in_episode=3),
-        1_000_000,
+        500_000,
         Score(EXPLOITABILITY, low=0.458, high=0.0),
     ),
     "leduc": World(
         env_section("LeducPoker-v1", max_steps_in_episode=8),
-        1_000_000,
+        500_000,
         Score(EXPLOITABILITY, low=2.374, high=0.0),
     ),
     # Seats that are unlike: 0 is random play against the expert, 1 is never beaten by it.
     "tictactoe": World(
         env_section("TicTacToe-v1", max_steps_in_episode=9),
-        1_000_000,
+        500_000,
         Score("evaluation/episode_return", low=-0.911, high=0.0),
         opponent="expert",
     ),
