@@ -33,7 +33,7 @@ def base(tmp_path_factory):
     """A run of the whole policy, one supervised update long."""
     config = config_of()
     config.warm_start.update(updates=1)
-    config.expert.update(episodes=2)
+    config.expert.update(episodes=2, held_out=False)
     workdir = tmp_path_factory.mktemp("runs") / "base"
     assert loop.run(config, workdir, command="test")
     return workdir
@@ -51,8 +51,8 @@ def of_adapters(base):
 
 def test_planner_and_executor_learn_adapters_of_their_own(base, tmp_path):
     config, workdir = of_adapters(base), tmp_path / "run"
-    assert loop.run(config, workdir, command="test")
     config.updates = 2
+    assert loop.run(config, workdir, command="test", stop_after=1)
     assert loop.run(config, workdir, command="test")
     first, second = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
     for record in (first, second):

@@ -77,9 +77,9 @@ def test_metrics_say_what_members_are_and_whom_they_copied(uninterrupted):
 
 
 def test_resumed_equals_uninterrupted(uninterrupted, tmp_path):
-    changes = {"population__probability": 0.5}
-    assert loop.run(config_of(updates=4, **changes), tmp_path / "run", command="test")
-    assert loop.run(config_of(**changes), tmp_path / "run", command="test")
+    config = config_of(population__probability=0.5)
+    assert loop.run(config, tmp_path / "run", command="test", stop_after=4)
+    assert loop.run(config, tmp_path / "run", command="test")
     assert lines(tmp_path / "run") == lines(uninterrupted)
     ours, theirs = (arrays(restored.load(x).state) for x in (tmp_path / "run", uninterrupted))
     chex.assert_trees_all_equal(ours, theirs)

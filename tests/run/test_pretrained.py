@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tokenizer_files
 from commands import call
+from in_process import launch
 
 import envs
 from agentrl import advantages, policies, rollout
@@ -107,7 +108,7 @@ def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_pat
     config = config_of(directory, lake, context="window", history=0)
     config.num_seeds, config.updates, config.log_every = 2, 2, 1
     config.warm_start.update(updates=1)
-    config.expert.update(episodes=2)
+    config.expert.update(episodes=2, held_out=False)
     # Without a success there is no advantage: something to learn all the same.
     config.objective.entropy.weight = 0.01
     experiment = build(config)
@@ -136,16 +137,17 @@ def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_pat
         again.load()["norm"]["weight"], np.asarray(params["norm"]["weight"])
     )
     # Nothing is overwritten, and the other seed has weights of its own.
-    command = ["export", f"--workdir={tmp_path / 'run'}", f"--out={tmp_path / 'out'}", "--seed=1"]
-    done = call(*command)
-    assert done.returncode == 2 and "out is not empty" in done.stderr
-    assert "or --overwrite if" in done.stderr and "overwrite=True" not in done.stderr
-    assert call(*command, "--overwrite", "--dtype=bfloat16").returncode == 0
+    command = ["launchers.export", f"--workdir={tmp_path / 'run'}", f"--out={tmp_path / 'out'}"]
+    *_, error = launch([*command, "--seed=1"])
+    assert "out is not empty" in error
+    assert "or --overwrite if" in error and "overwrite=True" not in error
+    *_, error = launch([*command, "--seed=1", "--overwrite", "--dtype=bfloat16"])
+    assert not error
     _, second = huggingface.load(tmp_path / "out")
     expected = run.state.params["norm"]["weight"][1].astype(jnp.bfloat16)
     np.testing.assert_array_equal(second["norm"]["weight"], expected.astype(jnp.float32))
-    done = call(*command[:3], "--seed=2")
-    assert done.returncode == 2 and "--seed=2: the run has seeds 0 to 1" in done.stderr
+    *_, error = launch([*command, "--seed=2"])
+    assert "--seed=2: the run has seeds 0 to 1" in error
 
 
 def test_adapters_are_all_that_is_trained_and_all_that_has_a_state(directory, tmp_path):
@@ -153,7 +155,7 @@ def test_adapters_are_all_that_is_trained_and_all_that_has_a_state(directory, tm
     config.policy.update(lora_rank=2, lora_targets=("q_proj", "down_proj"))
     config.updates, config.log_every = 2, 1
     config.warm_start.update(updates=1)
-    config.expert.update(episodes=4)
+    config.expert.update(episodes=4, held_out=False)
     config.objective.entropy.weight = 0.01
     experiment = build(config)
     state = jax.jit(experiment.init)(jnp.int32(0))
@@ -277,7 +279,7 @@ def test_presets_of_smollm2_train(method, world, size, smollm2_config):
     config.learner.update(minibatches=1, microbatch=1, lengths=1, max_kl=None)
     if method == "sft":
         config.warm_start.updates = 1
-        config.expert.episodes = 2
+        config.expert.update(episodes=2, held_out=False)
     # Without a success there is no advantage: something to learn all the same.
     config.objective.entropy.weight = 0.01
     experiment = build(config)
