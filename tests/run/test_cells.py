@@ -63,7 +63,7 @@ def config_of(view, acting, where, collected):
     if not python and collected == "episodes":
         # The expert's rows in one supervised update, before the others.
         config.updates = 2
-        config.expert.episodes = 4
+        config.expert.update(episodes=4, held_out=False)
         config.warm_start.updates = 1
     return config
 

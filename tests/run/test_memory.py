@@ -61,9 +61,9 @@ def test_a_program_that_does_not_fit_ends_the_run_before_it_begins(tmp_path, mon
 def test_an_evaluation_that_does_not_fit_ends_the_run_before_it_begins(tmp_path, monkeypatch):
     config = config_of(evaluation__every=1, evaluation__episodes=4)
     assert loop.run(config, tmp_path / "run", command="test")
-    monkeypatch.setattr(memory, "limit", lambda: 2**30)
-    needed = 2**30
-    config = config_of(evaluation__every=1, evaluation__episodes=needed // 64)
+    allowed = 2**24
+    monkeypatch.setattr(memory, "limit", lambda: allowed)
+    config = config_of(evaluation__every=1, evaluation__episodes=allowed // 64)
     with pytest.raises(RunError, match=r"evaluation needs .*config.evaluation.at_once to"):
         loop.run(config, tmp_path / "more", command="test")
 

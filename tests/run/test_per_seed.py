@@ -1,7 +1,6 @@
 """Options that differ between the seeds of one program."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
@@ -21,41 +20,49 @@ def config_of(values=VALUES, make=tiny.groups_config, **changes):
     return tiny.changed(config, changes)
 
 
-def trained(experiment, seeds):
-    """Parameters and metrics of these seeds after two programs."""
-    state = jax.jit(jax.vmap(experiment.init))(jnp.asarray(seeds, jnp.int32))
-    train = jax.jit(jax.vmap(tiny.train_of(experiment)))
-    state, _ = train(state)
-    state, totals = train(state)
-    return state.params, totals
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of two programs."""
+    workdir = tmp_path_factory.mktemp("whole") / "run"
+    assert loop.run(config_of(updates=4), workdir, command="test")
+    return workdir
 
 
-def test_a_seed_learns_as_a_run_of_its_own_with_its_values():
-    together, told = trained(build(config_of()), range(3))
+def lines(workdir):
+    return [
+        {k: v for k, v in line.items() if k not in metrics.MACHINE_METRICS}
+        for line in metrics.read(workdir / "metrics.jsonl")
+    ]
+
+
+def trained(config):
+    """Parameters of a config's only seed after two programs."""
+    experiment = build(config)
+    state, train = jax.jit(experiment.init)(config.seed), jax.jit(tiny.train_of(experiment))
+    for _ in range(2):
+        state, _ = train(state)
+    return state.params
+
+
+def test_a_seed_learns_as_a_run_of_its_own_with_its_values(whole):
+    together = restored.load(whole).state.params
     for seed in range(3):
         rate = VALUES["optimizer"]["learning_rate"][seed]
         weight = VALUES["objective"]["entropy"]["weight"][seed]
         own = {"optimizer__learning_rate": rate, "objective__entropy__weight": weight}
-        alone, _ = trained(build(config_of({}, seed=seed, **own)), [seed])
+        alone = trained(config_of({}, num_seeds=1, seed=seed, updates=4, **own))
         for ours, its in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_allclose(ours[seed], its[0], rtol=1e-3, atol=1e-5)
-    total, count = told["per_seed/optimizer.learning_rate"].T
-    np.testing.assert_allclose(total / count, VALUES["optimizer"]["learning_rate"], rtol=1e-6)
+            np.testing.assert_allclose(ours[seed], its, rtol=1e-3, atol=1e-5)
+    last = [r["per_seed/optimizer.learning_rate"] for r in lines(whole) if r["update"] == 4]
+    np.testing.assert_allclose(last, VALUES["optimizer"]["learning_rate"], rtol=1e-6)
 
 
-def test_a_run_goes_on_with_its_values(tmp_path):
+def test_a_run_goes_on_with_its_values(whole, tmp_path):
     config = config_of(updates=4)
-    assert loop.run(config, tmp_path / "whole", command="test")
     assert loop.run(config, tmp_path / "parts", command="test", stop_after=2)
     assert loop.run(config, tmp_path / "parts", command="test")
-    whole, parts = (
-        [
-            {k: v for k, v in line.items() if k not in metrics.MACHINE_METRICS}
-            for line in metrics.read(tmp_path / name / "metrics.jsonl")
-        ]
-        for name in ("whole", "parts")
-    )
-    assert whole == parts and whole[1]["per_seed/optimizer.learning_rate"] == pytest.approx(3e-2)
+    assert lines(tmp_path / "parts") == lines(whole)
+    assert lines(whole)[1]["per_seed/optimizer.learning_rate"] == pytest.approx(3e-2)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +91,6 @@ def test_environments_in_python_have_them_too(tmp_path):
     assert loop.run(config, tmp_path, command="test")
     run = restored.load(tmp_path)
     for seed, moves in ((0, True), (1, False)):
-        start = run.experiment.init(seed).params
+        start = jax.jit(run.experiment.init)(seed).params
         pairs = zip(jax.tree.leaves(run.state.params), jax.tree.leaves(start), strict=True)
         assert any(np.abs(now[seed] - then).max() > 1e-4 for now, then in pairs) == moves
