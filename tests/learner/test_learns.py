@@ -85,7 +85,7 @@ def imitation_beside():
     """No warm start: expert's rows beside the policy's own, with a weight of their own."""
     config = groups()
     config.updates = 60
-    config.expert.episodes = 16
+    config.expert.update(episodes=16, held_out=False)
     config.objective.imitation.update(during="rl", weight=0.5)
     return config
 

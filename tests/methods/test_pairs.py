@@ -188,7 +188,7 @@ def test_sources_of_their_streams_shape_are_aligned():
     config.components.successes = section(successes)
     config.objective.kto = term(losses.kto, source="successes")
     config.objective.imitation.during = "rl"
-    config.expert.episodes = 4
+    config.expert.update(episodes=4, held_out=False)
     experiment = build(config)
     batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
     assert set(batches) == {"rollout", "pairs", "successes", "expert"}

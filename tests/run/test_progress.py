@@ -55,7 +55,9 @@ def test_an_alarm_is_raised_once(capsys):
 def supervised(tmp_path_factory):
     """A run of supervised updates alone."""
     workdir = tmp_path_factory.mktemp("supervised") / "run"
-    config = tiny.talk_config(updates=4, warm_start__updates=4, objective__kl__weight=0.0)
+    config = tiny.talk_config(
+        updates=4, warm_start__updates=4, objective__kl__weight=0.0, expert__held_out=True
+    )
     return config, workdir
 
 

@@ -65,7 +65,7 @@ def talk_config(**changes):
     config.context = section(rollout.contexts.whole)
     config.warm_start.update(updates=4)
     if changes.get("warm_start__updates", True):
-        config.expert.update(episodes=8)
+        config.expert.update(episodes=8, held_out=False)
     config.learner.minibatches = 2
     config.objective.kl.weight = 0.01
     return changed(config, changes)
