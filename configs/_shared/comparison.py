@@ -1,11 +1,22 @@
 """What the suites of `configs/comparison` share: worlds, scores, and what is equal for all."""
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import ml_collections
 
 from agentrl import policies, rollout
 from agentrl.config import base_config, section
+
+# Seeds of the results, and others for the choice: three for each combination of these values.
+SEEDS = range(10)
+TUNING_SEEDS = range(1000, 1018)
+TUNING = {
+    "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
+    "objective.entropy.weight": (0.003, 0.03),
+}
+# The method that the others are compared with.
+BASELINE = "grpo"
 
 
 class Score(NamedTuple):
@@ -38,10 +49,10 @@ class World(NamedTuple):
     opponent: str = "random"
 
 
-def over_arrays(world: World, seeds: range, groups: int) -> ml_collections.ConfigDict:
+def over_arrays(world: World, groups: int) -> ml_collections.ConfigDict:
     """The config without a method: `groups` tasks of 8 episodes an update, a network of 64 x 64."""
     config = base_config()
-    config.num_seeds = len(seeds)
+    config.num_seeds = len(SEEDS)
     # The budget ends a run; updates are only a bound.
     config.updates = 10_000
     config.env_steps = world.env_steps
@@ -64,7 +75,16 @@ def critic(config: ml_collections.ConfigDict) -> None:
     config.objective.value.weight = 0.5
 
 
-def check_variant(variant: str, worlds: dict, methods: dict) -> tuple[str, str]:
+def estimator(function: Callable, **options) -> Callable[[ml_collections.ConfigDict], None]:
+    """A method that is an estimator of advantages and nothing else."""
+
+    def use(config: ml_collections.ConfigDict) -> None:
+        config.advantage = section(function, **options)
+
+    return use
+
+
+def check_variant(variant: str, worlds: Mapping, methods: Mapping) -> tuple[str, str]:
     """(world, method) of "WORLD,METHOD"; ValueError for others."""
     world, _, method = variant.partition(",")
     if world not in worlds or method not in methods:

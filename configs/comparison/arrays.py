@@ -25,7 +25,7 @@ from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.stare import stare_weights
 from agentrl.methods.success_replay import success_replay
 from agentrl.methods.turn_entropy import turn_entropy
-from configs._shared.comparison import RETURN, World, check_variant, critic, over_arrays
+from configs._shared.comparison import RETURN, World, check_variant, critic, estimator, over_arrays
 
 VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
 
@@ -51,16 +51,6 @@ WORLDS = {
     # A purchase is paid by how much of the request it meets, and hardly one meets all of it.
     "shop": World(env_section("Shop-v1"), 100_000, score=RETURN),
 }
-
-# Seeds of the results, and others for the choice: three for each combination of these values.
-SEEDS = range(10)
-TUNING_SEEDS = range(1000, 1018)
-TUNING = {
-    "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
-    "objective.entropy.weight": (0.003, 0.03),
-}
-# The method that the others are compared with.
-BASELINE = "grpo"
 
 Config = ml_collections.ConfigDict
 
@@ -180,36 +170,27 @@ def _similar_anchors(config: Config) -> None:
     config.advantage = section(advantages.gigpo)
 
 
-def _estimator(function: Callable, **options) -> Callable[[Config], None]:
-    """A method that is an estimator and nothing else."""
-
-    def use(config: Config) -> None:
-        config.advantage = section(function, **options)
-
-    return use
-
-
 METHODS: dict[str, Callable[[Config], None]] = {
-    "grpo": _estimator(advantages.grpo),
-    "grpo_mean": _estimator(advantages.grpo, normalize="mean"),
-    "rloo": _estimator(advantages.rloo),
+    "grpo": estimator(advantages.grpo),
+    "grpo_mean": estimator(advantages.grpo, normalize="mean"),
+    "rloo": estimator(advantages.rloo),
     "loop": _loop,
-    "reinforce_pp": _estimator(advantages.reinforce_pp),
-    "reinforce_pp_baseline": _estimator(advantages.reinforce_pp_baseline),
+    "reinforce_pp": estimator(advantages.reinforce_pp),
+    "reinforce_pp_baseline": estimator(advantages.reinforce_pp_baseline),
     "ppo": _ppo,
     "ppo_max": _ppo_max,
     "length_adaptive": _length_adaptive,
     "archer": _archer,
-    "gigpo": _estimator(advantages.gigpo),
-    "gigpo_mean": _estimator(advantages.gigpo, normalize="mean"),
+    "gigpo": estimator(advantages.gigpo),
+    "gigpo_mean": estimator(advantages.gigpo, normalize="mean"),
     "gigpo_state": _gigpo_state,
     "similar_anchors": _similar_anchors,
-    "hgpo": _estimator(advantages.hgpo),
-    "mapo": _estimator(advantages.mapo),
-    "mars": _estimator(advantages.mars),
-    "user_rl": _estimator(advantages.user_rl, credit="equalized", score="discounted"),
-    "pairwise_sign": _estimator(advantages.pairwise_sign),
-    "igpo": _estimator(advantages.igpo),
+    "hgpo": estimator(advantages.hgpo),
+    "mapo": estimator(advantages.mapo),
+    "mars": estimator(advantages.mars),
+    "user_rl": estimator(advantages.user_rl, credit="equalized", score="discounted"),
+    "pairwise_sign": estimator(advantages.pairwise_sign),
+    "igpo": estimator(advantages.igpo),
     "match_tir": _match_tir,
     "hrpo": _hrpo,
     "spa": _spa,
@@ -228,6 +209,6 @@ METHODS: dict[str, Callable[[Config], None]] = {
 
 def get_config(variant: str = "coin,gigpo") -> ml_collections.ConfigDict:
     world, method = check_variant(variant, WORLDS, METHODS)
-    config = over_arrays(WORLDS[world], SEEDS, groups=16)
+    config = over_arrays(WORLDS[world], groups=16)
     METHODS[method](config)
     return config

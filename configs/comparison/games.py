@@ -14,12 +14,13 @@ import ml_collections
 
 from agentrl import advantages
 from agentrl.config import env_section, roles_section, section
-from configs._shared.comparison import Score, World, check_variant, critic, over_arrays
+from configs._shared.comparison import Score, World, check_variant, critic, estimator, over_arrays
 
 VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
 
 EXPLOITABILITY = "exploitability"
 
+# Returns and exploitabilities of random play and of experts: configs/games/README.md.
 WORLDS = {
     # Hidden cards: 0 is uniform play, 1 an equilibrium. Exact, of the policy itself.
     "kuhn": World(
@@ -51,16 +52,6 @@ WORLDS = {
     "research": World(env_section("Research-v1", call_price=0.005), 500_000),
 }
 
-# Seeds of the results, and others for the choice: three for each combination of these values.
-SEEDS = range(10)
-TUNING_SEEDS = range(1000, 1018)
-TUNING = {
-    "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
-    "objective.entropy.weight": (0.003, 0.03),
-}
-# The method that the others are compared with: one baseline for all seats and roles.
-BASELINE = "grpo"
-
 Config = ml_collections.ConfigDict
 
 
@@ -80,23 +71,14 @@ def _ppo_own(config: Config) -> None:
         config.policy = roles_section(first=network, second=network)
 
 
-def _estimator(function: Callable, **options) -> Callable[[Config], None]:
-    """A method that is an estimator and nothing else."""
-
-    def use(config: Config) -> None:
-        config.advantage = section(function, **options)
-
-    return use
-
-
 METHODS: dict[str, Callable[[Config], None]] = {
-    "grpo": _estimator(advantages.grpo),
-    "rae": _estimator(advantages.rae_by_turn),
-    "mars": _estimator(advantages.mars, within="task_role"),
-    "mars_one": _estimator(advantages.mars, within="task"),
-    "dr_mas": _estimator(advantages.dr_mas),
-    "matpo": _estimator(advantages.matpo),
-    "m_grpo": _estimator(advantages.m_grpo),
+    "grpo": estimator(advantages.grpo),
+    "rae": estimator(advantages.rae_by_turn),
+    "mars": estimator(advantages.mars, within="task_role"),
+    "mars_one": estimator(advantages.mars, within="task"),
+    "dr_mas": estimator(advantages.dr_mas),
+    "matpo": estimator(advantages.matpo),
+    "m_grpo": estimator(advantages.m_grpo),
     "ppo": _ppo,
     "ppo_own": _ppo_own,
 }
@@ -104,7 +86,7 @@ METHODS: dict[str, Callable[[Config], None]] = {
 
 def get_config(variant: str = "kuhn,rae") -> ml_collections.ConfigDict:
     world, method = check_variant(variant, WORLDS, METHODS)
-    config = over_arrays(WORLDS[world], SEEDS, groups=32)
+    config = over_arrays(WORLDS[world], groups=32)
     config.rollout.mask_illegal = True
     METHODS[method](config)
     return config

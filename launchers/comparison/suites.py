@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import configs
+from configs._shared import comparison as shared
 from launchers.cluster.cells import read_grid
 from launchers.cluster.launch import Job
 
@@ -18,7 +19,8 @@ Cell = tuple[tuple[str, float], ...]
 
 
 class Suite(NamedTuple):
-    """A module of `configs/comparison`: its WORLDS and METHODS, and the protocol's numbers.
+    """A module of `configs/comparison`: its WORLDS and METHODS, and the protocol's numbers, which
+    are the same for all suites (`configs/_shared/comparison.py`).
 
     file: what --config names. worlds: `World`s by name. methods: what each sets in a config.
     seeds: of the results. tuning_seeds: of the choice among all combinations of `tuning`, the
@@ -66,10 +68,10 @@ def find(name: str) -> Suite:
         str(pathlib.Path(module.__file__)),
         module.WORLDS,
         module.METHODS,
-        module.SEEDS,
-        module.TUNING_SEEDS,
-        module.TUNING,
-        module.BASELINE,
+        shared.SEEDS,
+        shared.TUNING_SEEDS,
+        shared.TUNING,
+        shared.BASELINE,
     )
 
 

@@ -210,3 +210,23 @@ def test_skipping_actors_with_nothing_to_do_changes_nothing():
     ]
     for name in ("reward", "terminated", "success"):
         np.testing.assert_array_equal(*(getattr(outcome, name) for outcome in played))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_step_is_traced_once(early):
+    """For the loop that ends early, too, which has to know the shapes before it begins."""
+    env, params = envs.make("TicTacToe-v1")
+    world, traced = World(env, params), []
+    start = fresh(world, jax.random.split(jax.random.key(0), 2))
+
+    def keep(notes, turn):
+        traced.append(turn)
+        return notes, turn.outcome.reward
+
+    def play(key):
+        actors, seating = [scripted("random", env, params)], seat_all(env, 2)
+        one = dict(length=9, early_exit=early, keep=keep)
+        return unroll(world, actors, seating, start, key, **one).turns
+
+    jax.eval_shape(play, jax.random.key(1))
+    assert len(traced) == 1
