@@ -21,6 +21,9 @@ from agentrl.learner.state import TrainState
 from agentrl.run import checkpoint, mesh
 from agentrl.run.programs import compile_programs
 
+# Entries of a language policy that a run it starts from may lack: adapters, and a critic's head.
+_BEGIN_ANEW = ("lora", "value_head")
+
 
 class RunError(RuntimeError):
     """A run that cannot start, resume or be read; the message gives the remedy."""
@@ -193,6 +196,9 @@ def parameters(
 ) -> chex.ArrayTree:
     """Parameters of another run's newest checkpoint, seed by seed, for this config to start from.
 
+    Entries of `_BEGIN_ANEW` that the run lacks are missing in the result, too: they start from
+    their random initialisation, on the parameters of that run.
+
     Raises:
       RunError: that run lacks some of this config's seeds, or has another policy; or as in `load`.
     """
@@ -201,11 +207,13 @@ def parameters(
     params = _of_seeds(run, config, where)
     wanted = jax.eval_shape(experiment.policy.init, jax.random.key(0))
     found = _shapes(params)
-    if "lora" not in found:
-        # Adapters start from their random initialisation, on the parameters of that run.
-        wanted = {name: shapes for name, shapes in wanted.items() if name != "lora"}
+    new = [name for name in _BEGIN_ANEW if name not in found]
+    wanted = {name: shapes for name, shapes in wanted.items() if name not in new}
     if found != wanted:
-        raise RunError(f"{where} holds another policy; use its config.policy, its critic included")
+        raise RunError(
+            f"{where} holds another policy; use its config.policy: of a language policy adapters "
+            "and a critic can be added, nothing else"
+        )
     if _vocabulary(run.experiment) != _vocabulary(experiment):
         raise RunError(f"{where} reads other words; use its codec, environment and wording")
     return params

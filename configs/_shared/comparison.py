@@ -8,15 +8,38 @@ import ml_collections
 from agentrl import policies, rollout
 from agentrl.config import base_config, section
 
-# Seeds of the results, and others for the choice: three for each combination of these values.
-SEEDS = range(10)
-TUNING_SEEDS = range(1000, 1018)
-TUNING = {
-    "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
-    "objective.entropy.weight": (0.003, 0.03),
-}
 # The method that the others are compared with.
 BASELINE = "grpo"
+
+
+class Protocol(NamedTuple):
+    """What is equal for all methods of a suite.
+
+    seeds: of the results. tuning_seeds: of the choice among all combinations of `tuning`, the
+    values by key; each combination has as many of them.
+    """
+
+    seeds: range
+    tuning_seeds: range
+    tuning: Mapping[str, tuple[float, ...]]
+
+
+IN_ARRAYS = Protocol(
+    range(10),
+    range(1000, 1018),
+    {
+        "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
+        "objective.entropy.weight": (0.003, 0.03),
+    },
+)
+IN_WORDS = Protocol(
+    range(5),
+    range(1000, 1012),
+    {
+        "optimizer.learning_rate": (1e-4, 3e-4, 1e-3),
+        "objective.entropy.weight": (0.0, 0.003),
+    },
+)
 
 
 class Score(NamedTuple):
@@ -52,7 +75,7 @@ class World(NamedTuple):
 def over_arrays(world: World, groups: int) -> ml_collections.ConfigDict:
     """The config without a method: `groups` tasks of 8 episodes an update, a network of 64 x 64."""
     config = base_config()
-    config.num_seeds = len(SEEDS)
+    config.num_seeds = len(IN_ARRAYS.seeds)
     # The budget ends a run; updates are only a bound.
     config.updates = 10_000
     config.env_steps = world.env_steps

@@ -25,9 +25,18 @@ from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.stare import stare_weights
 from agentrl.methods.success_replay import success_replay
 from agentrl.methods.turn_entropy import turn_entropy
-from configs._shared.comparison import RETURN, World, check_variant, critic, estimator, over_arrays
+from configs._shared.comparison import (
+    IN_ARRAYS,
+    RETURN,
+    World,
+    check_variant,
+    critic,
+    estimator,
+    over_arrays,
+)
 
 VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
+PROTOCOL = IN_ARRAYS
 
 
 WORLDS = {

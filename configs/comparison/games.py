@@ -14,9 +14,18 @@ import ml_collections
 
 from agentrl import advantages
 from agentrl.config import env_section, roles_section, section
-from configs._shared.comparison import Score, World, check_variant, critic, estimator, over_arrays
+from configs._shared.comparison import (
+    IN_ARRAYS,
+    Score,
+    World,
+    check_variant,
+    critic,
+    estimator,
+    over_arrays,
+)
 
 VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
+PROTOCOL = IN_ARRAYS
 
 EXPLOITABILITY = "exploitability"
 

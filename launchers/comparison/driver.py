@@ -46,6 +46,13 @@ def run(
     """
     failed = []
     pairs = [pair for pair in pairs if not suites.why_not(suite, *pair)]
+    if suite.start:
+        worlds = dict.fromkeys(world for world, _ in pairs)
+        kinds = (suite.tuning_seeds, suite.seeds)
+        jobs = [
+            suites.start_job(suite, world, seeds, workdir) for world in worlds for seeds in kinds
+        ]
+        failed += _carry_out(jobs, workdir / "start", backend, at_once)
     batches = [[pair] for pair in pairs] if backend == "local" else [pairs]
     for batch in batches:
         jobs = [suites.tuning_job(suite, w, m, workdir) for w, m in batch]

@@ -12,20 +12,19 @@ from configs._shared import comparison as shared
 from launchers.cluster.cells import read_grid
 from launchers.cluster.launch import Job
 
-SUITES = ("arrays", "games")
+SUITES = ("arrays", "games", "words")
 
 # Values of the tuned keys.
 Cell = tuple[tuple[str, float], ...]
 
 
 class Suite(NamedTuple):
-    """A module of `configs/comparison`: its WORLDS and METHODS, and the protocol's numbers, which
-    are the same for all suites (`configs/_shared/comparison.py`).
+    """A module of `configs/comparison`: its WORLDS, its METHODS, and its PROTOCOL.
 
     file: what --config names. worlds: `World`s by name. methods: what each sets in a config.
-    seeds: of the results. tuning_seeds: of the choice among all combinations of `tuning`, the
-    values by key; each combination has as many of them. baseline: the method that the others are
-    compared with.
+    seeds, tuning_seeds, tuning: see `Protocol`. baseline: the method that the others are compared
+    with. start: the run of a world, in the method's place, that all methods go on from, seed by
+    seed (START); "": from random parameters.
     """
 
     name: str
@@ -36,6 +35,7 @@ class Suite(NamedTuple):
     tuning_seeds: range
     tuning: Mapping[str, tuple[float, ...]]
     baseline: str
+    start: str = ""
 
     def cells(self) -> list[Cell]:
         """Every combination of the tuned keys, the same for all methods."""
@@ -68,10 +68,9 @@ def find(name: str) -> Suite:
         str(pathlib.Path(module.__file__)),
         module.WORLDS,
         module.METHODS,
-        shared.SEEDS,
-        shared.TUNING_SEEDS,
-        shared.TUNING,
+        *module.PROTOCOL,
         shared.BASELINE,
+        getattr(module, "START", ""),
     )
 
 
@@ -98,12 +97,27 @@ def _arguments(suite: Suite, world: str, method: Method, seeds: range) -> tuple[
     )
 
 
+def start_job(suite: Suite, world: str, seeds: range, workdir: pathlib.Path) -> Job:
+    """The run of a world that all methods go on from, for these seeds."""
+    kind = "tune" if seeds == suite.tuning_seeds else "results"
+    arguments = _arguments(suite, world, Method(suite.start, suite.start), seeds)
+    return Job(f"start.{world}.{kind}", arguments, workdir / "start" / world / kind)
+
+
+def _begun(suite: Suite, world: str, seeds: range, workdir: pathlib.Path) -> tuple[str, ...]:
+    """The flag with which a method's run goes on from `start_job`'s."""
+    if not suite.start:
+        return ()
+    return (f"--config.init_from={start_job(suite, world, seeds, workdir).workdir}",)
+
+
 def tuning_job(suite: Suite, world: str, method: Method, workdir: pathlib.Path) -> Job:
     """The run among whose seeds a method's values are chosen: all combinations in one program."""
     name, cells = f"tune.{world}.{method.name}", suite.cell_of().values()
     own = {key: tuple(dict(cell)[key] for cell in cells) for key in suite.tuning}
     arguments = (
         *_arguments(suite, world, method, suite.tuning_seeds),
+        *_begun(suite, world, suite.tuning_seeds, workdir),
         f"--config.per_seed={_nested(own)!r}",
     )
     return Job(name, arguments, workdir / "tune" / world / method.name)
@@ -124,7 +138,8 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def result_job(suite: Suite, world: str, method: Method, cell: Cell, workdir: pathlib.Path) -> Job:
     """The run of a method's results, with the values that were chosen."""
     tuned = [f"--config.{key}={value}" for key, value in cell]
-    arguments = (*_arguments(suite, world, method, suite.seeds), *tuned)
+    begun = _begun(suite, world, suite.seeds, workdir)
+    arguments = (*_arguments(suite, world, method, suite.seeds), *begun, *tuned)
     directory = workdir / "results" / world / method.name
     return Job(f"result.{world}.{method.name}", arguments, directory)
 

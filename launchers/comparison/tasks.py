@@ -50,6 +50,6 @@ def fingerprint(section: Mapping) -> str:
     return digest.hexdigest()[:16]
 
 
-def stored() -> dict[str, str]:
-    """The fingerprints with which the stored results were made, by world."""
+def stored() -> dict[str, dict[str, str]]:
+    """The fingerprints with which the stored results were made, by suite and world."""
     return json.loads(PATH.read_text())

@@ -13,7 +13,7 @@ from configs.comparison import arrays
 from launchers.comparison import drawing, driver, page, rows, suites, tables, tasks
 
 ROOT = pathlib.Path(__file__).parents[2]
-SUITE, GAMES = suites.find("arrays"), suites.find("games")
+SUITE, GAMES, WORDS = (suites.find(name) for name in ("arrays", "games", "words"))
 OURS = suites.Method("grpo", "grpo")
 
 
@@ -64,10 +64,12 @@ def test_methods_differ_in_credit_and_loss_alone(method):
 
 
 @pytest.mark.parametrize(
-    ("suite", "world"), [(suite, world) for suite in (SUITE, GAMES) for world in suite.worlds]
+    ("suite", "world"),
+    [(suite, world) for suite in (SUITE, GAMES, WORDS) for world in suite.worlds],
+    ids=lambda x: getattr(x, "name", x),
 )
 def test_worlds_are_those_of_the_stored_results(suite, world):
-    assert tasks.fingerprint(suite.worlds[world].env) == tasks.stored()[world]
+    assert tasks.fingerprint(suite.worlds[world].env) == tasks.stored()[suite.name][world]
 
 
 @pytest.mark.parametrize("method", [m for m in GAMES.methods if m != "grpo"])
@@ -78,6 +80,34 @@ def test_methods_of_games_differ_in_credit_critic_and_whose_network_it_is(method
         assert changed and not [key for key in changed if not key.startswith(free)]
         reason = suites.why_not(GAMES, world, suites.Method(method, method))
         assert ("a planner and workers" in reason) == (method == "matpo" and world == "kuhn")
+
+
+@pytest.mark.parametrize("method", [m for m in WORDS.methods if m not in ("grpo", "branching")])
+def test_methods_of_words_differ_in_credit_loss_and_critic(method):
+    free = ("advantage", "objective", "components", "filters", "policy.critic")
+    changed = suites.differences(WORDS, "coin", method, "grpo")
+    assert changed and not [key for key in changed if not key.startswith(free)]
+
+
+def test_all_methods_of_words_go_on_from_the_same_runs_seed_by_seed(tmp_path, monkeypatch):
+    """Which come first, once for each world; in the other suites there are none."""
+    done, cell = [], WORDS.cells()[0]
+    monkeypatch.setattr(
+        driver.reports, "ended", lambda launch, _: done.extend(launch.stages[0].jobs) or []
+    )
+    monkeypatch.setattr(driver, "chosen", lambda *_: cell)
+    pairs = [("coin", suites.Method(name, name)) for name in ("grpo", "ppo")]
+    assert driver.run(WORDS, pairs, tmp_path, "local", 1) == []
+    starts, runs = done[:2], done[2:]
+    assert [job.name for job in starts] == ["start.coin.tune", "start.coin.results"]
+    assert all(job.arguments[0].endswith("words.py:coin,sft") for job in starts)
+    assert [job.name.partition(".")[0] for job in runs] == ["tune", "result"] * 2
+    for job in runs:
+        start = starts[job.name.startswith("result")]
+        assert f"--config.init_from={start.workdir}" in job.arguments
+        assert job.arguments[1:3] == start.arguments[1:3]  # the same seeds
+    alone = suites.tuning_job(SUITE, "coin", OURS, tmp_path)
+    assert not any("init_from" in x for x in alone.arguments)
 
 
 def test_what_a_world_does_not_give_is_said():

@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 import tiny
 
+from agentrl import advantages
+from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.components import guard
 from agentrl.policies import chunks
@@ -294,15 +296,35 @@ def test_a_run_that_does_not_fit_is_not_begun_from(wrong, message, whole_run, tm
     assert not (tmp_path / "wrong").exists()
 
 
+def drawn(config, key=0):
+    """A run whose parameters are those of its initialisation, as `restored.load` gives it."""
+    experiment = build(config)
+    params = jax.tree.map(lambda x: x[None], experiment.policy.init(jax.random.key(key)))
+    return restored.Run(config, experiment, 1, types.SimpleNamespace(params=params))
+
+
+def test_a_critic_begins_on_the_parameters_of_a_run_without_one(monkeypatch):
+    run = drawn(tiny.talk_config(num_seeds=1))
+    monkeypatch.setattr(restored, "load", lambda path: run)
+    config = tiny.talk_config(warm_start__updates=0, init_from="runs/sft", policy__critic="shared")
+    config.advantage, config.objective.value.weight = (
+        section(advantages.gae, gamma=0.9, lam=0.9),
+        0.5,
+    )
+    found = restored.beginning(config, build(config))
+    assert "value_head" not in found
+    chex.assert_trees_all_equal(found, run.state.params)
+    # A head that is not wanted is another policy.
+    config = tiny.talk_config(warm_start__updates=0, init_from="runs/ppo")
+    run.state.params["value_head"] = {"kernel": jnp.zeros((1, 16, 1)), "bias": jnp.zeros((1, 1))}
+    with pytest.raises(loop.RunError, match="another policy"):
+        restored.beginning(config, build(config))
+
+
 def test_a_run_starts_from_the_mean_of_others(monkeypatch):
     runs = {}
     for name, seed in (("one", 0), ("other", 0), ("third", 5)):
-        config = tiny.talk_config(seed=seed, num_seeds=1)
-        experiment = build(config)
-        key = jax.random.key(len(runs))
-        params = jax.tree.map(lambda x: x[None], experiment.policy.init(key))
-        state = types.SimpleNamespace(params=params)
-        runs[f"runs/{name}"] = restored.Run(config, experiment, 1, state)
+        runs[f"runs/{name}"] = drawn(tiny.talk_config(seed=seed, num_seeds=1), len(runs))
     monkeypatch.setattr(restored, "load", lambda path: runs[str(path)])
     mixed = "0.25*runs/one,0.75*runs/other"
     config = tiny.talk_config(updates=2, warm_start__updates=0, init_from=mixed)
