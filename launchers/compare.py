@@ -1,15 +1,17 @@
 r"""Compares methods under one protocol: the same tasks, budget of turns, network, tuning and seeds.
 
     python -m launchers.compare --suite=arrays --workdir=runs/compare
-    python -m launchers.compare --suite=arrays --workdir=runs/mine --method=my_module.my_estimator
+    python -m launchers.compare --suite=arrays --workdir=runs/mine --method=my_module.my_estimator \
+        --reduced
     python -m launchers.compare --suite=arrays --table
 
 The first command runs a suite of `configs/comparison`: for every world and method the run among
 whose seeds its values are chosen, and then its results on other seeds. It may be stopped and given
 again: what is done stays, run by run. --worlds and --methods take some of them. --method runs one
 of your own, and ranks it against the stored results of the others (configs/comparison/SUITE.csv),
-which are not run again. --missing runs what these do not have, and --store adds to them what
---workdir has. --table prints the stored results, and those of --workdir, without running anything.
+which are not run again; with --reduced in the few worlds that rank methods nearly as all do.
+--missing runs what the stored results do not have, and --store adds to them what --workdir has.
+--table prints the stored results, and those of --workdir, without running anything.
 """
 
 import pathlib
@@ -24,6 +26,7 @@ from launchers.cluster import reports
 _SUITE = flags.DEFINE_string("suite", "arrays", "A module of configs/comparison.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the runs.")
 _WORLDS = flags.DEFINE_list("worlds", None, "Some worlds; all.")
+_REDUCED = flags.DEFINE_bool("reduced", False, "The few worlds that rank methods as all do.")
 _METHODS = flags.DEFINE_list("methods", None, "Some methods; all.")
 _METHOD = flags.DEFINE_string("method", None, "my_module.my_estimator[;key=value;...] of yours.")
 _BACKEND = flags.DEFINE_enum("backend", "local", reports.BACKENDS, "Where runs are.")
@@ -40,6 +43,18 @@ def _some(name: str, known: Sequence[str], asked: Sequence[str] | None) -> list[
         if one not in known:
             cli.fail(f"--{name}: there is no {one!r}; expected some of {', '.join(known)}")
     return list(asked or known)
+
+
+def _worlds(suite: Any) -> list[str]:
+    """The worlds that the command line asks for."""
+    if not _REDUCED.value:
+        return _some("worlds", list(suite.worlds), _WORLDS.value)
+    if _WORLDS.value or not suite.reduced:
+        cli.fail(
+            f"--reduced with --worlds={_WORLDS.value}, in a suite with {suite.reduced or 'no'} "
+            "reduced worlds; give --worlds alone"
+        )
+    return list(suite.reduced)
 
 
 def _methods(suite: Any) -> list[Any]:
@@ -92,7 +107,7 @@ def main(argv: list[str]) -> None:
     if _SUITE.value not in suites.SUITES:
         cli.fail(f"--suite={_SUITE.value}: expected one of {', '.join(suites.SUITES)}")
     suite, failed = suites.find(_SUITE.value), []
-    worlds = _some("worlds", list(suite.worlds), _WORLDS.value)
+    worlds = _worlds(suite)
     if not (_WORKDIR.value or _TABLE.value or _FIGURE.value):
         cli.fail("--workdir is missing: the directory of the runs; or --table")
     try:

@@ -1,10 +1,11 @@
 """Noise of the policy gradient of early turns, under different estimators.
 
 Episodes of a run's checkpoint, each with the gradient g of sum A log pi over one agent's first
-turns; for policies whose rows are single turns. The estimators, on the same streams: in a game with
-a planner, A by HAE and by GAE of the same critic, of the executor; in a run of Dr. MAS, of each
-role by its own statistics ("agent") and by those of all ("all"). A language policy's log pi is of
-each token, with its turn's A.
+turns; for policies whose rows are single turns. The estimators, on the same streams: any that are
+asked for, of all streams; else, in a game with a planner, A by HAE and by GAE of the same critic,
+of the executor; in a run of Dr. MAS, of each role by its own statistics ("agent") and by those of
+all ("all"). Rewards are the environment's own. A language policy's log pi is of each token, with
+its turn's A.
 
   noise    trace of the covariance of g, (sum |g_i - mean g|^2) / (n - 1)
   signal   |mean g|^2 - noise / n, the squared length of the true mean without bias
@@ -14,7 +15,7 @@ All of them depend on the scale of advantages; noise / signal does not. The seco
 noise + signal.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import chex
@@ -22,6 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages
+from agentrl.checks import check_returned
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import arrays_of
 from agentrl.streams import Rows, Streams
@@ -64,8 +66,37 @@ def episode_gradients(
     return jax.lax.map(of_stream, jnp.arange(streams), batch_size=32)
 
 
-def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]]:
-    """{estimator: (streams) -> (advantage f32[N, T], streams that are evaluated bool[N])}."""
+# (streams) -> (advantage f32[N, T], streams that are evaluated bool[N])
+Way = Callable[[Streams], tuple[jax.Array, jax.Array]]
+
+
+def of_estimators(estimators: Mapping[str, Bound]) -> dict[str, Way]:
+    """The ways of these estimators, by the same names, each of all streams.
+
+    They raise ValueError if a run's streams lack something that the estimator reads, or if it
+    returns more than advantages of turns.
+    """
+
+    def way(name: str, estimator: Bound) -> Way:
+        def of(streams):
+            arrays = arrays_of(streams)
+            missing = [x for x in estimator.inputs if arrays.get(x) is None]
+            if missing:
+                raise ValueError(
+                    f"estimator {name!r} reads {', '.join(missing)}, which this run does not have: "
+                    "take the run of a method that does, such as one with a critic for `value`"
+                )
+            advantage = estimator(arrays)
+            check_returned(name, advantage, streams.mask, "advantages [N, T]")
+            return advantage, jnp.any(streams.mask, axis=1)
+
+        return of
+
+    return {name: way(name, estimator) for name, estimator in estimators.items()}
+
+
+def ways(run: Any) -> dict[str, Way]:
+    """The estimators that a run is about, by name; {} of a run that is about none."""
     chosen = run.config.advantage
     if "parent" in run.experiment.rollout.provides and "gamma" in chosen:
         options = {"gamma": chosen.gamma, "lam": chosen.lam}
@@ -93,7 +124,9 @@ def ways(run: Any) -> dict[str, Callable[[Streams], tuple[jax.Array, jax.Array]]
     return {}
 
 
-def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ...]]:
+def measure(
+    run: Any, turns: int, batches: int, found_by: Mapping[str, Way]
+) -> dict[str, tuple[jax.Array, ...]]:
     """{estimator: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
     policy, rollout = run.experiment.policy, run.experiment.rollout
 
@@ -102,7 +135,7 @@ def measure(run: Any, turns: int, batches: int) -> dict[str, tuple[jax.Array, ..
         _, streams, rows, _ = rollout.collect(params, rollout.init(begin_key), key)
         stream, turn = rows.stream[:, None], rows.turn
         found = {}
-        for name, way in ways(run).items():
+        for name, way in found_by.items():
             advantage, of = way(streams)
             early = rows.loss_mask & (turn >= 0) & (turn < turns) & of[stream]
             weight = jnp.where(early, advantage[stream, turn], 0.0)

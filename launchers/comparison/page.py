@@ -15,4 +15,10 @@ def page(name: str) -> str:
     known = {row.world for row in found}
     missing = [world for world in suite.worlds if world not in known]
     text = _INTRODUCTION.format(name=name) + "\n".join(tables.text(suite, found)) + "\n"
+    if suite.reduced:
+        tau, count = tables.agreement(suite, found)
+        text += (
+            f"\n`--reduced` ({', '.join(suite.reduced)}) ranks the {count} methods that have "
+            f"results in all worlds of the first table as these do, with Kendall's tau {tau:.2f}.\n"
+        )
     return text + (f"\nWithout results: {', '.join(missing)}.\n" if missing else "")

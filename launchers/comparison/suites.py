@@ -24,7 +24,8 @@ class Suite(NamedTuple):
     file: what --config names. worlds: `World`s by name. methods: what each sets in a config.
     seeds, tuning_seeds, tuning: see `Protocol`. baseline: the method that the others are compared
     with. start: the run of a world, in the method's place, that all methods go on from, seed by
-    seed (START); "": from random parameters.
+    seed (START); "": from random parameters. reduced: the worlds that rank methods nearly as all
+    do (REDUCED).
     """
 
     name: str
@@ -36,6 +37,7 @@ class Suite(NamedTuple):
     tuning: Mapping[str, tuple[float, ...]]
     baseline: str
     start: str = ""
+    reduced: tuple[str, ...] = ()
 
     def cells(self) -> list[Cell]:
         """Every combination of the tuned keys, the same for all methods."""
@@ -71,6 +73,7 @@ def find(name: str) -> Suite:
         *module.PROTOCOL,
         shared.BASELINE,
         getattr(module, "START", ""),
+        getattr(module, "REDUCED", ()),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import kendalltau
 
 from agentrl.evaluation import ranks, statistics
 from agentrl.evaluation.metric_names import describe
@@ -81,6 +82,19 @@ def standings(suite: Suite, rows: Sequence[Row]) -> list[Standing]:
             )
         )
     return sorted(found, key=lambda one: one.rank.value)
+
+
+def agreement(suite: Suite, rows: Sequence[Row]) -> tuple[float, int]:
+    """(Kendall's tau-b between the mean ranks in the reduced worlds and in all, number of methods).
+
+    Of the methods that have results in all worlds. 1: the same order.
+    """
+    methods, worlds = common(rows, suite)
+    ranked = [
+        [one.value for one in ranks.mean_ranks([matrix(rows, m, some) for m in methods])]
+        for some in (suite.reduced, worlds)
+    ]
+    return float(kendalltau(*ranked).statistic), len(methods)
 
 
 def _seconds(rows: Sequence[Row]) -> dict[tuple[str, str], float]:

@@ -269,7 +269,7 @@ def test_learns_in_words():
     assert metrics["win_rate/0/self"][1] == 2 * 8
     # Noise of the executor's gradients, from rows of many tokens: all turns are early ones.
     run = restored.Run(config, experiment, 4, jax.tree.map(lambda x: x[None], state))
-    found = gradient_noise.measure(run, turns=8, batches=2)
+    found = gradient_noise.measure(run, 8, 2, gradient_noise.ways(run))
     assert set(found) == {"hae", "gae"}
     for noise, signal, square in found.values():
         assert np.isfinite([noise, signal]).all() and noise > 0 and square > 0

@@ -3,9 +3,15 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+import tiny
+from in_process import launch
 
+from agentrl.config.bind import bound
+from agentrl.config.build import build
+from agentrl.learner.credit import arrays_of
 from agentrl.policies import Policy
-from agentrl.run import gradient_noise
+from agentrl.run import gradient_noise, loop
 from agentrl.streams import Rows
 
 
@@ -48,3 +54,46 @@ def test_each_episode_has_its_own_gradient():
     rows, of_rows = jax.tree.map(lambda x: x[order], (rows, of_rows))
     found = gradient_noise.episode_gradients(policy, params, rows, of_rows, streams=2, most=2)
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_estimators_that_are_asked_for_say_what_the_run_lacks():
+    """Of the streams of one collection, all of which count."""
+    experiment = build(tiny.groups_config(num_seeds=1))
+    key = jax.random.key(0)
+    params = experiment.policy.init(key)
+    rollout = experiment.rollout
+    asked = {
+        name: bound("advantage", {"name": name, **options})
+        for name, options in (("grpo", {}), ("gigpo", {"gamma": 0.9}), ("rae_by_turn", {}))
+    }
+    ways = gradient_noise.of_estimators(asked)
+
+    @jax.jit
+    def evaluated(key):
+        _, streams, _, _ = rollout.collect(params, rollout.init(key), key)
+        found = [ways[name](streams) for name in ("grpo", "gigpo")]
+        with pytest.raises(
+            ValueError, match="'rae_by_turn' reads role, task, baseline, which this"
+        ):
+            ways["rae_by_turn"](streams)
+        return streams, asked["grpo"](arrays_of(streams)), found
+
+    streams, alone, ((grpo, of), (gigpo, _)) = jax.device_get(evaluated(key))
+    np.testing.assert_array_equal(grpo, alone)
+    assert of.all() and grpo.shape == streams.mask.shape and (grpo != gigpo).any()
+
+
+def test_the_command_measures_what_it_is_asked_for(tmp_path):
+    workdir = tmp_path / "run"
+    assert loop.run(tiny.groups_config(num_seeds=2, updates=2), workdir, command="test")
+    words = ["launchers.gradient_noise", f"--workdir={workdir}", "--batches=2", "--turns=2"]
+    asked = ["--estimator=grpo", "--estimator=gigpo;gamma=0.9;normalize=mean"]
+    _, printed, error = launch([*words, *asked])
+    assert not error and len(printed.splitlines()) == 3, error
+    assert "grpo: noise" in printed and "gigpo;gamma=0.9;normalize=mean: noise" in printed
+    for more, message in (
+        ([], "and --estimator, or a run of a planner"),
+        (["--estimator=grp"], "did you mean 'grpo'"),
+        (["--estimator=gae;gamma=1.0;lam=1.0"], "reads value, bootstrap, which this run does not"),
+    ):
+        assert message in launch([*words, *more])[2]
