@@ -5,6 +5,8 @@ import pathlib
 import setuptools
 
 HERE = pathlib.Path(__file__).parent
+# The site: mkdocs build --strict -f .ci/site/mkdocs.yml
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"]
 
 setuptools.setup(
     name="agentrl",
@@ -41,7 +43,7 @@ setuptools.setup(
             "pytest",
             "pytest-xdist>=3.8",
             "hypothesis",
-            "ruff",
+            *DOCS,
             "gguf>=0.17",
             "jinja2",  # with which transformers renders chat templates
             "pettingzoo",
@@ -59,8 +61,7 @@ setuptools.setup(
             "ipykernel",
         ],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
-        # the site: mkdocs build --strict -f .ci/site/mkdocs.yml
-        "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"],
+        "docs": DOCS,
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],

@@ -14,6 +14,7 @@ FULL = (
     # Command lines, benchmarks and notebooks, each in a process of its own.
     "launchers/*",
     "colab/test_notebooks.py",
+    "test_site.py",
     # Whole runs: resumed, killed, on several devices, from published weights.
     "run/*",
     "config/test_files.py",
@@ -65,7 +66,15 @@ FULL = (
     "envs/text/test_replays.py",
 )
 # The longest files, minutes each, and the directories after them: the order in which they begin.
-FIRST = ("learner/test_learns.py", "run/*", "methods/*", "launchers/*", "colab/*", "learner/*")
+FIRST = (
+    "learner/test_learns.py",
+    "run/*",
+    "methods/*",
+    "launchers/*",
+    "colab/*",
+    "test_site.py",
+    "learner/*",
+)
 # Of these files the quick tier runs the tests of the environments in `CORE` alone.
 BY_ENVIRONMENT = ("envs/test_conformance.py", "envs/test_games.py", "envs/text/test_view.py")
 CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "Foraging")
