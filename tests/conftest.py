@@ -70,6 +70,12 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if item not in left_out]
 
 
+def pytest_collection_finish(session):
+    """What is there by now stays: collecting after a module need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def shared():
     """Runs of a module share the programs of equal configs."""
