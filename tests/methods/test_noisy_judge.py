@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import lake, train_and_resume
+from experiments import lake
 from tiny import segments_config
 
 from agentrl.config import section
@@ -48,13 +48,6 @@ def test_a_judge_without_errors_changes_nothing_and_one_that_always_errs_everyth
     assert error[0] == 0
     before, after, error = judged(missed=1.0, invented=1.0)
     assert error[0] == error[1]
-
-
-def test_a_run_resumes(tmp_path):
-    config = lake(size=2, max_steps_in_episode=4)
-    config.components.noisy_judge = section(noisy_judge, missed=0.5, invented=0.1)
-    _, _, metrics = train_and_resume(config, tmp_path)
-    assert any(m["judge_error"] > 0 for m in metrics)
 
 
 def test_refusals():
