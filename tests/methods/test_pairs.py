@@ -72,7 +72,7 @@ def test_rows_of_pairs_are_whole_streams_of_one_group(trained):
     np.testing.assert_array_equal(np.asarray(rows.loss_mask).any(axis=1), np.repeat(differ, 2))
     # Position t is turn t of the stream, with what was seen and done there.
     streams = batches["rollout"].streams
-    whole = stream_rows(batches["rollout"].rows, streams)
+    whole = jax.device_get(jax.jit(stream_rows)(batches["rollout"].rows, streams))
     np.testing.assert_array_equal(whole.loss_mask, streams.mask)
     logp = score(states[0].params, whole)
     np.testing.assert_allclose(

@@ -55,9 +55,9 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
     solved = reward.sum(axis=1).reshape(4, 4) > 0.1
     assert solved.any() and buffer.writes > 0
     # The same tasks, all failed; the first stream of each group did nothing but fail.
-    failed = streams.replace(reward=jnp.zeros_like(streams.reward))
+    failed = streams.replace(reward=np.zeros_like(streams.reward))
     amended = amend(buffer, params, failed, rows, jax.random.key(0))
-    new, new_rows, metrics = amended
+    new, new_rows, metrics = jax.device_get(amended)
     np.testing.assert_array_equal(metrics["replayed_groups"], [solved.any(axis=1).sum(), 4])
     got = np.asarray(new.reward).sum(axis=1).reshape(4, 4)
     np.testing.assert_array_equal(got[:, 0] > 0, solved.any(axis=1))
@@ -65,7 +65,8 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
     np.testing.assert_array_equal(new.group, streams.group)
     np.testing.assert_array_equal(new.anchor[:, 0], streams.anchor[:, 0])
     # What came is one of the group's own successes, rows and all; the others stay.
-    before, after = stream_rows(rows, streams), stream_rows(new_rows, new)
+    whole = jax.jit(stream_rows)
+    before, after = jax.device_get((whole(rows, streams), whole(new_rows, new)))
     for group in range(4):
         place = 4 * group
         if solved[group].any():
@@ -78,7 +79,7 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
         for i in range(1, 4):
             np.testing.assert_array_equal(after.tokens[place + i], before.tokens[place + i])
     # Credit of the worked example: R (1, 0, 0, 0).
-    advantage = advantages.grpo(new.reward, new.mask, new.group)
+    advantage = jax.jit(advantages.grpo)(new.reward, new.mask, new.group)
     group = int(np.flatnonzero(solved.any(axis=1))[0])
     np.testing.assert_allclose(
         advantage[4 * group : 4 * group + 4, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5

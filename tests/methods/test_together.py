@@ -8,18 +8,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import distance, lake, program_of, run, states_and_resume, train, train_and_resume
+from experiments import (
+    distance,
+    lake,
+    program_of,
+    run,
+    same,
+    states_and_resume,
+    train,
+    train_and_resume,
+)
+from tiny import talk_config
 
 from agentrl import advantages, losses, rewards
-from agentrl.config import section, term
+from agentrl.config import env_section, section, term
 from agentrl.config.build import build
+from agentrl.methods.branching import branching
 from agentrl.methods.curiosity import curiosity
 from agentrl.methods.curriculum import curriculum, tasks_by_number
+from agentrl.methods.drift import drift
 from agentrl.methods.epo import entropy_history
+from agentrl.methods.igpo import information_gain
 from agentrl.methods.noisy_judge import noisy_judge
 from agentrl.methods.progress import progress
 from agentrl.methods.reward_scaling import reward_scaling
 from agentrl.methods.self_imitation import self_imitation
+from agentrl.methods.skill_distillation import skill_teacher
 from agentrl.methods.stare import stare_weights
 from agentrl.methods.success_replay import success_replay
 
@@ -233,6 +247,49 @@ def test_rewards_are_scaled_by_all_returns_so_far(judged):
 def test_progress_learns_the_sums(judged):
     _, _, metrics = judged
     assert metrics[1]["progress_error"] < 0.7 * metrics[0]["progress_error"]
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory):
+    """`train_and_resume` in words: branches, each turn credited with what it told of the answer,
+    beside a teacher that is reminded of a skill, and the drift from a policy that is."""
+    config = talk_config(updates=8, log_every=1, warm_start__updates=0, objective__kl__weight=0.0)
+    config.env = env_section("SearchQA-v1", objectives=1, entities=20, relations=4, max_hops=1)
+    options = {"num_groups": 4, "group_size": 4, "initial": 2, "alpha": 0.5, "beta": 0.2}
+    config.rollout = section(branching, **options)
+    config.policy.constrained = True
+    config.learner.minibatches = 1
+    config.reweighting.shared_prefix = section(advantages.shared_prefix)
+    config.components.information_gain = section(information_gain, cap=2.0)
+    config.advantage = section(advantages.igpo)
+    config.components.drift = section(drift, reminder="||", turns=(1, 2, 9))
+    config.components.skill_teacher = section(skill_teacher, every=3, skill="||")
+    config.objective.distillation = term(losses.skill_distillation, weight=0.001)
+    return train_and_resume(config, tmp_path_factory.mktemp("spoken"), UPDATES)
+
+
+def test_episodes_branch(spoken):
+    _, _, metrics = spoken
+    assert 0 < metrics[0]["branch_rate"] < 1
+    assert abs(metrics[0]["kl/rollout_train"]) < 1e-5
+
+
+def test_information_is_gained(spoken):
+    _, _, metrics = spoken
+    assert all(m["belief"] < 0 and abs(m["information_gain"]) <= 2 for m in metrics)
+
+
+def test_the_policy_drifts(spoken):
+    _, _, metrics = spoken
+    assert all(m["drift/turn_1"] > 0 for m in metrics)
+
+
+def test_a_teacher_is_copied_now_and_then(spoken):
+    _, states, metrics = spoken
+    first, third = states[1].carry["skill_teacher"], states[3].carry["skill_teacher"]
+    same(first[1], states[0].params)
+    same(third[1], states[3].params)
+    assert all(np.isfinite(list(m.values())).all() for m in metrics)
 
 
 def test_the_tasks_that_a_curriculum_draws_are_played(judged):
