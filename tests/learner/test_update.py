@@ -4,6 +4,7 @@ import functools
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
@@ -131,16 +132,21 @@ def test_a_bonus_that_goes_nowhere_is_a_constant_one():
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-7), *states)
 
 
+def large_steps(**learner):
+    """The config of one update with large steps."""
+    learner = {f"learner__{name}": value for name, value in learner.items()}
+    return tiny.groups_config(
+        log_every=1, learner__minibatches=1, optimizer__learning_rate=0.03, **learner
+    )
+
+
 @functools.cache
 def updated(weights=None, **learner):
     """(params before, params after, metrics) of one update with large steps.
 
     weights: options of the component of importance weights, as pairs.
     """
-    learner = {f"learner__{name}": value for name, value in learner.items()}
-    config = tiny.groups_config(
-        log_every=1, learner__minibatches=1, optimizer__learning_rate=0.03, **learner
-    )
+    config = large_steps(**learner)
     if weights:
         config.components.importance = component("importance", **dict(weights))
         config.objective.policy.scale = "importance"
@@ -176,19 +182,30 @@ def test_weights_need_the_component():
         build(config)
 
 
+def bounded(*bounds):
+    """(params after, metrics) of `updated` in three epochs with each of these bounds of KL."""
+    config = large_steps(epochs=3, max_kl=1.0)
+    config.per_seed.learner = {"max_kl": (1.0,)}
+    experiment = build(config)
+    state, train = jax.jit(experiment.init)(0), jax.jit(tiny.train_of(experiment))
+    for bound in bounds:
+        own = {"per_seed": {"learner.max_kl": jnp.float32(bound)}}
+        after, metrics = train(state.replace(carry=state.carry | own))
+        yield after.params, metrics
+
+
 def test_steps_above_the_bound_of_kl_are_not_taken():
     _, once, _ = updated()
     _, free, told = updated(epochs=3)
-    _, stopped, metrics = updated(epochs=3, max_kl=1e-5)
+    (stopped, metrics), (wide, all_taken) = bounded(1e-5, 1e6)
     # The first step starts where the batch was collected; the second would be above.
     chex.assert_trees_all_close(stopped, once, atol=1e-6)
     np.testing.assert_allclose(metrics["stopped_steps"], [2, 3])
     assert "stopped_steps" not in told
     # The step above the bound was computed to see that it is; the one after it was not.
     assert metrics["grad_norm"][1] == 2
-    _, wide, metrics = updated(epochs=3, max_kl=1e6)
     chex.assert_trees_all_close(wide, free, atol=1e-6)
-    assert metrics["stopped_steps"][0] == 0
+    assert all_taken["stopped_steps"][0] == 0
 
 
 def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import lake, train_and_resume
+from experiments import lake
 from tiny import talk_config
 
 from agentrl import advantages, rollout
@@ -238,14 +238,6 @@ def test_branches_have_a_critic_too():
         shared = slice(0, int(streams.call_turn[n]) + 1)
         source = int(streams.parent[n])
         np.testing.assert_allclose(values[n, shared], values[source, shared], atol=1e-6)
-
-
-def test_a_run_is_traced_once_and_resumes(tmp_path):
-    config = config_of(alpha=0.5, beta=0.2)
-    config.reweighting.shared_prefix = section(advantages.shared_prefix)
-    _, _, metrics = train_and_resume(config, tmp_path)
-    assert 0 < metrics[0]["branch_rate"] < 1
-    assert abs(metrics[0]["kl/rollout_train"]) < 1e-5
 
 
 def test_what_cannot_branch_is_refused():

@@ -1,5 +1,7 @@
 """MatchTIR's rewards of calls: by hand in ToolCalls-v1, and what it does not fit."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from agentrl.methods.call_matching import call_matching
 from agentrl.streams import Rows, Streams
 
 ENV, PARAMS = envs.make("ToolCalls-v1")
+TURNS = 7
 
 
 def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
@@ -23,27 +26,37 @@ def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
     )  # fmt: skip
 
 
+@functools.cache
+def program(**options):
+    """(calls i32[TURNS], bool[TURNS] whether there is one, wanted i32[3]) -> rewards of the turns
+    of one stream that makes these calls, in rows of one turn."""
+    annotate = call_matching(setup(), **options).annotate
+
+    def found(number, mask, wanted):
+        state = ENV.initial(jax.random.key(0), PARAMS).replace(wanted=wanted)
+        streams = Streams(
+            reward=jnp.full((1, TURNS), jnp.nan),
+            mask=mask[None],
+            first_state=jax.tree.map(lambda x: x[None], state),
+        )
+        rows = Rows(
+            tokens=number[:, None],
+            loss_mask=mask[:, None],
+            stream=jnp.zeros(TURNS, jnp.int32),
+            turn=jnp.arange(TURNS)[:, None],
+            behaviour_logp=jnp.zeros((TURNS, 1)),
+        )
+        return annotate((), None, streams, rows, None)["turn_reward"][0]
+
+    return jax.jit(found)
+
+
 def annotated(calls, wanted, **options):
-    """The rewards of the turns of one stream that makes these calls, in rows of one turn."""
-    number = [ENV.action_names.index(name) for name in calls]
-    turns = len(number) + 2  # padding behind
-    mask = np.arange(turns) < len(number)
-    state = ENV.initial(jax.random.key(0), PARAMS)
-    asked = jnp.array([ENV.action_names.index(name) for name in wanted], jnp.int32)
-    streams = Streams(
-        reward=jnp.full((1, turns), jnp.nan),
-        mask=jnp.asarray(mask)[None],
-        first_state=jax.tree.map(lambda x: x[None], state.replace(wanted=asked)),
-    )
-    rows = Rows(
-        tokens=jnp.array([*number, 7, 7], jnp.int32)[:, None],
-        loss_mask=jnp.asarray(mask)[:, None],
-        stream=jnp.zeros(turns, jnp.int32),
-        turn=jnp.arange(turns)[:, None],
-        behaviour_logp=jnp.zeros((turns, 1)),
-    )
-    component = call_matching(setup(), **options)
-    return np.asarray(component.annotate((), None, streams, rows, None)["turn_reward"][0])
+    """The rewards of these calls, and of the padding behind."""
+    number, asked = ([ENV.action_names.index(name) for name in names] for names in (calls, wanted))
+    padded = np.int32([*number, *[7] * (TURNS - len(number))])
+    mask = np.arange(TURNS) < len(number)
+    return np.asarray(program(**options)(padded, mask, np.int32(asked)))
 
 
 def test_each_call_by_hand():
@@ -55,7 +68,7 @@ def test_each_call_by_hand():
     np.testing.assert_allclose(punished, [1, -0.5, -0.5, -0.5, 0, 0, 0], atol=1e-6)
     # Of the right tool with another argument: name 1, parameter names 1, values 0, over 3.
     half = annotated(["taxi oslo", "answer"], wanted)
-    np.testing.assert_allclose(half, [2 / 3, 0, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(half, [2 / 3, 0, 0, 0, 0, 0, 0], atol=1e-6)
 
 
 def test_the_order_of_the_calls_does_not_matter():

@@ -1,9 +1,10 @@
 """A critic that is trained before the policy: who moves when, and a run that resumes."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import distance, lake, train, train_and_resume
+from experiments import distance, lake, program_of, run, states_and_resume, train
 
 from agentrl import advantages, policies
 from agentrl.config import section
@@ -21,8 +22,17 @@ def config_of(**options):
     return config
 
 
-def test_the_policy_waits_for_the_critic_and_a_run_resumes(tmp_path):
-    experiment, states, metrics = train_and_resume(config_of(updates=2), tmp_path)
+@pytest.fixture(scope="module")
+def waited(tmp_path_factory):
+    """(experiment, its program, states, metrics) of a run whose policy waits for two updates."""
+    experiment = build(config_of(updates=2))
+    made = program_of(experiment)
+    found = states_and_resume(made, experiment, tmp_path_factory.mktemp("critic"))
+    return experiment, made[0], *found
+
+
+def test_the_policy_waits_for_the_critic_and_a_run_resumes(waited):
+    experiment, _, states, metrics = waited
     rows = jax.jit(experiment.batches)(states[0])["rollout"].rows
     score = jax.jit(experiment.policy.score)
     told = [score(state.params, rows) for state in states[:4]]
@@ -36,10 +46,16 @@ def test_the_policy_waits_for_the_critic_and_a_run_resumes(tmp_path):
     assert [m["policy_waits"] for m in metrics] == [1.0, 1.0, 0.0, 0.0]
 
 
-def test_none_to_wait_for_is_the_plain_run():
+def test_none_to_wait_for_is_the_plain_run(waited):
+    """None of two that are over, and none of none."""
+    _, program, states, _ = waited
     _, plain, _ = train(config_of(), 2)
-    _, without, _ = train(config_of(updates=0), 2)
+    over = states[0].replace(carry=states[0].carry | {"critic_first": jnp.int32(2)})
+    without, metrics = run(program, over, 2)
+    assert [m["policy_waits"] for m in metrics] == [0.0, 0.0]
     assert distance(plain[-1].params, without[-1].params) == 0
+    none = build(config_of(updates=0)).components["critic_first"]
+    assert none.options(none.init(None)) == {"objective.policy.weight": 1.0}
 
 
 def test_refusals():

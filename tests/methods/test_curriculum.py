@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import lake, train_and_resume
+from experiments import lake
 
 from agentrl.config import section
 from agentrl.config.build import build
@@ -87,25 +87,6 @@ def test_a_rollout_that_takes_no_tasks_is_refused():
     config.components.curriculum = section(curriculum)
     with pytest.raises(ValueError, match="draws numbers of tasks, which this rollout does not"):
         build(config)
-
-
-def test_a_run_plays_the_tasks_that_are_drawn_and_resumes(tmp_path):
-    config = lake()
-    config.sampler = section(tasks_by_number)
-    config.components.curriculum = section(curriculum, tasks=6)
-    experiment, states, metrics = train_and_resume(config, tmp_path)
-    record = states[-1].carry["curriculum"]
-    assert 4 <= int(record.seen.sum()) <= 16 and metrics[-1]["curriculum/seen"] > 0
-    # Groups of the same number start from the same state.
-    state = states[-1]
-    key = jax.random.key(0)
-    given = jnp.array([3, 1, 3, 0])
-    collect = jax.jit(experiment.rollout.collect)
-    _, streams, *_ = collect(state.params, state.rollout, key, tasks=given)
-    goal = np.asarray(streams.first_state.goal)[::4], np.asarray(streams.first_state.position)[::4]
-    assert all(x[0] == x[2] for x in goal)
-    _, again, *_ = collect(state.params, state.rollout, jax.random.key(5), tasks=given)
-    np.testing.assert_array_equal(again.first_state.position, streams.first_state.position)
 
 
 def test_a_sampler_without_its_component_is_refused():

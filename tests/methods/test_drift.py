@@ -1,10 +1,9 @@
-"""The metric of drift: by hand from the reminded log-probabilities, and in training."""
+"""The metric of drift, by hand from the reminded log-probabilities."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import train_and_resume
 from tiny import talk_config
 
 from agentrl.config import section
@@ -56,11 +55,6 @@ def test_it_is_the_mean_divergence_of_a_turns_tokens():
     # Nothing to remind of: no drift.
     total, count = measured(unnoted)["drift/turn_1"]
     assert abs(total / count) < 1e-6
-
-
-def test_a_run_resumes(tmp_path):
-    _, _, metrics = train_and_resume(config_of(), tmp_path)
-    assert all(m["drift/turn_1"] > 0 for m in metrics)
 
 
 def test_turns_are_counted_from_one():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import lake, train_and_resume
+from experiments import lake
 
 from agentrl import rollout
 from agentrl.config import section
@@ -76,10 +76,6 @@ def test_attempts_at_a_task_are_one_group():
     # Two tasks that begin in the same state are the same task.
     first = np.stack([np.asarray(x) for x in jax.tree.leaves(streams.first_state)[:1]])
     assert (first[..., :, None] == first[..., None, :])[..., together].all()
-
-
-def test_a_run_resumes(tmp_path):
-    train_and_resume(config_of(), tmp_path)
 
 
 def test_bad_options():

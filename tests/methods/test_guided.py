@@ -1,5 +1,7 @@
 """Guided second attempts: which are used, what is left of the guidance, and learning from them."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ import envs
 from agentrl import losses, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
+from agentrl.learner.update import Batch
 from agentrl.methods.guided import alternating, guided, solved
 from agentrl.methods.prompted import expert_plan, with_inserted, without_inserted
 from agentrl.streams import Rows
@@ -74,12 +77,28 @@ def test_pairs_of_the_worked_example():
     np.testing.assert_allclose(value, 0.598139, atol=2e-5)
 
 
+@functools.cache
+def collected():
+    """(experiment, a first state, its batches), with the guidance taken out."""
+    experiment = build(config_of())
+    state = jax.jit(experiment.init)(0)
+    return experiment, state, jax.device_get(jax.jit(experiment.batches)(state))
+
+
+def left_in(state, own):
+    """The source made from the same episodes, in which the guidance stays."""
+    made, key = build(config_of(strip=False)).components["guided"], jax.random.key(1)
+    streams, rows = made.source((), state.params, {"rollout": own[:2]}, key)
+    notes = made.annotate((), state.params, streams, rows, key)
+    return Batch(streams, rows, None, notes)
+
+
 @pytest.mark.parametrize("strip", [True, False])
 def test_guided_successes_of_failed_groups_are_the_source(strip):
-    experiment = build(config_of(strip))
-    state = jax.jit(experiment.init)(0)
-    batches = jax.jit(experiment.batches)(state)
+    experiment, state, batches = collected()
     own, source = batches["rollout"], batches["guided"]
+    if not strip:
+        source = jax.device_get(jax.jit(left_in)(state, own))
     failed = ~np.asarray(solved(own.streams)).reshape(GROUPS, 2).any(axis=1)
     learnt = np.asarray(source.rows.loss_mask).any(axis=1)
     np.testing.assert_array_equal(learnt[::2], learnt[1::2])

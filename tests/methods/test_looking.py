@@ -1,5 +1,7 @@
 """Video-MTR's rewards of looks, in Video-v1 by hand, and what they do not fit."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from agentrl.methods.looking import looking
 from agentrl.streams import Rows, Streams
 
 ENV, PARAMS = envs.make("Video-v1", scenes=1)
+TURNS = 6
 
 
 def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
@@ -23,26 +26,38 @@ def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
     )  # fmt: skip
 
 
+@functools.cache
+def program(**options):
+    """(actions i32[TURNS], bool[TURNS] whether there is one) -> rewards of the turns of one
+    stream; the scene is at 2 to 7."""
+    annotate = looking(setup(), **options).annotate
+
+    def found(number, mask):
+        state = ENV.initial(jax.random.key(0), PARAMS).replace(start=jnp.array([2], jnp.int32))
+        streams = Streams(
+            reward=jnp.full((1, TURNS), jnp.nan),
+            mask=mask[None],
+            first_state=jax.tree.map(lambda x: x[None], state),
+        )
+        rows = Rows(
+            tokens=number[:, None],
+            loss_mask=mask[:, None],
+            stream=jnp.zeros(TURNS, jnp.int32),
+            turn=jnp.arange(TURNS)[:, None],
+            behaviour_logp=jnp.zeros((TURNS, 1)),
+        )
+        return annotate((), None, streams, rows, None)["turn_reward"][0]
+
+    return jax.jit(found)
+
+
 def annotated(commands, **options):
-    """Rewards of the turns of one stream; the scene is at 2 to 7. A turn of padding behind."""
+    """The rewards of these commands, behind which nothing of the padding may have any."""
     number = [ENV.action_names.index(name) for name in commands]
-    turns = len(number) + 1
-    mask = np.arange(turns) < len(number)
-    state = ENV.initial(jax.random.key(0), PARAMS).replace(start=jnp.array([2], jnp.int32))
-    streams = Streams(
-        reward=jnp.full((1, turns), jnp.nan),
-        mask=jnp.asarray(mask)[None],
-        first_state=jax.tree.map(lambda x: x[None], state),
-    )
-    rows = Rows(
-        tokens=jnp.array([*number, 0], jnp.int32)[:, None],
-        loss_mask=jnp.asarray(mask)[:, None],
-        stream=jnp.zeros(turns, jnp.int32),
-        turn=jnp.arange(turns)[:, None],
-        behaviour_logp=jnp.zeros((turns, 1)),
-    )
-    component = looking(setup(), **options)
-    return np.asarray(component.annotate((), None, streams, rows, None)["turn_reward"][0])
+    padded = np.int32([*number, *[0] * (TURNS - len(number))])
+    found = np.asarray(program(**options)(padded, np.arange(TURNS) < len(number)))
+    np.testing.assert_array_equal(found[len(number) :], 0)
+    return found[: len(number) + 1]
 
 
 def test_a_better_look_than_the_one_before_pays():

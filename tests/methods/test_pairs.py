@@ -47,16 +47,21 @@ def test_best_and_worst_of_each_group():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """`train_and_resume` of DPO, and the batches of the first update."""
+    """`train_and_resume` of DPO, with KTO beside it, and programs: (state) -> batches, and
+    (params, rows) -> log-probabilities."""
     config = config_of()
     config.optimizer.learning_rate = 0.003
+    config.components.successes = section(successes)
+    config.objective.kto = term(losses.kto, source="successes", beta=1.0)
     found = train_and_resume(config, tmp_path_factory.mktemp("pairs"))
-    experiment, states, _ = found
-    return *found, jax.jit(experiment.batches)(states[0])
+    experiment, *_ = found
+    score = jax.jit(lambda params, rows: experiment.policy.score(params, rows).logp)
+    return *found, jax.jit(experiment.batches), score
 
 
 def test_rows_of_pairs_are_whole_streams_of_one_group(trained):
-    experiment, states, _, batches = trained
+    _, states, _, batches, score = trained
+    batches = jax.device_get(batches(states[0]))
     streams, rows = batches["pairs"].streams, batches["pairs"].rows
     assert batches["pairs"].unit == 2 and rows.tokens.shape == (8, 6)
     np.testing.assert_array_equal(rows.stream, np.arange(8))
@@ -67,9 +72,9 @@ def test_rows_of_pairs_are_whole_streams_of_one_group(trained):
     np.testing.assert_array_equal(np.asarray(rows.loss_mask).any(axis=1), np.repeat(differ, 2))
     # Position t is turn t of the stream, with what was seen and done there.
     streams = batches["rollout"].streams
-    whole = stream_rows(batches["rollout"].rows, streams)
+    whole = jax.device_get(jax.jit(stream_rows)(batches["rollout"].rows, streams))
     np.testing.assert_array_equal(whole.loss_mask, streams.mask)
-    logp = jax.jit(experiment.policy.score)(states[0].params, whole).logp
+    logp = score(states[0].params, whole)
     np.testing.assert_allclose(
         np.where(streams.mask, logp, 0), np.where(streams.mask, whole.behaviour_logp, 0), atol=1e-5
     )
@@ -96,10 +101,10 @@ def test_the_reference_is_of_the_rows_where_they_have_the_streams_shape():
 
 
 def test_preferred_episodes_become_likelier_and_resume(trained):
-    experiment, states, metrics, batches = trained
+    _, states, metrics, batches, score = trained
     np.testing.assert_allclose(metrics[0]["loss/dpo"], np.log(2), rtol=1e-5)
-    rows, score = batches["pairs"].rows, jax.jit(experiment.policy.score)
-    before, after = (score(s.params, rows).logp for s in states[:2])
+    rows = batches(states[0])["pairs"].rows
+    before, after = (score(s.params, rows) for s in states[:2])
     both = np.asarray(rows.loss_mask).any(axis=1).reshape(-1, 2).all(axis=1)
     assert both.any()
     loss = losses.dpo(after, before, rows.loss_mask)[both]
@@ -116,26 +121,16 @@ def test_conversations_give_pairs_of_whole_rows():
     )
 
 
-def kto_config():
-    """KTO alone, with a reference that stays."""
-    config = lake()
-    config.components.successes = section(successes)
-    config.objective.policy.weight = 0.0
-    config.objective.kto = term(losses.kto, source="successes", beta=1.0)
-    return config
-
-
-def test_successes_are_desirable_and_become_likelier(tmp_path):
-    experiment, states, metrics = train_and_resume(kto_config(), tmp_path)
-    batches, score = jax.jit(experiment.batches), jax.jit(experiment.policy.score)
-    batch = batches(states[0])["successes"]
+def test_successes_are_desirable_and_become_likelier(trained):
+    _, states, metrics, batches, score = trained
+    batch = jax.device_get(batches(states[0])["successes"])
     rows, solved = batch.rows, np.asarray(batch.streams.success).any(axis=1)
     assert batch.unit == 1 and solved.any() and not solved.all()
     np.testing.assert_array_equal(rows.stream, np.arange(16))
     np.testing.assert_array_equal(batch.notes["desirable"], np.repeat(solved[:, None], 6, axis=1))
 
     def log_ratio(params):
-        logp = score(params, rows).logp
+        logp = score(params, rows)
         return losses.preference.row_log_ratio(logp, rows.behaviour_logp, rows.loss_mask)
 
     # One step on this batch: desirable episodes gain, against the others.
@@ -144,7 +139,7 @@ def test_successes_are_desirable_and_become_likelier(tmp_path):
     # z0: 0 for the policy that is the reference, then the mean log-ratio of its episodes.
     assert abs(metrics[0]["kto_baseline"]) < 1e-5
     rows = batches(states[-2])["successes"].rows
-    ratio = rows.behaviour_logp - score(states[0].params, rows).logp
+    ratio = rows.behaviour_logp - score(states[0].params, rows)
     expected = np.where(rows.loss_mask, ratio, 0).sum(axis=1).mean()
     np.testing.assert_allclose(states[-1].carry["successes"], expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(metrics[-1]["kto_baseline"], expected, rtol=1e-4, atol=1e-6)

@@ -1,11 +1,9 @@
-"""Running moments of returns: the worked example, all batches at once, and a run."""
+"""Running moments of returns: the worked example, and all batches at once."""
 
 import jax.numpy as jnp
 import numpy as np
-from experiments import lake, train_and_resume
 
-from agentrl.config import section
-from agentrl.methods.reward_scaling import Moments, merged, reward_scaling
+from agentrl.methods.reward_scaling import Moments, merged
 
 
 def test_worked_example():
@@ -29,14 +27,3 @@ def test_batches_one_after_another_are_all_at_once():
     np.testing.assert_allclose(value.std, returns[present].std(ddof=1), rtol=1e-5)
     # Equal returns, or none, have no deviation to divide by.
     assert merged(Moments(*jnp.zeros(3)), jnp.ones(4), jnp.ones(4, bool)).std == 1
-
-
-def test_a_run_scales_rewards_and_resumes(tmp_path):
-    config = lake()
-    config.components.reward_scaling = section(reward_scaling)
-    config.reward.scaled_reward = {}
-    _, states, metrics = train_and_resume(config, tmp_path)
-    counts = [float(state.carry["reward_scaling"].count) for state in states]
-    assert counts == [0, 16, 32, 48, 64]
-    value = states[-1].carry["reward_scaling"]
-    np.testing.assert_allclose(metrics[-1]["reward_std"], float(value.std), rtol=1e-6)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import distance, lake, train, train_and_resume
+from experiments import lake
 from tiny import segments_config
 
 from agentrl import losses, rewards
@@ -128,18 +128,6 @@ def test_more_streams_than_places_replace_the_oldest():
     everything = spear.put(later, batch.streams, grouped, jnp.ones(16, bool))
     assert (everything.since == 1).all()
     assert component.unit == 1
-
-
-def test_without_a_replay_it_is_the_plain_run_and_a_run_resumes(tmp_path):
-    never = config_of(least=8, oldest=1)
-    never.reward.call_bonus.per_call = 0.0
-    never.components.self_imitation.size = 8
-    never.components.self_imitation.replay_until = 10**9
-    _, plain, _ = train(lake(size=2, max_steps_in_episode=4), 2)
-    _, without, _ = train(never, 2)
-    assert distance(plain[-1].params, without[-1].params) < 1e-6
-    _, _, metrics = train_and_resume(config_of(), tmp_path)
-    assert max(m["replayed_streams"] for m in metrics) >= 4
 
 
 def test_refusals():

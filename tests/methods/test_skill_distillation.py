@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import train_and_resume
 from tiny import groups_config, talk_config
 
 from agentrl import losses, rollout
@@ -121,14 +120,6 @@ def test_the_teacher_scores_the_replies_after_the_skill(context):
     # Without a skill the teacher is the policy.
     mask = rows.loss_mask
     np.testing.assert_allclose(said[mask], rows.behaviour_logp[mask], atol=1e-4)
-
-
-def test_a_teacher_that_is_copied_now_and_then_resumes(tmp_path):
-    _, states, metrics = train_and_resume(config_of(every=3, skill="||"), tmp_path)
-    first, third = states[1].carry["skill_teacher"], states[3].carry["skill_teacher"]
-    jax.tree.map(np.testing.assert_array_equal, first[1], states[0].params)
-    jax.tree.map(np.testing.assert_array_equal, third[1], states[3].params)
-    assert all(np.isfinite(list(m.values())).all() for m in metrics)
 
 
 def test_policies_over_arrays_are_refused():

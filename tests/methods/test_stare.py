@@ -1,40 +1,40 @@
-"""STARE in training: the gate, and the weights that its component gives."""
+"""STARE's gate, and what its reweighting needs; a run with it is in test_together.py."""
 
+import jax
 import numpy as np
 import pytest
-from experiments import distance, lake, train, train_and_resume
+from experiments import lake
 
 from agentrl import advantages
 from agentrl.config import section
 from agentrl.config.build import build
+from agentrl.learner.component import Outcome
 from agentrl.methods.stare import stare_weights
 
 
-def config_of(**options):
+def test_a_shut_gate_is_no_reweighting():
+    """An entropy is never below 0. Advantages are of rows, those of GRPO of streams."""
     config = lake()
-    config.components.stare_weights = section(stare_weights, **options)
+    config.components.stare_weights = section(stare_weights, target=0.0, gain=3.0)
     config.reweighting.stare = section(advantages.stare)
-    return config
+    experiment = build(config)
+    nothing = dict.fromkeys(("before", "params", "trained", "inputs"))
 
+    @jax.jit
+    def first(state):
+        """The first batch, its advantages by GRPO, and what the component tells of it."""
+        streams, rows, credit, notes, _ = experiment.batches(state)["rollout"]
+        made = {"streams": streams, "rows": rows, "credit": credit, "notes": notes}
+        outcome = Outcome(**nothing, **made, finite=True)
+        _, told = experiment.components["stare_weights"].after(np.float32([3, 1]), outcome)
+        return rows, credit, advantages.grpo(streams.reward, streams.mask, streams.group), told
 
-def test_controller_follows_the_entropy_and_resumes(tmp_path):
-    # The entropy of four actions is below 2 nats: the gate is open and gains grow.
-    _, states, metrics = train_and_resume(config_of(target=2.0, step=0.01, loss=0.9), tmp_path)
-    weights = [np.asarray(state.carry["stare_weights"]) for state in states]
-    np.testing.assert_allclose(weights[-1], [1.14, 0.86], rtol=1e-5)
-    assert [m["stare_gate"] for m in metrics] == [1.0] * 4
-
-
-def test_a_shut_gate_and_weights_of_one_are_no_reweighting():
-    _, plain, _ = train(lake())
-    _, shut, metrics = train(config_of(target=0.0))
-    assert metrics[0]["stare_gate"] == 0
-    # Other programs, so other rounding.
-    assert distance(plain[-1].params, shut[-1].params) < 1e-6
-    _, ones, _ = train(config_of(target=2.0, gain=1.0))
-    assert distance(plain[-1].params, ones[-1].params) < 1e-6
-    _, heavy, _ = train(config_of(target=2.0, gain=3.0))
-    assert distance(plain[-1].params, heavy[-1].params) > 1e-4
+    rows, credit, plain, told = jax.device_get(first(jax.jit(experiment.init)(0)))
+    assert told["stare_gate"].tolist() == [0, 1]
+    expected = plain[rows.stream[:, None], np.maximum(rows.turn, 0)]
+    there = rows.loss_mask
+    assert np.abs(expected[there]).max() > 0.5
+    np.testing.assert_allclose(credit.advantage[there], expected[there], atol=1e-6)
 
 
 def test_the_reweighting_alone_says_what_it_needs():

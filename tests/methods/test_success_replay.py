@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from experiments import distance, lake, train, train_and_resume
+from experiments import lake
 from tiny import segments_config
 
 from agentrl import advantages
@@ -55,9 +55,9 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
     solved = reward.sum(axis=1).reshape(4, 4) > 0.1
     assert solved.any() and buffer.writes > 0
     # The same tasks, all failed; the first stream of each group did nothing but fail.
-    failed = streams.replace(reward=jnp.zeros_like(streams.reward))
+    failed = streams.replace(reward=np.zeros_like(streams.reward))
     amended = amend(buffer, params, failed, rows, jax.random.key(0))
-    new, new_rows, metrics = amended
+    new, new_rows, metrics = jax.device_get(amended)
     np.testing.assert_array_equal(metrics["replayed_groups"], [solved.any(axis=1).sum(), 4])
     got = np.asarray(new.reward).sum(axis=1).reshape(4, 4)
     np.testing.assert_array_equal(got[:, 0] > 0, solved.any(axis=1))
@@ -65,7 +65,8 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
     np.testing.assert_array_equal(new.group, streams.group)
     np.testing.assert_array_equal(new.anchor[:, 0], streams.anchor[:, 0])
     # What came is one of the group's own successes, rows and all; the others stay.
-    before, after = stream_rows(rows, streams), stream_rows(new_rows, new)
+    whole = jax.jit(stream_rows)
+    before, after = jax.device_get((whole(rows, streams), whole(new_rows, new)))
     for group in range(4):
         place = 4 * group
         if solved[group].any():
@@ -78,7 +79,7 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
         for i in range(1, 4):
             np.testing.assert_array_equal(after.tokens[place + i], before.tokens[place + i])
     # Credit of the worked example: R (1, 0, 0, 0).
-    advantage = advantages.grpo(new.reward, new.mask, new.group)
+    advantage = jax.jit(advantages.grpo)(new.reward, new.mask, new.group)
     group = int(np.flatnonzero(solved.any(axis=1))[0])
     np.testing.assert_allclose(
         advantage[4 * group : 4 * group + 4, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5
@@ -122,16 +123,6 @@ def test_the_same_success_is_stored_once_and_the_oldest_goes():
     # The last task with a success is there.
     solved = np.flatnonzero(np.asarray(streams.reward).sum(axis=1) > 0.1)
     np.testing.assert_array_equal(one.task[0], streams.anchor[solved[-1], 0])
-
-
-def test_nothing_stored_changes_nothing_and_a_run_resumes(tmp_path):
-    _, plain, _ = train(lake(size=2, max_steps_in_episode=4), 2)
-    _, never, _ = train(config_of(success=9.0), 2)
-    assert distance(plain[-1].params, never[-1].params) < 1e-6
-    _, states, metrics = train_and_resume(config_of(), tmp_path)
-    assert metrics[-1]["stored_successes"] > metrics[0]["stored_successes"] > 0
-    # Nothing is stored before the first update.
-    assert metrics[0]["replayed_groups"] == 0 <= metrics[-1]["replayed_groups"] <= 1
 
 
 def test_rollouts_without_groups_are_refused():

@@ -13,9 +13,11 @@ from agentrl.config import env_section, section, term
 from agentrl.config.build import build
 from agentrl.methods.world_model import LearnedEnvironment, LearnedParams, model_loss, world_model
 
+LAKE = {"size": 2, "max_steps_in_episode": 4}
 
-def config_of(weight=1.0, **options):
-    config = lake(size=2, max_steps_in_episode=4)
+
+def config_of(config=None, weight=1.0, **options):
+    config = lake(**LAKE) if config is None else config
     options = {"num_groups": 4, "group_size": 4, "hidden": 32, "warm_up": 1} | options
     config.components.world_model = section(world_model, **options)
     config.objective.imagined = term(losses.clipped_surrogate, source="world_model", weight=weight)
@@ -29,15 +31,32 @@ def learned(observation, codes=None, starts=None):
     return env, LearnedParams(max_steps_in_episode=5, weights=weights, starts=starts)
 
 
-def test_the_model_learns_the_lake_and_a_run_resumes(tmp_path):
-    config = config_of(steps=30, learning_rate=3e-3)
-    # Many lakes per update; of a few, the model would learn those and forget others.
+def plain_config():
+    """Many lakes per update; of a few, the model would learn those and forget others."""
+    config = lake(**LAKE)
     config.rollout.update(num_groups=32, group_size=2)
-    config.components.world_model.update(num_groups=32, group_size=2)
-    experiment, states, metrics = train_and_resume(config, tmp_path)
+    return config
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """`train_and_resume`, in which imagined rows wait for two updates."""
+    many = {"num_groups": 32, "group_size": 2}
+    config = config_of(plain_config(), steps=30, learning_rate=3e-3, warm_up=2, **many)
+    return train_and_resume(config, tmp_path_factory.mktemp("world_model"))
+
+
+@pytest.fixture(scope="module")
+def batches(trained):
+    """The batches of an update of this run, as a program."""
+    return jax.jit(trained[0].batches)
+
+
+def test_the_model_learns_the_lake_and_a_run_resumes(trained, batches):
+    experiment, states, metrics = trained
     assert metrics[-1]["model_loss"] < 0.5 * metrics[0]["model_loss"]
-    batches = jax.jit(experiment.batches)(states[-1])
-    real, imagined = batches["rollout"], batches["world_model"]
+    found = batches(states[-1])
+    real, imagined = found["rollout"], found["world_model"]
     # The same contract: groups, credit, and log-probabilities of the policy that acted.
     assert imagined.streams.mask.shape == real.streams.mask.shape
     assert imagined.credit.advantage.shape == imagined.streams.mask.shape
@@ -54,12 +73,10 @@ def test_the_model_learns_the_lake_and_a_run_resumes(tmp_path):
     assert {x.tobytes() for x in shown[:, 0]} <= starts
 
 
-def test_imagined_rows_wait_for_the_model():
-    experiment, states, _ = train(config_of(warm_up=2), 3)
-    assert not np.asarray(
-        jax.jit(experiment.batches)(states[0])["world_model"].rows.loss_mask
-    ).any()
-    _, plain, _ = train(lake(size=2, max_steps_in_episode=4), 3)
+def test_imagined_rows_wait_for_the_model(trained, batches):
+    _, states, _ = trained
+    assert not np.asarray(batches(states[0])["world_model"].rows.loss_mask).any()
+    _, plain, _ = train(plain_config(), 3)
     assert distance(plain[2].params, states[2].params) < 1e-6
     assert distance(plain[3].params, states[3].params) > 1e-4
 

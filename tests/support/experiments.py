@@ -27,28 +27,33 @@ def lake(**env):
 def train(config, updates=3):
     """(experiment, states after 0, 1, ... updates, metrics of each update as means)."""
     experiment = build(config)
-    program, _ = _program(experiment)
-    states, metrics = _run(program, jax.jit(experiment.init)(0), updates)
-    return experiment, states, metrics
+    program, _ = program_of(experiment)
+    return experiment, *run(program, jax.jit(experiment.init)(0), updates)
 
 
 def train_and_resume(config, directory, updates=4):
     """As `train`; checks that the program is traced once, and that a run restored from a checkpoint
     in the middle gives the same metrics and the same state bitwise."""
     experiment = build(config)
-    program, traces = _program(experiment)
-    states, metrics = _run(program, jax.jit(experiment.init)(0), updates)
+    found = states_and_resume(program_of(experiment), experiment, directory, updates)
+    return experiment, *found
+
+
+def states_and_resume(made, experiment, directory, updates=4):
+    """(states, metrics) of `train_and_resume`, of what `program_of` gave."""
+    program, traces = made
+    states, metrics = run(program, jax.jit(experiment.init)(0), updates)
     half = updates // 2
     checkpoint.save(directory, half, states[half], keep=1)
     _, restored = checkpoint.restore(directory, jax.eval_shape(lambda: states[half]))
-    resumed, again = _run(program, restored, updates - half)
+    resumed, again = run(program, restored, updates - half)
     assert len(traces) == 1
     assert again == metrics[half:]
     same(resumed[-1], states[-1])
-    return experiment, states, metrics
+    return states, metrics
 
 
-def _program(experiment):
+def program_of(experiment):
     """(the program of an update, a list with an entry per trace of it)."""
     _, train = experiment.phases[-1]
     traces = []
@@ -60,7 +65,8 @@ def _program(experiment):
     return jax.jit(counted), traces
 
 
-def _run(program, state, updates):
+def run(program, state, updates):
+    """(states after 0, 1, ... updates from this one, metrics of each update as means)."""
     states, metrics = [state], []
     for _ in range(updates):
         state, told = program(state)
@@ -71,12 +77,15 @@ def _run(program, state, updates):
 
 
 def same(one, other):
-    """Asserts that two trees are bitwise equal."""
+    """Asserts that two trees are bitwise equal; a failure names the entry."""
 
     def raw(x):
         return jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(raw(a), raw(b)), one, other)
+    def equal(path, a, b):
+        np.testing.assert_array_equal(raw(a), raw(b), err_msg=jax.tree_util.keystr(path))
+
+    jax.tree_util.tree_map_with_path(equal, one, other)
 
 
 def distance(one, other):
