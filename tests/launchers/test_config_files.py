@@ -187,7 +187,10 @@ def test_compiled_programs_do_not_go_where_the_command_is_started(tmp_path, monk
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "here").mkdir()
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
     small = ["--config.updates=1", "--config.log_every=1", "--config.checkpoint.every=0"]
+    small += ["--config.num_seeds=1", "--config.policy.hidden=(8,)"]
+    small += ["--config.env.max_steps_in_episode=6", "--config.learner.minibatches=1"]
     done = call("train", f"--config={LAKE}", "--workdir=run", *small, cwd=tmp_path / "here")
     assert done.returncode == 0, done.stderr
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["run"]

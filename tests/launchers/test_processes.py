@@ -18,8 +18,7 @@ CHANGES |= {"evaluation.every": 2, "evaluation.episodes": 8, "learner.minibatche
 
 
 def start(workdir, *flags):
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
+    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
     given = [f"--config.{name}={value}" for name, value in CHANGES.items()]
     command = [sys.executable, "-m", "launchers.train", f"--config={CONFIG}", *given, *flags]
     return subprocess.Popen(

@@ -41,20 +41,24 @@ def collected(name="KuhnPoker-v1", policy="mlp", opponent="self", seed=0, **opti
     return matches, made, weights, *jax.tree.map(np.asarray, (streams, rows, metrics))
 
 
+# Few shapes: each is a program of its own.
+last_turn = jax.jit(to_last_turn)
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 8), st.integers(0, 2**31 - 1))
+@given(st.sampled_from((1, 4)), st.sampled_from((1, 2, 8)), st.integers(0, 2**31 - 1))
 def test_what_happens_between_turns_belongs_to_the_earlier_one(streams, turns, seed):
     rng = np.random.default_rng(seed)
     reward = rng.normal(size=(streams, turns)).astype(np.float32)
     mask = rng.random((streams, turns)) < 0.5
-    moved = np.asarray(to_last_turn(jnp.asarray(reward), jnp.asarray(mask)))
+    moved = np.asarray(last_turn(reward, mask))
     for s in range(streams):
         own = np.flatnonzero(mask[s])
         expected = np.zeros(turns)
         for turn, following in zip(own, [*own[1:], turns], strict=False):
             expected[turn] = reward[s, turn:following].sum()
         np.testing.assert_allclose(moved[s], expected, atol=1e-5)
-    ends = np.asarray(to_last_turn(jnp.asarray(reward > 1), jnp.asarray(mask)))
+    ends = np.asarray(last_turn(reward > 1, mask))
     assert ends.dtype == bool and not ends[~mask].any()
 
 

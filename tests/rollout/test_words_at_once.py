@@ -88,7 +88,8 @@ def test_what_was_said_is_what_the_game_was_played_with():
     streams, rows, metrics = collected()
     names, (step, before) = list(env.action_names), programs()
     task_key, _ = jax.random.split(jax.random.key(2))
-    starts = envs.vector.draw(env, params, jax.random.split(task_key, GROUPS)).state
+    draw = jax.jit(lambda keys: envs.vector.draw(env, params, keys).state)
+    starts = jax.device_get(draw(jax.random.split(task_key, GROUPS)))
     reward = np.zeros((GROUPS * SEATS, TURNS), np.float32)
     where = {}
     for row, (owner, turn, written) in enumerate(
@@ -120,9 +121,9 @@ def test_what_was_said_is_what_the_game_was_played_with():
                 known = action[seat] >= 0 and bool(legal[seat, action[seat]])
                 assert streams.valid[stream, t] == (known and ended)
                 replies, done = replies + 1, done + known
-            _, state, gained, *_ = step(state, jnp.array(action))
+            _, state, gained, *_ = step(state, np.array(action))
             reward[mine, t] = gained
-    expected = to_last_turn(jnp.asarray(reward), jnp.asarray(streams.mask))
+    expected = jax.jit(to_last_turn)(reward, streams.mask)
     np.testing.assert_allclose(streams.reward, expected, atol=1e-6)
     assert replies == streams.mask.sum() == metrics["response_length"][1]
     assert 0 < done < replies and set(streams.reward[streams.mask]) == {0, -0.25}

@@ -1,5 +1,7 @@
 """Noise of early gradients, where it can be worked out."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,25 +36,29 @@ def test_each_episode_has_its_own_gradient():
         return jnp.broadcast_to(params, shape), jnp.zeros(start.shape)
 
     policy = Policy(None, lambda batch: None, None, unroll, False)
-    params = jnp.array([0.0, 1.0, 0.5])
-    action = jnp.array([[0, 2], [1, 1]])  # [T, B]
-    weight = jnp.array([[2.0, -1.0], [0.0, 0.5]])  # of the streams 0, 1 in turn
+    params = np.array([0.0, 1.0, 0.5], np.float32)
+    action = np.array([[0, 2], [1, 1]], np.int32)  # [T, B]
+    weight = np.array([[2.0, -1.0], [0.0, 0.5]], np.float32)  # of the streams 0, 1 in turn
     rows = Rows(
         tokens=action.reshape(4, 1),
-        loss_mask=jnp.ones((4, 1), bool),
-        stream=jnp.tile(jnp.arange(2), 2),
-        turn=jnp.repeat(jnp.arange(2), 2)[:, None],
-        behaviour_logp=jnp.zeros((4, 1)),
+        loss_mask=np.ones((4, 1), bool),
+        stream=np.tile(np.arange(2, dtype=np.int32), 2),
+        turn=np.repeat(np.arange(2, dtype=np.int32), 2)[:, None],
+        behaviour_logp=np.zeros((4, 1), np.float32),
     )
     of_rows = weight.reshape(4, 1)
-    found = gradient_noise.episode_gradients(policy, params, rows, of_rows, streams=3, most=2)
-    slope = np.eye(3)[np.asarray(action)] - np.asarray(jax.nn.softmax(params))
+    gradients = jax.jit(
+        functools.partial(gradient_noise.episode_gradients, policy, most=2),
+        static_argnames="streams",
+    )
+    found = gradients(params, rows, of_rows, streams=3)
+    slope = np.eye(3)[action] - np.exp(params) / np.exp(params).sum()
     expected = (slope * weight[..., None]).sum(axis=0)
     np.testing.assert_allclose(found, [*expected, [0, 0, 0]], atol=1e-6)
     # Rows in any order.
-    order = jnp.array([2, 0, 3, 1])
+    order = np.array([2, 0, 3, 1])
     rows, of_rows = jax.tree.map(lambda x: x[order], (rows, of_rows))
-    found = gradient_noise.episode_gradients(policy, params, rows, of_rows, streams=2, most=2)
+    found = gradients(params, rows, of_rows, streams=2)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
