@@ -60,7 +60,7 @@ _READING = {
     "coin": _Reading(_WHOLE, 80),
     "shop": _Reading(_WHOLE, 200),
     "wordle": _Reading(_WHOLE, 100),
-    "search": _Reading(_WHOLE, 140),
+    "search": _Reading(_WHOLE, 120),
 }
 _GROUPS, _GROUP_SIZE = 8, 8
 
