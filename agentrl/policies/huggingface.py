@@ -5,6 +5,7 @@ alone, and no code in them is run.
 """
 
 import fnmatch
+import functools
 import math
 import os
 import pathlib
@@ -155,16 +156,29 @@ def _read_stacked(tensors, leaf, dtype, where) -> jax.Array:
     if isinstance(where, jax.sharding.NamedSharding):
         spec = jax.sharding.PartitionSpec(*where.spec[1:])
         of_layer = jax.sharding.NamedSharding(where.mesh, spec)
-    put = jax.jit(
-        lambda stack, x, i: jax.lax.dynamic_update_index_in_dim(stack, x, i, 0),
-        donate_argnums=0,
-        out_shardings=where,
-    )
-    out = jax.jit(lambda: jnp.zeros(leaf.shape, dtype), out_shardings=where)()
+    put = _put_into(where)
+    out = _zeros_at(where)(leaf.shape, dtype)
     for i, name in enumerate(leaf.names):
         one = leaf._replace(shape=leaf.shape[1:], names=(name,))
         out = jax.block_until_ready(put(out, _read(tensors, one, dtype, of_layer), i))
     return out
+
+
+# One jitted function for each sharding: tensors of equal shapes share their programs.
+@functools.cache
+def _put_into(where: jax.sharding.Sharding) -> Callable[..., jax.Array]:
+    """A function that writes x into place i of a stack, whose memory it takes over."""
+    return jax.jit(
+        lambda stack, x, i: jax.lax.dynamic_update_index_in_dim(stack, x, i, 0),
+        donate_argnums=0,
+        out_shardings=where,
+    )
+
+
+@functools.cache
+def _zeros_at(where: jax.sharding.Sharding) -> Callable[..., jax.Array]:
+    """Zeros of a shape and dtype, made where they belong."""
+    return jax.jit(jnp.zeros, static_argnums=(0, 1), out_shardings=where)
 
 
 def _read(tensors, leaf, dtype, where) -> jax.Array:

@@ -9,6 +9,7 @@ import pytest
 from agentrl import advantages
 
 VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+grpo = jax.jit(advantages.grpo)
 hrpo = jax.jit(advantages.hrpo, static_argnames=("centre", "normalize"))
 
 
@@ -41,14 +42,14 @@ def test_without_a_weight_it_is_grpo(seed):
     reward, mask, group, edits, role = batch(seed)
     np.testing.assert_array_equal(
         hrpo(reward, mask, group, edits, edit_weight=0.0, role=role),
-        advantages.grpo(reward, mask, group, role=role),
+        grpo(reward, mask, group, role=role),
     )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_plain_loops(seed):
     reward, mask, group, edits, role = batch(seed)
-    whole = np.asarray(advantages.grpo(reward, mask, group, role=role))
+    whole = np.asarray(grpo(reward, mask, group, role=role))
     expected = np.zeros(mask.shape)
     for i, t in np.argwhere(mask):
         mates = mask & (group == group[i])[:, None] & (role == role[i])[:, None]
@@ -66,7 +67,7 @@ def test_gradients_are_stopped():
     reward, mask, group, edits, _ = batch(0)
     reward, edits = np.nan_to_num(reward), np.nan_to_num(edits)
     total = jax.grad(lambda r, e: advantages.hrpo(r, mask, group, e).sum(), argnums=(0, 1))
-    assert all((np.asarray(x) == 0).all() for x in total(reward, edits))
+    assert all((np.asarray(x) == 0).all() for x in jax.jit(total)(reward, edits))
 
 
 def test_errors():

@@ -9,6 +9,11 @@ import pytest
 from agentrl import advantages
 
 keep = jax.jit(advantages.top_variance, static_argnames="fraction")
+dynamic_sampling = jax.jit(advantages.dynamic_sampling)
+relevant = jax.jit(advantages.relevant, static_argnames="least")
+resample_on_correct = jax.jit(
+    advantages.resample_on_correct, static_argnames=("keep", "min_wrong", "min_right")
+)
 
 
 def test_worked_numbers():
@@ -55,7 +60,7 @@ def test_one_spread_group_is_what_dynamic_sampling_keeps():
     reward = np.array([[1, 1, 0, 2, 3, 3]], np.float32).T
     mask, group = np.ones((6, 1), bool), np.repeat([0, 1, 2], 2)
     np.testing.assert_array_equal(
-        keep(reward, mask, group, fraction=1.0), advantages.dynamic_sampling(reward, mask, group)
+        keep(reward, mask, group, fraction=1.0), dynamic_sampling(reward, mask, group)
     )
 
 
@@ -81,9 +86,9 @@ def test_groups_that_differ_by_rounding_carry_no_signal():
     """As in `grpo`, which gives them 0: 0.6 and the next float32."""
     reward = np.float32([[0.6], [np.nextafter(np.float32(0.6), np.float32(1))], [0], [1]])
     mask, group = np.ones((4, 1), bool), np.array([0, 0, 1, 1])
-    ours = advantages.dynamic_sampling(reward, mask, group)
+    ours = dynamic_sampling(reward, mask, group)
     np.testing.assert_array_equal(ours, [False, False, True, True])
-    advantage = advantages.grpo(reward, mask, group)
+    advantage = jax.jit(advantages.grpo)(reward, mask, group)
     np.testing.assert_array_equal(ours, np.asarray(advantage)[:, 0] != 0)
 
 
@@ -92,10 +97,10 @@ def test_over_turn_masking_worked_numbers():
     reward = np.float32([[1], [0], [0], [0], [1], [1], [0], [0]])
     mask, group = np.ones((8, 1), bool), np.repeat([0, 1], 4)
     cut = np.array([[0], [0], [1], [1]] * 2, bool)
-    ours = advantages.over_turn_masking(reward, mask, group, cut)
+    ours = jax.jit(advantages.over_turn_masking)(reward, mask, group, cut)
     np.testing.assert_array_equal(ours, [1, 1, 0, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(advantages.not_truncated(mask, cut), ~cut[:, 0])
-    np.testing.assert_array_equal(advantages.dynamic_sampling(reward, mask, group), True)
+    np.testing.assert_array_equal(dynamic_sampling(reward, mask, group), True)
     # A limit behind the mask, and a stream that never acted.
     both = np.zeros((2, 3), bool)
     both[0, :2] = True
@@ -124,31 +129,28 @@ def roc_streams(wrong_first=False):
 def test_resample_on_correct_worked_numbers():
     """Penalties 0, .5, 1, .5, .5, 1.5 of the right ones (rStar2-Agent's own functions)."""
     arrays = roc_streams()
-    ours = advantages.resample_on_correct(**arrays, keep=4)
+    ours = resample_on_correct(**arrays, keep=4)
     np.testing.assert_array_equal(ours, [1, 1, 0, 0, 0, 0, 1, 1])
-    ours = advantages.resample_on_correct(**arrays, keep=4, min_wrong=1, min_right=1)
+    ours = resample_on_correct(**arrays, keep=4, min_wrong=1, min_right=1)
     np.testing.assert_array_equal(ours, [1, 1, 0, 1, 0, 0, 1, 0])
     # Half of each where neither is below its minimum: 6 wrong and 2 right of 8 keep 3 and 1.
     flipped = arrays | {"reward": 1 - arrays["reward"].max(1, keepdims=True) * np.ones((1, 2))}
-    ours = advantages.resample_on_correct(**flipped, keep=4, min_right=0, min_wrong=0)
+    ours = resample_on_correct(**flipped, keep=4, min_right=0, min_wrong=0)
     np.testing.assert_array_equal(ours, [1, 1, 1, 0, 0, 0, 1, 0])
     # Equal returns are dropped, whatever the traces look like.
     same = arrays | {"reward": np.ones((8, 2), np.float32)}
-    assert not np.any(advantages.resample_on_correct(**same, keep=4))
+    assert not np.any(resample_on_correct(**same, keep=4))
 
 
 def test_resample_on_correct_equals_plain_loops():
     rng = np.random.default_rng(0)
-    sample = jax.jit(
-        advantages.resample_on_correct, static_argnames=("keep", "min_wrong", "min_right")
-    )
     for _ in range(40):
         n, keep, least = 24, int(rng.integers(1, 7)), int(rng.integers(0, 3))
         mask = rng.random((n, 3)) < 0.8
         reward = np.where(mask, rng.random((n, 3)) < 0.4, np.nan).astype(np.float32)
         valid, formed = rng.random((2, n, 3)) < 0.7
         group = rng.integers(0, 3, n)
-        ours = sample(
+        ours = resample_on_correct(
             reward,
             mask,
             group,
@@ -183,13 +185,12 @@ def test_loop_drops_streams_of_small_advantage():
     reward = np.float32([[1], [0], [0.5], [0], [1], [1], [1]])
     mask, group = np.ones((7, 1), bool), np.array([0, 0, 0, 0, 1, 1, 1])
     vectors = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
-    np.testing.assert_allclose(
-        advantages.rloo(reward, mask, group)[:, 0], vectors["loop_adv"], atol=1e-6
-    )
-    keep = advantages.relevant(reward, mask, group)
+    ours = np.asarray(jax.jit(advantages.rloo)(reward, mask, group))
+    np.testing.assert_allclose(ours[:, 0], vectors["loop_adv"], atol=1e-6)
+    keep = relevant(reward, mask, group)
     np.testing.assert_array_equal(keep, [True] * 4 + [False] * 3)
     np.testing.assert_array_equal(
-        advantages.relevant(reward, mask, group, least=0.4), [True, True, False, True] + [False] * 3
+        relevant(reward, mask, group, least=0.4), [True, True, False, True] + [False] * 3
     )
     with pytest.raises(ValueError, match="relevant least"):
         advantages.relevant(reward, mask, group, least=-1.0)

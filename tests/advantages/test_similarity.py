@@ -2,6 +2,7 @@
 
 import collections
 import difflib
+import functools
 import pathlib
 
 import jax
@@ -18,6 +19,7 @@ from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.methods.similar_anchors import observation_counts, similar_anchors
 
+similar_segments = jax.jit(advantages.similar_segments, static_argnames="threshold")
 DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "gigpo.npz")
 
 
@@ -30,35 +32,37 @@ def test_recorded_clusters_and_credit_of_the_released_code():
     gamma, weight, _, penalty = DATA["t0_params"]
     ratio = np.array([[difflib.SequenceMatcher(None, a, b).ratio() for a in text] for b in text])
     similar = jnp.asarray(ratio >= DATA["t0_thresh"])
-    include = jnp.ones(len(text), bool)
-    leader = advantages.leader_segments(lambda i: similar[i], include, jnp.asarray(row["group"]))
+    include = np.ones(len(text), bool)
+    segments = jax.jit(functools.partial(advantages.leader_segments, lambda i: similar[i]))
+    leader = np.asarray(segments(include, row["group"]))
     np.testing.assert_array_equal(same_cluster(leader), same_cluster(DATA["t0_o_step_gid"]))
-    assert len(set(np.asarray(leader))) < len(set(text))
+    assert len(set(leader)) < len(set(text))
     # The same clusters by the share of common characters, which is never less than the ratio.
     letters = np.array([[t.count(chr(c)) for c in range(128)] for t in text], np.float32)
     quick = np.array(
         [[difflib.SequenceMatcher(None, a, b).quick_ratio() for a in text] for b in text]
     )
+    overlap = jax.jit(advantages.overlap)
     for one, expected in zip(letters, quick, strict=True):
-        np.testing.assert_allclose(advantages.overlap(one, letters), expected, atol=1e-6)
+        np.testing.assert_allclose(overlap(one, letters), expected, atol=1e-6)
     # Credit from the leaders' indices as anchors.
     shape = row["traj"].max() + 1, row["turn"].max() + 1
     at = row["traj"], row["turn"]
     mask, anchor = np.zeros(shape, bool), np.zeros((*shape, 2), np.uint32)
     reward, minus = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     group = np.zeros(shape[0], np.int32)
-    mask[at], anchor[at], reward[at] = True, np.asarray(leader)[:, None], DATA["t0_row_reward"]
+    mask[at], anchor[at], reward[at] = True, leader[:, None], DATA["t0_row_reward"]
     minus[at] = penalty * ~DATA["t0_row_valid"]
     group[row["traj"]] = row["group"]
-    got = advantages.gigpo(
-        *(jnp.asarray(x) for x in (reward, mask, group, anchor)),
+    gigpo = functools.partial(
+        advantages.gigpo,
         gamma=float(gamma),
         step_weight=float(weight),
         normalize="mean",
         statistics="turn",
         singleton="raw",
-        penalty=jnp.asarray(minus),
     )
+    got = jax.jit(gigpo)(reward, mask, group, anchor, penalty=minus)
     np.testing.assert_allclose(np.asarray(got)[at], DATA["t0_o_adv"], atol=2e-5)
 
 
@@ -91,9 +95,7 @@ def test_clusters_equal_plain_loops(elements, threshold):
     for i, text in enumerate(texts):
         for token, count in collections.Counter(text).items():
             counts[i, token] = count
-    got = advantages.similar_segments(
-        *(jnp.asarray(x) for x in (counts, include, group)), threshold=threshold
-    )
+    got = similar_segments(counts, *map(np.array, (include, group)), threshold=threshold)
     # Ratios of small whole numbers: a threshold that equals one is met by both or by none.
     np.testing.assert_array_equal(got, by_loops(texts, include, group, threshold))
 
@@ -113,13 +115,15 @@ def test_observations_that_are_equal_share_an_anchor_and_nothing_changes(context
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
     streams, rows, *_ = jax.jit(experiment.batches)(state)["rollout"]
-    counts = observation_counts(rows, streams.mask.shape, 512)
-    mask = np.asarray(streams.mask).reshape(-1)
+    count = jax.jit(observation_counts, static_argnums=(1, 2))
+    counts = np.asarray(count(rows, streams.mask.shape, 512))
+    streams = jax.device_get(streams)
+    mask = streams.mask.reshape(-1)
     assert (counts.sum(axis=1)[mask] > 0).all() and not counts[~mask].any()
-    anchor = np.asarray(streams.anchor).reshape(-1, 2)[mask]
+    anchor = streams.anchor.reshape(-1, 2)[mask]
     equal = (anchor[:, None] == anchor[None]).all(axis=-1)
     same_words = (counts[mask][:, None] == counts[mask][None]).all(axis=-1)
-    group = np.repeat(np.asarray(streams.group), streams.mask.shape[1])[mask]
+    group = np.repeat(streams.group, streams.mask.shape[1])[mask]
     together = group[:, None] == group[None]
     np.testing.assert_array_equal(equal & together, same_words & together)
     plain = config_of(context)
@@ -130,7 +134,7 @@ def test_observations_that_are_equal_share_an_anchor_and_nothing_changes(context
 def test_a_low_threshold_joins_all_of_a_group():
     experiment = build(config_of(threshold=0.01))
     state = jax.jit(experiment.init)(0)
-    streams = jax.jit(experiment.batches)(state)["rollout"].streams
+    streams = jax.device_get(jax.jit(experiment.batches)(state)["rollout"].streams)
     for stream in range(streams.mask.shape[0]):
         first = streams.anchor[int(streams.group[stream]) * 4, 0]
         assert (streams.anchor[stream][streams.mask[stream]] == first).all()

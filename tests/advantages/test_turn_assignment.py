@@ -5,12 +5,14 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+from programs import fetched
 
 from agentrl import advantages
 
 VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+grpo = jax.jit(advantages.grpo, static_argnames="singleton")
 dual_level = jax.jit(advantages.dual_level)
-user_rl = jax.jit(advantages.user_rl, static_argnames=("credit", "score", "unrewarded", "decimals"))
+user_rl = fetched(advantages.user_rl, static_argnames=("credit", "score", "unrewarded", "decimals"))
 
 
 def streams(seed, poisoned=True):
@@ -62,7 +64,7 @@ def test_two_levels_equal_plain_loops(seed):
 def test_one_level_alone_is_grpo():
     reward, mask, group = streams(2)
     ours = dual_level(reward, mask, group, turn_weight=0.0)
-    expected = advantages.grpo(reward, mask, group, singleton="raw")
+    expected = grpo(reward, mask, group, singleton="raw")
     np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 
@@ -118,7 +120,7 @@ def test_rounding_is_no_reward_and_no_difference():
 
 def test_one_turn_is_grpo():
     reward, mask, group = np.float32([[0.3], [0.9], [0.1], [0.4]]), np.ones((4, 1), bool), [0] * 4
-    expected = advantages.grpo(reward, mask, np.asarray(group))
+    expected = grpo(reward, mask, np.asarray(group))
     for credit in ("equalized", "exponential"):
         ours = user_rl(reward, mask, np.asarray(group), credit=credit, score="mean")
         np.testing.assert_allclose(ours, expected, rtol=1e-5)

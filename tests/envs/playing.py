@@ -11,6 +11,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from programs import fetched
 
 import envs
 from envs.text import join, make_grammar, parse
@@ -58,20 +59,21 @@ def programs(env):
 
 @functools.cache
 def functions(name, **options):
-    """(env, params, reset of a key, step of state, action and key)."""
+    """(env, params, reset of a key, step of state, action and key); results are in numpy."""
     env, params = make(name, **options)
     reset, _, step = programs(env)
 
     def take(state, action, key=KEY):
-        return step(key, state, np.int32(action), params)
+        return jax.device_get(step(key, state, np.int32(action), params))
 
-    return env, params, lambda key: reset(key, params), take
+    return env, params, lambda key: jax.device_get(reset(key, params)), take
 
 
 @functools.cache
 def method(env, name, **options):
-    """A method of state and params, compiled once: `method(env, "fingerprint", of="state")`."""
-    return jax.jit(functools.partial(getattr(env, name), **options))
+    """A method of state and params, compiled once, with results in numpy:
+    `method(env, "fingerprint", of="state")`."""
+    return fetched(functools.partial(getattr(env, name), **options))
 
 
 def starts(env, params, count, seed=0):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 
@@ -115,9 +116,10 @@ def test_ends_by_the_rules_are_told_from_the_limit(name, kinds):
 def test_a_limit_of_ours_cuts_jaxmarls():
     env, params = envs.make("jaxmarl:switch_riddle", max_steps_in_episode=2)
     _, state = env.reset(jax.random.key(0), params)
+    step, cut = fetched(env.step_env), fetched(env.is_truncated)
     for last in (False, True):
-        _, state, _, terminated, _ = env.step_env(jax.random.key(1), state, jnp.zeros(3), params)
-        assert bool(env.is_truncated(state, params)) == last and not terminated
+        _, state, _, terminated, _ = step(jax.random.key(1), state, np.zeros(3, np.int32), params)
+        assert bool(cut(state, params)) == last and not terminated
 
 
 def test_who_has_one_legal_action_does_not_act():
@@ -133,10 +135,10 @@ def test_an_action_that_another_agent_has_is_illegal_and_costs_what_is_stated():
     env, params = envs.make("jaxmarl:MPE_simple_speaker_listener_v4", illegal_reward=-0.5)
     assert env.role_actions == ((0, 3), None) and env.roles_of_seats == (0, 1)
     _, state = env.reset(jax.random.key(0), params)
-    np.testing.assert_array_equal(env.legal_actions(state, params).sum(axis=1), [3, 5])
-    step = functools.partial(env.step_env, jax.random.key(1), state)
-    seen, _, reward, _, info = step(jnp.array([4, 4]), params)
-    other, _, least, _, _ = step(jnp.array([0, 4]), params)
+    np.testing.assert_array_equal(fetched(env.legal_actions)(state, params).sum(axis=1), [3, 5])
+    step = functools.partial(fetched(env.step_env), jax.random.key(1), state)
+    seen, _, reward, _, info = step(np.array([4, 4]), params)
+    other, _, least, _, _ = step(np.array([0, 4]), params)
     np.testing.assert_array_equal(info["valid"], [False, True])
     np.testing.assert_allclose(reward - least, [-0.5, 0.0], atol=1e-6)
     np.testing.assert_array_equal(seen, other)
@@ -169,9 +171,10 @@ def test_it_trains_in_a_config():
     config.advantage = section(advantages.mars, within="task_role")
     experiment = build(config)
     state = jax.jit(experiment.init)(0)
-    streams = jax.jit(experiment.batches)(state)["rollout"].streams
+    streams = jax.device_get(jax.jit(experiment.batches)(state)["rollout"].streams)
     assert streams.mask.shape == (12, 5) and bool(streams.mask.all())
     assert bool(streams.truncated[:, -1].all()) and not bool(streams.terminated.any())
     after, _ = jax.jit(tiny.train_of(experiment))(state)
-    moved = jax.tree.map(lambda a, b: bool((a != b).any()), state.params, after.params)
+    before, after = jax.device_get((state.params, after.params))
+    moved = jax.tree.map(lambda a, b: bool((a != b).any()), before, after)
     assert any(jax.tree.leaves(moved))

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from envs.key_door import KeyDoor
@@ -29,7 +30,7 @@ def chain(doors=(1, 0, 1), cells=((1, 3), (0, 4), (2, 1))):
     """KeyDoor-v1 with these colours of doors and cells of the red and the green key."""
     env, params, reset, take = playing.functions("KeyDoor-v1")
     state = reset(KEY)
-    rooms = state.chain.replace(doors=jnp.array(doors), cells=jnp.array(cells, jnp.int32))
+    rooms = state.chain.replace(doors=np.int32(doors), cells=np.int32(cells))
     return env, params, state.replace(chain=rooms), take
 
 
@@ -57,13 +58,13 @@ def test_three_doors_by_hand():
 def test_a_reward_behind_each_door():
     env, params, state, take = chain()
     params = params.replace(door_reward=0.25)
-    rewards = []
+    rewards, step = [], fetched(env.step)
     for action in [RIGHT] * 3 + [TAKE, RIGHT, OPEN] + [TAKE] + [RIGHT] * 4 + [OPEN]:
-        _, state, reward, *_ = env.step(KEY, state, jnp.int32(action), params)
+        _, state, reward, *_ = step(KEY, state, np.int32(action), params)
         rewards.append(float(reward))
     assert rewards == [0.0] * 5 + [0.25] + [0.0] * 5 + [0.25]
     for action in [RIGHT, TAKE, RIGHT, RIGHT, RIGHT, OPEN]:
-        _, state, reward, *_ = env.step(KEY, state, jnp.int32(action), params)
+        _, state, reward, *_ = step(KEY, state, np.int32(action), params)
     assert float(reward) == 1.0
 
 
@@ -80,16 +81,17 @@ def test_a_wrong_key_jams_the_lock_and_can_be_left_behind_before():
 
 def test_what_is_legal_and_what_is_reached():
     env, params, state, take = chain()
-    legal = [a for a, ok in enumerate(env.legal(state, params)) if ok]
+    legal_of, reached, subgoal = map(fetched, (env.legal, env.reached, env.subgoal))
+    legal = [a for a, ok in enumerate(legal_of(state, params)) if ok]
     assert legal == [RIGHT]
-    np.testing.assert_array_equal(env.reached(state, params), [False, False, True])
-    assert int(env.subgoal(state, params)) == 1
+    np.testing.assert_array_equal(reached(state, params), [False, False, True])
+    assert int(subgoal(state, params)) == 1
     state, *_ = through(state, take, [RIGHT, RIGHT, RIGHT, TAKE])
-    np.testing.assert_array_equal(env.reached(state, params), [False, True, False])
-    assert int(env.subgoal(state, params)) == DOOR
+    np.testing.assert_array_equal(reached(state, params), [False, True, False])
+    assert int(subgoal(state, params)) == DOOR
     # At the door without a key nothing opens.
-    state = state.replace(chain=state.chain.replace(cell=jnp.int32(4), held=jnp.int32(-1)))
-    assert not bool(env.legal(state, params)[OPEN])
+    state = state.replace(chain=state.chain.replace(cell=np.int32(4), held=np.int32(-1)))
+    assert not bool(legal_of(state, params)[OPEN])
 
 
 def test_what_is_said_of_it():
@@ -193,49 +195,49 @@ def test_experts_decide_at_events_and_win_together(name):
 
 def test_the_planner_is_asked_again_when_patience_ends():
     env, params = envs.make("PlannedKeyDoor-v1", patience=2)
-    step = jax.jit(env.step_env)
-    state = env.initial(KEY, params)
+    step, mover_of = fetched(env.step_env), fetched(env.mover)
+    state = fetched(env.initial)(KEY, params)
     for action, mover in [(4, EXECUTOR), (RIGHT, EXECUTOR), (LEFT, PLANNER), (5, EXECUTOR)]:
-        _, state, reward, _, info = step(KEY, state, jnp.int32(action), params)
+        _, state, reward, _, info = step(KEY, state, np.int32(action), params)
         # Whatever lies at the first cells, these are legal, and take no key.
-        assert info["valid"].all() and int(env.mover(state, params)) == mover
+        assert info["valid"].all() and int(mover_of(state, params)) == mover
         assert not reward.any()
     assert int(state.subgoal) == 1 and int(state.time) == 4 and int(state.base.time) == 2
     # A refused action leaves the turn with the same seat.
-    _, state, _, terminated, info = step(KEY, state, jnp.int32(4), params)
+    _, state, _, terminated, info = step(KEY, state, np.int32(4), params)
     assert not bool(info["valid"][EXECUTOR]) and not bool(terminated)
-    assert int(env.mover(state, params)) == EXECUTOR
+    assert int(mover_of(state, params)) == EXECUTOR
 
 
 def test_the_switcher_decides_when_to_plan():
     env, params = envs.make("SwitchedKeyDoor-v1", patience=3, keep_reward=-0.25)
     count = env.base.num_actions
     plan, keep, switch = count, env.num_actions - 2, env.num_actions - 1
-    step = jax.jit(env.step_env)
-    state = env.initial(KEY, params)
+    step, mover_of = fetched(env.step_env), fetched(env.mover)
+    state = fetched(env.initial)(KEY, params)
     turns = [(plan, EXECUTOR), (RIGHT, SWITCHER), (keep, EXECUTOR), (LEFT, SWITCHER)]
     turns += [(switch, PLANNER), (plan + 1, EXECUTOR), (RIGHT, SWITCHER), (keep, EXECUTOR)]
     # Three turns under one subgoal: the planner is not waited for any longer.
     turns += [(LEFT, SWITCHER), (keep, EXECUTOR), (RIGHT, PLANNER)]
     for action, mover in turns:
-        _, state, reward, _, info = step(KEY, state, jnp.int32(action), params)
-        assert info["valid"].all() and int(env.mover(state, params)) == mover
+        _, state, reward, _, info = step(KEY, state, np.int32(action), params)
+        assert info["valid"].all() and int(mover_of(state, params)) == mover
         np.testing.assert_array_equal(reward, [-0.25 if action == keep else 0.0] * 3)
     assert int(state.base.time) == 5
-    assert [int(x.sum()) for x in env.legal_actions(state, params)][SWITCHER] != 2
+    assert [int(x.sum()) for x in fetched(env.legal_actions)(state, params)][SWITCHER] != 2
 
 
 def test_what_the_switcher_sees():
     env, params = envs.make("SwitchedKeyDoor-v1")
-    state = env.initial(KEY, params)
+    state, step = fetched(env.initial)(KEY, params), fetched(env.step_env)
     for action in (env.base.num_actions + 1, RIGHT):
-        _, state, *_ = env.step_env(KEY, state, jnp.int32(action), params)
+        _, state, *_ = step(KEY, state, np.int32(action), params)
     assert int(env.mover(state, params)) == SWITCHER
-    planner, executor, switcher = np.asarray(env.observe(state, params))
+    planner, executor, switcher = fetched(env.observe)(state, params)
     goals = len(env.base.subgoal_names)
     assert planner[-goals - 1 :].sum() == 0 and executor[-1] == 0 and switcher[-1] == 1
     np.testing.assert_array_equal(executor[:-1], switcher[:-1])
-    text = env.describe(state, params)
+    text = fetched(env.describe)(state, params)
     words = [join(env.view.lexicon, text.fragments[a]) for a in range(3)]
     name = env.base.subgoal_names[1]
     assert words[EXECUTOR] == f"subgoal: {name}\n{words[PLANNER]}"
@@ -291,15 +293,15 @@ def test_one_subgoal_and_endless_patience_is_the_environment_itself():
 
 def test_the_executor_reads_a_line_more():
     env, params = envs.make("PlannedKeyDoor-v1")
-    state = env.initial(KEY, params)
+    state, describe = fetched(env.initial)(KEY, params), fetched(env.describe)
 
     def said(state):
-        text = env.describe(state, params)
-        return [join(env.view.lexicon, row) for row in text.fragments]
+        return [join(env.view.lexicon, row) for row in describe(state, params).fragments]
 
-    own = join(env.base.view.lexicon, env.base.describe(state.base, params).fragments[0])
+    text = fetched(env.base.describe)(state.base, params)
+    own = join(env.base.view.lexicon, text.fragments[0])
     assert said(state) == [own, own]
-    _, state, *_ = env.step_env(KEY, state, jnp.int32(env.num_actions - 2), params)
+    _, state, *_ = fetched(env.step_env)(KEY, state, np.int32(env.num_actions - 2), params)
     assert said(state) == [own, f"subgoal: green key\n{own}"]
-    words = [join(env.view.lexicon, row) for row in np.asarray(env.commands(state, params)[0])]
+    words = [join(env.view.lexicon, row) for row in fetched(env.commands)(state, params)[0]]
     assert words == list(env.action_names)

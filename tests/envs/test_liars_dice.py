@@ -8,9 +8,9 @@ import sys
 
 import chex
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from envs.rules import liars_dice as rules
@@ -20,8 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("LiarsDice-v1", dice=3)
-STEP = jax.jit(ENV.step_env)
+STEP, RESET, LEGAL = fetched(ENV.step_env), fetched(ENV.reset), fetched(ENV.legal)
 KEY = jax.random.key(0)
+EXPERT = fetched(ENV.expert)
 CALL = ENV.num_actions - 1
 GAMES = recorded.games("textarena", "LiarsDice-v0-small")
 
@@ -44,15 +45,15 @@ def action_of(reply):
 def with_dice(state, hands):
     """The state with these dice."""
     dice = np.array([[*hand, *[0] * (ENV.dice - len(hand))] for hand in hands], np.uint8)
-    return state.replace(dice=jnp.asarray(dice))
+    return state.replace(dice=dice)
 
 
 def replay(game):
     """(recorded step, state before, state after, reward, terminated) with its dice."""
-    _, state = ENV.reset(KEY, PARAMS)
+    _, state = RESET(KEY, PARAMS)
     state = with_dice(state, game["initial_state"]["dice"])
     for step in game["steps"]:
-        before, action = state, jnp.int32(action_of(step["action"]))
+        before, action = state, np.int32(action_of(step["action"]))
         _, after, reward, terminated, _ = STEP(KEY, state, action, PARAMS)
         yield step, before, after, reward, terminated
         state = with_dice(after, step["state"]["dice"])
@@ -87,7 +88,7 @@ def test_recorded_games(number):
 def test_the_faithful_wording_is_textarenas():
     """The round's line, and that on the last bid."""
     env = dataclasses.replace(ENV, wording="faithful")
-    describe = jax.jit(env.view.describe)
+    describe = fetched(env.view.describe)
     for game in GAMES[::4]:
         for step, before, *_ in replay(game):
             said = join(env.view.lexicon, describe(before, PARAMS, step["player"]))
@@ -102,47 +103,47 @@ def test_the_faithful_wording_is_textarenas():
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_the_others_dice_stay_hidden(wording):
     env = dataclasses.replace(ENV, wording=wording)
-    _, state = env.reset(KEY, PARAMS)
-    _, state, *_ = STEP(KEY, state, jnp.int32(bid(1, 3)), PARAMS)
+    _, state = fetched(env.reset)(KEY, PARAMS)
+    _, state, *_ = STEP(KEY, state, np.int32(bid(1, 3)), PARAMS)
     one, other = (with_dice(state, hands) for hands in (((4, 2), (1, 3, 3)), ((4, 2), (6, 6, 5))))
-    for seen in (
-        env.observe,
-        env.legal_actions,
-        env.fingerprint,
-        lambda state, params: env.describe(state, params).fragments,
+    observe, expert = fetched(env.observe), fetched(env.expert)
+    for seen, same in (
+        (observe, False),
+        (fetched(env.legal_actions), True),
+        (fetched(env.fingerprint), False),
+        (fetched(lambda state, params: env.describe(state, params).fragments), False),
     ):
-        first, second = np.asarray(seen(one, PARAMS)), np.asarray(seen(other, PARAMS))
+        first, second = seen(one, PARAMS), seen(other, PARAMS)
         np.testing.assert_array_equal(first[0], second[0])
-        assert seen == env.legal_actions or np.any(first[1] != second[1])
-    mine = {"seat": jnp.int32(0)}
-    chex.assert_trees_all_equal(
-        *(env.expert(state.replace(**mine), PARAMS) for state in (one, other))
-    )
+        assert same or np.any(first[1] != second[1])
+    mine = {"seat": np.int32(0)}
+    chex.assert_trees_all_equal(*(expert(state.replace(**mine), PARAMS) for state in (one, other)))
     np.testing.assert_array_equal(
-        env.observe(one, PARAMS), [[0, 1, 0, 1, 0, 0, 3, 1, 3, 1], [1, 0, 2, 0, 0, 0, 2, 1, 3, 2]]
+        observe(one, PARAMS), [[0, 1, 0, 1, 0, 0, 3, 1, 3, 1], [1, 0, 2, 0, 0, 0, 2, 1, 3, 2]]
     )
 
 
 def test_order_of_dice_is_not_seen_in_arrays():
-    _, state = ENV.reset(KEY, PARAMS)
+    _, state = RESET(KEY, PARAMS)
     one, other = (with_dice(state, ((1, 5, 2), hand)) for hand in ((1, 3, 6), (6, 3, 1)))
-    chex.assert_trees_all_equal(ENV.observe(one, PARAMS), ENV.observe(other, PARAMS))
+    observe = fetched(ENV.observe)
+    chex.assert_trees_all_equal(observe(one, PARAMS), observe(other, PARAMS))
 
 
 def test_bids_neither_fall_nor_stay():
-    _, state = ENV.reset(KEY, PARAMS)
-    assert ENV.legal(state, PARAMS).tolist() == [True] * 36 + [False]
-    state = state.replace(quantity=jnp.int32(2), face=jnp.int32(4))
-    legal = {ENV.action_names[i] for i in np.flatnonzero(ENV.legal(state, PARAMS))}
+    _, state = RESET(KEY, PARAMS)
+    assert LEGAL(state, PARAMS).tolist() == [True] * 36 + [False]
+    state = state.replace(quantity=np.int32(2), face=np.int32(4))
+    legal = {ENV.action_names[i] for i in np.flatnonzero(LEGAL(state, PARAMS))}
     pairs = {(q, f) for q in range(2, 7) for f in range(4, 7)} - {(2, 4)}
     assert legal == {f"bid {q} {f}" for q, f in pairs} | {"call"}
-    state = state.replace(quantity=jnp.int32(6), face=jnp.int32(6))
-    assert np.flatnonzero(ENV.legal(state, PARAMS)).tolist() == [CALL]
+    state = state.replace(quantity=np.int32(6), face=np.int32(6))
+    assert np.flatnonzero(LEGAL(state, PARAMS)).tolist() == [CALL]
 
 
 def test_dice_are_fair_and_as_many_as_are_left():
     keys = jax.random.split(KEY, 20_000)
-    dice = np.asarray(jax.vmap(lambda key: rules.roll(key, jnp.array([7, 1]), 7))(keys))
+    dice = fetched(jax.vmap(lambda key: rules.roll(key, np.array([7, 1]), 7)))(keys)
     assert np.all(dice[:, 1, 1:] == 0) and np.all(dice[:, 0] > 0) and np.all(dice[:, 1, 0] > 0)
     for hand in (dice[:, 0].reshape(-1), dice[:, 1, 0]):
         share = np.bincount(hand, minlength=7)[1:] / len(hand)
@@ -150,8 +151,8 @@ def test_dice_are_fair_and_as_many_as_are_left():
 
 
 def test_likelihoods_are_binomial():
-    own = jnp.array([2, 2, 0, 5, 0], jnp.uint8)
-    chance = np.asarray(rules.likelihoods(own, jnp.int32(4), 10))
+    own = np.array([2, 2, 0, 5, 0], np.uint8)
+    chance = fetched(rules.likelihoods, static_argnums=2)(own, np.int32(4), 10)
     for quantity in range(1, 11):
         for face in range(1, 7):
             missing = max(quantity - [0, 2, 0, 0, 1, 0][face - 1], 0)
@@ -171,10 +172,10 @@ def test_likelihoods_are_binomial():
     ],
 )
 def test_the_expert_goes_by_the_chances(own, others, standing, action):
-    _, state = ENV.reset(KEY, PARAMS)
+    _, state = RESET(KEY, PARAMS)
     state = with_dice(state, (own, (1,) * others))
-    quantity, face = map(jnp.int32, standing)
-    assert int(ENV.expert(state.replace(quantity=quantity, face=face), PARAMS)) == action
+    quantity, face = map(np.int32, standing)
+    assert int(EXPERT(state.replace(quantity=quantity, face=face), PARAMS)) == action
 
 
 def test_quantities_may_be_bounded_otherwise():

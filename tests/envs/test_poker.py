@@ -7,9 +7,9 @@ import re
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from envs.text import join
@@ -22,8 +22,8 @@ NAMES = {"check": 0, "fold": 0, "bet": 1, "call": 1}
 
 
 @functools.cache
-def compiled(env):
-    return jax.jit(env.step_env)
+def compiled(env, method="step_env"):
+    return fetched(getattr(env, method))
 
 
 def replay(game, rounds, reward, **params_of):
@@ -31,12 +31,12 @@ def replay(game, rounds, reward, **params_of):
     env, params = envs.make(
         "KuhnPoker-v1", rounds=rounds, opener=1, pot_grows=False, reward=reward, **params_of
     )
-    _, state = env.reset(KEY, params)
+    _, state = compiled(env, "reset")(KEY, params)
     cards = np.array(state.cards)
     for seen in [game["initial_state"], *(step["state"] for step in game["steps"])]:
         if seen["round"] <= rounds:
             cards[seen["round"] - 1] = seen["cards"]
-    state = state.replace(cards=jnp.asarray(cards))
+    state = state.replace(cards=cards)
     step_of, total, legal = compiled(env), np.zeros(2), game["initial_state"]["legal"]
     for step in game["steps"]:
         assert int(env.mover(state, params)) == step["player"]
@@ -47,7 +47,7 @@ def replay(game, rounds, reward, **params_of):
         action = NAMES[said] if said in legal else -1
         if "parser_actions" in step and step["action"] not in step["parser_actions"]:
             action = -1
-        _, state, reward_now, terminated, _ = step_of(KEY, state, jnp.int32(action), params)
+        _, state, reward_now, terminated, _ = step_of(KEY, state, np.int32(action), params)
         total += reward_now
         assert bool(terminated) == step["done"]
         now = step["state"]
@@ -85,7 +85,7 @@ def test_spirals_games():
         assert total.tolist() == game["spiral_rewards"]
         if int(state.offender) < 0:
             winner = int(np.argmax(total))
-            assert env.is_success(state, params)[winner]
+            assert compiled(env, "is_success")(state, params)[winner]
             fewer += int(state.chips[winner]) < int(state.chips[1 - winner])
     # The winner of the last hand wins the game, whatever went before.
     assert fewer > 0
@@ -94,28 +94,27 @@ def test_spirals_games():
 @pytest.mark.parametrize("name", ["KuhnPoker-v1", "LeducPoker-v1"])
 def test_nobody_sees_the_others_card(name):
     env, params = envs.make(name)
-    _, state = env.reset(KEY, params)
+    _, state = compiled(env, "reset")(KEY, params)
+    observe, describe = compiled(env, "observe"), fetched(env.view.describe)
     for cards in itertools.permutations(range(3)):
         if name == "KuhnPoker-v1":
-            changed = state.replace(cards=jnp.array([cards[:2]]))
+            changed = state.replace(cards=np.array([cards[:2]], state.cards.dtype))
         else:
-            hand = state.hand._replace(cards=2 * jnp.array(cards))
+            hand = state.hand._replace(cards=2 * np.array(cards, state.hand.cards.dtype))
             changed = state.replace(hand=hand)
         for agent in range(2):
-            seen = np.asarray(env.observe(changed, params))[agent]
+            seen = observe(changed, params)[agent]
             assert seen[:3].argmax() == cards[agent]
             # The rest of what is seen before the first action does not depend on the deal.
-            np.testing.assert_array_equal(
-                seen[3:], np.asarray(env.observe(state, params))[agent, 3:]
-            )
-            said = join(env.view.lexicon, np.asarray(env.view.describe(changed, params, agent)))
+            np.testing.assert_array_equal(seen[3:], observe(state, params)[agent, 3:])
+            said = join(env.view.lexicon, describe(changed, params, agent))
             assert said == "JQK"[cards[agent]]
 
 
 def test_kuhn_pays_what_is_bet():
     env, params = envs.make("KuhnPoker-v1")
-    _, state = env.reset(KEY, params)
-    state = state.replace(cards=jnp.array([[0, 2]]))
+    _, state = compiled(env, "reset")(KEY, params)
+    state = state.replace(cards=np.array([[0, 2]], state.cards.dtype))
     for actions, chips in (
         ((0, 0), [-1, 1]),
         ((0, 1, 0), [-1, 1]),
@@ -125,7 +124,7 @@ def test_kuhn_pays_what_is_bet():
     ):
         now, total = state, np.zeros(2)
         for action in actions:
-            _, now, reward, terminated, _ = env.step_env(KEY, now, jnp.int32(action), params)
+            _, now, reward, terminated, _ = compiled(env)(KEY, now, np.int32(action), params)
             total += reward
         assert bool(terminated) and total.tolist() == chips
 
@@ -134,7 +133,7 @@ def test_leduc_deals():
     for deal, pairs in (("cards", 1 / 5), ("ranks", 6 / 24)):
         env, params = envs.make("LeducPoker-v1", deal=deal)
         keys = jax.random.split(KEY, 4000)
-        cards = np.asarray(jax.vmap(env.initial, (0, None))(keys, params).hand.cards)
+        cards = fetched(jax.vmap(env.initial, (0, None)))(keys, params).hand.cards
         assert all(len(set(row)) == 3 for row in cards.tolist())
         same = (cards[:, 0] // 2 == cards[:, 1] // 2).mean()
         assert abs(same - pairs) < 4 * np.sqrt(pairs * (1 - pairs) / len(cards))

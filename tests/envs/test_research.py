@@ -1,11 +1,13 @@
 """Research-v1: calls by hand, the expert's success, calls in streams; and the same alone."""
 
+import functools
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from agentrl import policies, rollout
@@ -14,10 +16,16 @@ KEY = jax.random.key(0)
 LOCAL, WEB, BOTH, ANSWER = range(4)
 
 
+@functools.cache
+def called(env, method):
+    """A method of an environment, compiled once."""
+    return fetched(getattr(env, method))
+
+
 def question(env, params, *topics):
     """A first state with these topics."""
-    state = env.initial(KEY, params)
-    topic = jnp.asarray((*topics, *[-1] * (env.facts[1] - len(topics))), jnp.int32)
+    state = called(env, "initial")(KEY, params)
+    topic = np.array((*topics, *[-1] * (env.facts[1] - len(topics))), np.int32)
     return state.replace(question=state.question.replace(topic=topic))
 
 
@@ -26,9 +34,9 @@ def played(env, params, state, actions):
     states, rewards = [], []
     for i, name in enumerate(actions):
         action = env.action_names.index(name)
-        assert bool(env.legal(state, params)[action]), (i, name)
+        assert bool(called(env, "legal")(state, params)[action]), (i, name)
         key = jax.random.fold_in(KEY, i)
-        _, state, reward, _, info = env.step_env(key, state, np.int32(action), params)
+        _, state, reward, _, info = called(env, "step_env")(key, state, np.int32(action), params)
         assert np.all(info["valid"])
         states.append(state)
         rewards.append(float(np.max(reward)))
@@ -45,14 +53,16 @@ def test_calls_by_hand():
     course = ["ask local", "open 1", "report", "ask both", "open 2", "open 1", "report"]
     course += ["open 2", "report", "answer"]
     states, rewards = played(env, params, state, course)
-    movers = [0] + [int(env.mover(s, params)) for s in states]
+    movers = [0] + [int(called(env, "mover")(s, params)) for s in states]
     assert movers == [0, 1, 1, 0, 2, 2, 2, 3, 3, 0, 0]
     found = [np.asarray(s.question.found)[:2].tolist() for s in states]
     assert found[1] == [False, False] and found[2] == [True, False]
     assert found[6] == [True, False]  # the local worker cannot have it
     assert found[8] == [True, True]
     assert rewards == [-0.25, -0.125, 0, -0.5, -0.125, -0.125, 0, -0.125, 0, 1]
-    assert bool(states[-1].question.correct) and np.all(env.is_success(states[-1], params))
+    assert bool(states[-1].question.correct) and np.all(
+        called(env, "is_success")(states[-1], params)
+    )
 
 
 def test_a_worker_that_does_not_report_has_failed():
@@ -66,18 +76,18 @@ def test_a_worker_that_does_not_report_has_failed():
 def test_calls_end():
     env, params = envs.make("Research-v1", calls=2)
     state = question(env, params, 0, 3)
-    assert np.asarray(env.legal(state, params))[:4].all()
+    assert called(env, "legal")(state, params)[:4].all()
     state = played(env, params, state, ["ask web", "report"])[0][-1]
-    assert np.asarray(env.legal(state, params))[:4].tolist() == [True, True, False, True]
+    assert called(env, "legal")(state, params)[:4].tolist() == [True, True, False, True]
     state = played(env, params, state, ["ask web", "report"])[0][-1]
-    assert np.asarray(env.legal(state, params))[:4].tolist() == [False, False, False, True]
+    assert called(env, "legal")(state, params)[:4].tolist() == [False, False, False, True]
 
 
 def test_roles_see_their_own_part():
     env, params = envs.make("Research-v1")
     state = question(env, params, 0, 3)
     state = played(env, params, state, ["ask web", "open 1"])[0][-1]
-    seen = np.asarray(env.observe(state, params))
+    seen = called(env, "observe")(state, params)
     split = env.facts[1] * (env.topics + 1) + 4
     assert seen[0, :split].any() and not seen[0, split:].any()
     assert seen[1, split:].any() and not seen[1, :split].any()
@@ -136,9 +146,7 @@ def collected(env, params):
     shapes = env.observation_shape, env.num_codes, env.num_actions
     policy = policies.mlp(*shapes, hidden=(8,), critic="none")
     made = rollout.episodes(policy, env, params, num_groups=4, group_size=4, mask_illegal=True)
-    state, weights = made.init(KEY), policy.init(KEY)
-    streams = jax.jit(made.collect)(weights, state, KEY)[1]
-    return made, jax.tree.map(np.asarray, streams)
+    return made, fetched(lambda key: made.collect(policy.init(key), made.init(key), key)[1])(KEY)
 
 
 def test_every_call_is_a_stream_of_the_turn_that_called_it():
@@ -170,9 +178,9 @@ def test_every_call_is_a_stream_of_the_turn_that_called_it():
 
 
 def test_a_worker_of_a_worker_has_its_turn():
-    parent = jnp.array([-1, 0, 1, 0])
-    mask = jnp.array([[1, 0, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], bool)
-    assert rollout.pack.call_turns(parent, mask).tolist() == [-1, 0, 1, -1]
+    parent = np.array([-1, 0, 1, 0])
+    mask = np.array([[1, 0, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], bool)
+    assert fetched(rollout.pack.call_turns)(parent, mask).tolist() == [-1, 0, 1, -1]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from envs.rules import simple_negotiation as rules
@@ -28,10 +29,14 @@ def programs(kind):
     """Of the rules: the step, the answer to an act, the number of an offer."""
     env, _ = make(kind)
     return (
-        jax.jit(env.step_env),
-        jax.jit(functools.partial(rules.respond, kind)),
-        jax.jit(env.encode),
+        fetched(env.step_env),
+        fetched(functools.partial(rules.respond, kind)),
+        fetched(env.encode),
     )
+
+
+reset_of = functools.cache(lambda kind: fetched(make(kind)[0].reset))
+gains_of, opening = fetched(rules.gains), fetched(rules.opening)
 
 
 def goods(text, kind):
@@ -88,11 +93,11 @@ def changes_of(told):
 def begin(kind, game):
     """A state with the recorded goods and values."""
     env, params = make(kind)
-    _, state = env.reset(KEY, params)
+    _, state = reset_of(kind)(KEY, params)
     first = game["initial_state"]
-    stock = jnp.array(rows(first["resources"], kind), jnp.int32)
-    values = jnp.array(first.get("values", rules.SPIRAL_VALUES), jnp.int32)
-    return state.replace(start=stock, values=values, market=rules.opening(stock))
+    stock = np.array(rows(first["resources"], kind), np.int32)
+    values = np.array(first.get("values", rules.SPIRAL_VALUES), np.int32)
+    return state.replace(start=stock, values=values, market=opening(stock))
 
 
 @pytest.mark.parametrize(("kind", "number"), RECORDED)
@@ -106,12 +111,12 @@ def test_recorded_games_by_the_rules(kind, number):
     for step in game["steps"]:
         assert step["player"] == turn % 2
         reply = recorded.wrapped(step["action"]) if kind == "textarena" else step["action"]
-        seat, act = jnp.int32(turn % 2), act_of(reply, kind)
-        market, wrong, _ = respond(market, seat, act, jnp.int32(allowance - errors))
+        seat, act = np.int32(turn % 2), act_of(reply, kind)
+        market, wrong, _ = respond(market, seat, act, np.int32(allowance - errors))
         errors += int(wrong)
         lost = errors > allowance
         check_market(market, step["state"], kind)
-        gains = rules.gains(market, state.start, state.values)
+        gains = gains_of(market, state.start, state.values)
         np.testing.assert_array_equal(gains, changes_of(step["state"]))
         assert step["done"] == (lost or turn + 1 == params.turns)
         if not wrong:
@@ -146,7 +151,7 @@ def test_recorded_games_by_the_environment(kind, number):
         else:
             action = 0 if act.accept else 1 if act.deny else 2
         assert int(env.mover(state, params)) == step["player"]
-        _, state, reward, terminated, info = step_env(KEY, state, jnp.int32(action), params)
+        _, state, reward, terminated, info = step_env(KEY, state, np.int32(action), params)
         total += reward
         check_market(state.market, step["state"], kind)
         assert bool(terminated) == step["done"]
@@ -162,7 +167,7 @@ def act(accept=False, deny=False, give=None, ask=None):
 
 
 def market(proposer=-1, give=(0, 0), ask=(0, 0), stock=((10, 10), (10, 10))):
-    numbers = (jnp.array(x, jnp.int32) for x in (stock, proposer, give, ask))
+    numbers = (np.array(x, np.int32) for x in (stock, proposer, give, ask))
     return rules.Market(*numbers)
 
 
@@ -211,9 +216,9 @@ def test_who_may_accept_and_what_closes_an_offer():
 
 def test_a_forgiven_error_on_the_last_turn_ends_the_game_on_the_balance():
     env, params = make("textarena")
-    _, state = env.reset(KEY, params)
-    moved = state.market.stock + jnp.array([[1], [-1]], jnp.int32)
-    state = state.replace(turn=jnp.int32(10), market=state.market._replace(stock=moved))
+    _, state = reset_of("textarena")(KEY, params)
+    moved = state.market.stock + np.array([[1], [-1]], np.int32)
+    state = state.replace(turn=np.int32(10), market=state.market._replace(stock=moved))
     _, after, reward, terminated, info = programs("textarena")[0](KEY, state, -1, params)
     assert bool(terminated) and reward.tolist() == [1, -1]
     assert int(info["offender"]) == -1 and info["success"].tolist() == [True, False]
@@ -222,7 +227,7 @@ def test_a_forgiven_error_on_the_last_turn_ends_the_game_on_the_balance():
 
 def test_stocks_and_values_are_drawn_within_textarenas_ranges():
     env, params = make("textarena")
-    state = jax.vmap(env.initial, in_axes=(0, None))(jax.random.split(KEY, 2000), params)
+    state = fetched(jax.vmap(env.initial, (0, None)))(jax.random.split(KEY, 2000), params)
     stock, values = np.asarray(state.start), np.asarray(state.values)
     assert stock.min() == 5 and stock.max() == 25
     assert values.min((0, 1)).tolist() == [5, 8, 12, 20, 32]
@@ -232,12 +237,12 @@ def test_stocks_and_values_are_drawn_within_textarenas_ranges():
 @pytest.mark.parametrize("kind", FILES)
 def test_actions_are_offers_and_back(kind):
     env, params = make(kind)
-    encode, decode = programs(kind)[2], jax.jit(env.decode)
+    encode, decode = programs(kind)[2], fetched(env.decode)
     for action in (*range(3, env.num_actions, 7), env.num_actions - 1):
         said = decode(action)
         given, asked, q, p = env.table[action - 3]
         assert (int(said.give[given]), int(said.ask[asked])) == (q, p)
-        assert int(jnp.sum(said.give) + jnp.sum(said.ask)) == q + p
+        assert int(np.sum(said.give) + np.sum(said.ask)) == q + p
         assert int(encode(said.give, said.ask, False)) == action
     size = len(env.resources)
     give, ask = np.zeros((2, size), np.int32)
@@ -252,18 +257,19 @@ def test_actions_are_offers_and_back(kind):
 
 def test_each_sees_only_its_own_goods_and_values():
     env, params = make("textarena")
-    _, state = env.reset(KEY, params)
-    market = state.market._replace(proposer=jnp.int32(1), give=state.start[1], ask=state.start[0])
+    _, state = reset_of("textarena")(KEY, params)
+    market = state.market._replace(proposer=np.int32(1), give=state.start[1], ask=state.start[0])
     state = state.replace(market=market)
+    observe, describe = fetched(env.observe), fetched(lambda s, p: env.describe(s, p).fragments)
     for seat in range(2):
-        mine = jnp.arange(2)[:, None] == seat
-        hide = lambda rows, mine=mine: jnp.where(mine, rows, 1)  # noqa: E731
+        mine = np.arange(2)[:, None] == seat
+        hide = lambda rows, mine=mine: np.where(mine, rows, np.int32(1))  # noqa: E731
         hidden = state.replace(
             start=hide(state.start),
             values=hide(state.values),
             market=market._replace(stock=hide(market.stock)),
         )
-        for look in (env.observe, lambda s, p: env.describe(s, p).fragments):
+        for look in (observe, describe):
             np.testing.assert_array_equal(look(state, params)[seat], look(hidden, params)[seat])
             assert np.any(look(state, params)[1 - seat] != look(hidden, params)[1 - seat])
 
@@ -271,17 +277,17 @@ def test_each_sees_only_its_own_goods_and_values():
 def test_experts_trade_all_that_both_gain_from_where_values_are_public():
     """Eight and eight, then two and two: 100 each, the most there is, and a draw."""
     env, params = make("spiral")
-    _, state = env.reset(KEY, params)
-    said, total = [], np.zeros(2)
+    _, state = reset_of("spiral")(KEY, params)
+    said, total, expert = [], np.zeros(2), fetched(env.expert)
     for _ in range(10):
-        action = env.expert(state, params)
+        action = expert(state, params)
         said.append(env.action_names[int(action)])
         _, state, reward, *_ = programs("spiral")[0](KEY, state, action, params)
         total += reward
     assert said[:5] == [
         *("offer 8 wood for 8 gold", "accept", "offer 2 wood for 2 gold", "accept", "pass")
     ]
-    gains = rules.gains(state.market, state.start, state.values)
+    gains = gains_of(state.market, state.start, state.values)
     assert gains.tolist() == [100, 100] and not total.any()
 
 
@@ -344,7 +350,7 @@ def test_offers_of_any_goods_are_understood():
 def test_offers_in_words_with_two_resources():
     env, params = make("spiral")
     read, step = reader("spiral"), programs("spiral")[0]
-    _, state = env.reset(KEY, params)
+    _, state = reset_of("spiral")(KEY, params)
     assert read("offer 2 wood for 3 gold") == env.action_names.index("offer 2 wood for 3 gold")
     for said in ("offer 4 wood for 7 gold", "offer 6 gold for 6 wood and accept"):
         # SPIRAL's seat 1 trades 7 gold for 4 wood and has 3 left: the second half is an error.
@@ -355,7 +361,7 @@ def test_offers_in_words_with_two_resources():
 
 def test_what_is_said_of_a_negotiation():
     env, params = make("spiral")
-    _, state = env.reset(KEY, params)
+    _, state = reset_of("spiral")(KEY, params)
     for name in ("offer 2 wood for 1 gold", "accept", "offer 8 gold for 3 wood"):
         action = jnp.int32(env.action_names.index(name))
         _, state, *_ = programs("spiral")[0](KEY, state, action, params)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from envs.rules import planar, quadrotor
@@ -21,29 +22,35 @@ THREE = ("Volleyball-v1", {"teams": "3v3"})
 @functools.cache
 def made(name, **options):
     env, params = envs.make(name, **options)
-    return env, params, jax.jit(env.step_env)
+    return env, params, fetched(env.step_env)
+
+
+@functools.cache
+def asked(method, name, **options):
+    """A method of the environment that `made` makes."""
+    return fetched(getattr(made(name, **options)[0], method))
 
 
 @functools.cache
 def ticker(kind):
     """A control step of a match under commands by rates, compiled once."""
     body = planar if kind == "plane" else quadrotor
-    return jax.jit(lambda m, c: rules.tick(m, c, skills.GAMES[kind].court, body))
+    return fetched(lambda m, c: rules.tick(m, c, skills.GAMES[kind].court, body))
 
 
 def match_of(kind, serving=0, ball=(0.0, 5.0), speed=(0.0, 0.0), **changes):
     """A match in the plane: drones at home, the ball where it is said, x first."""
-    env, params, _ = made("PlanarVolleyball-v1")
-    match = env.serve(KEY, jnp.int32(serving), params.replace(noise=0.0))
-    flat = Ball(tuple(map(jnp.float32, ball)), tuple(map(jnp.float32, speed)))
+    params = made(PLANE[0])[1].replace(noise=0.0)
+    match = asked("serve", PLANE[0])(KEY, np.int32(serving), params)
+    flat = Ball(tuple(map(np.float32, ball)), tuple(map(np.float32, speed)))
     return match._replace(ball=flat, **changes)
 
 
 def hover(match, body):
     """The command that keeps a level drone where it is."""
     weight = 2 * 9.81 * quadrotor.MASS / (body.ROTORS * body.ROTOR_THRUST) - 1
-    zero = jnp.zeros(match.touched.shape)
-    return (zero + weight, *[zero] * (len(body.COMMANDS) - 1))
+    zero = np.zeros(match.touched.shape, np.float32)
+    return (zero + np.float32(weight), *[zero] * (len(body.COMMANDS) - 1))
 
 
 def stepped(match, count=1):
@@ -58,14 +65,15 @@ def test_changing_sides_changes_nothing_but_the_names(kind):
     name, options = PLANE if kind == "plane" else THREE
     env, params, _ = made(name, **options)
     keys = jax.random.split(KEY, 32)
-    start = jax.vmap(lambda key: env.initial(key, params).match, out_axes=-1)(keys)
+    draw = fetched(jax.vmap(lambda key: env.initial(key, params).match, out_axes=-1))
+    start = draw(keys)
     shape = (100, *start.touched.shape)
     parts = len(env.body.COMMANDS)
     noise = np.random.default_rng(0).uniform(-0.3, 0.3, (shape[0], parts, *shape[1:]))
     level = np.array(hover(start, env.body))
     commands = np.float32(level + noise * (np.arange(parts) > 0)[:, None, None])
 
-    @jax.jit
+    @fetched
     def play(match, commands):
         def step(match, command):
             match = env.tick(match, tuple(command))
@@ -75,15 +83,16 @@ def test_changing_sides_changes_nothing_but_the_names(kind):
 
     last, (lost, hit, _) = play(start, commands)
     half = shape[1] // 2
-    other, (other_lost, other_hit, _) = play(rules.swapped(start), np.roll(commands, half, axis=2))
+    swapped = fetched(rules.swapped)
+    other, (other_lost, other_hit, _) = play(swapped(start), np.roll(commands, half, axis=2))
     np.testing.assert_array_equal(other_lost, lost[:, ::-1])
     np.testing.assert_array_equal(other_hit, np.roll(hit, half, axis=1))
-    for one, two in zip(jax.tree.leaves(rules.swapped(last)), jax.tree.leaves(other), strict=True):
+    for one, two in zip(jax.tree.leaves(swapped(last)), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(one, two)
     # And something happens in them.
     assert lost[-1].any(axis=0).mean() > 0.5 and hit.any()
-    reward = functools.partial(env.reward, params=params)
-    np.testing.assert_array_equal(reward(rules.swapped(start), other), reward(start, last)[::-1])
+    reward = fetched(lambda before, after: env.reward(before, after, params=params))
+    np.testing.assert_array_equal(reward(swapped(start), other), reward(start, last)[::-1])
 
 
 def test_a_touch_and_a_second_one():
@@ -101,7 +110,7 @@ def test_a_touch_and_a_second_one():
     assert stepped(later).lost.tolist() == [True, False]
     # A new possession after crossing the net: the touches are forgotten.
     crossing = first._replace(
-        ball=Ball((jnp.float32(0.05), jnp.float32(2.0)), (jnp.float32(-5.0), jnp.float32(0.0)))
+        ball=Ball((np.float32(0.05), np.float32(2.0)), (np.float32(-5.0), np.float32(0.0)))
     )
     crossed = stepped(crossing)
     assert bool(crossed.crossed) and not crossed.touched.any() and bool(crossed.event)
@@ -121,7 +130,7 @@ def test_a_touch_and_a_second_one():
     ],
 )
 def test_faults(ball, speed, last, lost):
-    match = match_of("plane", ball=ball, speed=speed)._replace(last=jnp.int32(last))
+    match = match_of("plane", ball=ball, speed=speed)._replace(last=np.int32(last))
     assert stepped(match).lost.tolist() == lost
 
 
@@ -132,7 +141,7 @@ def test_drones_lose_on_the_ground_and_at_the_net(place, lost):
     """Place of team 1's drone in its own frame; team 0 stays at home."""
     match = match_of("plane")
     moved = tuple(
-        jnp.stack([home[0], jnp.float32(x)])
+        np.stack([home[0], np.float32(x)])
         for home, x in zip(match.drones.position, place, strict=True)
     )
     match = match._replace(drones=match.drones._replace(position=moved))
@@ -155,10 +164,11 @@ def test_actions_stand_for_choices():
 
 def test_orders_are_looked_up_and_a_pending_serve_is_served():
     env, params, _ = made(*THREE[:1], **THREE[1])
-    match = env.serve(KEY, jnp.int32(1), params)
-    choice = env.choices(jnp.array([41, 1 * 12 + 1 * 4 + 2]))
+    match = asked("serve", *THREE[:1], **THREE[1])(KEY, np.int32(1), params)
+    choice = env.choices(np.array([41, 1 * 12 + 1 * 4 + 2]))
+    orders = fetched(env.orders)
     assert choice.tolist() == [3, 1, 1, 1, 1, 2]
-    order = env.orders(match, choice)
+    order = orders(match, choice)
     # Team 1's first drone serves to the centre; all others do as they are told.
     assert order.hit.tolist() == [True, True, True, True, True, True]
     target = np.stack(order.target, axis=1)
@@ -166,7 +176,7 @@ def test_orders_are_looked_up_and_a_pending_serve_is_served():
     np.testing.assert_allclose(target[2], env.game.roles[2][1].target)
     np.testing.assert_allclose(target[3], env.game.serves[1].target)
     np.testing.assert_allclose(target[5], env.game.roles[2][2].target)
-    served = env.orders(match._replace(served=jnp.array(True)), choice)
+    served = orders(match._replace(served=np.array(True)), choice)
     assert served.hit.tolist() == [True, True, True, False, True, True]
     np.testing.assert_allclose(np.stack(served.place, 1)[3], env.game.roles[0][1].place)
 
@@ -174,13 +184,16 @@ def test_orders_are_looked_up_and_a_pending_serve_is_served():
 def test_observations_are_the_teams_own():
     """Both teams see the same when the sides are changed; 100 numbers as in HCSP."""
     env, params, _ = made(*THREE[:1], **THREE[1])
-    match = env.serve(KEY, jnp.int32(0), params)
-    seen, other = (np.asarray(env.features(m)) for m in (match, rules.swapped(match)))
+    match = asked("serve", *THREE[:1], **THREE[1])(KEY, np.int32(0), params)
+    other_match = fetched(rules.swapped)(match)
+    features = fetched(env.features)
+    seen, other = (features(m) for m in (match, other_match))
     assert seen.shape == (100, 2)
     np.testing.assert_array_equal(seen[:, ::-1], other)
     for actions in ("rates", "rotors"):
         flat = envs.make("Volleyball-v1", teams="3v3", actions=actions)[0]
-        seen, other = (np.asarray(flat.features(m)) for m in (match, rules.swapped(match)))
+        features = fetched(flat.features)
+        seen, other = (features(m) for m in (match, other_match))
         assert seen.shape == (*flat.observation_shape, 6)
         np.testing.assert_array_equal(np.roll(seen, 3, axis=1), other)
 
@@ -188,36 +201,37 @@ def test_observations_are_the_teams_own():
 def test_matches_with_the_batch_behind_are_those_of_vmap():
     env, params, step = made("PlanarVolleyball-v1", actions="rates")
     keys = jax.random.split(KEY, 8)
-    states = jax.vmap(env.initial, (0, None))(keys, params)
-    last = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), states.match)
-    command = jax.random.uniform(KEY, (8, 2, 2), minval=-1.0)
-    batched = jax.vmap(env.step_env, (0, 0, 0, None))(keys, states, command, params)
-    match = env.tick(last, tuple(jnp.moveaxis(command, 0, -1).swapaxes(0, 1)))
+    states = fetched(jax.vmap(env.initial, (0, None)))(keys, params)
+    last = jax.tree.map(lambda x: np.moveaxis(x, 0, -1), states.match)
+    command = np.random.default_rng(0).uniform(-1, 1, (8, 2, 2)).astype(np.float32)
+    batched = fetched(jax.vmap(env.step_env, (0, 0, 0, None)))(keys, states, command, params)
+    match = fetched(env.tick)(last, tuple(np.moveaxis(command, 0, -1).swapaxes(0, 1)))
     for one, two in zip(jax.tree.leaves(batched[1].match), jax.tree.leaves(match), strict=True):
-        np.testing.assert_allclose(one, np.moveaxis(np.asarray(two), -1, 0), atol=1e-5)
+        np.testing.assert_allclose(one, np.moveaxis(two, -1, 0), atol=1e-5)
     np.testing.assert_allclose(
-        batched[0], np.moveaxis(env.features(match), -1, 0).swapaxes(1, 2), atol=1e-5
+        batched[0], np.moveaxis(fetched(env.features)(match), -1, 0).swapaxes(1, 2), atol=1e-5
     )
 
 
 def test_a_step_of_decisions_ends_at_the_event():
     env, params, step = made("PlanarVolleyball-v1")
-    state = env.initial(KEY, params)
+    initial, expert = (asked(method, "PlanarVolleyball-v1") for method in ("initial", "expert"))
+    state = initial(KEY, params)
     server = int(state.match.last)
-    _, state, reward, _, info = step(KEY, state, env.expert(state, params), params)
+    _, state, reward, _, info = step(KEY, state, expert(state, params), params)
     assert info["hit"].tolist() == [server == 0, server == 1] and not reward.any()
     assert 0.2 < float(info["seconds"]) < 1.0 and int(state.time) == 1
-    _, state, _, _, info = step(KEY, state, env.expert(state, params), params)
+    _, state, _, _, info = step(KEY, state, expert(state, params), params)
     assert bool(info["crossed"]) and not info["hit"].any()
     # Nothing happens while the ball is high: decisions have a longest time.
     params = params.replace(longest_decision=5)
-    _, state, _, _, info = step(KEY, state, env.expert(state, params), params)
+    _, state, _, _, info = step(KEY, state, expert(state, params), params)
     assert float(info["seconds"]) == pytest.approx(0.1) and not info["crossed"]
     # And matches, which are draws then.
     params = params.replace(max_seconds=float(state.match.ticks + 2) * 0.02)
-    _, state, reward, terminated, info = step(KEY, state, env.expert(state, params), params)
+    _, state, reward, terminated, info = step(KEY, state, expert(state, params), params)
     assert float(info["seconds"]) == pytest.approx(0.04)
-    assert bool(env.is_truncated(state, params)) and not terminated and not reward.any()
+    assert bool(fetched(env.is_truncated)(state, params)) and not terminated and not reward.any()
 
 
 @functools.cache
@@ -235,7 +249,7 @@ def rallies(others, name="PlanarVolleyball-v1"):
         state, reward = jax.lax.scan(step, env.initial(key, params), length=40)
         return state.match, jnp.sum(reward, axis=0)
 
-    return jax.jit(jax.vmap(play))(jax.random.split(KEY, 64))
+    return fetched(jax.vmap(play))(jax.random.split(KEY, 64))
 
 
 def test_scripted_players_keep_the_ball_up():
@@ -254,19 +268,20 @@ def test_scripted_planner_beats_who_stays_at_home(name):
 def test_a_match_hands_over_to_a_skill():
     """The receiver's start after a serve: its own drone and order, the ball in its frame."""
     env, params, step = made("PlanarVolleyball-v1")
-    state = env.initial(KEY, params)
-    _, state, *_ = step(KEY, state, env.expert(state, params), params)
+    initial, expert = (asked(method, "PlanarVolleyball-v1") for method in ("initial", "expert"))
+    state = initial(KEY, params)
+    _, state, *_ = step(KEY, state, expert(state, params), params)
     receiver = 1 - int(state.match.last)
-    order = env.orders(state.match, jnp.array([2, 2]))
+    order = fetched(env.orders)(state.match, np.array([2, 2]))
     drill, drill_params = envs.make("VolleyballSkill-v1", teams="plane")
-    handed = drill.handed_over(state.match, order, receiver)
+    handed = fetched(drill.handed_over, static_argnums=2)(state.match, order, receiver)
     sign = 1 if receiver == 0 else -1
     assert float(handed.sight.ball.position[0]) == sign * float(state.match.ball.position[0])
     assert float(handed.sight.ball.velocity[0]) > 0 and bool(handed.order.hit)
-    drawn = drill.initial(KEY, drill_params)
+    drawn = fetched(drill.initial)(KEY, drill_params)
     for one, two in zip(jax.tree.leaves(handed), jax.tree.leaves(drawn), strict=True):
         assert (one.shape, one.dtype) == (two.shape, two.dtype)
-    assert drill.observe(handed, drill_params).shape == drill.observation_shape
+    assert jax.eval_shape(drill.observe, handed, drill_params).shape == drill.observation_shape
 
 
 def test_scripted_skills_in_the_plane():

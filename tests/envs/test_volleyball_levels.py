@@ -3,9 +3,9 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from envs.game import bin_centre, bin_index
@@ -74,7 +74,7 @@ def test_observations_say_who_and_which_skill(both):
 
 def test_numbers_are_parts_of_the_interval():
     for count in (1, 4, 72):
-        numbers = jnp.arange(count)
+        numbers = np.arange(count)
         np.testing.assert_array_equal(bin_index(bin_centre(numbers, count), count), numbers)
     np.testing.assert_array_equal(
         bin_index(np.float32([-9, -1, -0.51, 0, 1, 9]), 4), [0, 0, 0, 2, 3, 3]
@@ -98,13 +98,13 @@ def test_agents_and_their_levels(teams, agents, features):
 def test_sides_are_alike():
     """The same match from the other side brings the other team's observations and rewards."""
     env, params = envs.make("PlannedVolleyball-v1")
-    state = env.initial(jax.random.key(3), params)
-    state = state.replace(planning=jnp.zeros((), bool), choice=jnp.int32([1, 3]))
-    other = state.replace(match=rules.swapped(state.match), choice=state.choice[::-1])
-    action = jax.random.uniform(jax.random.key(1), (4, 2), minval=-1.0)
-    step = jax.jit(env.step_env)
+    state = fetched(env.initial)(jax.random.key(3), params)
+    state = state.replace(planning=np.zeros((), bool), choice=np.int32([1, 3]))
+    other = state.replace(match=fetched(rules.swapped)(state.match), choice=state.choice[::-1])
+    action = np.random.default_rng(1).uniform(-1, 1, (4, 2)).astype(np.float32)
+    step = fetched(env.step_env)
     one = step(jax.random.key(0), state, action, params)
-    two = step(jax.random.key(0), other, jnp.roll(action, 2, axis=0), params)
+    two = step(jax.random.key(0), other, np.roll(action, 2, axis=0), params)
     np.testing.assert_allclose(np.roll(one[0], 2, axis=0), two[0], atol=1e-5)
     np.testing.assert_array_equal(np.roll(one[2], 2), two[2])
 
@@ -126,11 +126,13 @@ def test_a_residual_of_0_is_the_scripted_skill():
     plain = dataclasses.replace(env, residual=0.0)
     _, state = env.reset(jax.random.key(0), params)
     key = jax.random.key(1)
-    command = plain.expert(state, params)
-    assert not env.expert(state, params).any()
+    command = fetched(plain.expert)(state, params)
+    assert not fetched(env.expert)(state, params).any()
     added = np.float32([0.5, -3.0])  # clipped before it is added
     ours = jax.jit(env.step_env)(key, state, added, params)
-    theirs = jax.jit(plain.step_env)(key, state, command + 0.2 * np.clip(added, -1, 1), params)
+    theirs = jax.jit(plain.step_env)(
+        key, state, command + np.float32(0.2) * np.clip(added, -1, 1), params
+    )
     np.testing.assert_allclose(ours[0], theirs[0], atol=1e-6)
     with pytest.raises(ValueError, match="more than 0 with actions='rates' only"):
         dataclasses.replace(env, actions="rotors")
@@ -144,7 +146,7 @@ def test_matches_hand_over_what_the_skill_meets_there():
     assert 0.5 < fits.mean() <= 1
     state = jax.tree.map(lambda x: np.asarray(x)[np.asarray(fits)], state)
     assert state.sight.free.all() and state.order.hit.all()
-    assert (jax.vmap(flight.in_use)(state.sight, state.order) == 1).all()
+    assert (fetched(jax.vmap(flight.in_use))(state.sight, state.order) == 1).all()
     # Serves and returns, at rest and on the way.
     height = state.sight.ball.position[1]
     assert height.min() < 2 < height.max()
@@ -161,8 +163,8 @@ def test_names_of_hcsp_are_orders():
     rests = dataclasses.replace(env, skill="goto")
     assert set(env.kinds) | set(rests.kinds) == set(skills.NAMED)
     keys = jax.random.split(jax.random.key(0), 32)
-    state = jax.jit(jax.vmap(env.initial, in_axes=(0, None)))(keys, params)
-    kinds = np.asarray(env.kind_of(state, params))
+    state = fetched(jax.vmap(env.initial, in_axes=(0, None)))(keys, params)
+    kinds = fetched(env.kind_of)(state, params)
     assert set(kinds) == set(range(len(env.kinds)))
     for height, kind in zip(state.order.height, kinds, strict=True):
         assert height == np.float32(skills.NAMED[env.kinds[kind]][1].height)

@@ -9,6 +9,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from programs import fetched
 
 import envs
 from agentrl.config import env_section
@@ -24,11 +25,17 @@ COIN = {"name": "Coin-v1", "show_name": False}
 NORTH, TAKE, EXTEND = 0, 4, 5
 
 
+@functools.cache
+def called(env, method):
+    """A method of an environment, compiled once."""
+    return fetched(getattr(env, method))
+
+
 def walk(actions, **options):
     """What each action gave: rewards, legality, and whether the episode was cut then."""
     env, params = envs.make(BUDGET, **({"base": COIN} | options))
     state = env.reset(KEY, params)[1]
-    step, cut = jax.jit(env.step_env), jax.jit(env.is_truncated)
+    step, cut = called(env, "step_env"), called(env, "is_truncated")
     told = []
     for action in actions:
         seen, state, reward, terminated, info = step(KEY, state, np.int32(action), params)
@@ -39,7 +46,7 @@ def walk(actions, **options):
 
 def read(env, state, params):
     """What the agent reads in a state."""
-    return join(env.view.lexicon, env.describe(state, params).fragments)
+    return join(env.view.lexicon, called(env, "describe")(state, params).fragments)
 
 
 def test_an_episode_is_cut_after_its_turns():
@@ -66,7 +73,8 @@ def test_extensions_end_at_the_environments_limit():
     base = COIN | {"max_steps_in_episode": 6, "illegal_reward": -0.5}
     env, params, state, _, told = walk([EXTEND, EXTEND, EXTEND], base=base, turns=2, extension=2)
     assert told == [(0.0, True, False), (0.0, True, False), (-0.5, False, False)]
-    assert not bool(env.legal(state, params)[EXTEND]) and int(env.remaining(state, params)) == 3
+    assert not bool(fetched(env.legal)(state, params)[EXTEND])
+    assert int(fetched(env.remaining)(state, params)) == 3
 
 
 def test_the_agent_reads_how_many_turns_are_left():
@@ -77,7 +85,8 @@ def test_the_agent_reads_how_many_turns_are_left():
     assert "grants 2" in env.view.rules and env.view.rules.startswith(env.base.view.rules)
     # Anchors do not tell turns apart.
     chex.assert_trees_all_equal(
-        env.fingerprint(state, params), env.base.fingerprint(state.base, params.base)
+        fetched(env.fingerprint)(state, params),
+        fetched(env.base.fingerprint)(state.base, params.base),
     )
 
 
@@ -126,14 +135,14 @@ def test_single_steps_start_on_the_experts_way():
     noisy = playing.starts(env, params.replace(noise=0.9), 64)
     assert np.asarray(noisy.base.room).max() > 3
     state = jax.tree.map(lambda x: x[0], states)
-    best = int(coin.expert(state.base, params.base))
-    legal = np.flatnonzero(np.asarray(coin.legal(state.base, params.base)))
-    step = jax.jit(env.step_env)
+    best = int(fetched(coin.expert)(state.base, params.base))
+    legal = np.flatnonzero(fetched(coin.legal)(state.base, params.base))
+    step, cut = fetched(env.step_env), fetched(env.is_truncated)
     for action in range(5):
         _, after, reward, terminated, info = step(KEY, state, np.int32(action), params)
         expected = (float(action == best), action in legal, action in legal, action == best)
         told = float(reward), bool(terminated), bool(info["valid"]), bool(info["success"])
-        assert told == expected and bool(env.is_truncated(after, params))
+        assert told == expected and bool(cut(after, params))
     assert params.max_steps_in_episode == 1
     assert read(env, state, params) == read(coin, state.base, params.base)
 
@@ -167,12 +176,13 @@ def test_what_does_not_fit_is_refused(options, message):
 def test_a_clock_changes_what_is_seen_and_nothing_else():
     env, params = envs.make("envs.wrappers.Clock", base=COIN, minutes=12)
     state = env.reset(KEY, params)[1]
-    step = jax.jit(env.step_env)
+    step, expert = fetched(env.step_env), fetched(env.expert)
+    observe, observe_plain = fetched(env.observe), fetched(env.base.observe)
     told, clocks = [], []
     for i in range(12):
-        action = env.expert(state, params)
-        plain = env.base.observe(state.base, params.base)
-        seen = env.observe(state, params)
+        action = expert(state, params)
+        plain = observe_plain(state.base, params.base)
+        seen = observe(state, params)
         np.testing.assert_array_equal(seen[:-1], plain)
         assert float(seen[-1]) == np.float32(int(state.clock) / 12)
         expected = f"{read(env.base, state.base, params.base)}\nIt is {int(state.clock)} past."
@@ -185,7 +195,8 @@ def test_a_clock_changes_what_is_seen_and_nothing_else():
     assert told[-1] == (1.0, True) and len(set(clocks)) > 1
     other = state.replace(clock=(state.clock + 1) % 12)
     for of, same in (("observation", False), ("state", True)):
-        pair = [np.asarray(env.fingerprint(s, params, of=of)) for s in (state, other)]
+        fingerprint = playing.method(env, "fingerprint", of=of)
+        pair = [np.asarray(fingerprint(s, params)) for s in (state, other)]
         assert np.array_equal(*pair) == same
     with pytest.raises(ValueError, match="minutes=0"):
         envs.make("envs.wrappers.Clock", base=COIN, minutes=0)

@@ -19,18 +19,21 @@ from agentrl.policies.attention import (
 from agentrl.policies.chunks import in_chunks
 
 
+def drawn(*shapes):
+    """Normal numbers in arrays of these shapes."""
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
 def test_attention_by_hand():
     # One head of two numbers; queries see slots 0 and 1, then 0, 1 and 2.
-    q = jnp.array([[[[1.0, 0.0]], [[0.0, 2.0]]]])
-    k = jnp.array([[[0.0, 1.0], [np.log(3.0), 0.0], [0.0, np.log(2.0)]]])
-    v = jnp.array([[[1.0, 0.0], [0.0, 1.0], [4.0, 4.0]]])
-    mask = jnp.array([[[True, True, False], [True, True, True]]])
+    q = np.float32([[[[1.0, 0.0]], [[0.0, 2.0]]]])
+    k = np.float32([[[0.0, 1.0], [np.log(3.0), 0.0], [0.0, np.log(2.0)]]])
+    v = np.float32([[[1.0, 0.0], [0.0, 1.0], [4.0, 4.0]]])
+    mask = np.array([[[True, True, False], [True, True, True]]])
     segments = [slice(0, 2), slice(2, 3)]
-    out = attend(
-        q,
-        [k[:, s].swapaxes(1, 2)[:, None] for s in segments],
-        [v[:, None, s] for s in segments],
-        lambda start, stop: mask[..., start:stop],
+    out = jax.jit(functools.partial(attend, mask=lambda start, stop: mask[..., start:stop]))(
+        q, [k[:, s].swapaxes(1, 2)[:, None] for s in segments], [v[:, None, s] for s in segments]
     )
     # Scores 0 and log 3: weights 1/4 and 3/4.
     np.testing.assert_allclose(out[0, 0, 0], [0.25, 0.75], rtol=1e-6)
@@ -86,34 +89,33 @@ def test_span_of_what_is_seen():
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_segments_outside_of_the_span_are_not_read(window):
-    draw = jax.random.normal
-    q = draw(jax.random.key(0), (2, 1, 4, 8))
-    keys = draw(jax.random.key(1), (2, 2, 8, 12))
-    values = draw(jax.random.key(2), (2, 2, 12, 8))
-    position = jnp.array([7, 6])
+    q, keys, values = drawn((2, 1, 4, 8), (2, 2, 8, 12), (2, 2, 12, 8))
+    position = np.array([7, 6])
 
     def mask(start, stop):
         return visible(position[:, None], jnp.arange(start, stop)[None], window)
 
-    whole = attend(q, [keys], [values], mask)
+    run = jax.jit(functools.partial(attend, mask=mask))
+    whole = run(q, [keys], [values])
     # What lies outside must not even meet the products: it is not a number there.
     outside = np.r_[8:12] if window is None else np.r_[0:4, 8:12]
-    spoilt = values.at[:, :, outside].set(jnp.nan)
+    spoilt = values.copy()
+    spoilt[:, :, outside] = np.nan
     parts = [slice(0, 4), slice(4, 8), slice(8, 12)]
-    out = attend(
+    out = run(
         q,
         [keys[..., part] for part in parts],
         [spoilt[:, :, part] for part in parts],
-        mask,
-        span=span(position, jnp.ones_like(position), window),
+        span=span(position, np.ones_like(position), window),
     )
     np.testing.assert_allclose(out, whole, atol=1e-6)
 
 
 def test_positions_are_relative():
-    q, k = jax.random.normal(jax.random.key(0), (2, 5, 1, 8))
-    frequency, read = frequencies(8, 10000.0, None), jnp.arange(5)
+    q, k = drawn((5, 1, 8), (5, 1, 8))
+    frequency, read = frequencies(8, 10000.0, None), np.arange(5)
 
+    @jax.jit
     def scores(shift):
         by = rotation(read + shift, frequency, 2048)
         return jnp.einsum("qhd,khd->qk", rotate(q, by), rotate(k, by))
@@ -124,25 +126,23 @@ def test_positions_are_relative():
 @pytest.mark.parametrize("window", [None, 1, 20, 100])
 def test_blocks_of_queries_change_nothing(window):
     length = 150  # three blocks of 64, the last one shorter
-    drawn = jax.random.normal(jax.random.key(0), (2, length, 6, 4))
-    q, k, v = drawn[:, :, :2], drawn[:, :, 2:4], drawn[:, :, 4:]
-    index = jnp.arange(length)[None]
+    q, k, v = drawn(*[(2, length, 2, 4)] * 3)
+    index = np.arange(length)[None]
 
     def mask(start, stop):
         return visible(index, index[:, start:stop], window)
 
-    whole = attend(q, [k.transpose(0, 2, 3, 1)], [v.transpose(0, 2, 1, 3)], mask)
-    out = attend_causal(q, k, v, window=window)
+    read = jax.jit(functools.partial(attend, mask=mask))
+    whole = read(q, [k.transpose(0, 2, 3, 1)], [v.transpose(0, 2, 1, 3)])
+    out = jax.jit(functools.partial(attend_causal, window=window))(q, k, v)
     np.testing.assert_allclose(out, whole, atol=3e-6)  # sums of 150 numbers in another order
     assert out.shape == (2, length, 2, 4)
 
 
 @pytest.mark.parametrize("limit", [1, 300, 10**6])
 def test_few_queries_at_a_time_change_nothing(limit):
-    q = jax.random.normal(jax.random.key(0), (2, 7, 4, 8))
-    keys = jax.random.normal(jax.random.key(1), (2, 2, 8, 12))
-    values = jax.random.normal(jax.random.key(2), (2, 2, 12, 8))
-    positions = jnp.array([[3], [5]]) + jnp.arange(7)
+    q, keys, values = drawn((2, 7, 4, 8), (2, 2, 8, 12), (2, 2, 12, 8))
+    positions = np.array([[3], [5]]) + np.arange(7)
 
     def read(q, positions):
         return attend(
@@ -150,8 +150,8 @@ def test_few_queries_at_a_time_change_nothing(limit):
         )
 
     few = functools.partial(in_chunks, read, width=4 * 12, limit=limit)
-    out = few(q, positions)
-    np.testing.assert_allclose(out, read(q, positions), atol=1e-6)
+    out, whole = jax.jit(lambda *given: (few(*given), read(*given)))(q, positions)
+    np.testing.assert_allclose(out, whole, atol=1e-6)
     # Scores of two rows of four heads with 12 keys, of 1, 3 or all 7 queries.
     assert ("scan" in str(jax.make_jaxpr(few)(q, positions))) == (limit < 7 * 96)
 
@@ -159,11 +159,10 @@ def test_few_queries_at_a_time_change_nothing(limit):
 @pytest.mark.parametrize("window, length", [(None, 70), (1, 70), (20, 71)])
 def test_flash_attention_means_the_same(window, length):
     """As JAX computes it without cuDNN: mask, scale, groups of heads, gradients."""
-    drawn = jax.random.normal(jax.random.key(0), (2, length, 8, 4))
-    parts = drawn[:, :, :4], drawn[:, :, 4:6], drawn[:, :, 6:]
+    parts = drawn((2, length, 4, 4), (2, length, 2, 4), (2, length, 2, 4))
 
     def gradients(attend):
-        return jax.grad(lambda x: jnp.sum(jnp.sin(attend(*x, window=window))))(parts)
+        return jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(attend(*x, window=window)))))(parts)
 
     ours = gradients(attend_causal)
     theirs = gradients(functools.partial(attend_flash, implementation="xla"))

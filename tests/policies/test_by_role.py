@@ -45,13 +45,12 @@ def test_networks_have_the_actions_of_their_roles():
     own, goals = env.base.num_actions, len(env.base.subgoal_names)
     assert state.params["planner"]["Dense_0"]["kernel"].shape == (8, goals)
     assert state.params["executor"]["Dense_0"]["kernel"].shape == (16, own)
-    rows = batch.rows
-    acted = np.asarray(rows.loss_mask[:, 0])
-    plans = np.asarray(rows.role) == PLANNER
-    tokens = np.asarray(rows.tokens[:, 0])
+    rows = jax.device_get(batch.rows)
+    acted, tokens = rows.loss_mask[:, 0], rows.tokens[:, 0]
+    plans = rows.role == PLANNER
     assert (tokens[acted & plans] >= own).all() and (tokens[acted & ~plans] < own).all()
     # What the learner scores is what was sampled from.
-    scored = experiment.policy.score(state.params, rows)
+    scored = jax.device_get(jax.jit(experiment.policy.score)(state.params, rows))
     np.testing.assert_allclose(
         np.where(acted, scored.logp[:, 0], 0),
         np.where(acted, rows.behaviour_logp[:, 0], 0),
@@ -61,15 +60,15 @@ def test_networks_have_the_actions_of_their_roles():
 
 def test_a_role_is_scored_by_its_own_network():
     experiment, state, batch = collected()
+    params, rows = jax.device_get((state.params, batch.rows))
+    score = jax.jit(experiment.policy.score)
+    before = np.asarray(score(params, rows).logp)
     for name, role in (("planner", PLANNER), ("executor", EXECUTOR)):
-        other = {**state.params, name: jax.tree.map(lambda x: x + 0.1, state.params[name])}
-        before = experiment.policy.score(state.params, batch.rows)
-        after = experiment.policy.score(other, batch.rows)
-        changed = np.asarray(before.logp != after.logp)[:, 0] & np.asarray(
-            batch.rows.loss_mask[:, 0]
-        )
+        other = {**params, name: jax.tree.map(lambda x: x + np.float32(0.1), params[name])}
+        after = np.asarray(score(other, rows).logp)
+        changed = (before != after)[:, 0] & rows.loss_mask[:, 0]
         # A network with one legal action has nothing to say.
-        assert changed.any() and (np.asarray(batch.rows.role)[changed] == role).all()
+        assert changed.any() and (rows.role[changed] == role).all()
 
 
 def test_equal_networks_are_one_network():
@@ -80,17 +79,23 @@ def test_equal_networks_are_one_network():
         {"x": Network(net, (0,), 0, env.num_actions), "o": Network(net, (1,), 0, env.num_actions)},
         train=("x", "o"),
     )
-    params = net.init(jax.random.key(0))
-    seen = jnp.zeros((4, *env.observation_shape), env.observation_dtype)
-    role = jnp.array([0, 1, 1, 0])
-    outputs, value, _ = both.step({"x": params, "o": params}, None, seen, role)
-    logits, alone, _ = net.step(params, None, seen)
-    action, legal = jnp.array([0, 3, 5, 8]), jnp.ones((4, 9), bool)
-    np.testing.assert_allclose(value, alone)
-    np.testing.assert_allclose(
-        both.head.log_prob(outputs, legal, action), net.head.log_prob(logits, legal, action)
-    )
-    np.testing.assert_allclose(both.head.entropy(outputs, legal), net.head.entropy(logits, legal))
+    seen = np.zeros((4, *env.observation_shape), env.observation_dtype)
+    role = np.array([0, 1, 1, 0])
+    action, legal = np.array([0, 3, 5, 8]), np.ones((4, 9), bool)
+
+    def of(policy, params, *role):
+        """(value, log-probability of the action, entropy)."""
+        outputs, value, _ = policy.step(params, None, seen, *role)
+        head = policy.head
+        return value, head.log_prob(outputs, legal, action), head.entropy(outputs, legal)
+
+    @jax.jit
+    def both_ways(key):
+        params = net.init(key)
+        return of(both, {"x": params, "o": params}, role), of(net, params)
+
+    for ours, alone in zip(*both_ways(jax.random.key(0)), strict=True):
+        np.testing.assert_allclose(ours, alone)
 
 
 def trained(**changes):
@@ -101,7 +106,8 @@ def trained(**changes):
 
 
 def moved(before, after):
-    change = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), before, after)
+    before, after = jax.device_get((before, after))
+    change = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), before, after)
     return {name: max(jax.tree.leaves(change[name])) for name in change}
 
 
@@ -121,16 +127,21 @@ def test_continuous_and_discrete_roles_in_one_policy():
         {"planner": Network(planner, (0,), 0, 4), "flyer": Network(flyer, (1,), 0, 2)},
         train=("planner", "flyer"),
     )
-    params = policy.init(jax.random.key(0))
-    seen, role = jnp.ones((6, 3)), jnp.array([0, 1] * 3)
-    outputs, _, _ = policy.step(params, None, seen, role)
-    action = policy.head.draw(outputs, None, jax.random.key(1))
+    seen, role = np.ones((6, 3), np.float32), np.array([0, 1] * 3)
+
+    @jax.jit
+    def acted(key):
+        params = policy.init(key)
+        outputs, _, _ = policy.step(params, None, seen, role)
+        action = policy.head.draw(outputs, None, jax.random.key(1))
+        logits, _, _ = planner.step(params["planner"], None, seen)
+        expected = planner.head.log_prob(logits, None, action[:, 0].astype(jnp.int32))
+        return action, policy.head.log_prob(outputs, None, action), expected
+
+    action, ours, expected = jax.device_get(acted(jax.random.key(0)))
     assert action.shape == (6, 2) and not policy.head.discrete
-    chosen = np.asarray(action)[::2]
+    chosen = action[::2]
     assert (chosen[:, 0] == chosen[:, 0].round()).all() and (chosen[:, 1] == 0).all()
-    logits, _, _ = planner.step(params["planner"], None, seen)
-    expected = planner.head.log_prob(logits, None, jnp.asarray(action[:, 0], jnp.int32))
-    ours = policy.head.log_prob(outputs, None, action)
     np.testing.assert_allclose(ours[::2], expected[::2])
 
 

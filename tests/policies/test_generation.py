@@ -18,13 +18,17 @@ CONFIG = DecoderConfig(
 END, SIZE, LONGEST = 3, 40, 6
 PLAIN = Sampling()
 extend = jax.jit(decoder.extend, static_argnums=1)
+distribution = jax.jit(sampling.distribution, static_argnums=1)
 
 
 @functools.cache
 def params():
-    drawn = decoder.init(jax.random.key(0), CONFIG)
-    keys = iter(jax.random.split(jax.random.key(1), 100))
-    return jax.tree.map(lambda x: x + 0.3 * jax.random.normal(next(keys), x.shape), drawn)
+    drawn = jax.jit(decoder.init, static_argnums=1)(jax.random.key(0), CONFIG)
+    rng = np.random.default_rng(1)
+    drawn = jax.tree.map(
+        lambda x: x + np.float32(0.3 * rng.normal(size=x.shape)), jax.device_get(drawn)
+    )
+    return jax.device_put(drawn)
 
 
 @functools.partial(jax.jit, static_argnames=("options", "keep"))
@@ -49,8 +53,8 @@ def read(cache, rows, width):
     padded = np.full((len(rows), width), 11, np.int32)
     for row, new in zip(padded, rows, strict=True):
         row[: len(new)] = new
-    hidden, cache = extend(params(), CONFIG, cache, jnp.asarray(padded), jnp.asarray(count))
-    return hidden[np.arange(len(rows)), np.maximum(count - 1, 0)], cache
+    hidden, cache = extend(params(), CONFIG, cache, padded, count)
+    return np.asarray(hidden)[np.arange(len(rows)), np.maximum(count - 1, 0)], cache
 
 
 def prompts(rng, rows, longest=5):
@@ -72,8 +76,8 @@ def test_several_turns_are_scored_as_whole_sequences_are(options, segment):
         new[turn] = new[turn] if turn == 0 else []
         active = np.array([bool(row) for row in new])
         hidden, cache = read(cache, new, 5)
-        out = generate(cache, hidden, jax.random.key(turn), jnp.asarray(active), options, keep=True)
-        cache = out.cache
+        out = generate(cache, hidden, jax.random.key(turn), active, options, keep=True)
+        cache, out = out.cache, jax.device_get(out.replace(cache=None))
         for row in range(batch):
             texts[row] += new[row]
             length = int(out.length[row])
@@ -86,18 +90,19 @@ def test_several_turns_are_scored_as_whole_sequences_are(options, segment):
     padded = np.full((batch, SIZE + 3), 17, np.int32)
     for row, text in zip(padded, texts, strict=True):
         row[: len(text)] = text
-    logits = decoder.logits(params(), CONFIG, jnp.asarray(padded))
+    logits = jax.jit(decoder.logits, static_argnums=1)(params(), CONFIG, padded)
     assert len(recorded) > 40
-    for row, place, logp, kept in recorded:
-        scores = logits[row, place - 1]
-        cut = None if options == PLAIN else kept
-        expected = sampling.distribution(scores, options, cut)[texts[row][place]]
-        np.testing.assert_allclose(logp, expected, atol=1e-4)
+    rows, places, logp, kept = map(np.array, zip(*recorded, strict=True))
+    scores = np.asarray(logits)[rows, places - 1]
+    expected = distribution(scores, options, None if options == PLAIN else kept)
+    written = padded[rows, places]
+    expected = np.asarray(expected)[np.arange(len(rows)), written]
+    np.testing.assert_allclose(logp, expected, atol=1e-4)
 
 
 def test_padding_of_the_prompts_changes_nothing():
     rng = np.random.default_rng(1)
-    new, active = prompts(rng, 4), jnp.ones(4, bool)
+    new, active = prompts(rng, 4), np.ones(4, bool)
     outs = []
     for width, segment in ((5, 14), (9, 40)):
         cache = decoder.empty_cache(CONFIG, 4, SIZE, segment=segment)
@@ -111,7 +116,7 @@ def test_padding_of_the_prompts_changes_nothing():
 
 def test_rows_end_with_the_end_token_or_at_the_limit():
     hidden, cache = read(decoder.empty_cache(CONFIG, 64, SIZE), [[5, 6, 7]] * 64, 3)
-    active = jnp.arange(64) % 4 > 0
+    active = np.arange(64) % 4 > 0
     out = generate(cache, hidden, jax.random.key(0), active)
     tokens, length, ended = map(np.asarray, (out.tokens, out.length, out.ended))
     assert ended.any() and not ended[active].all()
@@ -130,13 +135,14 @@ def test_rows_end_with_the_end_token_or_at_the_limit():
     # The cache and the hidden state go on from the last token, the end token included.
     np.testing.assert_array_equal(out.cache.length, 3 + length)
     padded = np.concatenate([np.tile([5, 6, 7], (64, 1)), tokens], axis=1)
-    whole = decoder.hidden(params(), CONFIG, jnp.asarray(padded))
-    np.testing.assert_allclose(out.hidden, whole[np.arange(64), 2 + length], atol=2e-5)
+    whole = jax.jit(decoder.hidden, static_argnums=1)(params(), CONFIG, padded)
+    np.testing.assert_allclose(out.hidden, np.asarray(whole)[np.arange(64), 2 + length], atol=2e-5)
 
 
 def test_inactive_rows_stay_as_they_are():
     hidden, cache = read(decoder.empty_cache(CONFIG, 3, SIZE), [[5, 6], [7], [8, 9]], 2)
-    out = generate(cache, hidden, jax.random.key(0), jnp.array([True, False, True]))
+    out = generate(cache, hidden, jax.random.key(0), np.array([True, False, True]))
+    cache, out = jax.device_get((cache, out))
     for before, after in zip(jax.tree.leaves(cache), jax.tree.leaves(out.cache), strict=True):
         np.testing.assert_array_equal(before[1], after[1])
     np.testing.assert_array_equal(hidden[1], out.hidden[1])
@@ -190,20 +196,25 @@ def test_a_grammar_decides_what_may_come_next():
         return (step == 1) | (step == 2)
 
     hidden, cache = read(decoder.empty_cache(CONFIG, 6, SIZE), [[5, 6]] * 6, 2)
-    start = jnp.array([4, 5, 6, 7, 15, 18])
-    out = generation.generate(
-        params(),
-        CONFIG,
-        cache,
-        hidden,
-        jax.random.key(2),
-        sampling=PLAIN,
-        max_new_tokens=5,
-        end_token=END,
-        active=jnp.ones(6, bool),
-        constraint=generation.Constraint(start, allowed, lambda state, token: token),
-        keep=True,
-    )
+    start = np.array([4, 5, 6, 7, 15, 18], np.int32)
+
+    @jax.jit
+    def run(cache, hidden):
+        return generation.generate(
+            params(),
+            CONFIG,
+            cache,
+            hidden,
+            jax.random.key(2),
+            sampling=PLAIN,
+            max_new_tokens=5,
+            end_token=END,
+            active=jnp.ones(6, bool),
+            constraint=generation.Constraint(start, allowed, lambda state, token: token),
+            keep=True,
+        )
+
+    out = jax.device_get(run(cache, hidden))
     tokens, length = np.asarray(out.tokens), np.asarray(out.length)
     for row in range(6):
         before = int(start[row])
@@ -221,19 +232,19 @@ def test_a_grammar_decides_what_may_come_next():
 
 def test_greedy_takes_the_likeliest():
     hidden, cache = read(decoder.empty_cache(CONFIG, 3, SIZE), [[5, 6], [7], [8, 9]], 2)
-    active = jnp.ones(3, bool)
+    active = np.ones(3, bool)
     out = generate(cache, hidden, jax.random.key(0), active, Sampling(greedy=True))
     again = generate(cache, hidden, jax.random.key(1), active, Sampling(greedy=True))
     chex.assert_trees_all_equal(out, again)
-    scores = decoder.unembed(params(), CONFIG, hidden)
-    np.testing.assert_array_equal(out.tokens[:, 0], jnp.argmax(scores, axis=-1))
+    scores = jax.jit(decoder.unembed, static_argnums=1)(params(), CONFIG, hidden)
+    np.testing.assert_array_equal(np.asarray(out.tokens)[:, 0], np.argmax(scores, axis=-1))
 
 
 @pytest.mark.parametrize("unroll", [1, 2])
 def test_the_cache_is_written_in_place(unroll):
     config = dataclasses.replace(CONFIG, decode_unroll=unroll)
     cache = decoder.empty_cache(config, 4, 26, segment=13)
-    hidden = jnp.zeros((4, CONFIG.width))
+    hidden = np.zeros((4, CONFIG.width), np.float32)
 
     def run(cache, hidden, key):
         return generation.generate(

@@ -19,11 +19,11 @@ KINDS = ("planner", "goto", "hit")
 def seen(kind, count, key=0):
     """Observations of a planner, or of a drone at a skill."""
     number = KINDS.index(kind)
-    flags = jnp.broadcast_to(jax.nn.one_hot(number, 3), (count, 3))
-    features = jax.random.normal(jax.random.key(key), (count, 5))
+    flags = np.broadcast_to(np.eye(3, dtype=np.float32)[number], (count, 3))
+    features = np.random.default_rng(key).normal(size=(count, 5)).astype(np.float32)
     if kind != "planner":
-        features = features.at[:, 4].set(0.0)
-    return jnp.concatenate([flags, features], axis=1)
+        features[:, 4] = 0.0
+    return np.concatenate([flags, features], axis=1)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,10 @@ def policy():
 @pytest.fixture(scope="module")
 def params(policy):
     """Not the small first ones, so that distributions differ."""
-    drawn = policy.init(jax.random.key(0))
-    return jax.tree.map(lambda x: x + 0.3 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), drawn)
+    drawn = jax.device_get(jax.jit(policy.init)(jax.random.key(0)))
+    return jax.tree.map(
+        lambda x: x + np.float32(0.3 * np.cos(np.arange(x.size)).reshape(x.shape)), drawn
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +51,13 @@ def acted(policy, params):
         best = policy.head.best(outputs, None)
         return outputs, action, policy.head.log_prob(outputs, None, action), best
 
-    return {kind: act(jnp.repeat(seen(kind, 1), 4000, axis=0)) for kind in KINDS}
+    return {kind: jax.device_get(act(np.repeat(seen(kind, 1), 4000, axis=0))) for kind in KINDS}
 
 
 def test_planners_choose_numbers(acted):
     outputs, action, logp, best = acted["planner"]
     number = np.asarray(bin_index(action[:, 0], 3))
-    chance = jax.nn.softmax(outputs.logits[0])
+    chance = np.asarray(jax.nn.softmax(outputs.logits[0]))
     shares = np.bincount(number, minlength=3) / 4000
     np.testing.assert_allclose(shares, chance, atol=4 / np.sqrt(4000))
     np.testing.assert_allclose(np.exp(logp), chance[number], rtol=1e-4)
@@ -84,22 +86,22 @@ def test_only_what_is_in_use_learns(policy, params, kind):
 
     def of(params):
         rows = Rows(
-            tokens=jnp.zeros((6, 1), jnp.int32),
-            action=jnp.full((6, 1, 2), 0.1),
-            loss_mask=jnp.ones((6, 1), bool),
-            stream=jnp.arange(6),
-            turn=jnp.zeros((6, 1), jnp.int32),
-            behaviour_logp=jnp.zeros((6, 1)),
+            tokens=np.zeros((6, 1), np.int32),
+            action=np.full((6, 1, 2), 0.1, np.float32),
+            loss_mask=np.ones((6, 1), bool),
+            stream=np.arange(6),
+            turn=np.zeros((6, 1), np.int32),
+            behaviour_logp=np.zeros((6, 1), np.float32),
             observation=observation,
         )
         scored = policy.score(params, rows)
         return jnp.sum(scored.logp), jnp.sum(scored.value)
 
-    actor, critic = jax.jit(jax.jacrev(of))(params)
+    actor, critic = jax.device_get(jax.jit(jax.jacrev(of))(params))
 
     def touched(grads):
         size = {
-            name: max(float(jnp.abs(x).max()) for x in jax.tree.leaves(part))
+            name: max(float(np.abs(x).max()) for x in jax.tree.leaves(part))
             for name, part in grads.items()
         }
         return {name for name, most in size.items() if most > 0}
@@ -111,12 +113,16 @@ def test_only_what_is_in_use_learns(policy, params, kind):
 def test_what_is_trained_and_tied(policy, params):
     assert policy.frozen == ("goto",)
     assert make(**SIZES, train=("planner", *SIZES["skills"])).frozen == ()
-    other = policy.init(jax.random.key(5))
+    other = jax.jit(policy.init)(jax.random.key(5))
     both = make(**SIZES, train=("planner",), tied=("planner",))
-    for kind in KINDS:
-        observation = seen(kind, 3)
+
+    @jax.jit
+    def divergences(observation):
         one, two = (policy.step(p, None, observation)[0] for p in (params, other))
-        loose, tied = (p.head.kl(one, two, None) for p in (policy, both))
+        return [p.head.kl(one, two, None) for p in (policy, both)]
+
+    for kind in KINDS:
+        loose, tied = jax.device_get(divergences(seen(kind, 3)))
         assert (tied > 0).all()
         np.testing.assert_array_equal(loose, 0 * tied if kind == "planner" else tied)
 
@@ -124,11 +130,11 @@ def test_what_is_trained_and_tied(policy, params):
 def test_parts_are_policies_of_their_own(policy, params):
     """An MLP's parameters, but for its critic, are those of a part."""
     alone = policies.mlp((4,), None, 2, True, hidden=(8,), log_std=-2.0)
-    theirs = alone.init(jax.random.key(3))
+    theirs = jax.jit(alone.init)(jax.random.key(3))
     taken = params | {"hit": {name: theirs[name] for name in params["hit"]}}
     observation = seen("hit", 3)
-    ours, _, _ = policy.step(taken, None, observation)
-    outputs, _, _ = alone.step(theirs, None, observation[:, 3:7])
+    ours, _, _ = jax.jit(policy.step)(taken, None, observation)
+    outputs, _, _ = jax.jit(alone.step)(theirs, None, observation[:, 3:7])
     for one, other in zip(ours.command, outputs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 

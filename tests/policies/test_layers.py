@@ -16,14 +16,14 @@ from agentrl.policies.layers import Run
 from agentrl.policies.sampling import Sampling
 
 TINY = DecoderConfig(
-    vocab_size=23, width=16, layers=5, heads=4, kv_heads=2, head_dim=8, hidden=24, value_heads=1
+    vocab_size=23, width=16, layers=3, heads=4, kv_heads=2, head_dim=8, hidden=24, value_heads=1
 )
-GEMMA = dataclasses.replace(TINY, norm_plus_one=True, post_norms=True, sliding_window=4)
+GEMMA = dataclasses.replace(TINY, layers=5, norm_plus_one=True, post_norms=True, sliding_window=4)
 CONFIGS = {
     "llama": TINY,
     # The first layers without a window.
     "qwen2": dataclasses.replace(
-        TINY, qkv_bias=True, sliding_window=3, sliding_layers=(False,) * 2 + (True,) * 3
+        TINY, layers=5, qkv_bias=True, sliding_window=3, sliding_layers=(False,) * 2 + (True,) * 3
     ),
     "gemma2": dataclasses.replace(
         GEMMA, attention_soft_cap=5.0, sliding_layers=(True, False, True, False, True)
@@ -39,18 +39,16 @@ CONFIGS = {
     "adapters": dataclasses.replace(TINY, lora_rank=2, lora_roles=2),
     "remat": dataclasses.replace(TINY, remat=True),
 }
-ROLE = jnp.array([0, 1, 1])
-TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 23, (3, 12)), jnp.int32)
+ROLE = np.array([0, 1, 1])
+TOKENS = np.random.default_rng(0).integers(0, 23, (3, 12)).astype(np.int32)
 
 
 @functools.cache
 def loose(config):
     """Random parameters, adapters and biases too."""
-    init = jax.jit(decoder.init, static_argnums=1)
-    leaves, tree = jax.tree.flatten(init(jax.random.key(0), config))
-    keys = jax.random.split(jax.random.key(1), len(leaves))
-    noise = [0.3 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
-    return tree.unflatten([x + n for x, n in zip(leaves, noise, strict=True)])
+    drawn = jax.device_get(jax.jit(decoder.init, static_argnums=1)(jax.random.key(0), config))
+    rng = np.random.default_rng(1)
+    return jax.tree.map(lambda x: x + np.float32(0.3 * rng.normal(size=x.shape)), drawn)
 
 
 def one_after_another(block, carry, parts, kinds, **_):
@@ -80,11 +78,11 @@ def test_runs_of_kinds():
 
 
 def test_split_keeps_every_layer_in_order():
-    stacked = {"x": jnp.arange(26 * 3).reshape(26, 3)}
+    stacked = {"x": np.arange(26 * 3).reshape(26, 3)}
     kinds = ("lllllg" * 5)[:26]
     parts = layers.split(stacked, kinds)
     assert [part["x"].shape for part in parts] == [(4, 6, 3), (2, 3)]
-    whole = jnp.concatenate([part["x"].reshape(-1, 3) for part in parts])
+    whole = np.concatenate([part["x"].reshape(-1, 3) for part in parts])
     np.testing.assert_array_equal(whole, stacked["x"])
 
 
@@ -110,7 +108,7 @@ def test_hidden_states_and_gradients_are_those_of_one_layer_after_another(name, 
     config = CONFIGS[name]
     params = loose(config)
     # Adapters are further arrays of a layer. Two layers at a time are whole periods of three.
-    unrolls = {"llama": (1, 2, 5), "adapters": (1,), "gemma3": (1,)}.get(name, (1, 2))
+    unrolls = {"llama": (1, 2, 3), "adapters": (1,), "gemma3": (1,)}.get(name, (1, 2))
     found = [outputs(dataclasses.replace(config, unroll=n), params) for n in unrolls]
     monkeypatch.setattr(decoder.layers, "apply", one_after_another)
     expected = outputs(config, params)
@@ -121,7 +119,7 @@ def test_hidden_states_and_gradients_are_those_of_one_layer_after_another(name, 
 def written(config, params):
     """Hidden states of a prompt, and a reply, in a cache of several segments."""
     cache = decoder.empty_cache(config, 3, 24, segment=12)
-    count = jnp.array([12, 5, 7])
+    count = np.array([12, 5, 7])
     hidden, cache = decoder.extend(params, config, cache, TOKENS, count, ROLE)
     out = generation.generate(
         params,
@@ -173,7 +171,9 @@ def test_only_models_of_more_than_four_layers_are_computed_in_a_loop():
 
 
 def test_initial_values_of_a_layer_depend_on_its_number():
-    kernel = decoder.init(jax.random.key(0), TINY)["layers"]["mlp"]["up_proj"]["kernel"]
+    config = dataclasses.replace(TINY, layers=5)
+    params = jax.jit(decoder.init, static_argnums=1)(jax.random.key(0), config)
+    kernel = np.asarray(params["layers"]["mlp"]["up_proj"]["kernel"])
     assert kernel.shape == (5, 16, 24)
     # Independent draws: no two layers are correlated.
     np.testing.assert_allclose(np.corrcoef(kernel.reshape(5, -1)), np.eye(5), atol=0.2)

@@ -16,28 +16,47 @@ PLAIN = DecoderConfig(
     vocab_size=13, width=16, layers=2, heads=2, kv_heads=1, head_dim=8, hidden=24, qkv_bias=True
 )
 CONFIG = dataclasses.replace(PLAIN, lora_rank=3, lora_alpha=6.0)
-TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 13, (2, 9)), jnp.int32)
+TOKENS = np.random.default_rng(0).integers(0, 13, (2, 9)).astype(np.int32)
+hidden = jax.jit(decoder.hidden, static_argnums=1)
+logits = jax.jit(decoder.logits, static_argnums=1)
+
+
+@functools.cache
+def init(config):
+    return jax.device_get(jax.jit(decoder.init, static_argnums=1)(jax.random.key(0), config))
 
 
 def moved(params):
     """B away from 0, biases too."""
-    keys = iter(jax.random.split(jax.random.key(1), 100))
-    return jax.tree.map(lambda x: x + 0.3 * jax.random.normal(next(keys), x.shape), params)
+    rng = np.random.default_rng(1)
+    return jax.tree.map(lambda x: x + 0.3 * rng.normal(size=x.shape).astype(x.dtype), params)
+
+
+def merge(params, config, role=None):
+    """`lora.merge`, the parameters by one program."""
+    configs = []
+
+    @jax.jit
+    def run(params):
+        plain, merged = lora.merge(params, config, role)
+        configs.append(plain)
+        return merged
+
+    merged = jax.device_get(run(params))
+    return configs[0], merged
 
 
 def test_training_begins_with_the_function_itself():
-    params = decoder.init(jax.random.key(0), CONFIG)
+    params = init(CONFIG)
     without = {name: value for name, value in params.items() if name != "lora"}
-    np.testing.assert_array_equal(
-        decoder.logits(params, CONFIG, TOKENS), decoder.logits(without, PLAIN, TOKENS)
-    )
-    assert jax.tree.structure(without) == jax.tree.structure(decoder.init(jax.random.key(0), PLAIN))
+    np.testing.assert_array_equal(logits(params, CONFIG, TOKENS), logits(without, PLAIN, TOKENS))
+    assert jax.tree.structure(without) == jax.tree.structure(init(PLAIN))
 
 
 def test_adapters_compute_what_the_merged_matrices_do():
-    params = moved(decoder.init(jax.random.key(0), CONFIG))
+    params = moved(init(CONFIG))
     adapter = {name: x[1] for name, x in params["lora"]["mlp"]["up_proj"].items()}
-    config, merged = lora.merge(params, CONFIG)
+    config, merged = merge(params, CONFIG)
     assert config == dataclasses.replace(PLAIN, lora_alpha=6.0) and "lora" not in merged
     # Equation 3 by hand, alpha / r = 2.
     np.testing.assert_allclose(
@@ -46,15 +65,20 @@ def test_adapters_compute_what_the_merged_matrices_do():
         rtol=1e-5,
         atol=1e-6,
     )
-    expected = decoder.logits(merged, config, TOKENS)
-    np.testing.assert_allclose(decoder.logits(params, CONFIG, TOKENS), expected, atol=2e-4)
-    cache = decoder.empty_cache(CONFIG, 2, 9)
-    hidden, _ = decoder.extend(params, CONFIG, cache, TOKENS, jnp.full(2, 9))
-    np.testing.assert_allclose(decoder.unembed(params, CONFIG, hidden), expected, atol=2e-4)
+    expected = logits(merged, config, TOKENS)
+    np.testing.assert_allclose(logits(params, CONFIG, TOKENS), expected, atol=2e-4)
+
+    @jax.jit
+    def by_cache(params):
+        cache = decoder.empty_cache(CONFIG, 2, 9)
+        hidden, _ = decoder.extend(params, CONFIG, cache, TOKENS, jnp.full(2, 9))
+        return decoder.unembed(params, CONFIG, hidden)
+
+    np.testing.assert_allclose(by_cache(params), expected, atol=2e-4)
 
 
 def test_merging_without_adapters_changes_nothing():
-    params = decoder.init(jax.random.key(0), PLAIN)
+    params = init(PLAIN)
     assert lora.merge(params, PLAIN) == (PLAIN, params)
 
 
@@ -72,14 +96,12 @@ def test_adapters_that_there_are_not(options):
 
 
 ROLES = dataclasses.replace(CONFIG, lora_roles=2)
-ROLE = jnp.array([1, 0])
-hidden = jax.jit(decoder.hidden, static_argnums=1)
-logits = jax.jit(decoder.logits, static_argnums=1)
+ROLE = np.array([1, 0])
 
 
 def of_roles():
     """Two roles with adapters of their own, B away from 0, biases too."""
-    return moved(decoder.init(jax.random.key(0), ROLES))
+    return moved(init(ROLES))
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -98,15 +120,15 @@ def test_a_row_is_computed_by_the_adapter_of_its_role():
         config, alone = lora.of_role(params, ROLES, role)
         assert config == CONFIG
         np.testing.assert_allclose(out[row], hidden(alone, config, TOKENS)[row], atol=1e-5)
-        plain, merged = lora.merge(params, ROLES, role)
+        plain, merged = merge(params, ROLES, role)
         expected = hidden(merged, plain, TOKENS)[row]
         np.testing.assert_allclose(out[row], expected, atol=2e-4)
     np.testing.assert_allclose(read(params, ROLES, ROLE), out, atol=1e-5)
 
 
 def test_equal_adapters_of_two_roles_are_one():
-    shared = moved(decoder.init(jax.random.key(0), CONFIG))
-    twice = shared | {"lora": jax.tree.map(lambda x: jnp.stack([x, x], 1), shared["lora"])}
+    shared = moved(init(CONFIG))
+    twice = shared | {"lora": jax.tree.map(lambda x: np.stack([x, x], 1), shared["lora"])}
     for function in (lambda p, c, r: hidden(p, c, TOKENS, role=r), read):
         np.testing.assert_allclose(
             function(twice, ROLES, ROLE), function(shared, CONFIG, None), atol=1e-5
@@ -117,16 +139,16 @@ def test_a_row_has_no_gradient_on_the_other_roles_adapter():
     params = of_roles()
 
     def total(adapters):
-        out = hidden(params | {"lora": adapters}, ROLES, TOKENS, role=jnp.array([1, 1]))
+        out = hidden(params | {"lora": adapters}, ROLES, TOKENS, role=np.array([1, 1]))
         return jnp.sum(out**2)
 
     grads = jax.jit(jax.grad(total))(params["lora"])
-    for leaf in jax.tree.leaves(grads):
+    for leaf in jax.tree.leaves(jax.device_get(grads)):
         assert (leaf[:, 0] == 0).all() and (leaf[:, 1] != 0).any(axis=(1, 2)).all()
 
 
 def test_roles_begin_apart_and_as_the_function_itself():
-    params = decoder.init(jax.random.key(0), ROLES)
+    params = init(ROLES)
     a = params["lora"]["mlp"]["up_proj"]["a"]
     assert a.shape == (2, 2, 16, 3) and len(np.unique(a)) == a.size
     np.testing.assert_array_equal(
@@ -139,14 +161,14 @@ def test_one_roles_model_is_written_and_read(tmp_path):
     huggingface.save(tmp_path / "executor", ROLES, params, role=1)
     config, read_back = huggingface.load(tmp_path / "executor")
     assert not families.differences(config, ROLES)
-    ours = logits(params, ROLES, TOKENS, jnp.array([1, 1]))
+    ours = logits(params, ROLES, TOKENS, np.array([1, 1]))
     np.testing.assert_allclose(logits(read_back, config, TOKENS), ours, atol=2e-4)
     with pytest.raises(ValueError, match="give the role"):
         huggingface.save(tmp_path / "both", ROLES, params)
 
 
 def test_roles_that_there_are_not():
-    params = decoder.init(jax.random.key(0), ROLES)
+    params = init(ROLES)
     with pytest.raises(ValueError, match="give the role of each row, 0 to 1"):
         logits(params, ROLES, TOKENS)
     with pytest.raises(ValueError, match="give the role of each row"):

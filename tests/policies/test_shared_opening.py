@@ -37,21 +37,21 @@ def rows_of(policy, cut, empty=True, count=4, length=12):
     legal[:, :first] = True
     np.put_along_axis(legal, tokens[..., None].astype(int), True, axis=2)
     return Rows(
-        tokens=jnp.asarray(tokens),
-        loss_mask=jnp.asarray(mask),
-        stream=jnp.arange(count),
-        turn=jnp.zeros((count, length), jnp.int32),
-        behaviour_logp=jnp.zeros((count, length)),
-        legal=jnp.asarray(legal) if cut else None,
-        role=jnp.arange(count) % 2,
+        tokens=tokens,
+        loss_mask=mask,
+        stream=np.arange(count),
+        turn=np.zeros((count, length), np.int32),
+        behaviour_logp=np.zeros((count, length), np.float32),
+        legal=legal if cut else None,
+        role=np.arange(count) % 2,
     )
 
 
 def both_ways(policy, rows):
     """(scores of trained positions, gradients), each with the opening shared and not."""
-    params = policy.init(jax.random.key(0))
+    params = jax.device_get(jax.jit(policy.init)(jax.random.key(0)))
     adapters = params.get("lora", {})
-    params |= {"lora": jax.tree.map(lambda x: x + 0.05, adapters)} if adapters else {}
+    params |= {"lora": jax.tree.map(lambda x: x + np.float32(0.05), adapters)} if adapters else {}
 
     def loss(params, policy):
         out = policy.score(params, rows)
@@ -81,9 +81,9 @@ def test_scores_and_gradients_are_those_of_whole_rows(cut, options):
 def test_positions_of_the_opening_have_their_scores_too():
     policy = policy_of()
     rows = rows_of(policy, cut=False, empty=False)
-    params = policy.init(jax.random.key(0))
-    shared = policy.score(params, rows)
-    whole = policy._replace(shares_opening=False).score(params, rows)
+    params = jax.jit(policy.init)(jax.random.key(0))
+    shared = jax.jit(policy.score)(params, rows)
+    whole = jax.jit(policy._replace(shares_opening=False).score)(params, rows)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), shared, whole)
     np.testing.assert_array_equal(shared.logp[:, 0], 0)
 
@@ -101,10 +101,12 @@ def test_windows_reach_into_the_opening(window):
         sliding_window=window,
         sliding_layers=None if window is None else (True, False, True, False),
     )
-    params = decoder.init(jax.random.key(1), config)
-    tokens = jax.random.randint(jax.random.key(2), (3, 140), 0, 11).at[:, :6].set(4)
-    first, rest = decoder.hidden_after(params, config, tokens[0, :6], tokens[:, 6:])
-    whole = decoder.hidden(params, config, tokens)
+    params = jax.jit(decoder.init, static_argnums=1)(jax.random.key(1), config)
+    tokens = np.random.default_rng(2).integers(0, 11, (3, 140)).astype(np.int32)
+    tokens[:, :6] = 4
+    after = jax.jit(decoder.hidden_after, static_argnums=1)
+    first, rest = jax.device_get(after(params, config, tokens[0, :6], tokens[:, 6:]))
+    whole = np.asarray(jax.jit(decoder.hidden, static_argnums=1)(params, config, tokens))
     np.testing.assert_allclose(rest, whole[:, 6:], atol=1e-5)
     np.testing.assert_allclose(first[0], whole[0, :6], atol=1e-5)
 

@@ -24,15 +24,15 @@ def policy_of(name, **options):
 )
 def test_tables_are_policies_and_their_exploitability_is_exact(name, uniform):
     policy, env, params = policy_of(name)
-    weights = policy.init(jax.random.key(0))
+    weights = jax.jit(policy.init)(jax.random.key(0))
     table = np.asarray(jax.jit(make_table(policy, env, params))(weights), np.float64)
     assert table.shape == (len(selfplay.infostates(name)), env.num_actions)
     exact = selfplay.exploitability(name, table)
-    ours = jax.jit(make_exploitability(policy, env, params))(weights)
-    np.testing.assert_allclose(ours, exact, atol=2e-6)
+    exploitability = jax.jit(make_exploitability(policy, env, params))
+    np.testing.assert_allclose(exploitability(weights), exact, atol=2e-6)
     # All logits alike: the uniform policy.
-    flat = jax.tree.map(jnp.zeros_like, weights)
-    np.testing.assert_allclose(make_exploitability(policy, env, params)(flat), uniform, atol=1e-5)
+    flat = jax.tree.map(np.zeros_like, weights)
+    np.testing.assert_allclose(exploitability(flat), uniform, atol=1e-5)
 
 
 def test_a_row_is_what_is_seen_there():
@@ -43,7 +43,7 @@ def test_a_row_is_what_is_seen_there():
         card = observation[:, :3] @ jnp.arange(3.0)
         return jnp.stack([jnp.zeros_like(card), card], axis=1), card, memory
 
-    table = make_table(policy._replace(step=by_card), env, params)(None)
+    table = jax.jit(make_table(policy._replace(step=by_card), env, params))(None)
     for state, row in zip(selfplay.infostates("KuhnPoker-v1"), np.asarray(table), strict=True):
         np.testing.assert_allclose(row[1], 1 / (1 + np.exp(-int(state[0]))), rtol=1e-6)
 
@@ -51,10 +51,11 @@ def test_a_row_is_what_is_seen_there():
 def test_in_the_table_every_seat_plays_its_own_network():
     policy, env, params = policy_of("KuhnPoker-v1")
     seats = {k: Network(policy, (k,), 0, env.num_actions) for k in (0, 1)}
-    weights = {k: policy.init(jax.random.key(k)) for k in seats}
+    init = jax.jit(policy.init)
+    weights = jax.device_get({k: init(jax.random.key(k)) for k in seats})
     weights = jax.tree.map(lambda x: 30 * x, weights)
-    table = make_table(by_role(seats, train=(0, 1)), env, params)(weights)
-    alone = make_table(policy, env, params)
+    table = jax.jit(make_table(by_role(seats, train=(0, 1)), env, params))(weights)
+    alone = jax.jit(make_table(policy, env, params))
     seat = np.asarray(form_of(env).player)
     expected = np.where(seat[:, None] == 0, alone(weights[0]), alone(weights[1]))
     np.testing.assert_allclose(table, expected, rtol=1e-5)
@@ -84,7 +85,7 @@ def test_self_play_becomes_less_exploitable():
     state = jax.jit(experiment.init)(0)
     ((_, train),) = experiment.phases
     train = jax.jit(train)
-    before = make_exploitability(experiment.policy, experiment.env, experiment.env_params)
+    before = jax.jit(make_exploitability(experiment.policy, experiment.env, experiment.env_params))
     start = float(before(state.params))
     assert state.carry["baseline"].shape == (1, 2)
     for _ in range(2):
