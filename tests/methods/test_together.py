@@ -295,7 +295,9 @@ def test_a_teacher_is_copied_now_and_then(spoken):
 def test_the_tasks_that_a_curriculum_draws_are_played(judged):
     experiment, states, metrics = judged
     record = states[-1].carry["curriculum"]
-    assert UPDATES <= int(record.seen.sum()) <= UPDATES * TASKS and metrics[-1]["curriculum/seen"] > 0
+    assert (
+        UPDATES <= int(record.seen.sum()) <= UPDATES * TASKS and metrics[-1]["curriculum/seen"] > 0
+    )
     # Groups of the same number start from the same state.
     state, given = states[-1], np.tile([3, 1, 3, 0], GROUPS // 4)
     collect = jax.jit(experiment.rollout.collect)
