@@ -5,8 +5,6 @@ import pathlib
 import setuptools
 
 HERE = pathlib.Path(__file__).parent
-# The site: mkdocs build --strict -f .ci/site/mkdocs.yml
-DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"]
 
 setuptools.setup(
     name="agentrl",
@@ -43,7 +41,7 @@ setuptools.setup(
             "pytest",
             "pytest-xdist>=3.8",
             "hypothesis",
-            *DOCS,
+            "ruff",
             "gguf>=0.17",
             "jinja2",  # with which transformers renders chat templates
             "pettingzoo",
@@ -59,9 +57,14 @@ setuptools.setup(
             "matplotlib",
             "nbclient",
             "ipykernel",
+            # the site, as in "docs"
+            "mkdocs>=1.6,<2",
+            "mkdocs-material>=9.7",
+            "mkdocstrings[python]>=1",
         ],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
-        "docs": DOCS,
+        # the site: mkdocs build --strict -f .ci/site/mkdocs.yml
+        "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"],
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],

@@ -60,6 +60,8 @@ WORLDS = {
     # A purchase is paid by how much of the request it meets, and hardly one meets all of it.
     "shop": World(env_section("Shop-v1"), 100_000, score=RETURN),
 }
+# Which rank the methods nearly as all do (README.md), in minutes.
+REDUCED = ("coin", "doors_2", "team")
 
 Config = ml_collections.ConfigDict
 

@@ -229,6 +229,19 @@ def test_a_missing_run_leaves_its_pair_out(small):
     )
 
 
+def test_reduced_worlds_rank_nearly_as_all_do(small):
+    """Kendall's tau is 1 for the same order, and -1 for the reverse."""
+    suite, methods, workdir = small
+    found = driver.collect(suite, list(suite.worlds), methods, workdir)
+    assert tables.agreement(suite._replace(reduced=("b",)), found) == (1.0, 2)
+    worse = [r._replace(scores=(0.0,) * 10) if r[:2] == ("b", "rloo") else r for r in found]
+    # In "a" rloo is ahead, in "b" grpo: over both they are level, in "b" they are not.
+    tau, _ = tables.agreement(suite._replace(reduced=("b",)), worse)
+    assert np.isnan(tau)
+    tau, count = tables.agreement(SUITE, rows.read(suites.packaged("arrays")))
+    assert tau >= 0.8 and count >= 18
+
+
 def test_a_method_of_ones_own_takes_the_place_of_the_estimator():
     method = suites.own_method("mine.estimator;learner.epochs=4", SUITE)
     assert (method.name, method.base) == ("estimator", "grpo")
@@ -249,6 +262,8 @@ def test_the_command_says_what_is_wrong():
             "--store is for the suite's",
         ),
         (["--suite=arrays", "--worlds=mars"], "there is no 'mars'; expected some of coin"),
+        (["--suite=arrays", "--worlds=coin", "--reduced"], "give --worlds alone"),
+        (["--suite=games", "--reduced"], "in a suite with no reduced worlds"),
     ):
         _, _, error = launch(["launchers.compare", *words])
         assert message in error, error
