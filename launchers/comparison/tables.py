@@ -161,11 +161,12 @@ def _means(reasons: Sequence[Mapping[str, float]]) -> str:
 
 
 def _of_world(world: str, rows: Sequence[Row], suite: Suite) -> list[str]:
-    budget = suite.worlds[world].env_steps
+    budget, keys = suite.worlds[world].env_steps, sorted(suite.tuning)
+    names = [key.removesuffix(".weight").rpartition(".")[2].replace("_", " ") for key in keys]
     lines = [
         f"{world}, {budget:,} turns:",
         "",
-        "| method | score at the end | over the budget | worst seed | chosen |",
+        f"| method | score at the end | over the budget | worst seed | {', '.join(names)} |",
         "|---|---|---|---|---|",
     ]
     methods = {row.method: [r for r in rows if r.method == row.method] for row in rows}
@@ -175,7 +176,7 @@ def _of_world(world: str, rows: Sequence[Row], suite: Suite) -> list[str]:
         finals = np.asarray([[row.final] for row in own])
         low, high = statistics.stratified_bootstrap(finals)
         area = float(np.mean([row.area for row in own]))
-        tuned = ", ".join(f"{value:g}" for value in own[0].tuned.values())
+        tuned = ", ".join(f"{own[0].tuned[key]:g}" for key in keys)
         lines.append(
             f"| {method} | {statistics.iqm(finals):.3f} [{low:.3f}, {high:.3f}] | {area:.3f} | "
             f"{finals.min():.3f} | {tuned} |"

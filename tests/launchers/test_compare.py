@@ -200,6 +200,9 @@ def test_the_best_cell_is_chosen_and_its_results_are_ranked(small):
     assert first.improves == 1.0 and second.improves == 0.5 and first.seconds == 1.0
     text = "\n".join(tables.text(suite, found))
     assert "| rloo | 1.0 [1.0, 1.0] |" in text and "a, 1,000 turns:" in text
+    # The values that were chosen, in one order, whether they were read back or not.
+    assert "worst seed | entropy, learning rate |" in text and "| 0.03, 0.01 |" in text
+    assert text == "\n".join(tables.text(suite, rows.read(workdir / "results.csv")))
 
 
 def test_the_figure_names_the_methods_and_is_the_same_for_the_same_rows(small):
