@@ -49,11 +49,10 @@ def _worlds(suite: Any) -> list[str]:
     """The worlds that the command line asks for."""
     if not _REDUCED.value:
         return _some("worlds", list(suite.worlds), _WORLDS.value)
-    if _WORLDS.value or not suite.reduced:
-        cli.fail(
-            f"--reduced with --worlds={_WORLDS.value}, in a suite with {suite.reduced or 'no'} "
-            "reduced worlds; give --worlds alone"
-        )
+    if _WORLDS.value:
+        cli.fail("--reduced says which worlds, and --worlds, too; give one of them")
+    if not suite.reduced:
+        cli.fail(f"--reduced: the suite {suite.name!r} has no reduced worlds; give --worlds")
     return list(suite.reduced)
 
 

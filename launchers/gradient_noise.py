@@ -28,7 +28,7 @@ _BATCHES = flags.DEFINE_integer("batches", 16, "Collections to measure on.", low
 
 
 def _estimators() -> dict[str, Any]:
-    """What --estimator asks for. ValueError: there is none, or it has no such option."""
+    """The estimators, by what --estimator says. ValueError for unknown ones, or options."""
     from agentrl.config.bind import bound
 
     found: dict[str, Any] = {}
@@ -36,7 +36,9 @@ def _estimators() -> dict[str, Any]:
         name, *options = text.split(";")
         values: dict[str, Any] = {"name": name}
         for option in options:
-            key, _, value = option.partition("=")
+            key, equals, value = option.partition("=")
+            if not equals:
+                raise ValueError(f"--estimator={text}: expected NAME[;key=value;...]")
             try:
                 values[key] = json.loads(value)
             except json.JSONDecodeError:

@@ -1,12 +1,14 @@
-"""What the suites of `configs/comparison` share: worlds, scores, and what is equal for all."""
+"""What the suites of `configs/comparison` share: worlds, scores, methods, what is equal for all."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import ml_collections
 
-from agentrl import policies, rollout
-from agentrl.config import base_config, section
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, section, term
+from agentrl.methods.epo import entropy_history
+from agentrl.methods.success_replay import success_replay
 
 # The method that the others are compared with.
 BASELINE = "grpo"
@@ -105,6 +107,33 @@ def estimator(function: Callable, **options) -> Callable[[ml_collections.ConfigD
         config.advantage = section(function, **options)
 
     return use
+
+
+def dapo(config: ml_collections.ConfigDict) -> None:
+    """GRPO on groups with a spread of returns, with DAPO's wider upper clip."""
+    config.advantage = section(advantages.grpo)
+    config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
+    config.objective.policy.clip_high = 0.28
+
+
+def starpo_s(config: ml_collections.ConfigDict) -> None:
+    """GRPO on the quarter of groups with the largest spread of returns (RAGEN's StarPO-S)."""
+    config.advantage = section(advantages.grpo)
+    config.filters.top_variance = section(advantages.top_variance, fraction=0.25)
+    config.objective.policy.clip_high = 0.28
+
+
+def epo(config: ml_collections.ConfigDict) -> None:
+    """GRPO with EPO's corridor for the entropy."""
+    config.advantage = section(advantages.grpo)
+    config.components.entropy_history = section(entropy_history)
+    config.objective.epo = term(losses.epo, weight=0.01)
+
+
+def replay(config: ml_collections.ConfigDict) -> None:
+    """GRPO with a stored success in the place of one episode of a failed group (ARPO)."""
+    config.advantage = section(advantages.grpo)
+    config.components.success_replay = section(success_replay, tasks=64)
 
 
 def check_variant(variant: str, worlds: Mapping, methods: Mapping) -> tuple[str, str]:

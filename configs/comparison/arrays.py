@@ -17,13 +17,11 @@ from agentrl.methods.archer import archer
 from agentrl.methods.branching import branching
 from agentrl.methods.call_matching import call_matching
 from agentrl.methods.edit_rewards import edit_rewards
-from agentrl.methods.epo import entropy_history
 from agentrl.methods.progress import progress
 from agentrl.methods.reward_scaling import reward_scaling
 from agentrl.methods.self_imitation import self_imitation
 from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.stare import stare_weights
-from agentrl.methods.success_replay import success_replay
 from agentrl.methods.turn_entropy import turn_entropy
 from configs._shared.comparison import (
     IN_ARRAYS,
@@ -31,8 +29,12 @@ from configs._shared.comparison import (
     World,
     check_variant,
     critic,
+    dapo,
+    epo,
     estimator,
     over_arrays,
+    replay,
+    starpo_s,
 )
 
 VARIANTS = {"WORLD,METHOD": "one of WORLDS and one of METHODS below"}
@@ -103,18 +105,6 @@ def _loop(config: Config) -> None:
     config.learner.normalize_advantage = "none"
 
 
-def _dapo(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
-    config.objective.policy.clip_high = 0.28
-
-
-def _starpo_s(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.filters.top_variance = section(advantages.top_variance, fraction=0.25)
-    config.objective.policy.clip_high = 0.28
-
-
 def _gigpo_state(config: Config) -> None:
     config.advantage = section(advantages.gigpo)
     config.rollout.anchor = "state"
@@ -129,12 +119,6 @@ def _match_tir(config: Config) -> None:
 def _hrpo(config: Config) -> None:
     config.components.edit_rewards = section(edit_rewards)
     config.advantage = section(advantages.hrpo, edit_weight=5.0)
-
-
-def _epo(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.components.entropy_history = section(entropy_history)
-    config.objective.epo = term(losses.epo, weight=0.01)
 
 
 def _stare(config: Config) -> None:
@@ -164,11 +148,6 @@ def _spear(config: Config) -> None:
     config.advantage = section(advantages.grpo)
     config.components.self_imitation = section(self_imitation, replay_until=50, calls_until=50)
     config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
-
-
-def _replay(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.components.success_replay = section(success_replay, tasks=64)
 
 
 def _branching(config: Config) -> None:
@@ -205,15 +184,15 @@ METHODS: dict[str, Callable[[Config], None]] = {
     "match_tir": _match_tir,
     "hrpo": _hrpo,
     "spa": _spa,
-    "dapo": _dapo,
-    "starpo_s": _starpo_s,
-    "epo": _epo,
+    "dapo": dapo,
+    "starpo_s": starpo_s,
+    "epo": epo,
     "stare": _stare,
     "aepo": _aepo,
     "dart": _dart,
     "rapo": _rapo,
     "spear": _spear,
-    "replay": _replay,
+    "replay": replay,
     "branching": _branching,
 }
 

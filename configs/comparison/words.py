@@ -16,13 +16,21 @@ from typing import NamedTuple
 
 import ml_collections
 
-from agentrl import advantages, losses, rollout
-from agentrl.config import env_section, section, term
+from agentrl import advantages, rollout
+from agentrl.config import env_section, section
 from agentrl.methods.branching import branching
-from agentrl.methods.epo import entropy_history
-from agentrl.methods.success_replay import success_replay
 from configs._shared import language
-from configs._shared.comparison import IN_WORDS, RETURN, World, check_variant, estimator
+from configs._shared.comparison import (
+    IN_WORDS,
+    RETURN,
+    World,
+    check_variant,
+    dapo,
+    epo,
+    estimator,
+    replay,
+    starpo_s,
+)
 
 VARIANTS = {"WORLD,METHOD": 'one of WORLDS, and one of METHODS below or "sft"'}
 PROTOCOL = IN_WORDS
@@ -73,29 +81,6 @@ def _ppo(config: Config) -> None:
     config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
 
 
-def _dapo(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
-    config.objective.policy.clip_high = 0.28
-
-
-def _starpo_s(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.filters.top_variance = section(advantages.top_variance, fraction=0.25)
-    config.objective.policy.clip_high = 0.28
-
-
-def _epo(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.components.entropy_history = section(entropy_history)
-    config.objective.epo = term(losses.epo, weight=0.01)
-
-
-def _replay(config: Config) -> None:
-    config.advantage = section(advantages.grpo)
-    config.components.success_replay = section(success_replay, tasks=64)
-
-
 def _branching(config: Config) -> None:
     # Entropies of replies differ by some hundredths of log V: beta is large for them to count.
     config.rollout = section(
@@ -113,10 +98,10 @@ METHODS: dict[str, Callable[[Config], None]] = {
     "gigpo": estimator(advantages.gigpo),
     "gigpo_mean": estimator(advantages.gigpo, normalize="mean"),
     "hgpo": estimator(advantages.hgpo),
-    "dapo": _dapo,
-    "starpo_s": _starpo_s,
-    "epo": _epo,
-    "replay": _replay,
+    "dapo": dapo,
+    "starpo_s": starpo_s,
+    "epo": epo,
+    "replay": replay,
     "branching": _branching,
 }
 

@@ -15,7 +15,8 @@ def page(name: str) -> str:
     known = {row.world for row in found}
     missing = [world for world in suite.worlds if world not in known]
     text = _INTRODUCTION.format(name=name) + "\n".join(tables.text(suite, found)) + "\n"
-    if suite.reduced:
+    # Not in a fork that has no results of its own yet.
+    if suite.reduced and tables.standings(suite, found):
         tau, count = tables.agreement(suite, found)
         text += (
             f"\n`--reduced` ({', '.join(suite.reduced)}) ranks the {count} methods that have "

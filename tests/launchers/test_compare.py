@@ -265,8 +265,8 @@ def test_the_command_says_what_is_wrong():
             "--store is for the suite's",
         ),
         (["--suite=arrays", "--worlds=mars"], "there is no 'mars'; expected some of coin"),
-        (["--suite=arrays", "--worlds=coin", "--reduced"], "give --worlds alone"),
-        (["--suite=games", "--reduced"], "in a suite with no reduced worlds"),
+        (["--suite=arrays", "--worlds=coin", "--reduced"], "give one of them"),
+        (["--suite=games", "--reduced"], "'games' has no reduced worlds; give --worlds"),
     ):
         _, _, error = launch(["launchers.compare", *words])
         assert message in error, error

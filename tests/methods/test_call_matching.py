@@ -6,47 +6,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import setup_of, turn_rewards
 
 import envs
-from agentrl import policies, rewards, rollout
-from agentrl.learner.component import Setup
+from agentrl import rewards, rollout
 from agentrl.methods.call_matching import call_matching
-from agentrl.streams import Rows, Streams
 
 ENV, PARAMS = envs.make("ToolCalls-v1")
 TURNS = 7
-
-
-def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
-    shapes = env.observation_shape, env.num_codes, env.num_actions
-    policy = policies.mlp(*shapes, hidden=(8,), critic="none")
-    return Setup(
-        envs={"one": (env, params)}, policy=policy, rollout=kind(policy, env, params), seed=0,
-        num_seeds=1, updates=(0, 1), log_every=1, microbatch=None,
-    )  # fmt: skip
 
 
 @functools.cache
 def program(**options):
     """(calls i32[TURNS], bool[TURNS] whether there is one, wanted i32[3]) -> rewards of the turns
     of one stream that makes these calls, in rows of one turn."""
-    annotate = call_matching(setup(), **options).annotate
+    component = call_matching(setup_of(ENV, PARAMS), **options)
 
     def found(number, mask, wanted):
         state = ENV.initial(jax.random.key(0), PARAMS).replace(wanted=wanted)
-        streams = Streams(
-            reward=jnp.full((1, TURNS), jnp.nan),
-            mask=mask[None],
-            first_state=jax.tree.map(lambda x: x[None], state),
-        )
-        rows = Rows(
-            tokens=number[:, None],
-            loss_mask=mask[:, None],
-            stream=jnp.zeros(TURNS, jnp.int32),
-            turn=jnp.arange(TURNS)[:, None],
-            behaviour_logp=jnp.zeros((TURNS, 1)),
-        )
-        return annotate((), None, streams, rows, None)["turn_reward"][0]
+        return turn_rewards(component, state, number, mask)
 
     return jax.jit(found)
 
@@ -92,6 +70,6 @@ def test_turn_bonus_adds_to_the_outcome_alone():
 
 def test_what_it_does_not_fit():
     with pytest.raises(ValueError, match="ToolCalls-v1"):
-        call_matching(setup(*envs.make("FrozenLake-v1")))
+        call_matching(setup_of(*envs.make("FrozenLake-v1")))
     with pytest.raises(ValueError, match="whole episodes"):
-        call_matching(setup(kind=rollout.segments))
+        call_matching(setup_of(ENV, PARAMS, rollout.segments))

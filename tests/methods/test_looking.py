@@ -6,47 +6,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import setup_of, turn_rewards
 
 import envs
-from agentrl import policies, rollout
-from agentrl.learner.component import Setup
+from agentrl import rollout
 from agentrl.methods.looking import looking
-from agentrl.streams import Rows, Streams
 
 ENV, PARAMS = envs.make("Video-v1", scenes=1)
 TURNS = 6
-
-
-def setup(env=ENV, params=PARAMS, kind=rollout.episodes):
-    shapes = env.observation_shape, env.num_codes, env.num_actions
-    policy = policies.mlp(*shapes, hidden=(8,), critic="none")
-    return Setup(
-        envs={"one": (env, params)}, policy=policy, rollout=kind(policy, env, params), seed=0,
-        num_seeds=1, updates=(0, 1), log_every=1, microbatch=None,
-    )  # fmt: skip
 
 
 @functools.cache
 def program(**options):
     """(actions i32[TURNS], bool[TURNS] whether there is one) -> rewards of the turns of one
     stream; the scene is at 2 to 7."""
-    annotate = looking(setup(), **options).annotate
+    component = looking(setup_of(ENV, PARAMS), **options)
 
     def found(number, mask):
         state = ENV.initial(jax.random.key(0), PARAMS).replace(start=jnp.array([2], jnp.int32))
-        streams = Streams(
-            reward=jnp.full((1, TURNS), jnp.nan),
-            mask=mask[None],
-            first_state=jax.tree.map(lambda x: x[None], state),
-        )
-        rows = Rows(
-            tokens=number[:, None],
-            loss_mask=mask[:, None],
-            stream=jnp.zeros(TURNS, jnp.int32),
-            turn=jnp.arange(TURNS)[:, None],
-            behaviour_logp=jnp.zeros((TURNS, 1)),
-        )
-        return annotate((), None, streams, rows, None)["turn_reward"][0]
+        return turn_rewards(component, state, number, mask)
 
     return jax.jit(found)
 
@@ -78,8 +56,8 @@ def test_looks_pay_for_exploration_while_they_are_rare():
 
 def test_what_it_does_not_fit():
     with pytest.raises(ValueError, match="Video-v1"):
-        looking(setup(*envs.make("FrozenLake-v1")))
+        looking(setup_of(*envs.make("FrozenLake-v1")))
     with pytest.raises(ValueError, match="whole episodes"):
-        looking(setup(kind=rollout.segments))
+        looking(setup_of(ENV, PARAMS, rollout.segments))
     with pytest.raises(ValueError, match="explore_below"):
-        looking(setup(), explore_below=2.0)
+        looking(setup_of(ENV, PARAMS), explore_below=2.0)

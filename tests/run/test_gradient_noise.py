@@ -99,6 +99,7 @@ def test_the_command_measures_what_it_is_asked_for(tmp_path):
     assert "grpo: noise" in printed and "gigpo;gamma=0.9;normalize=mean: noise" in printed
     for more, message in (
         ([], "and --estimator, or a run of a planner"),
+        (["--estimator=gigpo;gamma"], "expected NAME[;key=value;...]"),
         (["--estimator=grp"], "did you mean 'grpo'"),
         (["--estimator=gae;gamma=1.0;lam=1.0"], "reads value, bootstrap, which this run does not"),
     ):
