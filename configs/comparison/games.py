@@ -34,31 +34,31 @@ WORLDS = {
     # Hidden cards: 0 is uniform play, 1 an equilibrium. Exact, of the policy itself.
     "kuhn": World(
         env_section("KuhnPoker-v1", max_steps_in_episode=3),
-        500_000,
+        200_000,
         Score(EXPLOITABILITY, low=0.458, high=0.0),
     ),
     "leduc": World(
         env_section("LeducPoker-v1", max_steps_in_episode=8),
-        500_000,
+        300_000,
         Score(EXPLOITABILITY, low=2.374, high=0.0),
     ),
     # Seats that are unlike: 0 is random play against the expert, 1 is never beaten by it.
     "tictactoe": World(
         env_section("TicTacToe-v1", max_steps_in_episode=9),
-        500_000,
+        300_000,
         Score("evaluation/episode_return", low=-0.911, high=0.0),
         opponent="expert",
     ),
     # A team of equals that act at once, with rewards of their own.
-    "foraging": World(env_section("Foraging-v1", size=6, max_steps_in_episode=25), 500_000),
+    "foraging": World(env_section("Foraging-v1", size=6, max_steps_in_episode=25), 200_000),
     # A team in turns, which shares its points; 1 is the expert, who hints.
     "hanabi": World(
         env_section("Hanabi-v1", max_steps_in_episode=13),
-        500_000,
+        200_000,
         Score("evaluation/episode_return", low=0.0, high=3.1),
     ),
     # A planner and the workers that it calls.
-    "research": World(env_section("Research-v1", call_price=0.005), 500_000),
+    "research": World(env_section("Research-v1", call_price=0.005), 200_000),
 }
 
 Config = ml_collections.ConfigDict
