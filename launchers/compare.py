@@ -11,6 +11,8 @@ again: what is done stays, run by run. --worlds and --methods take some of them.
 of your own, and ranks it against the stored results of the others (configs/comparison/SUITE.csv),
 which are not run again; with --reduced in the few worlds that rank methods nearly as all do.
 --missing runs what the stored results do not have, and --store adds to them what --workdir has.
+--noise measures, on the same episodes for all, how clear the gradient of early turns is by each
+method's estimator.
 --table prints the stored results, and those of --workdir, without running anything.
 """
 
@@ -33,6 +35,7 @@ _BACKEND = flags.DEFINE_enum("backend", "local", reports.BACKENDS, "Where runs a
 _AT_ONCE = flags.DEFINE_integer("at_once", 1, "Runs at the same time.")
 _MISSING = flags.DEFINE_bool("missing", False, "Leave out pairs that have stored results.")
 _STORE = flags.DEFINE_bool("store", False, "Add the results to the stored ones.")
+_NOISE = flags.DEFINE_bool("noise", False, "How clear each estimator's gradient is, instead.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check all runs and print how many there are.")
 _TABLE = flags.DEFINE_bool("table", False, "Print the table of what there is.")
 _FIGURE = flags.DEFINE_string("figure", None, "Draw the table into this file (SVG or PNG).")
@@ -87,6 +90,18 @@ def _with_runs(suite: Any, worlds: Sequence[str], known: list[Any]) -> tuple[lis
     return known, failed
 
 
+def _of_gradients(suite: Any, worlds: Sequence[str], known: list[Any]) -> list[str]:
+    """Measures gradients, and prints their table with that of the stored ones."""
+    from launchers.comparison import noise, suites
+
+    workdir, path = pathlib.Path(_WORKDIR.value), suites.packaged(f"{suite.name}_noise")
+    new, failed = noise.run(suite, worlds, known, workdir, _BACKEND.value, _AT_ONCE.value)
+    found = [row for row in noise.read(path) if row.world not in {one.world for one in new}] + new
+    noise.write(path if _STORE.value else workdir / path.name, found)
+    print("\n".join(noise.table(suite, found)))
+    return failed
+
+
 def _pairs(worlds: Sequence[str], methods: Sequence[Any], known: Sequence[Any]) -> list[Any]:
     """All pairs of a world and a method; with --missing those without stored rows."""
     there = {(row.world, row.method) for row in known if _MISSING.value}
@@ -107,12 +122,16 @@ def main(argv: list[str]) -> None:
         cli.fail(f"--suite={_SUITE.value}: expected one of {', '.join(suites.SUITES)}")
     suite, failed = suites.find(_SUITE.value), []
     worlds = _worlds(suite)
-    if not (_WORKDIR.value or _TABLE.value or _FIGURE.value):
+    if not (_WORKDIR.value or ((_TABLE.value or _FIGURE.value) and not _NOISE.value)):
         cli.fail("--workdir is missing: the directory of the runs; or --table")
     try:
         known = rows.read(suites.packaged(suite.name))
         if _WORKDIR.value and _DRY_RUN.value:
             print(driver.plan(suite, _pairs(worlds, _methods(suite), known)))
+            return
+        if _NOISE.value:
+            for message in _of_gradients(suite, worlds, known):
+                cli.fail(message)
             return
         if _WORKDIR.value:
             known, failed = _with_runs(suite, worlds, known)

@@ -1,13 +1,16 @@
-"""Noise of the policy gradient of early turns, under different estimators.
+"""How clear the policy gradient of early turns is, under different estimators.
 
-    python -m launchers.gradient_noise --workdir=runs/key_door_hae --update=20 --turns=8
-    python -m launchers.gradient_noise --workdir=runs/coin --estimator=grpo \
+    python -m launchers.gradient_noise --workdir=runs/coin --estimator=rloo \
         --estimator='gigpo;gamma=0.95'
+    python -m launchers.gradient_noise --workdir=runs/key_door_hae --update=20 --turns=8
 
-The second compares any estimators on the episodes of any run whose streams have what they read.
-Without --estimator a run with a planner and a critic, or of Dr. MAS, says which are compared.
-Prints noise, signal and A^2 for each seed and estimator (see `agentrl.run.gradient_noise`),
-and the ratio of the first two: the number of episodes for a gradient as long as its error.
+The first compares any estimators on the episodes of any run whose streams have what they read. It
+prints noise and signal of an update's gradient for each seed and estimator, their ratio, which is
+the number of updates for a mean as long as its error, and the cosine between the mean and that of
+the first estimator (see `agentrl.run.estimator_gradients`): `rloo` there is without bias.
+Without --estimator a run with a planner and a critic, or of Dr. MAS, says which are compared, by
+the gradients of single episodes: noise, signal, A^2 (see `agentrl.run.gradient_noise`), and the
+number of episodes for a gradient as long as its error.
 """
 
 import json
@@ -24,7 +27,7 @@ _TURNS = flags.DEFINE_integer(
     "turns", 8, "Number of first turns that count as early.", lower_bound=1
 )
 _ESTIMATORS = flags.DEFINE_multi_string("estimator", [], "NAME[;key=value;...], once for each.")
-_BATCHES = flags.DEFINE_integer("batches", 16, "Collections to measure on.", lower_bound=1)
+_BATCHES = flags.DEFINE_integer("batches", 16, "Collections to measure on.", lower_bound=2)
 
 
 def _estimators() -> dict[str, Any]:
@@ -53,36 +56,64 @@ def main(argv: list[str]) -> None:
         cli.fail("give --workdir=, the directory of a run")
     cli.use_compilation_cache()
     from agentrl.run import checkpoint, restored
-    from agentrl.run.gradient_noise import measure, of_estimators, ways
 
     try:
-        estimators = of_estimators(_estimators())
+        estimators = _estimators()
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
+    try:
+        lines = _of_updates(run, estimators) if estimators else _of_episodes(run)
+    except ValueError as error:
+        cli.fail(error)
+    print(f"{run.config.env.name}, update {run.update}, turns before {_TURNS.value}")
+    for seed, line in enumerate(lines):
+        print(f"seed {run.config.seed + seed}   " + "   ".join(line))
+
+
+def _of_updates(run: Any, estimators: dict[str, Any]) -> list[list[str]]:
+    """For each seed what there is to say of each estimator."""
+    from agentrl.run import estimator_gradients
+
+    found = estimator_gradients.measure(run, estimators, _TURNS.value, _BATCHES.value)
+    first, lines = next(iter(found.values())), []
+    for seed in range(run.config.num_seeds):
+        line = []
+        for name, values in found.items():
+            noise, signal, along = (float(x[seed]) for x in values)
+            lengths = signal * float(first.signal[seed])
+            cosine = f"{along / lengths**0.5:.2f}" if lengths > 0 else "unknown"
+            line.append(
+                f"{name}: noise {noise:.4g} signal {signal:.4g} ratio {noise / signal:.4g} cosine "
+                f"{cosine}"
+            )
+        lines.append(line)
+    return lines
+
+
+def _of_episodes(run: Any) -> list[list[str]]:
+    from agentrl.run.gradient_noise import measure, ways
+
     policy = run.experiment.policy
     if policy.reads_text:
         single = run.config.context.name.endswith("window")
     else:
         single = policy.memory(1) is None
-    estimators = estimators or ways(run)
-    if not (single and estimators):
+    by_run = ways(run)
+    if not (single and by_run):
         cli.fail(
-            f"{_WORKDIR.value}: expected a policy whose rows are single turns (without memory; "
-            "in words context 'window'), and --estimator, or a run of a planner and an executor "
-            "with a critic, such as configs/hierarchy/key_door.py's, or of configs/teams/dr_mas.py"
+            f"{_WORKDIR.value}: expected --estimator, or a run of a planner and an executor with a "
+            "critic, such as configs/hierarchy/key_door.py's, or of configs/teams/dr_mas.py, and "
+            "then a policy whose rows are single turns (without memory; in words context 'window')"
         )
-    try:
-        found = measure(run, _TURNS.value, _BATCHES.value, estimators)
-    except ValueError as error:
-        cli.fail(error)
-    print(f"{run.config.env.name}, update {run.update}, turns before {_TURNS.value}")
+    found, lines = measure(run, _TURNS.value, _BATCHES.value, by_run), []
     for seed in range(run.config.num_seeds):
         line = []
         for name, values in found.items():
             n, s, square = (float(x[seed]) for x in values)
             line.append(f"{name}: noise {n:.4g} signal {s:.4g} ratio {n / s:.4g} A^2 {square:.4g}")
-        print(f"seed {run.config.seed + seed}   " + "   ".join(line))
+        lines.append(line)
+    return lines
 
 
 if __name__ == "__main__":

@@ -264,19 +264,29 @@ def to_positions(values: jax.Array, batch: Batch) -> jax.Array:
 
 
 def _normalized(batch: Batch, how: str, roles: int) -> jax.Array:
-    credit, streams = batch.credit, batch.streams
-    advantage, trained = credit.advantage, streams.mask & credit.keep[:, None]
-    if advantage.shape != trained.shape:
-        rows = batch.rows
-        trained = rows.loss_mask & credit.keep[rows.stream][:, None]
+    credit, streams, rows = batch.credit, batch.streams, batch.rows
+    if credit.advantage.shape == streams.mask.shape:
+        trained = streams.mask & credit.keep[:, None]
+        return normalized(credit.advantage, trained, streams.role, how, roles)
+    trained = rows.loss_mask & credit.keep[rows.stream][:, None]
+    role = None if streams.role is None else streams.role[rows.stream]
+    return normalized(credit.advantage, trained, role, how, roles)
+
+
+def normalized(
+    advantage: jax.Array, trained: jax.Array, role: jax.Array | None, how: str, roles: int
+) -> jax.Array:
+    """Advantages as the policy gradient has them.
+
+    advantage, trained: f32 and bool [N, T] or [R, L]; those that are not trained count for nothing.
+    role: i32[N] or [R]; None where nobody has one. how: `learner.normalize_advantage`: "batch"
+    whitens all, "role" those of each of the `roles`, others leave them as they are.
+    """
     if how == "batch":
         return advantages.whiten(advantage, trained)
     if how == "role":
-        by_turn = advantage.shape == streams.mask.shape
-        role = streams.role if by_turn else streams.role[batch.rows.stream]
         return sum(
-            advantages.whiten(advantage, trained & (role == number)[:, None])
-            for number in range(roles)
+            advantages.whiten(advantage, trained & (role == n)[:, None]) for n in range(roles)
         )
     return advantage
 

@@ -23,7 +23,6 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages
-from agentrl.checks import check_returned
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import arrays_of
 from agentrl.streams import Rows, Streams
@@ -68,31 +67,6 @@ def episode_gradients(
 
 # (streams) -> (advantage f32[N, T], streams that are evaluated bool[N])
 Way = Callable[[Streams], tuple[jax.Array, jax.Array]]
-
-
-def of_estimators(estimators: Mapping[str, Bound]) -> dict[str, Way]:
-    """The ways of these estimators, by the same names, each of all streams.
-
-    They raise ValueError if a run's streams lack something that the estimator reads, or if it
-    returns more than advantages of turns.
-    """
-
-    def way(name: str, estimator: Bound) -> Way:
-        def of(streams):
-            arrays = arrays_of(streams)
-            missing = [x for x in estimator.inputs if arrays.get(x) is None]
-            if missing:
-                raise ValueError(
-                    f"estimator {name!r} reads {', '.join(missing)}, which this run does not have: "
-                    "take the run of a method that does, such as one with a critic for `value`"
-                )
-            advantage = estimator(arrays)
-            check_returned(name, advantage, streams.mask, "advantages [N, T]")
-            return advantage, jnp.any(streams.mask, axis=1)
-
-        return of
-
-    return {name: way(name, estimator) for name, estimator in estimators.items()}
 
 
 def ways(run: Any) -> dict[str, Way]:

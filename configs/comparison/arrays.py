@@ -62,7 +62,7 @@ WORLDS = {
     "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
     "team": World(env_section("TeamGraph-v1"), 100_000),
     # A purchase is paid by how much of the request it meets, and hardly one meets all of it.
-    "shop": World(env_section("Shop-v1"), 100_000, score=RETURN),
+    "shop": World(env_section("Shop-v1"), 50_000, score=RETURN),
 }
 # Which rank the methods nearly as all do (README.md), in minutes.
 REDUCED = ("coin", "wide_2", "team")

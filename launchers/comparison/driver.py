@@ -52,23 +52,24 @@ def run(
         jobs = [
             suites.start_job(suite, world, seeds, workdir) for world in worlds for seeds in kinds
         ]
-        failed += _carry_out(jobs, workdir / "start", backend, at_once)
+        failed += carry_out(jobs, workdir / "start", backend, at_once)
     batches = [[pair] for pair in pairs] if backend == "local" else [pairs]
     for batch in batches:
         jobs = [suites.tuning_job(suite, w, m, workdir) for w, m in batch]
-        failed += _carry_out(jobs, workdir / "tune", backend, at_once)
+        failed += carry_out(jobs, workdir / "tune", backend, at_once)
         jobs = []
         for world, method in batch:
             cell = chosen(suite, world, method, workdir)
             if cell is not None:
                 jobs.append(suites.result_job(suite, world, method, cell, workdir))
-        failed += _carry_out(jobs, workdir / "results", backend, at_once)
+        failed += carry_out(jobs, workdir / "results", backend, at_once)
     return failed
 
 
-def _carry_out(
+def carry_out(
     jobs: Sequence[Job], directory: pathlib.Path, backend: str, at_once: int
 ) -> list[str]:
+    """Runs what has not ended of these; a line for each that did not end well."""
     if not jobs:
         return []
     launch = Launch(directory.name, directory, (Stage("train", tuple(jobs)),), at_once)

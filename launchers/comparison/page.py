@@ -1,10 +1,16 @@
 """The page of a suite's stored results, `configs/comparison/SUITE.md`."""
 
-from launchers.comparison import rows, suites, tables
+from launchers.comparison import noise, rows, suites, tables
 
 _INTRODUCTION = """# Results of the suite `{name}`
 
 Made by `python -m launchers.pages` from [{name}.csv]({name}.csv), one row per seed; a test keeps it so. What is the same for all methods, and what a score is: [README.md](README.md).
+
+"""  # noqa: E501
+
+_GRADIENTS = f"""## Gradients
+
+The policy gradient of the first {noise.TURNS} turns on PPO's episodes after {noise.SHARE:.0%} of the budget, as each estimator alone makes it: the squared length of its mean in units of an update's noise, and in brackets the cosine between that mean and {noise.UNBIASED}'s, which has no bias ({noise.BATCHES} collections of each of the ten seeds; `--noise`). A clear gradient with a low cosine is a clear wrong one:
 
 """  # noqa: E501
 
@@ -22,4 +28,7 @@ def page(name: str) -> str:
             f"\n`--reduced` ({', '.join(suite.reduced)}) ranks the {count} methods that have "
             f"results in all worlds of the first table as these do, with Kendall's tau {tau:.2f}.\n"
         )
+    clear = noise.read(suites.packaged(f"{name}_noise"))
+    if clear:
+        text += "\n" + _GRADIENTS + "\n".join(noise.table(suite, clear)) + "\n"
     return text + (f"\nWithout results: {', '.join(missing)}.\n" if missing else "")

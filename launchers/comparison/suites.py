@@ -160,17 +160,24 @@ def why_not(suite: Suite, world: str, method: Method) -> str:
     return ""
 
 
+def config(suite: Suite, world: str, method: str) -> Any:
+    """The config of a method of the suite in a world."""
+    module = importlib.import_module(f"configs.comparison.{suite.name}")
+    return module.get_config(f"{world},{method}")
+
+
 def differences(suite: Suite, world: str, one: str, other: str) -> dict[str, tuple[Any, Any]]:
     """The keys in which the configs of two methods differ, with both values; None for no key."""
     from agentrl.config import bind
 
-    get = importlib.import_module(f"configs.comparison.{suite.name}").get_config
-    ours, theirs = (dict(bind.flat(get(f"{world},{m}").to_dict())) for m in (one, other))
+    ours, theirs = (
+        dict(bind.flat(config(suite, world, method).to_dict())) for method in (one, other)
+    )
     keys = sorted(ours.keys() | theirs.keys())
     different = [key for key in keys if ours.get(key) != theirs.get(key)]
     return {key: (ours.get(key), theirs.get(key)) for key in different}
 
 
 def packaged(name: str) -> pathlib.Path:
-    """The stored results of a suite, one row per seed."""
+    """The stored results of a suite, one row per seed; of SUITE_noise its gradients'."""
     return pathlib.Path(configs.__file__).parent / "comparison" / f"{name}.csv"

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from in_process import launch
 
+from agentrl.run import loop
 from configs._shared.comparison import RETURN, Score, World
 from configs.comparison import arrays
-from launchers.comparison import drawing, driver, page, rows, suites, tables, tasks
+from launchers.comparison import drawing, driver, noise, page, rows, suites, tables, tasks
 
 ROOT = pathlib.Path(__file__).parents[2]
 SUITE, GAMES, WORDS = (suites.find(name) for name in ("arrays", "games", "words"))
@@ -287,6 +288,64 @@ def test_results_are_stored_and_not_asked_for_again(tmp_path, monkeypatch):
     assert not error and "| grpo | 0.500" in table, error
     assert {(row.world, row.method) for row in rows.read(stored)} == {("lake", "grpo")}
     assert "\n1 pairs of a world" in launch(plan)[1]
+
+
+def test_gradients_are_of_methods_that_are_estimators_alone(small, tmp_path):
+    found = noise.estimators(SUITE, "coin")
+    assert {"grpo", "rloo", "gigpo", "ppo", "hgpo"} <= set(found)
+    # A filter, another anchor, a component, a loss.
+    assert not {"dapo", "gigpo_state", "similar_anchors", "aepo", "loop", "ppo_max"} & set(found)
+    with pytest.raises(ValueError, match="ppo has no results in coin, whose values"):
+        noise.job(SUITE, "coin", [], tmp_path)
+    tuned = {"optimizer.learning_rate": 0.01, "objective.entropy.weight": 0.003}
+    known = [rows.Row("coin", "ppo", 0, (0.0,) * 10, 1.0, tuned, {})]
+    arguments = noise.job(SUITE, "coin", known, tmp_path).arguments
+    assert arguments[0].endswith(":coin,ppo") and arguments[-1] == "--config.env_steps=40000"
+    assert "--config.optimizer.learning_rate=0.01" in arguments
+
+
+def test_signals_are_medians_and_cosines_are_of_all_seeds_together(tmp_path):
+    found = [
+        noise.Noise("coin", method, seed, signal, along)
+        for method, values in {
+            "rloo": ((1.0, 1.0), (4.0, 4.0), (-1.0, -1.0)),
+            "gigpo": ((9.0, 2.0), (0.0, 2.0), (0.0, -1.0)),
+            "hgpo": ((-1.0, 0.0), (0.0, 0.0), (0.5, 0.0)),
+        }.items()
+        for seed, (signal, along) in enumerate(values)
+    ]
+    table = noise.table(SUITE, found)
+    # (2 + 2 - 1) / sqrt(9 * 4); a mean that is not seen has no direction.
+    assert table[2:] == ["| rloo | 1 (1.00) |", "| gigpo | 0 (0.50) |", "| hgpo | 0 |"]
+    noise.write(tmp_path / "noise.csv", found)
+    assert noise.read(tmp_path / "noise.csv") == sorted(found)
+    assert noise.read(tmp_path / "none.csv") == []
+    (tmp_path / "x.csv").write_text("world,method\na,b\n")
+    with pytest.raises(ValueError, match="not the gradients of a comparison"):
+        noise.read(tmp_path / "x.csv")
+
+
+def test_gradients_of_a_run_are_measured_and_stored(tmp_path, monkeypatch):
+    suite = SUITE._replace(seeds=range(2))
+    monkeypatch.setattr(suites, "find", lambda name: suite)
+    monkeypatch.setattr(suites, "packaged", lambda name: tmp_path / f"{name}.csv")
+    monkeypatch.setattr(noise, "BATCHES", 2)
+    tuned = {"optimizer.learning_rate": 0.01, "objective.entropy.weight": 0.003}
+    rows.write(suites.packaged("arrays"), [rows.Row("lake", "ppo", 0, (0.0,) * 10, 1.0, tuned, {})])
+    config = suites.config(suite, "lake", "ppo")
+    config.update({"num_seeds": 2, "env_steps": 100, "log_every": 1})
+    config.evaluation.every = 0
+    assert loop.run(config, tmp_path / "runs" / "noise" / "lake", command="test")
+    monkeypatch.setattr(driver, "carry_out", lambda *_: [])
+    words = ["launchers.compare", "--suite=arrays", f"--workdir={tmp_path / 'runs'}"]
+    _, printed, error = launch([*words, "--worlds=lake", "--noise", "--store"])
+    assert not error and "| method | lake |" in printed, error
+    found = noise.read(suites.packaged("arrays_noise"))
+    # Returns to go of a task's own turns, and what needs other streams, are there; calls are not.
+    assert {"rloo", "ppo", "gigpo", "grpo"} <= {row.method for row in found}
+    assert {row.seed for row in found} == {0, 1} and "match_tir" not in {r.method for r in found}
+    own = [row for row in found if row.method == "rloo"]
+    assert all(np.isfinite([row.signal, row.along]).all() for row in own)
 
 
 @pytest.mark.parametrize("name", suites.SUITES)

@@ -9,11 +9,12 @@ import pytest
 import tiny
 from in_process import launch
 
+from agentrl import advantages
 from agentrl.config.bind import bound
 from agentrl.config.build import build
 from agentrl.learner.credit import arrays_of
 from agentrl.policies import Policy
-from agentrl.run import gradient_noise, loop
+from agentrl.run import estimator_gradients, gradient_noise, loop, restored
 from agentrl.streams import Rows
 
 
@@ -62,31 +63,75 @@ def test_each_episode_has_its_own_gradient():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_estimators_that_are_asked_for_say_what_the_run_lacks():
-    """Of the streams of one collection, all of which count."""
-    experiment = build(tiny.groups_config(num_seeds=1))
-    key = jax.random.key(0)
-    params = experiment.policy.init(key)
-    rollout = experiment.rollout
+def test_clarity_by_hand():
+    # Mean (2, 0); squared distances 1, 1, 5, 5. Even ones (2, 1), odd ones (2, -1).
+    each = np.array([[1.0, 0], [3, 0], [3, 2], [1, -2]], np.float32)
+    other = np.array([[0.0, 1], [0, 3], [0, 1], [0, 3]], np.float32)
+    found = estimator_gradients.clarity(each, other)
+    # (2, 1) (0, 3) and (2, -1) (0, 1): their mean is 1.
+    np.testing.assert_allclose(found, [12 / 3, 4 - 12 / 12, 1.0], rtol=1e-6)
+    own = estimator_gradients.clarity(each, each)
+    assert own.along == 3.0  # (2, 1) (2, -1)
+
+
+def test_means_of_collections_have_a_product_without_their_noise():
+    """Two estimators on the same collections: the same noise, and means at right angles."""
+    noise = np.random.default_rng(0).normal(size=(4000, 16, 8)).astype(np.float32)
+    means = np.eye(8, dtype=np.float32)[:2]
+    first, second = means[:, None, None] + noise
+    clarity = jax.jit(jax.vmap(estimator_gradients.clarity))
+    crossed, own = clarity(second, first), clarity(first, first)
+    # The plain product of two means over 16 would be 8 / 16.
+    assert abs(crossed.along.mean()) < 0.02
+    np.testing.assert_allclose(own.along.mean(), 1.0, atol=0.02)
+    np.testing.assert_allclose(own.signal.mean(), 1.0, atol=0.02)
+    np.testing.assert_allclose(own.noise.mean(), 8.0, rtol=0.02)
+
+
+def test_the_gradient_is_that_of_the_surrogate_at_the_behaviour_policy():
+    """One collection at a time: the gradient of the mean over streams of ratio A, early turns."""
+    config = tiny.groups_config(num_seeds=1)
+    config.learner.normalize_advantage = "batch"
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    run = restored.Run(config, experiment, 0, jax.tree.map(lambda x: x[None], state))
     asked = {
-        name: bound("advantage", {"name": name, **options})
-        for name, options in (("grpo", {}), ("gigpo", {"gamma": 0.9}), ("rae_by_turn", {}))
+        "rloo": bound("advantage", {"name": "rloo"}),
+        "a": bound("advantage", {"name": "grpo"}),
     }
-    ways = gradient_noise.of_estimators(asked)
+    found = estimator_gradients.measure(run, asked, 2, 2)
+    assert list(found) == ["rloo", "a"]  # in the order that they are asked for, the first first
 
     @jax.jit
-    def evaluated(key):
-        _, streams, _, _ = rollout.collect(params, rollout.init(key), key)
-        found = [ways[name](streams) for name in ("grpo", "gigpo")]
-        with pytest.raises(
-            ValueError, match="'rae_by_turn' reads role, task, baseline, which this"
-        ):
-            ways["rae_by_turn"](streams)
-        return streams, asked["grpo"](arrays_of(streams)), found
+    def by_hand(key):
+        begin, key = jax.random.split(key)
+        rollout, policy, params = experiment.rollout, experiment.policy, state.params
+        _, streams, rows, _ = rollout.collect(params, rollout.init(begin), key)
+        advantage = advantages.whiten(asked["rloo"](arrays_of(streams)), streams.mask)
 
-    streams, alone, ((grpo, of), (gigpo, _)) = jax.device_get(evaluated(key))
-    np.testing.assert_array_equal(grpo, alone)
-    assert of.all() and grpo.shape == streams.mask.shape and (grpo != gigpo).any()
+        def surrogate(params):
+            ratio = jnp.exp(policy.score(params, rows).logp - rows.behaviour_logp)
+            early = rows.loss_mask & (rows.turn < 2)
+            value = ratio * advantage[rows.stream[:, None], jnp.maximum(rows.turn, 0)]
+            return jnp.sum(jnp.where(early, value, 0.0)) / streams.mask.shape[0]
+
+        grads = jax.grad(surrogate)(params)
+        return jnp.concatenate([x.reshape(-1) for x in jax.tree.leaves(grads)])
+
+    each = jnp.stack([by_hand(key) for key in jax.random.split(jax.random.key(0), 2)])
+    expected = estimator_gradients.clarity(each, each)
+    own = jax.tree.map(lambda x: x[0], found["rloo"])
+    np.testing.assert_allclose(own, expected, rtol=2e-3, atol=1e-6)
+
+
+def test_an_estimator_says_what_the_run_lacks():
+    experiment = build(tiny.groups_config(num_seeds=1))
+    params, rollout = experiment.policy.init(jax.random.key(0)), experiment.rollout
+    begun = rollout.init(jax.random.key(0))
+    _, streams, _, _ = jax.eval_shape(rollout.collect, params, begun, jax.random.key(0))
+    asked = bound("advantage", {"name": "rae_by_turn"})
+    with pytest.raises(ValueError, match="'it' reads role, task, baseline, which this"):
+        estimator_gradients.advantage_of("it", asked, streams)
 
 
 def test_the_command_measures_what_it_is_asked_for(tmp_path):
@@ -98,7 +143,7 @@ def test_the_command_measures_what_it_is_asked_for(tmp_path):
     assert not error and len(printed.splitlines()) == 3, error
     assert "grpo: noise" in printed and "gigpo;gamma=0.9;normalize=mean: noise" in printed
     for more, message in (
-        ([], "and --estimator, or a run of a planner"),
+        ([], "expected --estimator, or a run of a planner"),
         (["--estimator=gigpo;gamma"], "expected NAME[;key=value;...]"),
         (["--estimator=grp"], "did you mean 'grpo'"),
         (["--estimator=gae;gamma=1.0;lam=1.0"], "reads value, bootstrap, which this run does not"),

@@ -1,0 +1,128 @@
+"""The policy gradient of early turns under several estimators, on the same episodes of a run.
+
+For each collection, which is what one update learns from, and each estimator there is the gradient
+g of the mean over streams of sum A log pi, over the first turns, with advantages A as the run's
+learner normalizes them. Collections are independent of each other; episodes of one are not, since
+those of a group have a task and a baseline in common. Rewards are the environment's own, and a
+language policy's log pi is of each token, with its turn's A.
+
+  noise    trace of the covariance of g: the squared length of an update's error
+  signal   squared length of the mean of g, without the bias that noise gives it
+  along    (true mean of g) (true mean of the first estimator's g), without bias: means of every
+           other collection, multiplied crosswise
+
+noise / signal is the number of updates for a mean as long as its error, and
+along / sqrt(signal signal_first) the cosine between the means. Neither depends on the scale of
+advantages. An estimator with a clear gradient may have a wrong one: then its cosine with one
+without bias, such as `rloo`, is below 1.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_returned
+from agentrl.learner.bound import Bound
+from agentrl.learner.credit import arrays_of
+from agentrl.learner.passes import gradients, length_up_to
+from agentrl.learner.update import normalized
+from agentrl.streams import Rows, Streams, at_positions
+
+
+class Clarity(NamedTuple):
+    """f32 each, of any shape; see the top of the file."""
+
+    noise: jax.Array
+    signal: jax.Array
+    along: jax.Array
+
+
+def clarity(each: jax.Array, first: jax.Array) -> Clarity:
+    """Of gradients f32[B, D], one for each of B >= 2 collections; first: of the first estimator."""
+    count, mean = each.shape[0], each.mean(axis=0)
+    noise = jnp.sum(jnp.square(each - mean)) / (count - 1)
+    own, other = ([x[start::2].mean(axis=0) for start in (0, 1)] for x in (each, first))
+    along = 0.5 * (own[0] @ other[1] + own[1] @ other[0])
+    return Clarity(noise, jnp.sum(jnp.square(mean)) - noise / count, along)
+
+
+def advantage_of(name: str, estimator: Bound, streams: Streams) -> jax.Array:
+    """f32[N, T]. ValueError for streams that lack what the estimator reads, or another result."""
+    arrays = arrays_of(streams)
+    missing = [x for x in estimator.inputs if arrays.get(x) is None]
+    if missing:
+        raise ValueError(
+            f"estimator {name!r} reads {', '.join(missing)}, which this run does not have: take "
+            "the run of a method that does, such as one with a critic for `value`"
+        )
+    advantage = estimator(arrays)
+    check_returned(name, advantage, streams.mask, "advantages [N, T]")
+    return advantage
+
+
+def measure(
+    run: Any, estimators: Mapping[str, Bound], turns: int, batches: int
+) -> dict[str, Clarity]:
+    """Of each estimator, f32[seeds], of a run that was read back.
+
+    turns: how many first ones are early. batches: collections, at least 2.
+
+    Raises:
+      ValueError: see `advantage_of`.
+    """
+    policy, rollout, learner = run.experiment.policy, run.experiment.rollout, run.config.learner
+    microbatch = learner.microbatch if isinstance(learner.microbatch, int) else None
+
+    def collect(params, key):
+        begin_key, key = jax.random.split(key)
+        _, streams, rows, _ = rollout.collect(params, rollout.init(begin_key), key)
+        early = rows.loss_mask & (rows.turn >= 0) & (rows.turn < turns)
+        found = {}
+        for name, estimator in estimators.items():
+            advantage = normalized(
+                advantage_of(name, estimator, streams),
+                streams.mask,
+                streams.role,
+                learner.normalize_advantage,
+                rollout.roles,
+            )
+            weight = jnp.where(early, at_positions(advantage, rows), 0.0) / streams.mask.shape[0]
+            found[name] = _gradient(policy, params, rows, weight, microbatch)
+        return found
+
+    def of_seed(params):
+        keys = jax.random.split(jax.random.key(0), batches)
+        found = jax.lax.map(lambda key: collect(params, key), keys)
+        # What comes back of a loop is in the order of its keys.
+        first = found[next(iter(estimators))]
+        return {name: clarity(found[name], first) for name in estimators}
+
+    found = jax.jit(lambda params: jax.lax.map(of_seed, params))(run.state.params)
+    return {name: found[name] for name in estimators}
+
+
+def _gradient(
+    policy: Any, params: chex.ArrayTree, rows: Rows, weight: jax.Array, microbatch: int | None
+) -> jax.Array:
+    """Gradient f32[D] of the sum of weight log pi; weight: f32[R, L], of each position."""
+
+    def weighted(params, part):
+        rows, weight = part
+        logp = policy.score(params, rows).logp
+        return jnp.sum(jnp.where(weight != 0, logp, 0.0) * weight), ()
+
+    count, longest = weight.shape
+    if microbatch is not None and count % microbatch:
+        microbatch = None
+    _, _, found = gradients(
+        weighted,
+        params,
+        (rows, weight),
+        length_up_to(weight != 0),
+        longest=longest,
+        microbatch=microbatch,
+    )
+    return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(found)])
