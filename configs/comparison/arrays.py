@@ -50,10 +50,10 @@ WORLDS = {
     "sokoban": World(env_section("Sokoban-v1"), 200_000),
     # One reward, hardly ever found at first: two rooms of five cells.
     "wide_2": World(env_section("KeyDoor-v1", rooms=2), 200_000),
-    # One reward, later and later: two, four and eight rooms of two cells, 50,000 turns for each.
-    "doors_2": World(env_section("KeyDoor-v1", rooms=2, width=2), 100_000),
-    "doors_4": World(env_section("KeyDoor-v1", rooms=4, width=2), 200_000),
-    "doors_8": World(env_section("KeyDoor-v1", rooms=8, width=2), 400_000),
+    # One reward, later and later: two, four and eight rooms of two cells, 25,000 turns for each.
+    "doors_2": World(env_section("KeyDoor-v1", rooms=2, width=2), 50_000),
+    "doors_4": World(env_section("KeyDoor-v1", rooms=4, width=2), 100_000),
+    "doors_8": World(env_section("KeyDoor-v1", rooms=8, width=2), 200_000),
     # Chance in every step.
     "lake": World(env_section("FrozenLake-v1"), 100_000),
     # A cost for every step.
