@@ -64,6 +64,7 @@ def check_streams(
     numbers: Mapping[str, Any] | None = None,
     flags: Mapping[str, Any] | None = None,
     ids: Mapping[str, Any] | None = None,
+    vectors: Mapping[str, Any] | None = None,
 ) -> None:
     """Refuses arrays that are not of the shapes of `Streams`; entries of None are skipped.
 
@@ -73,6 +74,7 @@ def check_streams(
       numbers: arrays [N, T] of any type.
       flags: arrays bool[N, T].
       ids: integer arrays [N].
+      vectors: arrays [N, T, K] of any type, several values for each turn.
 
     Raises:
       ValueError: names the array, its type and shape, and what was expected.
@@ -91,6 +93,40 @@ def check_streams(
         whole_numbers = array is None or np.issubdtype(_dtype(array), np.integer)
         if array is not None and (not whole_numbers or np.shape(array) != shape[:1]):
             _refuse(function, name, array, f"i32[{shape[0]}], one number per stream of mask")
+    for name, array in (vectors or {}).items():
+        if array is not None and (np.ndim(array) != 3 or np.shape(array)[:2] != shape):
+            _refuse(function, name, array, f"[{shape[0]}, {shape[1]}, K], the shape of mask first")
+
+
+def check_rows(
+    function: str,
+    loss_mask: Any,
+    stream: Any,
+    turn: Any,
+    *,
+    numbers: Mapping[str, Any] | None = None,
+) -> None:
+    """Refuses arrays that are not of the shapes of `Rows`; entries of None are skipped.
+
+    Args:
+      function: the name in the error.
+      loss_mask: bool[R, L].
+      stream: integers [R]. turn: integers [R, L].
+      numbers: arrays [R, L] of any type.
+
+    Raises:
+      ValueError: names the array, its type and shape, and what was expected.
+    """
+    shape = np.shape(loss_mask)
+    if len(shape) != 2 or _dtype(loss_mask) != np.bool_:
+        _refuse(function, "loss_mask", loss_mask, "bool[R, L], True where the policy wrote")
+    whole = f"[{shape[0]}, {shape[1]}]"
+    for name, array, wanted in (("stream", stream, shape[:1]), ("turn", turn, shape)):
+        if not np.issubdtype(_dtype(array), np.integer) or np.shape(array) != wanted:
+            _refuse(function, name, array, f"i32{list(wanted)}, by the rows of loss_mask")
+    for name, array in (numbers or {}).items():
+        if array is not None and np.shape(array) != shape:
+            _refuse(function, name, array, f"{whole}, the shape of loss_mask")
 
 
 def check_returned(function: str, given: Any, like: Any, meaning: str) -> None:

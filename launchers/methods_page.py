@@ -20,25 +20,39 @@ Made by `python -m launchers.pages` from docstrings, declarations and configs; a
 # First parameters that make a function an estimator, a filter or a term.
 CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
 LEARNT = {"logp", "entropy", "value", "answer_logits", "reference_kl"}
+TABLES = {
+    "Estimators, filters and reweightings": "agentrl.advantages",
+    "Reward terms": "agentrl.rewards",
+    "Losses": "agentrl.losses",
+    "Components": "agentrl.methods",
+}
+WANTED = {
+    "agentrl.advantages": CREDITED,
+    "agentrl.rewards": CREDITED | {"persuasion"},
+    "agentrl.losses": LEARNT,
+    "agentrl.methods": {"setup"},
+}
 # Parts and metrics of the others, which no config names.
 PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "clip_fraction", "clipped"}
-PARTS |= {"covariances", "discounted_return", "explained_variance"}
+PARTS |= {"covariances", "discounted_return", "explained_variance", "twin_targets"}
+# Of arrays that are not those of a rollout; what configs name is `hae_by_turn` and its like.
+PARTS |= {"hae", "marft", "mars_released"}
 
 
 def page() -> str:
     """The page's text."""
     used = _used()
     parts = [INTRODUCTION]
-    for title, package, wanted in (
-        ("Estimators, filters and reweightings", "agentrl.advantages", CREDITED),
-        ("Reward terms", "agentrl.rewards", CREDITED | {"persuasion"}),
-        ("Losses", "agentrl.losses", LEARNT),
-        ("Components", "agentrl.methods", {"setup"}),
-    ):
-        rows = [_row(f, used) for f in _functions(package, wanted)]
+    for title, package in TABLES.items():
+        rows = [_row(function, used) for function in listed(package)]
         header = "| name | what it is | needs | source | configs |\n|---|---|---|---|---|\n"
         parts.append(f"## {title}\n\n{header}" + "\n".join(rows) + "\n")
     return "\n".join(parts)
+
+
+def listed(package: str) -> list[Callable]:
+    """The functions of a package that a config can name, by name: those of its table."""
+    return list(_functions(package, WANTED[package]))
 
 
 def _functions(package: str, wanted: set[str]) -> Iterator[Callable]:

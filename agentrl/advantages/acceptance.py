@@ -43,7 +43,8 @@ def accepted(
       answers, kept format, no repeated actions, a bound on the length. There repeated actions are
       counted; here, places acted from again, as a second look at one page is no mistake by itself.
     """
-    check_streams("accepted", mask, flags={"success": success, "valid": valid})
+    flags, vectors = {"success": success, "valid": valid}, {"anchor": anchor}
+    check_streams("accepted", mask, flags=flags, vectors=vectors)
     if longest is not None:
         check_range("accepted longest", longest, 1)
     check_range("accepted revisits", revisits, 0)

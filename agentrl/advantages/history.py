@@ -69,7 +69,7 @@ def hgpo(
     check_range("hgpo history", history, 0)
     check_range("hgpo alpha", alpha, 0.0)
     numbers, ids = {"reward": reward, "penalty": penalty}, {"group": group, "role": role}
-    check_streams("hgpo", mask, numbers=numbers, ids=ids)
+    check_streams("hgpo", mask, numbers=numbers, ids=ids, vectors={"anchor": anchor})
     values = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     returns, scale = (discounted_return(x, mask, gamma=gamma) for x in (values, jnp.abs(values)))
     if penalty is not None:

@@ -27,6 +27,7 @@ def igpo(
     gamma: float = 1.0,
     normalize: Normalize = "std",
     epsilon: float = 1e-6,
+    role: jax.Array | None = None,
 ) -> jax.Array:
     """Discounted sum of relative rewards: information gain per turn, the outcome at the last one.
 
@@ -43,6 +44,7 @@ def igpo(
       gamma: discount in [0, 1].
       normalize: "std", or "mean" for no division. Deviations are over the sample (ddof 1).
       epsilon: added to the deviations.
+      role: i32[N], streams of a group are compared within their role; None: all with all.
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped.
@@ -57,14 +59,15 @@ def igpo(
     """
     check_range("igpo gamma", gamma, 0.0, 1.0)
     numbers = {"reward": reward, "information_gain": information_gain}
-    check_streams("igpo", mask, numbers=numbers, ids={"group": group})
+    check_streams("igpo", mask, numbers=numbers, ids={"group": group, "role": role})
     last = last_turns(mask)
     gains = mask & ~last
     gain = jnp.where(gains, information_gain, 0.0).reshape(-1)
     options = {"normalize": normalize, "epsilon": epsilon}
-    one = relative(gain, moments(gain, turn_segments(gains, group)), **options)
+    keys = (group,) if role is None else (group, role)
+    one = relative(gain, moments(gain, turn_segments(gains, *keys)), **options)
     outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
     present = jnp.any(mask, axis=1)
-    whole = relative(outcome, moments(outcome, group_segments(group, present)), **options)
+    whole = relative(outcome, moments(outcome, group_segments(group, present, role)), **options)
     z = jnp.where(gains, one.reshape(mask.shape), jnp.where(last, whole[:, None], 0.0))
     return as_advantage(discounted_return(z, mask, gamma=gamma), mask)

@@ -129,8 +129,9 @@ def rae_by_turn(
     Args:
       reward: f32[N, T].
       mask: bool[N, T], the agent acted.
-      role, task, baseline, decay, order: as for `rae`. Streams that never acted do not move the
-        baseline.
+      role, task: i32[N].
+      baseline: f32[tasks, roles], as for `rae`, with decay and order. Streams that never acted do
+        not move it.
       gamma: discounts the stream's advantage from its last turn back, in [0, 1].
       penalty: f32[N, T], subtracted from the turn's own advantage; outcome and baseline are without
         it. In the outcome it would be charged to all turns of the stream, legal ones too, and once
@@ -144,6 +145,10 @@ def rae_by_turn(
     """
     numbers, ids = {"reward": reward, "penalty": penalty}, {"role": role, "task": task}
     check_streams("rae_by_turn", mask, numbers=numbers, ids=ids)
+    if jnp.ndim(baseline) != 2:
+        raise ValueError(
+            f"rae_by_turn: baseline has shape {jnp.shape(baseline)}; expected f32[tasks, roles]"
+        )
     outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
     played = jnp.any(mask, axis=1)
     above, baseline = rae(outcome, role, task, baseline, decay=decay, order=order, moves=played)

@@ -3,7 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl.checks import check_range
+from agentrl.advantages.weighting import over_positions
+from agentrl.checks import check_range, check_rows
 from agentrl.losses.arrays import largest
 
 
@@ -47,17 +48,20 @@ def stare(
       f32[R, L], 0 where loss_mask is False.
 
     Raises:
-      ValueError: share outside (0, 1].
+      ValueError: share outside (0, 1], or arrays of other shapes or types.
 
     References:
       STARE, code hp-luo/STARE bffb9e7 (read; its outputs are tests). There the share is of each
       micro-batch, here of the batch.
     """
     check_range("stare share", share, 0.0, 1.0, above=True)
-    if advantage.shape != loss_mask.shape or turn.shape != loss_mask.shape:
-        spread = advantage[stream[:, None], jnp.maximum(turn, 0)]
-        advantage = jnp.where(turn >= 0, spread, 0.0)
-    advantage = jnp.where(loss_mask, advantage, 0.0)
+    numbers = {
+        "behaviour_logp": behaviour_logp,
+        "surprising_gain": surprising_gain,
+        "surprising_loss": surprising_loss,
+    }
+    check_rows("stare", loss_mask, stream, turn, numbers=numbers)
+    advantage = over_positions("stare", advantage, loss_mask, stream, turn)
     surprisal = -jnp.where(loss_mask, behaviour_logp, 0.0)
     good = most_surprising(surprisal, loss_mask & (advantage > 0), share)
     bad = most_surprising(surprisal, loss_mask & (advantage < 0), share)

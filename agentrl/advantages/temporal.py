@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 def gae(
@@ -54,6 +55,7 @@ def gae(
     )
 
 
+@assumes("whole_episodes", "tokens_as_cost")
 def length_adaptive_gae(
     reward: jax.Array,
     value: jax.Array,
@@ -91,6 +93,7 @@ def length_adaptive_gae(
     """
     check_range("length_adaptive_gae alpha", alpha, 0.0, above=True)
     _check("length_adaptive_gae", reward, value, mask, terminated, truncated, bootstrap, gamma, 1.0)
+    check_streams("length_adaptive_gae", mask, numbers={"reward": reward, "cost": cost})
     often = jnp.ones_like(reward, jnp.float32) if cost is None else jnp.asarray(cost, jnp.float32)
     length = jnp.sum(jnp.where(mask, often, 0.0), axis=1, keepdims=True)
     lam = jnp.maximum(1.0 - 1.0 / jnp.maximum(alpha * length, 1e-30), 0.0)

@@ -1,11 +1,10 @@
 """GAE over tokens, with a critic's value of each: in one chain, or in two levels (VAGEN)."""
 
-import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.advantages.temporal import gae
-from agentrl.checks import check_range
+from agentrl.checks import check_range, check_rows, check_streams
 from agentrl.streams import last_turns
 
 
@@ -54,6 +53,9 @@ def token_gae(
     """
     check_range("token_gae gamma", gamma, 0.0, 1.0)
     check_range("token_gae lam", lam, 0.0, 1.0)
+    numbers = {"reward": reward, "bootstrap": bootstrap if jnp.ndim(bootstrap) else None}
+    flags = {"terminated": terminated, "truncated": truncated}
+    check_streams("token_gae", mask, numbers=numbers, flags=flags)
     tokens = _Tokens(token_value, loss_mask, stream, turn, mask.shape)
     ends = tokens.per_token(terminated, False)
     cut = jnp.zeros(mask.shape, bool) if truncated is None else jnp.asarray(truncated)
@@ -92,7 +94,8 @@ def bilevel_gae(
     The discount of tokens does not shorten the horizon in turns, nor the other way round.
 
     Args:
-      reward, token_value, mask, terminated, bootstrap, loss_mask, stream, turn, truncated: as for
+      token_value: f32[R, L].
+      reward, mask, terminated, bootstrap, loss_mask, stream, turn, truncated: as for
         `token_gae`.
       gamma: discount per token, turn_gamma: per turn; lam: trace of both. In [0, 1].
 
@@ -133,8 +136,7 @@ class _Tokens:
     """
 
     def __init__(self, value, loss_mask, stream, turn, shape: tuple[int, int]):
-        chex.assert_rank([value, loss_mask, stream, turn], [2, 2, 1, 2])
-        chex.assert_equal_shape([value, loss_mask, turn])
+        check_rows("advantages of tokens", loss_mask, stream, turn, numbers={"token_value": value})
         self.shape, self.mask = shape, loss_mask
         number = stream[:, None] * shape[1] + jnp.clip(turn, 0, shape[1] - 1)
         number = jnp.where(loss_mask, number, shape[0] * shape[1]).reshape(-1)

@@ -77,7 +77,7 @@ def dual_level(
     return as_advantage(mixed, mask)
 
 
-@assumes("whole_episodes")
+@assumes("whole_episodes", "tokens_as_cost")
 def user_rl(
     reward: jax.Array,
     mask: jax.Array,

@@ -2,7 +2,6 @@
 
 from typing import Literal, get_args
 
-import chex
 import jax
 import jax.numpy as jnp
 
@@ -15,7 +14,7 @@ from agentrl.advantages.grouping import (
     turn_segments,
 )
 from agentrl.advantages.reinforce import whiten
-from agentrl.checks import check_choice, check_range, check_streams
+from agentrl.checks import check_choice, check_range, check_rows, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
 
@@ -265,7 +264,7 @@ def mars_by_position(
     check_streams(
         "mars_by_position", mask, numbers={"reward": reward}, ids={"task": task, "role": role}
     )
-    chex.assert_equal_shape([loss_mask, turn])
+    check_rows("mars_by_position", loss_mask, stream, turn)
     at = (stream[:, None], jnp.maximum(turn, 0))
     end = _turn_ends(loss_mask, turn) & jnp.asarray(mask)[at]
     return mars_released(

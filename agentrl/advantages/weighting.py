@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.advantages.filtering import dynamic_sampling
 from agentrl.advantages.grouping import group_segments
-from agentrl.checks import check_range, check_streams
+from agentrl.checks import check_range, check_rows, check_streams
 from agentrl.declarations import assumes
 
 
@@ -78,20 +78,43 @@ def per_rollout_mean(
     Returns:
       f32[R, L], 0 where loss_mask is False, gradient stopped.
 
+    Raises:
+      ValueError: arrays of other shapes or types.
+
     References:
       Luo et al. (2025), Agent Lightning, https://arxiv.org/abs/2508.03680; code
       microsoft/agent-lightning c632d8dd, option per_rollout_mean (read; its value is a test).
     """
-    if advantage.shape != loss_mask.shape or turn.shape != loss_mask.shape:
-        spread = advantage[stream[:, None], jnp.maximum(turn, 0)]
-        advantage = jnp.where(turn >= 0, spread, 0.0)
+    advantage = over_positions("per_rollout_mean", advantage, loss_mask, stream, turn)
+    if jnp.ndim(episode) != 1:
+        raise ValueError(
+            f"per_rollout_mean: episode has shape {jnp.shape(episode)}; expected i32[N], one "
+            "number per stream"
+        )
     written = jnp.sum(loss_mask, axis=1)
     # Episodes by the first stream that has their number.
     first = jnp.argmax(episode[:, None] == episode[None, :], axis=1)
     total = jax.ops.segment_sum(written, first[stream], num_segments=episode.shape[0])
     tokens = total[first[stream]] * jnp.sum(written > 0)
-    share = jnp.where(loss_mask, advantage, 0.0) / jnp.maximum(tokens, 1)[:, None]
-    return jax.lax.stop_gradient(share)
+    return jax.lax.stop_gradient(advantage / jnp.maximum(tokens, 1)[:, None])
+
+
+def over_positions(
+    function: str, advantage: jax.Array, loss_mask: jax.Array, stream: jax.Array, turn: jax.Array
+) -> jax.Array:
+    """Advantages f32[N, T] or f32[R, L] at the positions that the policy wrote, f32[R, L].
+
+    0 at the others. function: the name in the error for arrays of other shapes (ValueError).
+    """
+    check_rows(function, loss_mask, stream, turn)
+    if jnp.ndim(advantage) != 2:
+        raise ValueError(
+            f"{function}: advantage has shape {jnp.shape(advantage)}; expected two axes, streams "
+            "and turns or rows and positions"
+        )
+    if advantage.shape != loss_mask.shape:
+        advantage = advantage[stream[:, None], jnp.maximum(turn, 0)]
+    return jnp.where(loss_mask & (turn >= 0), advantage, 0.0)
 
 
 @assumes("whole_episodes")
@@ -124,6 +147,11 @@ def live_group_scale(
       Its replay of a success into a group that failed is `agentrl.methods.success_replay`, and
       leaving out tasks that are solved `agentrl.methods.curriculum`.
     """
+    if jnp.ndim(advantage) != 2:
+        raise ValueError(
+            f"live_group_scale: advantage has shape {jnp.shape(advantage)}; expected two axes, "
+            "streams and turns or rows and positions"
+        )
     alive = dynamic_sampling(reward, mask, group, role=role)
     present = jnp.any(mask, axis=1)
     first = group_segments(group, present, role) == jnp.arange(mask.shape[0])
@@ -139,6 +167,7 @@ def uncertain_turns(
     turn_entropy: jax.Array,
     *,
     quantile: float = 0.2,
+    role: jax.Array | None = None,
 ) -> jax.Array:
     """Advantages of the turns whose entropy is at least their group's quantile; 0 for the others.
 
@@ -149,6 +178,7 @@ def uncertain_turns(
         `agentrl.methods.turn_entropy.turn_entropy` supplies it.
       quantile: share of a group's turns that is left out, in [0, 1); between two turns it is
         interpolated, as in numpy. 0 keeps all.
+      role: i32[N], streams of a group are compared within their role; None: all with all.
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped. Turns that are left out still count in the
@@ -163,19 +193,19 @@ def uncertain_turns(
     """
     check_range("uncertain_turns quantile", quantile, 0.0, 1.0, below=True)
     numbers = {"advantage": advantage, "turn_entropy": turn_entropy}
-    check_streams("uncertain_turns", mask, numbers=numbers, ids={"group": group})
-    bound = _quantile(jnp.asarray(turn_entropy, jnp.float32), mask, group, quantile)
+    check_streams("uncertain_turns", mask, numbers=numbers, ids={"group": group, "role": role})
+    home = group_segments(group, jnp.any(mask, axis=1), role)
+    bound = _quantile(jnp.asarray(turn_entropy, jnp.float32), mask, home, quantile)
     kept = mask & (turn_entropy >= bound[:, None])
     return jax.lax.stop_gradient(jnp.where(kept, advantage, 0.0))
 
 
-def _quantile(values: jax.Array, mask: jax.Array, group: jax.Array, quantile: float) -> jax.Array:
-    """The quantile of each stream's group over its turns [N, T], f32[N].
+def _quantile(values: jax.Array, mask: jax.Array, home: jax.Array, quantile: float) -> jax.Array:
+    """The quantile over the turns [N, T] of each stream's segment, f32[N].
 
     The value of a rank is found bit by bit, in 32 counts over all turns, which takes a seventh of
     the time of a sort by group and value on a CPU.
     """
-    home = group_segments(group, jnp.any(mask, axis=1))
     home = jnp.minimum(home, mask.shape[0] - 1)
 
     def counted(here):

@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 from agentrl.streams import last_turns
 
 
+@assumes("whole_episodes")
 def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax.Array:
     """The reward of streams all of whose turns passed their check; 0 for the others (DeepTravel).
 
@@ -62,6 +64,7 @@ def turn_bonus(
     return jnp.where(mask, reward + coefficient * given, 0.0)
 
 
+@assumes("whole_episodes")
 def gated_turn_rewards(
     reward: jax.Array,
     mask: jax.Array,

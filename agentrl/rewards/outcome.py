@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 def scaled_reward(
@@ -37,6 +38,7 @@ def scaled_reward(
     return scaled if clip is None else jnp.clip(scaled, -clip, clip)
 
 
+@assumes("whole_episodes")
 def tool_use_reward(
     reward: jax.Array,
     mask: jax.Array,

@@ -228,6 +228,15 @@ def gated_accumulation(
     return jnp.where(mask, reward, 0.0) + jnp.sum(levels * gate[:, None], axis=-1)
 
 
+def _of_turns(final: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    if final.ndim and final.shape not in (shape, shape[:1]):
+        raise ValueError(
+            f"potential_shaping: final_potential has shape {final.shape}; expected {shape} or "
+            f"{shape[:1]}, of each turn or of each stream"
+        )
+    return jnp.broadcast_to(final[:, None] if final.ndim == 1 else final, shape)
+
+
 def potential_shaping(
     reward: jax.Array,
     potential: jax.Array,
@@ -288,10 +297,7 @@ def potential_shaping(
     check_streams("potential_shaping", mask, numbers=numbers, flags=flags)
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     potential = jnp.where(mask, jnp.asarray(potential, jnp.float32), 0.0)
-    final = jnp.asarray(final_potential, jnp.float32)
-    if final.ndim == 1:
-        final = final[:, None]
-    final = jnp.broadcast_to(final, reward.shape)
+    final = _of_turns(jnp.asarray(final_potential, jnp.float32), reward.shape)
 
     def backward(carry, turn):
         potential_after, follows = carry

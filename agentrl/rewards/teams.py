@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 from agentrl.streams import last_turns
 
 
+@assumes("whole_episodes")
 def consolation(
     reward: jax.Array, mask: jax.Array, tools_used: jax.Array, *, share: float = 0.1
 ) -> jax.Array:
@@ -33,12 +35,8 @@ def consolation(
       and a reply of a bad format has 0, without the consolation.
     """
     check_range("consolation share", share, 0.0)
-    check_streams("consolation", mask, numbers={"reward": reward})
-    if tools_used.shape[:2] != mask.shape or tools_used.ndim != 3:
-        raise ValueError(
-            f"consolation tools_used {tools_used.shape}: expected [{mask.shape[0]}, "
-            f"{mask.shape[1]}, K], one flag per tool"
-        )
+    vectors = {"tools_used": tools_used}
+    check_streams("consolation", mask, numbers={"reward": reward}, vectors=vectors)
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     used = jnp.any(tools_used & mask[..., None], axis=1)
     failed = jnp.sum(reward, axis=1) <= 0
@@ -85,6 +83,7 @@ def capability_gain(
     return jnp.sum(jnp.where(planned > alone, (1 + alpha) ** saved, 0.0), axis=-1)
 
 
+@assumes("whole_episodes", "tokens_as_cost")
 def short_reply_bonus(
     reward: jax.Array,
     mask: jax.Array,
@@ -93,6 +92,7 @@ def short_reply_bonus(
     *,
     coefficient: float = 1.0,
     threshold: float = 0.0,
+    role: jax.Array | None = None,
 ) -> jax.Array:
     """Short successes are paid, long ones and long failures cost, against their own group.
 
@@ -107,6 +107,7 @@ def short_reply_bonus(
       group: i32[N], any ids.
       coefficient: at least 0.
       threshold: returns above it are successes.
+      role: i32[N], streams of a group are compared within their role; None: all with all.
 
     Returns:
       f32[N, T], 0 where mask is False.
@@ -120,11 +121,12 @@ def short_reply_bonus(
     """
     check_range("short_reply_bonus coefficient", coefficient, 0.0)
     numbers = {"reward": reward, "cost": cost}
-    check_streams("short_reply_bonus", mask, numbers=numbers, ids={"group": group})
+    check_streams("short_reply_bonus", mask, numbers=numbers, ids={"group": group, "role": role})
     present = jnp.any(mask, axis=1)
     length = jnp.sum(jnp.where(mask, cost, 0.0), axis=1)
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     same = (group[:, None] == group) & present
+    same = same if role is None else same & (role[:, None] == role)
     least = jnp.min(jnp.where(same, length, jnp.inf), axis=1)
     extent = jnp.max(jnp.where(same, length, -jnp.inf), axis=1) - least
     apart = present & (extent > 0)

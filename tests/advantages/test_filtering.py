@@ -46,16 +46,6 @@ def test_ties_go_to_the_first_group():
     np.testing.assert_array_equal(kept, [1, 1, 0, 0])
 
 
-def test_padding_and_absent_streams_are_not_read():
-    reward = np.array([[0, 1], [0, 5], [3, 9], [3, 9]], np.float32)
-    mask = np.array([[1, 1], [1, 1], [1, 0], [0, 0]], bool)
-    group = np.array([0, 0, 1, 1])
-    before = keep(reward, mask, group, fraction=0.5)
-    np.testing.assert_array_equal(before, [1, 1, 0, 0])
-    poisoned = np.where(mask, reward, np.nan)
-    np.testing.assert_array_equal(keep(poisoned, mask, group, fraction=0.5), before)
-
-
 def test_one_spread_group_is_what_dynamic_sampling_keeps():
     reward = np.array([[1, 1, 0, 2, 3, 3]], np.float32).T
     mask, group = np.ones((6, 1), bool), np.repeat([0, 1, 2], 2)

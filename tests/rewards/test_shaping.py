@@ -173,22 +173,6 @@ def test_forms_of_what_followed_a_cut():
     )
 
 
-@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e9])
-def test_nothing_behind_the_mask_is_read(poison):
-    reward, mask, terminated, potential, final, ends = streams()
-    clean = shaping(reward, mask, terminated, potential, final, gamma=0.9)
-    poisoned = shaping(
-        np.where(mask, reward, poison),
-        mask,
-        terminated | ~mask,
-        np.where(mask, potential, poison),
-        np.where(ends, poison, final),
-        gamma=0.9,
-    )
-    np.testing.assert_array_equal(clean, poisoned)
-    assert not np.any(np.asarray(poisoned)[~mask])
-
-
 def test_format_penalty_is_for_broken_replies_only():
     well_formed = np.array([[True, False, False]])
     mask = np.array([[True, True, False]])

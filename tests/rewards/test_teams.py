@@ -76,7 +76,7 @@ def test_lengths_equal_plain_loops(seed):
 
 def test_errors():
     one, mask = np.ones((2, 3), np.float32), np.ones((2, 3), bool)
-    with pytest.raises(ValueError, match="consolation tools_used"):
+    with pytest.raises(ValueError, match="consolation: tools_used"):
         rewards.consolation(one, mask, mask)
     with pytest.raises(ValueError, match="consolation share"):
         rewards.consolation(one, mask, mask[..., None], share=-1.0)

@@ -1,0 +1,159 @@
+"""What holds for every estimator, filter, reweighting and reward term that a config can name.
+
+The subjects are the rows of METHODS.md, found in the packages: a new function is tested without
+being listed here, on the arrays that its docstring describes.
+"""
+
+import functools
+
+import arrays_by_name
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from arrays_by_name import POSITIONS, ROWS, STREAMS, TURNS
+
+from agentrl.declarations import assumptions_of
+from agentrl.learner.bound import Bound
+from agentrl.streams import last_turns
+from launchers.methods_page import listed
+
+ESTIMATORS = [*listed("agentrl.advantages"), *listed("agentrl.rewards")]
+BY_TURN, BY_POSITION, BY_STREAM = (STREAMS, TURNS), (ROWS, POSITIONS), (STREAMS,)
+
+
+@functools.cache
+def compiled(function):
+    """(the function of arrays by name, compiled; how often it was traced, as a list)."""
+    traced, bound = [], Bound(function, arrays_by_name.options_for(function))
+
+    @jax.jit
+    def call(arrays):
+        traced.append(1)
+        return first_of(bound(arrays))
+
+    return call, traced
+
+
+def first_of(result):
+    """The advantages, of an estimator that returns what it carries, too."""
+    return result[0] if isinstance(result, tuple) else result
+
+
+def where_of(result, known):
+    """Where a result counts, or None of a filter's, which is one flag for each stream."""
+    if result.shape == BY_STREAM:
+        return None
+    return known["mask"] if result.shape == BY_TURN else known["loss_mask"]
+
+
+def poisoned(arrays, known, bad):
+    """Where nobody acted, numbers are `bad` and flags the other way round."""
+    found = dict(arrays)
+    for name, value in arrays.items():
+        # An advantage is another estimator's, which is zero there.
+        if name in ("mask", "loss_mask", "turn", "advantage") or value.shape[:2] not in (
+            BY_TURN,
+            BY_POSITION,
+        ):
+            continue
+        where = known["mask"] if value.shape[:2] == BY_TURN else known["loss_mask"]
+        where = where.reshape(*where.shape, *(1,) * (value.ndim - 2))
+        other = ~value if value.dtype == bool else np.asarray(bad, np.float32).astype(value.dtype)
+        found[name] = np.where(where, value, other)
+    return found
+
+
+def permuted(arrays, order):
+    """The same streams and rows in another order."""
+    place, found = np.argsort(order).astype(np.int32), {}
+    for name, value in arrays.items():
+        found[name] = value[order] if value.shape[:1] == (STREAMS,) else value
+    for name in ("stream", "parent"):
+        if name in found:
+            number = found[name]
+            found[name] = np.where(number < 0, number, place[number]).astype(np.int32)
+    return found
+
+
+@pytest.mark.parametrize("function", ESTIMATORS, ids=lambda f: f.__name__)
+def test_credit(function):
+    """It is zero where nobody acted, reads nothing there, does not know the order of streams, is
+    the same compiled and not, in one program, and no gradient goes through it."""
+    call, traced = compiled(function)
+    for seed in (0, 1):
+        arrays, known = arrays_by_name.arrays_for(function, seed), arrays_by_name.streams(seed)
+        result = np.asarray(call(arrays))
+        assert result.shape in (BY_TURN, BY_POSITION, BY_STREAM)
+        where = where_of(result, known)
+        if where is None:
+            assert result.dtype == bool
+        else:
+            assert np.isfinite(result).all() and not result[~where].any()
+            assert result[where].any()
+        for bad in (np.nan, 1e9):
+            np.testing.assert_array_equal(call(poisoned(arrays, known, bad)), result)
+        order = np.random.default_rng(seed).permutation(STREAMS)
+        other = np.asarray(call(permuted(arrays, order)))
+        np.testing.assert_allclose(other, result[order], rtol=1e-4, atol=1e-5)
+    assert len(traced) == 1
+    bound = Bound(function, arrays_by_name.options_for(function))
+    np.testing.assert_allclose(first_of(bound(arrays)), result, rtol=1e-5, atol=1e-6)
+    numbers = {k: x for k, x in arrays.items() if x.dtype == np.float32}
+
+    def total(numbers):
+        given = jax.tree.map(jnp.asarray, arrays) | numbers
+        return jnp.sum(first_of(bound(given)).astype(jnp.float32))
+
+    if result.dtype != bool and "advantages" in function.__module__:
+        slopes = jax.jit(jax.grad(total))(numbers)
+        assert not any(np.asarray(slope).any() for slope in slopes.values())
+
+
+@pytest.mark.parametrize("function", ESTIMATORS, ids=lambda f: f.__name__)
+def test_wrong_arrays_are_refused_by_name(function):
+    arrays = arrays_by_name.arrays_for(function, 0)
+    bound = Bound(function, arrays_by_name.options_for(function))
+    for name, value in arrays.items():
+        # Masks say how many there are; an advantage may be of turns or of positions, and state as
+        # large as its run needs it: those have another type or number of axes.
+        if name in ("mask", "loss_mask"):
+            wrong = value.astype(np.float32)
+        elif name in ("advantage", "baseline"):
+            wrong = value[0]
+        elif value.ndim > 1:
+            wrong = value[:, :-1]
+        elif value.ndim:
+            wrong = value[None]
+        else:
+            continue
+        with pytest.raises(ValueError, match=f"{name} (is|has) "):
+            jax.eval_shape(bound, arrays | {name: wrong})
+
+
+def by_turns(function):
+    """Whether all that the function reads has a value for each turn."""
+    arrays = arrays_by_name.arrays_for(function, 0)
+    return all(value.shape[:2] == BY_TURN for value in arrays.values())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [f for f in ESTIMATORS if by_turns(f) and "whole_episodes" not in assumptions_of(f)],
+    ids=lambda f: f.__name__,
+)
+def test_streams_of_several_episodes_are_read_by_their_ends(function):
+    """Two episodes one after the other are as two streams, unless the function declares that it
+    assumes whole episodes."""
+    arrays = arrays_by_name.arrays_for(function, 0)
+    for name in {"terminated", "truncated"} & arrays.keys():
+        # The rules end all of them.
+        last = np.asarray(last_turns(arrays["mask"]))
+        arrays[name] = last if name == "terminated" else np.zeros_like(last)
+    joined = {k: x.reshape(STREAMS // 2, 2 * TURNS, *x.shape[2:]) for k, x in arrays.items()}
+    bound = Bound(function, arrays_by_name.options_for(function))
+    call = jax.jit(lambda arrays: bound(arrays))
+    apart = np.asarray(call(arrays))
+    np.testing.assert_allclose(
+        np.asarray(call(joined)).reshape(apart.shape), apart, rtol=1e-5, atol=1e-6
+    )
