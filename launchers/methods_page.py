@@ -21,8 +21,8 @@ Made by `python -m launchers.pages` from docstrings, declarations and configs; a
 CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
 LEARNT = {"logp", "entropy", "value", "answer_logits", "reference_kl"}
 # Parts and metrics of the others, which no config names.
-PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "clip_fraction", "clipped"}
-PARTS |= {"covariances", "discounted_return", "explained_variance"}
+PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "covariances", "discounted_return"}
+PARTS |= {"explained_variance"}
 
 
 def page() -> str:

@@ -4,6 +4,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
+# What a loss with diagnostics returns: one value per position, and a number or a bool per position
+# for each metric, which is their mean over the mask.
+WithMetrics = tuple[jax.Array, dict[str, jax.Array]]
+
 
 def masked(mask: jax.Array | None, *arrays: jax.Array) -> tuple[jax.Array, ...]:
     """The arrays as float32, all of one shape, 0 where mask is False (None: everywhere True).

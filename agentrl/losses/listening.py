@@ -5,24 +5,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.declarations import averaged, measured
+from agentrl.declarations import averaged
+from agentrl.losses.arrays import WithMetrics
 from agentrl.losses.categorical import categorical_log_prob
 
 
-def believed(
-    answer_logits: jax.Array,
-    answer: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    focus: float = 0.0,
-) -> jax.Array:
-    """Whether the most likely answer is the true one, bool[...]; arguments as `listening_loss`."""
-    del focus
-    right = jnp.argmax(answer_logits, axis=-1) == answer
-    return right if mask is None else right & mask
-
-
-@measured(belief_accuracy=believed)
 @averaged(over="asked")
 def listening_loss(
     answer_logits: jax.Array,
@@ -30,14 +17,14 @@ def listening_loss(
     mask: jax.Array | None = None,
     *,
     focus: float = 0.0,
-) -> jax.Array:
+) -> WithMetrics:
     """Cross-entropy of the true answer at questions about beliefs, one value per position.
 
     l = -(1 - p)^focus log p,  p = softmax(answer_logits)[answer].
 
     The game supplies the labels: after the episode the imposter is known, so every question is
-    labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
-    mean over questions.
+    labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the mean
+    over questions.
 
     Args:
       answer_logits: [..., V], of the position where the answer is given.
@@ -46,7 +33,8 @@ def listening_loss(
       focus: exponent of the focal weight, >= 0; the gradient goes through the weight too.
 
     Returns:
-      f32[...], 0 where mask is False.
+      f32[...], 0 where mask is False. The metric `belief_accuracy` is the share of questions whose
+      most likely answer is the true one.
 
     Raises:
       ValueError: focus < 0.
@@ -64,11 +52,13 @@ def listening_loss(
         chex.assert_type(mask, bool)
         logits = jnp.where(mask[..., None], logits, 0.0)
         answer = jnp.where(mask, answer, 0)
-    logp = categorical_log_prob(logits, answer)
+    logp, right = categorical_log_prob(logits, answer), jnp.argmax(logits, axis=-1) == answer
     loss = -logp
     if focus:
         missing = -jnp.expm1(logp)
         # A power below 1 has no finite gradient at 0, where the loss is 0 anyway.
         some = missing > 0
         loss = jnp.where(some, jnp.where(some, missing, 1.0) ** focus * loss, 0.0)
-    return loss if mask is None else jnp.where(mask, loss, 0.0)
+    if mask is not None:
+        loss, right = jnp.where(mask, loss, 0.0), right & mask
+    return loss, {"belief_accuracy": right}
