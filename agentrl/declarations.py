@@ -21,9 +21,6 @@ The decorators of this module add that as attributes and return the function unc
 
     @averaged(over="turn_start")
     def value_loss(value, target, mask=None): ...
-
-    @measured(clip_fraction=clipped)
-    def clipped_surrogate(logp, old_logp, advantage, mask=None, *, ...): ...
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -140,21 +137,6 @@ def averaged(*, over: str = "loss_mask", unit: str = "position") -> Callable[[Fu
     return declare
 
 
-def measured(**metrics: Callable) -> Callable[[Function], Function]:
-    """Gives a loss diagnostics by metric name: sets `function.metrics`.
-
-    Each has the signature of the loss and returns a number or a bool per position, [R, L], 0 where
-    the mask is False. Its metric is the mean over the positions of the mask, whatever the loss is
-    aggregated by.
-    """
-
-    def declare(function: Function) -> Function:
-        function.metrics = dict(metrics)
-        return function
-
-    return declare
-
-
 def assumptions_of(function: Callable) -> frozenset[str]:
     """The properties of streams that a function relies on."""
     return getattr(function, "assumes", frozenset())
@@ -173,11 +155,6 @@ def over_of(function: Callable) -> str:
 def unit_of(function: Callable) -> str:
     """What a loss returns one value for, one of `UNITS`; declared by `averaged`."""
     return getattr(function, "unit", "position")
-
-
-def metrics_of(function: Callable) -> dict[str, Callable]:
-    """The diagnostics of a loss by metric name."""
-    return getattr(function, "metrics", {})
 
 
 def check_assumptions(

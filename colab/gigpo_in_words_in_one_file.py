@@ -82,7 +82,7 @@ def surrogate(params: Any, batch: dict[str, Any]) -> jax.Array:
     """PPO's clipped surrogate on the tokens that the policy wrote."""
     rows, mask = batch["rows"], batch["rows"].loss_mask
     logp = policy.score(params, rows).logp
-    loss = losses.clipped_surrogate(logp, rows.behaviour_logp, batch["advantage"], mask)
+    loss, _ = losses.clipped_surrogate(logp, rows.behaviour_logp, batch["advantage"], mask)
     return losses.aggregate(loss, mask, "token_mean")
 
 

@@ -58,7 +58,7 @@ def loss(params: Any, batch: dict[str, Any]) -> jax.Array:
     rows, mask = batch["rows"], batch["rows"].loss_mask
     logp, entropy, value = policy.score(params, rows)
     advantage = advantages.whiten(batch["advantage"], mask)
-    policy_loss = losses.clipped_surrogate(
+    policy_loss, _ = losses.clipped_surrogate(
         logp, rows.behaviour_logp, advantage, mask, clip_low=CLIP, clip_high=CLIP
     )
     value_loss = losses.clipped_value_loss(

@@ -33,8 +33,8 @@ WANTED = {
     "agentrl.methods": {"setup"},
 }
 # Parts and metrics of the others, which no config names.
-PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "clip_fraction", "clipped"}
-PARTS |= {"covariances", "discounted_return", "explained_variance", "twin_targets"}
+PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "covariances", "discounted_return"}
+PARTS |= {"explained_variance", "twin_targets"}
 # Of arrays that are not those of a rollout; what configs name is `hae_by_turn` and its like.
 PARTS |= {"hae", "marft", "mars_released"}
 

@@ -1,4 +1,4 @@
-"""What holds for every estimator, filter, reweighting and reward term that a config can name.
+"""What holds for every estimator, filter, reweighting, reward term and loss that a config can name.
 
 The subjects are the rows of METHODS.md, found in the packages: a new function is tested without
 being listed here, on the arrays that its docstring describes.
@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from arrays_by_name import POSITIONS, ROWS, STREAMS, TURNS
 
-from agentrl.declarations import assumptions_of
+from agentrl.declarations import assumptions_of, unit_of
 from agentrl.learner.bound import Bound
 from agentrl.streams import last_turns
 from launchers.methods_page import listed
 
 ESTIMATORS = [*listed("agentrl.advantages"), *listed("agentrl.rewards")]
+LOSSES = listed("agentrl.losses")
+# What the policy computes anew in the loss: gradients go through these, and through no other input.
+OUTPUTS = ("logp", "entropy", "value", "answer_logits", "reference_kl")
 BY_TURN, BY_POSITION, BY_STREAM = (STREAMS, TURNS), (ROWS, POSITIONS), (STREAMS,)
 
 
@@ -157,3 +160,81 @@ def test_streams_of_several_episodes_are_read_by_their_ends(function):
     np.testing.assert_allclose(
         np.asarray(call(joined)).reshape(apart.shape), apart, rtol=1e-5, atol=1e-6
     )
+
+
+@functools.cache
+def compiled_loss(function):
+    """(arrays -> (values, metrics, gradients of their sum), how often it was traced)."""
+    traced, bound = [], Bound(function, arrays_by_name.options_for(function))
+
+    def total(numbers, others):
+        result = bound(numbers | others)
+        values, metrics = result if isinstance(result, tuple) else (result, {})
+        return jnp.sum(values), (values, metrics)
+
+    @jax.jit
+    def call(arrays):
+        traced.append(1)
+        numbers = {k: x for k, x in arrays.items() if x.dtype == jnp.float32}
+        others = {k: x for k, x in arrays.items() if x.dtype != jnp.float32}
+        slopes, (values, metrics) = jax.grad(total, has_aux=True)(numbers, others)
+        return values, metrics, slopes
+
+    return call, traced
+
+
+def in_order(arrays, order):
+    """Rows in another order; numbers of the whole batch as they are."""
+    return {k: x[order] if np.shape(x)[:1] == (ROWS,) else x for k, x in arrays.items()}
+
+
+@pytest.mark.parametrize("function", LOSSES, ids=lambda f: f.__name__)
+def test_losses(function):
+    """Nothing behind the mask is read, forwards or backwards; rows (pairs) are in any order; it is
+    the same compiled and not, in one program; gradients go through what the policy computes."""
+    call, traced = compiled_loss(function)
+    shape = {"position": BY_POSITION, "row": (ROWS,), "pair": (ROWS // 2,)}[unit_of(function)]
+    for seed in (0, 1):
+        arrays = arrays_by_name.positions_for(function, seed)
+        values, metrics, slopes = jax.device_get(call(arrays))
+        assert values.shape == shape and all(x.shape == BY_POSITION for x in metrics.values())
+        assert np.isfinite(values).all() and values.any()
+        where = arrays["mask"]
+        for each in (values, *metrics.values()):
+            assert each.shape != BY_POSITION or not each[~where].any()
+        # Numbers that the run carries are constants.
+        through = {name for name, slope in slopes.items() if slope.ndim > 1 and slope.any()}
+        assert through and through <= set(OUTPUTS)
+        for name in through:
+            assert np.isfinite(slopes[name]).all() and not slopes[name][~where].any()
+        known = {"mask": where, "loss_mask": where}
+        for bad in (np.nan, 1e9):
+            again = jax.device_get(call(poisoned(arrays, known, bad)))
+            for one, other in zip(
+                jax.tree.leaves((values, metrics, {k: slopes[k] for k in through})),
+                jax.tree.leaves((*again[:2], {k: again[2][k] for k in through})),
+                strict=True,
+            ):
+                np.testing.assert_array_equal(one, other)
+        pairs = np.random.default_rng(seed).permutation(ROWS // 2)
+        order = (2 * pairs[:, None] + np.arange(2)).reshape(-1)
+        other = call(in_order(arrays, order))[0]
+        place = pairs if unit_of(function) == "pair" else order
+        np.testing.assert_allclose(other, values[place], rtol=1e-4, atol=1e-5)
+    assert len(traced) == 1
+    plain = Bound(function, arrays_by_name.options_for(function))(arrays)
+    plain = plain if isinstance(plain, tuple) else (plain, {})
+    for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves((values, metrics)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", LOSSES, ids=lambda f: f.__name__)
+def test_losses_refuse_arrays_of_several_shapes(function):
+    arrays = arrays_by_name.positions_for(function, 0)
+    bound = Bound(function, arrays_by_name.options_for(function))
+    for name, value in arrays.items():
+        if value.ndim > 1:
+            with pytest.raises(ValueError, match="shape"):
+                jax.eval_shape(bound, arrays | {name: value[:, :-1]})
+    with pytest.raises(ValueError, match="mask of float32; expected bool"):
+        jax.eval_shape(bound, arrays | {"mask": arrays["mask"].astype(np.float32)})

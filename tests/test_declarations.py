@@ -16,8 +16,6 @@ from agentrl.declarations import (
     breaks,
     broken_by,
     check_assumptions,
-    measured,
-    metrics_of,
     over_of,
     unit_of,
 )
@@ -40,11 +38,10 @@ def test_attributes_are_set_and_the_function_is_the_same():
     one = averaged(over="asked", unit="row")(assumes("team", "one_end")(plain))
     assert one is plain and list(inspect.signature(one).parameters) == ["x", "rate"]
     assert assumptions_of(one) == {"team", "one_end"} == one.assumes
-    assert (over_of(one), unit_of(one), metrics_of(one)) == ("asked", "row", {})
-    assert metrics_of(measured(size=abs)(plain)) == {"size": abs}
+    assert (over_of(one), unit_of(one)) == ("asked", "row")
     # Without declarations.
     assert assumptions_of(len) == frozenset()
-    assert (over_of(len), unit_of(len), metrics_of(len)) == ("loss_mask", "position", {})
+    assert (over_of(len), unit_of(len)) == ("loss_mask", "position")
 
 
 def test_unknown_declarations_are_refused():
@@ -131,6 +128,3 @@ def test_losses_state_what_they_are_averaged_over():
     assert over_of(losses.listening_loss) == "asked"
     assert over_of(losses.corrected_behaviour_cloning) == "correct"
     assert over_of(losses.clipped_surrogate) == over_of(losses.kl) == "loss_mask"
-    for loss in (losses.clipped_surrogate, losses.gspo, losses.cispo, losses.kl):
-        for metric in metrics_of(loss).values():
-            assert inspect.signature(metric) == inspect.signature(loss)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from agentrl import losses
 from agentrl.checks import check_returned
-from agentrl.declarations import metrics_of, over_of, unit_of
+from agentrl.declarations import over_of, unit_of
 from agentrl.learner.bound import Bound
 from agentrl.learner.totals import sums
 from agentrl.streams import Rows, fields_of
@@ -62,6 +62,28 @@ class Term(NamedTuple):
         """Names of the arrays that it needs, `mask` left out."""
         needed = set(self.loss.inputs) | ({self.scale} if self.scale else set())
         return frozenset(needed - {"mask"}) | {self.over}
+
+    def evaluate(self, arrays: Mapping[str, Any]) -> tuple[jax.Array, Mapping[str, jax.Array]]:
+        """Its values, before weight and scale, and what it measures at each position by metric.
+
+        A loss returns values, or (values, {metric: numbers or bools, of the shape of the mask}).
+
+        Raises:
+          ValueError: the loss returned something else.
+        """
+        given, name, mask = self.loss(arrays), self.loss.name, arrays["mask"]
+        two = isinstance(given, tuple) and len(given) == 2
+        values, metrics = given if two else (given, {})
+        if not (hasattr(values, "shape") and isinstance(metrics, Mapping)):
+            raise ValueError(
+                f"{name}() returned {jax.tree.structure(given)}; return the array of values alone, "
+                "or (values, {metric: one number or bool per position})"
+            )
+        if self.unit == "position":
+            check_returned(name, values, mask, "one value per position [R, L]")
+        for metric, measured in metrics.items():
+            check_returned(name, measured, mask, f"metric {metric!r} per position [R, L]")
+        return values, metrics
 
     def weight_at(self, progress: jax.Array | float) -> jax.Array | float:
         """The weight after this share of the phase's updates."""
@@ -137,7 +159,7 @@ def make_loss(
     in_loss: (params, rows) -> further arrays by name, with gradients. reports_policy: metrics
     entropy and approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
     weights, f32[2]) of the parts of a minibatch add up to those of the whole. Besides loss/{term}
-    there are the metrics that a term's function declares, means over the term's positions.
+    there are the metrics that a term's function returns, means over the term's positions.
     """
 
     def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
@@ -157,15 +179,12 @@ def make_loss(
         parts, means, metrics = {}, {}, {}
         for name, term in terms.items():
             here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
-            values = term.loss(here)
-            if term.unit == "position":
-                check_returned(term.loss.name, values, mask, "one value per position [R, L]")
+            values, measured = term.evaluate(here)
+            means |= {metric: (each, here["mask"]) for metric, each in measured.items()}
             if term.scale is not None:
                 values = arrays[term.scale] * values
             where = term.over if term.unit == "position" else term.unit
             parts[name] = _weighted(values, example.weights[where], term.unit)
-            for metric, function in metrics_of(term.loss.function).items():
-                means[metric] = Bound(function, term.loss.options)(here), here["mask"]
         if reports_policy:
             means["entropy"] = entropy, mask
             means["approx_kl"] = losses.approx_kl_terms(logp, arrays["old_logp"], mask), mask

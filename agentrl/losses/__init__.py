@@ -1,10 +1,12 @@
 """Losses over rows: pure functions on arrays [R, L], aggregated last.
 
 A loss of the policy, a divergence or a weight is one value per position. They are multiplied and
-added position by position, and `aggregate` turns the sum into a scalar:
+added position by position, and `aggregate` turns the sum into a scalar. A loss with diagnostics
+returns (values, {metric: one number or bool per position}), whose means over the mask are metrics:
 
-    loss = clipped_surrogate(logp, old_logp, advantage, mask) + 0.01 * kl(logp, reference_logp, ...)
-    loss = aggregate(weight * loss, mask, "token_mean")
+    loss, metrics = clipped_surrogate(logp, old_logp, advantage, mask)
+    divergence, _ = kl(logp, reference_logp, mask, estimator="k3")
+    loss = aggregate(weight * (loss + 0.01 * divergence), mask, "token_mean")
 
 Only log-probabilities, logits and values under training carry a gradient; advantages, targets and
 the log-probabilities of other policies are data, whatever they were computed from. Inputs of any
@@ -12,9 +14,9 @@ float type give float32. Where a mask is given, nothing behind it is read: NaN i
 neither the loss nor the gradient.
 
 Arguments stand in one order: log-probabilities (the policy's first), advantage or target, then the
-mask. The array that a loss is averaged over and its diagnostics per position are declared beside it
-(`agentrl.declarations`). `approx_kl`, `clip_fraction` and `explained_variance` are means over the
-mask, f32[], for metrics. Read `policy.py` first.
+mask. The array that a loss is averaged over is declared beside it (`agentrl.declarations`).
+`approx_kl` and `explained_variance` are means over the mask, f32[], for metrics. Read `policy.py`
+first.
 """
 
 from typing import TYPE_CHECKING
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     from agentrl.losses.mixture import mixed_imitation as mixed_imitation
     from agentrl.losses.mixture import mixed_surrogate as mixed_surrogate
     from agentrl.losses.policy import cispo as cispo
-    from agentrl.losses.policy import clip_fraction as clip_fraction
-    from agentrl.losses.policy import clipped as clipped
     from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
     from agentrl.losses.policy import negative_entropy as negative_entropy
     from agentrl.losses.policy import reinforce as reinforce

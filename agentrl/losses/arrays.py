@@ -1,8 +1,11 @@
 """Masking before arithmetic: float32, and nothing behind the mask is read."""
 
-import chex
 import jax
 import jax.numpy as jnp
+
+# What a loss with diagnostics returns: one value per position, and a number or a bool per position
+# for each metric, which is their mean over the mask.
+WithMetrics = tuple[jax.Array, dict[str, jax.Array]]
 
 
 def masked(mask: jax.Array | None, *arrays: jax.Array) -> tuple[jax.Array, ...]:
@@ -10,14 +13,28 @@ def masked(mask: jax.Array | None, *arrays: jax.Array) -> tuple[jax.Array, ...]:
 
     The selection comes before any arithmetic, because a NaN that is only multiplied by 0, or only
     selected away afterwards, still makes the gradient NaN.
+
+    Raises:
+      ValueError: arrays of several shapes, or a mask that is not of bools.
     """
+    check_one_shape(mask, *arrays)
     arrays = tuple(jnp.asarray(array, jnp.float32) for array in arrays)
-    chex.assert_equal_shape(arrays)
     if mask is None:
         return arrays
-    chex.assert_equal_shape([mask, arrays[0]])
-    chex.assert_type(mask, bool)
     return tuple(jnp.where(mask, array, 0.0) for array in arrays)
+
+
+def check_one_shape(mask: jax.Array | None, *arrays: jax.Array) -> None:
+    """ValueError unless the arrays and the mask, bool (None: there is none), have one shape."""
+    shapes = [jnp.shape(array) for array in arrays]
+    if mask is not None and jnp.asarray(mask).dtype != jnp.bool_:
+        raise ValueError(f"a loss got a mask of {jnp.asarray(mask).dtype}; expected bool")
+    if len({*shapes, *([] if mask is None else [jnp.shape(mask)])}) > 1:
+        where = "" if mask is None else f" and a mask of {jnp.shape(mask)}"
+        raise ValueError(
+            f"a loss got arrays of shapes {', '.join(map(str, shapes))}{where}; expected one shape "
+            "for all, rows and positions"
+        )
 
 
 def masked_mean(values: jax.Array, mask: jax.Array | None) -> jax.Array:

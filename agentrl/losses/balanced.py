@@ -4,9 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import ROUNDING, check_range
-from agentrl.declarations import measured
-from agentrl.losses.arrays import log_ratio, masked
-from agentrl.losses.policy import check_bounds, clipped
+from agentrl.losses.arrays import WithMetrics, log_ratio, masked
+from agentrl.losses.policy import check_bounds, pessimistic
 
 
 def entropy_weighted(
@@ -48,25 +47,6 @@ def entropy_weighted(
     return jax.lax.stop_gradient(advantage * (1.0 + entropy_weight * z))
 
 
-def _aepo_clipped(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    entropy: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
-    dual_clip: float | None = 3.0,
-    entropy_weight: float = 0.2,
-) -> jax.Array:
-    """Positions whose ratio is outside of its bound, bool[R, L]; good ones keep a gradient."""
-    weighted = entropy_weighted(advantage, entropy, mask, entropy_weight=entropy_weight)
-    bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
-    return clipped(logp, old_logp, weighted, mask, **bounds)
-
-
-@measured(clip_fraction=_aepo_clipped)
 def aepo(
     logp: jax.Array,
     old_logp: jax.Array,
@@ -78,7 +58,7 @@ def aepo(
     clip_high: float = 0.28,
     dual_clip: float | None = 3.0,
     entropy_weight: float = 0.2,
-) -> jax.Array:
+) -> WithMetrics:
     """Entropy-balanced policy optimisation: PPO's loss whose clipped good actions keep a gradient.
 
     The value is that of `clipped_surrogate` with the advantages of `entropy_weighted`. Where A > 0
@@ -110,9 +90,10 @@ def aepo(
     advantage = entropy_weighted(advantage, entropy, mask, entropy_weight=entropy_weight)
     logp, old_logp = masked(mask, logp, old_logp)
     ratio = jnp.exp(log_ratio(logp, old_logp))
+    _, clipped = pessimistic(ratio, advantage, clip_low, clip_high, dual_clip)
     upper = (1.0 + clip_high) * ratio / jax.lax.stop_gradient(ratio)
     good = jnp.where(ratio > 1.0 + clip_high, upper, ratio)
     bad = jnp.where(ratio < 1.0 - clip_low, 1.0 - clip_low, ratio)
     if dual_clip is not None:
         bad = jnp.where(bad > dual_clip, dual_clip, bad)
-    return -advantage * jnp.where(advantage < 0, bad, good)
+    return -advantage * jnp.where(advantage < 0, bad, good), {"clip_fraction": clipped}

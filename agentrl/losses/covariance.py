@@ -4,9 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.declarations import measured
-from agentrl.losses.arrays import largest, log_ratio, masked
-from agentrl.losses.policy import check_bounds, clipped, pessimistic
+from agentrl.losses.arrays import WithMetrics, largest, log_ratio, masked
+from agentrl.losses.policy import check_bounds, pessimistic
 
 
 def covariances(logp: jax.Array, advantage: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -34,39 +33,6 @@ def _selected_number(share: float, mask: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.floor(share * jnp.sum(mask) * (1 + 1e-6)), 1)
 
 
-def _drawn(logp, old_logp, advantage, mask, share, low, high, clip_low, clip_high):
-    """Positions that Clip-Cov leaves out, bool[R, L], and PPO's own clipped ones."""
-    covariance = covariances(logp, advantage, mask)
-    bounds = {"clip_low": clip_low, "clip_high": clip_high}
-    outside = clipped(logp, old_logp, advantage, mask, **bounds)
-    candidates = (covariance > low) & (covariance < high) & ~outside
-    there = jnp.ones(logp.shape, bool) if mask is None else mask
-    # A draw of its own for each batch, without a key: its seed is the batch's log-probabilities.
-    (kept,) = masked(mask, logp)
-    seed = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(jnp.sum(kept)), jnp.uint32)
-    chance = jax.random.uniform(jax.random.fold_in(jax.random.key(0), seed), logp.shape)
-    return largest(chance, candidates & there, _selected_number(share, there)), outside
-
-
-def _clip_cov_clipped(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    share: float = 2e-4,
-    low: float = 1.0,
-    high: float = 5.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-) -> jax.Array:
-    """Positions without a gradient: PPO's clipped ones and the drawn ones, bool[R, L]."""
-    options = share, low, high, clip_low, clip_high
-    drawn, outside = _drawn(logp, old_logp, advantage, mask, *options)
-    return drawn | outside
-
-
-@measured(clip_fraction=_clip_cov_clipped)
 def clip_cov(
     logp: jax.Array,
     old_logp: jax.Array,
@@ -78,7 +44,7 @@ def clip_cov(
     high: float = 5.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-) -> jax.Array:
+) -> WithMetrics:
     """Clip-Cov: PPO's clipped surrogate, with no loss at a few positions of large covariance.
 
     Candidates have a covariance (`covariances`) between `low` and `high` and are not clipped by
@@ -110,10 +76,17 @@ def clip_cov(
     check_bounds("clip_cov", clip_low, clip_high, None)
     check_range("clip_cov share", share, 0.0, 1.0)
     check_range("clip_cov high", high, low)
-    drawn, _ = _drawn(logp, old_logp, advantage, mask, share, low, high, clip_low, clip_high)
+    covariance = covariances(logp, advantage, mask)
+    there = jnp.ones(logp.shape, bool) if mask is None else mask
     logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
     ratio = jnp.exp(log_ratio(logp, old_logp))
-    return jnp.where(drawn, 0.0, pessimistic(ratio, advantage, clip_low, clip_high, None))
+    values, clipped = pessimistic(ratio, advantage, clip_low, clip_high, None)
+    candidates = (covariance > low) & (covariance < high) & ~clipped & there
+    # A draw of its own for each batch, without a key: its seed is the batch's log-probabilities.
+    seed = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(jnp.sum(logp)), jnp.uint32)
+    chance = jax.random.uniform(jax.random.fold_in(jax.random.key(0), seed), logp.shape)
+    drawn = largest(chance, candidates, _selected_number(share, there))
+    return jnp.where(drawn, 0.0, values), {"clip_fraction": drawn | clipped}
 
 
 def kl_cov(

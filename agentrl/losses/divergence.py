@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
-from agentrl.declarations import measured
-from agentrl.losses.arrays import log_ratio, masked, masked_mean
+from agentrl.losses.arrays import WithMetrics, log_ratio, masked, masked_mean
 
 KL_ESTIMATORS = ("k1", "k2", "k3", "k3+")
 KLEstimator = Literal["k1", "k2", "k3", "k3+"]
@@ -19,7 +18,7 @@ def kl(
     mask: jax.Array | None = None,
     *,
     estimator: KLEstimator,
-) -> jax.Array:
+) -> WithMetrics:
     """Schulman's estimators of KL(pi || reference), one value per position, from samples of pi.
 
     With d = logp - reference_logp:
@@ -63,22 +62,17 @@ def kl(
     check_choice("kl estimator", estimator, KL_ESTIMATORS)
     logp, reference_logp = masked(mask, logp, reference_logp)
     d = logp - jax.lax.stop_gradient(reference_logp)
-    if estimator == "k1":
-        return d
     k2 = 0.5 * jnp.square(d)
-    if estimator == "k2":
-        return k2
-    k3 = jnp.minimum(_k3(log_ratio(logp, reference_logp)), 10.0)
-    if estimator == "k3":
-        return k3
-    # The bracket is exactly 0 and has the gradient of k2.
-    return jax.lax.stop_gradient(k3) + (k2 - jax.lax.stop_gradient(k2))
+    values = {"k1": d, "k2": k2}.get(estimator)
+    if values is None:
+        values = jnp.minimum(_k3(log_ratio(logp, reference_logp)), 10.0)
+    if estimator == "k3+":
+        # The bracket is exactly 0 and has the gradient of k2.
+        values = jax.lax.stop_gradient(values) + (k2 - jax.lax.stop_gradient(k2))
+    return values, {"kl_ref": values}
 
 
-measured(kl_ref=kl)(kl)
-
-
-def exact_kl(reference_kl: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+def exact_kl(reference_kl: jax.Array, mask: jax.Array | None = None) -> WithMetrics:
     """KL(pi || reference) in closed form, one value per position; `kl` estimates it from samples.
 
     Args:
@@ -86,12 +80,10 @@ def exact_kl(reference_kl: jax.Array, mask: jax.Array | None = None) -> jax.Arra
       mask: bool[R, L], positions to read; None for all.
 
     Returns:
-      f32[R, L], 0 where mask is False.
+      f32[R, L], 0 where mask is False. The metric `kl_ref` is the mean of this per position.
     """
-    return masked(mask, reference_kl)[0]
-
-
-measured(kl_ref=exact_kl)(exact_kl)
+    (values,) = masked(mask, reference_kl)
+    return values, {"kl_ref": values}
 
 
 def skill_distillation(

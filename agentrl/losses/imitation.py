@@ -102,4 +102,5 @@ def self_imitation(
     """
     bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
     good = jnp.maximum(recalibrated_advantage, 0.0)
-    return replay_weight * clipped_surrogate(logp, old_logp, good, mask, **bounds)
+    values, _ = clipped_surrogate(logp, old_logp, good, mask, **bounds)
+    return replay_weight * values

@@ -1,28 +1,14 @@
 """The listening loss: learning to name the imposter from the messages of others."""
 
-import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.declarations import averaged, measured
+from agentrl.declarations import averaged
+from agentrl.losses.arrays import WithMetrics, check_one_shape
 from agentrl.losses.categorical import categorical_log_prob
 
 
-def believed(
-    answer_logits: jax.Array,
-    answer: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    focus: float = 0.0,
-) -> jax.Array:
-    """Whether the most likely answer is the true one, bool[...]; arguments as `listening_loss`."""
-    del focus
-    right = jnp.argmax(answer_logits, axis=-1) == answer
-    return right if mask is None else right & mask
-
-
-@measured(belief_accuracy=believed)
 @averaged(over="asked")
 def listening_loss(
     answer_logits: jax.Array,
@@ -30,26 +16,27 @@ def listening_loss(
     mask: jax.Array | None = None,
     *,
     focus: float = 0.0,
-) -> jax.Array:
+) -> WithMetrics:
     """Cross-entropy of the true answer at questions about beliefs, one value per position.
 
     l = -(1 - p)^focus log p,  p = softmax(answer_logits)[answer].
 
     The game supplies the labels: after the episode the imposter is known, so every question is
-    labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the
-    mean over questions.
+    labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the mean
+    over questions.
 
     Args:
-      answer_logits: [..., V], of the position where the answer is given.
-      answer: i32[...], the true answer's token.
-      mask: bool[...], questions; None for all. Neither logits nor answers are read elsewhere.
+      answer_logits: f32[R, L, V], of the position where the answer is given.
+      answer: i32[R, L], the true answer's token.
+      mask: bool[R, L], questions; None for all. Neither logits nor answers are read elsewhere.
       focus: exponent of the focal weight, >= 0; the gradient goes through the weight too.
 
     Returns:
-      f32[...], 0 where mask is False.
+      f32[R, L], 0 where mask is False. The metric `belief_accuracy` is the share of questions whose
+      most likely answer is the true one.
 
     Raises:
-      ValueError: focus < 0.
+      ValueError: focus < 0, or arrays of other shapes.
 
     References:
       Sarkar et al. (2025), https://arxiv.org/abs/2502.06060. Read: SocialDeductionLLM 0cac8fa,
@@ -58,17 +45,17 @@ def listening_loss(
     """
     check_range("listening_loss focus", focus, 0.0)
     logits = answer_logits
-    chex.assert_shape(answer, logits.shape[:-1])
+    check_one_shape(mask, answer, logits[..., 0])
     if mask is not None:
-        chex.assert_equal_shape([mask, answer])
-        chex.assert_type(mask, bool)
         logits = jnp.where(mask[..., None], logits, 0.0)
         answer = jnp.where(mask, answer, 0)
-    logp = categorical_log_prob(logits, answer)
+    logp, right = categorical_log_prob(logits, answer), jnp.argmax(logits, axis=-1) == answer
     loss = -logp
     if focus:
         missing = -jnp.expm1(logp)
         # A power below 1 has no finite gradient at 0, where the loss is 0 anyway.
         some = missing > 0
         loss = jnp.where(some, jnp.where(some, missing, 1.0) ** focus * loss, 0.0)
-    return loss if mask is None else jnp.where(mask, loss, 0.0)
+    if mask is not None:
+        loss, right = jnp.where(mask, loss, 0.0), right & mask
+    return loss, {"belief_accuracy": right}

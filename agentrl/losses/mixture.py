@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
-from agentrl.declarations import measured
-from agentrl.losses.arrays import masked
-from agentrl.losses.policy import clipped, clipped_surrogate
+from agentrl.losses.arrays import WithMetrics, masked
+from agentrl.losses.policy import clipped_surrogate
 
 ImitationWeighting = Literal["one", "p", "p(1-p)"]
 
@@ -78,26 +77,6 @@ def mixed_imitation(
     return -share * weight * logp
 
 
-def _mixed_clipped(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    progress: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
-    dual_clip: float | None = 10.0,
-    peak: float = 0.9,
-    valley: float = 0.05,
-    until: float = 1.0,
-) -> jax.Array:
-    """Positions whose gradient the clips remove, bool[R, L]."""
-    bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
-    return clipped(logp, old_logp, advantage, mask, **bounds)
-
-
-@measured(clip_fraction=_mixed_clipped)
 def mixed_surrogate(
     logp: jax.Array,
     old_logp: jax.Array,
@@ -111,15 +90,16 @@ def mixed_surrogate(
     peak: float = 0.9,
     valley: float = 0.05,
     until: float = 1.0,
-) -> jax.Array:
+) -> WithMetrics:
     """DataMind's RL part, (1 - mu) times `clipped_surrogate`, beside `mixed_imitation`.
 
     Args:
       logp, old_logp, advantage, mask, clip_low, clip_high, dual_clip: as for `clipped_surrogate`.
-      progress, peak, valley, until: as for `mixed_imitation`, which must have the same.
+      progress: f32[], with peak, valley and until as for `mixed_imitation`, which must have the
+        same.
 
     Returns:
-      f32[R, L], 0 where mask is False.
+      f32[R, L], 0 where mask is False. The metric `clip_fraction` is that of `clipped_surrogate`.
 
     Raises:
       ValueError: as `clipped_surrogate` and `cosine_share`.
@@ -129,4 +109,5 @@ def mixed_surrogate(
     """
     share = cosine_share(progress, peak=peak, valley=valley, until=until)
     bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
-    return (1.0 - share) * clipped_surrogate(logp, old_logp, advantage, mask, **bounds)
+    values, metrics = clipped_surrogate(logp, old_logp, advantage, mask, **bounds)
+    return (1.0 - share) * values, metrics

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.declarations import measured
-from agentrl.losses.arrays import log_ratio, masked, masked_mean
+from agentrl.losses.arrays import WithMetrics, log_ratio, masked
 
 
 def reinforce(logp: jax.Array, advantage: jax.Array, mask: jax.Array | None = None) -> jax.Array:
@@ -30,7 +29,7 @@ def reinforce(logp: jax.Array, advantage: jax.Array, mask: jax.Array | None = No
     return -jax.lax.stop_gradient(advantage) * logp
 
 
-def negative_entropy(entropy: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+def negative_entropy(entropy: jax.Array, mask: jax.Array | None = None) -> WithMetrics:
     """The entropy bonus as a loss, -H; its weight is the entropy coefficient.
 
     Args:
@@ -40,51 +39,10 @@ def negative_entropy(entropy: jax.Array, mask: jax.Array | None = None) -> jax.A
     Returns:
       f32[R, L], 0 where mask is False. The metric `entropy` is the mean of H per position.
     """
-    return -_masked_entropy(entropy, mask)
+    (entropy,) = masked(mask, entropy)
+    return -entropy, {"entropy": entropy}
 
 
-def _masked_entropy(entropy: jax.Array, mask: jax.Array | None = None) -> jax.Array:
-    return masked(mask, entropy)[0]
-
-
-measured(entropy=_masked_entropy)(negative_entropy)
-
-
-def clipped(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    dual_clip: float | None = None,
-) -> jax.Array:
-    """Positions whose gradient the clipped surrogate removes, bool[R, L].
-
-    A position with A = 0 is never counted. Without dual_clip the share of these positions is verl's
-    pg_clipfrac (which reports the dual clip's share apart); some code bases count |rho - 1| > clip
-    whatever the sign of A, which is larger.
-
-    Args:
-      logp, old_logp, advantage, mask, clip_low, clip_high, dual_clip: as for `clipped_surrogate`.
-
-    Returns:
-      bool[R, L], False where mask is False.
-
-    Raises:
-      ValueError: as `clipped_surrogate`.
-    """
-    check_bounds("clipped_surrogate", clip_low, clip_high, dual_clip)
-    logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
-    ratio = jnp.exp(log_ratio(logp, old_logp))
-    outside = outside_bounds(ratio, advantage, clip_low, clip_high)
-    if dual_clip is not None:
-        outside |= (advantage < 0) & (ratio > dual_clip)
-    return outside & (advantage != 0)
-
-
-@measured(clip_fraction=clipped)
 def clipped_surrogate(
     logp: jax.Array,
     old_logp: jax.Array,
@@ -94,7 +52,7 @@ def clipped_surrogate(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     dual_clip: float | None = None,
-) -> jax.Array:
+) -> WithMetrics:
     """PPO's clipped surrogate, with separate bounds and the dual clip.
 
     l = max(-A rho, -A clip(rho, 1 - clip_low, 1 + clip_high)),  rho = exp(logp - old_logp),
@@ -115,7 +73,10 @@ def clipped_surrogate(
       dual_clip: c > 1 (3 in verl and verl-agent), or None for none.
 
     Returns:
-      f32[R, L], 0 where mask is False.
+      f32[R, L], 0 where mask is False. The metric `clip_fraction` is the share of positions whose
+      gradient is removed; those with A = 0 are never counted. Without dual_clip it is verl's
+      pg_clipfrac (which reports the dual clip's share apart); some code bases count |rho - 1| >
+      clip whatever the sign of A, which is larger.
 
     Raises:
       ValueError: a negative bound, or dual_clip <= 1.
@@ -129,38 +90,10 @@ def clipped_surrogate(
     check_bounds("clipped_surrogate", clip_low, clip_high, dual_clip)
     logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
     ratio = jnp.exp(log_ratio(logp, old_logp))
-    return pessimistic(ratio, advantage, clip_low, clip_high, dual_clip)
+    values, clipped = pessimistic(ratio, advantage, clip_low, clip_high, dual_clip)
+    return values, {"clip_fraction": clipped}
 
 
-def cispo_clipped(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-) -> jax.Array:
-    """Positions whose importance weight CISPO clips, bool[R, L]; never where A = 0.
-
-    Their gradient is smaller or larger than unclipped, not 0, and the sign of A does not matter.
-
-    Args:
-      logp, old_logp, advantage, mask, clip_low, clip_high: as for `cispo`.
-
-    Returns:
-      bool[R, L], False where mask is False.
-
-    Raises:
-      ValueError: a negative bound.
-    """
-    check_bounds("cispo", clip_low, clip_high, None)
-    logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
-    ratio = jnp.exp(log_ratio(logp, old_logp))
-    return ((ratio < 1 - clip_low) | (ratio > 1 + clip_high)) & (advantage != 0)
-
-
-@measured(clip_fraction=cispo_clipped)
 def cispo(
     logp: jax.Array,
     old_logp: jax.Array,
@@ -169,7 +102,7 @@ def cispo(
     *,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-) -> jax.Array:
+) -> WithMetrics:
     """CISPO: the score-function loss under a clipped importance weight.
 
     l = -sg(clip(rho, 1 - clip_low, 1 + clip_high)) A logp,  rho = exp(logp - old_logp).
@@ -185,7 +118,7 @@ def cispo(
 
     Returns:
       f32[R, L], 0 where mask is False. The metric `clip_fraction` is the share of positions whose
-      weight is clipped.
+      weight is clipped, with A != 0; their gradient is smaller or larger than unclipped, not 0.
 
     Raises:
       ValueError: a negative bound.
@@ -196,33 +129,10 @@ def cispo(
     """
     check_bounds("cispo", clip_low, clip_high, None)
     logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
-    weight = jnp.clip(jnp.exp(log_ratio(logp, old_logp)), 1 - clip_low, 1 + clip_high)
-    return -jax.lax.stop_gradient(weight * advantage) * logp
-
-
-def clip_fraction(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    dual_clip: float | None = None,
-) -> jax.Array:
-    """Share of positions whose gradient the clipped surrogate removes, f32[] in [0, 1].
-
-    Args:
-      logp, old_logp, advantage, mask, clip_low, clip_high, dual_clip: as for `clipped_surrogate`.
-
-    Returns:
-      f32[], the mean of `clipped` over the positions where mask is True.
-
-    Raises:
-      ValueError: as `clipped_surrogate`.
-    """
-    options = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
-    return masked_mean(clipped(logp, old_logp, advantage, mask, **options), mask)
+    ratio = jnp.exp(log_ratio(logp, old_logp))
+    weight = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
+    clipped = ((ratio < 1 - clip_low) | (ratio > 1 + clip_high)) & (advantage != 0)
+    return -jax.lax.stop_gradient(weight * advantage) * logp, {"clip_fraction": clipped}
 
 
 def check_bounds(function: str, clip_low: float, clip_high: float, dual_clip: float | None) -> None:
@@ -232,27 +142,23 @@ def check_bounds(function: str, clip_low: float, clip_high: float, dual_clip: fl
     check_range(f"{function} dual_clip", dual_clip, 1.0, above=True)
 
 
-def outside_bounds(
-    ratio: jax.Array, advantage: jax.Array, clip_low: float, clip_high: float
-) -> jax.Array:
-    """Whether the ratio has passed the bound that its advantage pushes it towards."""
-    return jnp.where(advantage < 0, ratio < 1 - clip_low, ratio > 1 + clip_high)
-
-
 def pessimistic(
     ratio: jax.Array,
     advantage: jax.Array,
     clip_low: float,
     clip_high: float,
     dual_clip: float | None,
-) -> jax.Array:
+) -> tuple[jax.Array, jax.Array]:
     """The pessimistic one of -A ratio and -A clip(ratio), and at most -A dual_clip where A < 0.
 
-    Written as a selection between the ratio and constants: see `clipped_surrogate` for the reason.
+    The second array, bool[R, L], is where the gradient is removed; never where A = 0. Written as a
+    selection between the ratio and constants: see `clipped_surrogate` for the reason.
     """
     advantage = jax.lax.stop_gradient(advantage)
     bound = jnp.where(advantage < 0, 1.0 - clip_low, 1.0 + clip_high)
-    ratio = jnp.where(outside_bounds(ratio, advantage, clip_low, clip_high), bound, ratio)
+    outside = jnp.where(advantage < 0, ratio < 1 - clip_low, ratio > 1 + clip_high)
+    held = jnp.where(outside, bound, ratio)
     if dual_clip is not None:
-        ratio = jnp.where((advantage < 0) & (ratio > dual_clip), dual_clip, ratio)
-    return -advantage * ratio
+        above = (advantage < 0) & (ratio > dual_clip)
+        held, outside = jnp.where(above, dual_clip, held), outside | above
+    return -advantage * held, outside & (advantage != 0)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.declarations import averaged
-from agentrl.losses.arrays import masked
+from agentrl.losses.arrays import check_one_shape, masked
 
 
 def row_log_ratio(
@@ -95,6 +95,7 @@ def kto(
     check_range("kto beta", beta, 0.0, above=True)
     check_range("kto desirable_weight", desirable_weight, 0.0)
     check_range("kto undesirable_weight", undesirable_weight, 0.0)
+    check_one_shape(mask, logp, desirable)
     ratio = row_log_ratio(logp, reference_logp, mask)
     z0 = jax.lax.stop_gradient(jnp.maximum(kto_baseline, 0.0))
     good = jnp.any(desirable if mask is None else desirable & mask, axis=1)

@@ -7,42 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
-from agentrl.declarations import averaged, measured
-from agentrl.losses.arrays import masked
-from agentrl.losses.policy import check_bounds, outside_bounds, pessimistic
+from agentrl.declarations import averaged
+from agentrl.losses.arrays import WithMetrics, check_one_shape, masked
+from agentrl.losses.policy import check_bounds, pessimistic
 from agentrl.streams import THOUGHT
 
 RatioOf = Literal["row", "turn"]
 
 
-def gspo_clipped(
-    logp: jax.Array,
-    old_logp: jax.Array,
-    advantage: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    clip_low: float = 3e-4,
-    clip_high: float = 4e-4,
-    ratio_of: RatioOf = "row",
-    turn: jax.Array | None = None,
-) -> jax.Array:
-    """Positions whose gradient GSPO's clip removes, bool[R, L]; never where A = 0.
-
-    Args:
-      logp, old_logp, advantage, mask, clip_low, clip_high, ratio_of, turn: as for `gspo`.
-
-    Returns:
-      bool[R, L], False where mask is False.
-
-    Raises:
-      ValueError: as `gspo`.
-    """
-    logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
-    ratio = _sequence_ratio(logp, old_logp, mask, clip_low, clip_high, ratio_of, turn)
-    return outside_bounds(ratio, advantage, clip_low, clip_high) & (advantage != 0)
-
-
-@measured(clip_fraction=gspo_clipped)
 def gspo(
     logp: jax.Array,
     old_logp: jax.Array,
@@ -53,7 +25,7 @@ def gspo(
     clip_high: float = 4e-4,
     ratio_of: RatioOf = "row",
     turn: jax.Array | None = None,
-) -> jax.Array:
+) -> WithMetrics:
     """GSPO: one ratio for a whole sequence, the geometric mean of its positions' ratios, clipped.
 
     l_t = max(-A_t s_t, -A_t clip(s_t, 1 - clip_low, 1 + clip_high)),
@@ -78,7 +50,8 @@ def gspo(
 
     Returns:
       f32[R, L], 0 where mask is False. The metric `clip_fraction` is the share of positions whose
-      gradient is removed; with bounds as small as these it is the first number to look at.
+      gradient is removed, with A != 0; with bounds as small as these it is the first number to
+      look at.
 
     Raises:
       ValueError: unknown `ratio_of`, "turn" without `turn`, or a negative bound.
@@ -88,9 +61,12 @@ def gspo(
       verl b178a3c (read and executed), whose ceiling of 10 on the log-ratio is kept: above it the
       gradient is 0. Ratios of turns are our addition.
     """
+    if turn is not None:
+        check_one_shape(mask, logp, turn)
     logp, old_logp, advantage = masked(mask, logp, old_logp, advantage)
     ratio = _sequence_ratio(logp, old_logp, mask, clip_low, clip_high, ratio_of, turn)
-    return pessimistic(ratio, advantage, clip_low, clip_high, None)
+    values, clipped = pessimistic(ratio, advantage, clip_low, clip_high, None)
+    return values, {"clip_fraction": clipped}
 
 
 def _sequence_ratio(logp, old_logp, mask, clip_low, clip_high, ratio_of, turn) -> jax.Array:
@@ -122,7 +98,7 @@ def _turn_mean(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array
 
 def _turn_sum(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array:
     """Sum over the position's turn, f32[R, L], of values that are 0 where mask is False."""
-    chex.assert_equal_shape([values, turn])
+    check_one_shape(None, values, turn)
     # Turns are numbered within the episode, so a row may hold turns 70 to 80: they are renumbered
     # from 0 to bound the number of segments by L. The running maximum fills gaps within a turn.
     turn = jax.lax.cummax(jnp.where(mask, turn, -1), axis=1)
@@ -178,9 +154,10 @@ def thought_scaled_surrogate(
     """
     check_range("thought_scaled_surrogate kappa", kappa, 0.0)
     check_bounds("thought_scaled_surrogate", clip_low, clip_high, None)
+    check_one_shape(mask, logp, span, turn)
     logp, old_logp = masked(loss_mask, logp, old_logp)
     weight = jnp.where(span == THOUGHT, kappa, 1.0)
     old_logp = jax.lax.stop_gradient(old_logp)
     difference = _turn_sum(weight * (logp - old_logp), loss_mask, turn)
     ratio, advantage = masked(mask, jnp.exp(jnp.clip(difference, -20.0, 20.0)), advantage)
-    return pessimistic(ratio, jax.lax.stop_gradient(advantage), clip_low, clip_high, None)
+    return pessimistic(ratio, advantage, clip_low, clip_high, None)[0]

@@ -1,12 +1,11 @@
 """EPO: an entropy bonus with a corridor around the run's own mean entropy."""
 
-import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.declarations import averaged
-from agentrl.losses.arrays import masked
+from agentrl.losses.arrays import check_one_shape, masked
 
 
 def turn_mean(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array:
@@ -17,7 +16,7 @@ def turn_mean(values: jax.Array, mask: jax.Array, turn: jax.Array) -> jax.Array:
       mask: bool[R, L], positions to read. A row without any gives 0.
       turn: i32[R, L], turn of each position, ascending along the row where mask is True.
     """
-    chex.assert_equal_shape([values, mask, turn])
+    check_one_shape(mask, values, turn)
     (values,) = masked(mask, values)
     # The running maximum closes the gaps within a turn, and turns are renumbered from 0.
     turn = jax.lax.cummax(jnp.where(mask, turn, -1), axis=1)

@@ -48,7 +48,7 @@ def drift(
     def after(value, outcome):
         rows, shape = outcome.rows, outcome.streams.mask.shape
         reminded = outcome.notes["reminded_logp"]
-        each = kl(rows.behaviour_logp, reminded, rows.loss_mask, estimator="k3")
+        each, _ = kl(rows.behaviour_logp, reminded, rows.loss_mask, estimator="k3")
         total, count = (to_turns(x, rows, shape) for x in (each, jnp.ones_like(each)))
         metrics = {}
         for turn in turns:

@@ -195,11 +195,12 @@ def positions(rows: Rows) -> dict[str, jax.Array]:
 
 def _loss(name: str, rows: Rows, work: int) -> Ready:
     """A loss and its gradient over all positions at once."""
-    loss, arrays = Bound(getattr(losses, name), LOSSES[name]), positions(rows)
+    term, arrays = Term(Bound(getattr(losses, name), LOSSES[name])), positions(rows)
+    loss = term.loss
     trained = {key: arrays[key] for key in TRAINED if key in loss.inputs}
 
     def timed(trained, arrays):
-        return jax.value_and_grad(lambda x: jnp.sum(loss({**arrays, **x})))(trained)
+        return jax.value_and_grad(lambda x: jnp.sum(term.evaluate({**arrays, **x})[0]))(trained)
 
     needed = {*loss.inputs, *loss.optional}
     return _ready(timed, work, trained, {k: x for k, x in arrays.items() if k in needed})

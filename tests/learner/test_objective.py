@@ -201,6 +201,39 @@ def test_weights_go_by_equal_factors(weight, final, progress, expected):
     np.testing.assert_allclose(term.weight_at(progress), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            lambda x: (x, {"size": x}, x),
+            r"\(\*, \{'size': \*\}, \*\)\); return the array of values",
+        ),
+        (
+            lambda x: (x, x),
+            r"wrong\(\) returned PyTreeDef\(\(\*, \*\)\); .* or \(values, \{metric: one",
+        ),
+        (lambda x: {"loss": x}, r"returned PyTreeDef\(\{'loss': \*\}\); return the array of"),
+        (lambda x: None, r"returned PyTreeDef\(None\); return the array of values alone"),
+        (
+            lambda x: jnp.mean(x),
+            r"shape \(\); expected one value per position \[R, L\], here \(12, 5",
+        ),
+        (
+            lambda x: (x, {"size": jnp.mean(x, axis=1)}),
+            r"shape \(12,\); expected metric 'size' per position \[R, L\], here \(12, 5\)",
+        ),
+    ],
+)
+def test_a_loss_returns_values_alone_or_with_metrics(returned, message):
+    def wrong(logp, mask):
+        return returned(jnp.where(mask, logp, 0.0))
+
+    update = make_update(Toy, SGD, {"mine": Term(Bound(wrong, {}))})
+    given = {"rollout": batch()[0]}
+    with pytest.raises(ValueError, match=message):
+        update(PARAMS, SGD.init(PARAMS), given, jax.random.key(0), lambda params, rows: {}, 0.0)
+
+
 def test_sources_add_up_and_report_under_their_names():
     terms = {
         "policy": Term(Bound(losses.reinforce, {})),

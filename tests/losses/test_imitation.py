@@ -21,8 +21,3 @@ def test_worked_numbers():
     value, gradient = jax.value_and_grad(loss)(logp)
     np.testing.assert_allclose(value, 0.340550, atol=1e-6)
     np.testing.assert_allclose(gradient, [[-1 / 3, 0, -1 / 3, -1 / 3]], atol=1e-6)
-
-
-def test_nothing_behind_the_mask_is_read():
-    logp, mask = np.float32([[-1.0, np.nan]]), np.array([[True, False]])
-    np.testing.assert_array_equal(losses.behaviour_cloning(logp, mask), [[1, 0]])

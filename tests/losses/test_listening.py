@@ -14,19 +14,20 @@ def test_worked_numbers():
     mask = np.array([[True, True, False]])
     answer = np.array([[0, 2, 99]])
     logits = np.where(mask[..., None], LOGITS, np.nan)
-    ours = losses.listening_loss(logits, answer, mask)
+    ours, metrics = losses.listening_loss(logits, answer, mask)
     np.testing.assert_allclose(ours, [[-np.log(0.5), -np.log(0.8), 0]], atol=1e-6)
-    ours = losses.listening_loss(logits, answer, mask, focus=2.0)
-    np.testing.assert_allclose(ours, [[-0.25 * np.log(0.5), -0.04 * np.log(0.8), 0]], atol=1e-6)
-    mean = losses.aggregate(losses.listening_loss(logits, answer, mask), mask, "token_mean")
+    assert metrics["belief_accuracy"].tolist() == [[True, True, False]]
+    mean = losses.aggregate(ours, mask, "token_mean")
     np.testing.assert_allclose(mean, -0.5 * np.log(0.4), atol=1e-6)
+    ours, _ = losses.listening_loss(logits, answer, mask, focus=2.0)
+    np.testing.assert_allclose(ours, [[-0.25 * np.log(0.5), -0.04 * np.log(0.8), 0]], atol=1e-6)
 
 
 @pytest.mark.parametrize("focus", [0.0, 0.5, 3.0])
 def test_gradient_goes_through_the_weight_and_stays_finite(focus):
     def total(logits, mask):
         answer = jnp.zeros(mask.shape, int)
-        return losses.listening_loss(logits, answer, mask, focus=focus).sum()
+        return losses.listening_loss(logits, answer, mask, focus=focus)[0].sum()
 
     def plain(logits):
         p = jax.nn.softmax(logits)[..., 0]

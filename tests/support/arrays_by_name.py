@@ -89,11 +89,23 @@ def streams(seed):
 
 
 def arrays_for(function, seed):
-    """Every array that the function takes, needed or optional, by name."""
-    rng = np.random.default_rng(seed + 1000)
-    known, shapes, found = streams(seed), declared(function), {}
+    """Every array that a function of credit takes, needed or optional, by name."""
+    return _filled(function, np.random.default_rng(seed + 1000), streams(seed), ("N", "T"))
+
+
+def positions_for(function, seed):
+    """Every array that a loss takes, by name; `mask` is of the positions it is averaged over."""
+    known = streams(seed)
+    known = {name: known[name] for name in ("loss_mask", "turn")} | {"mask": known["loss_mask"]}
+    return _filled(function, np.random.default_rng(seed + 1000), known, ("R", "L"))
+
+
+def _filled(function, rng, known, usual):
+    """usual: the axes of an array of which the docstring does not say them."""
+    shapes, found = declared(function), {}
+    where = {"N": known["mask"], "R": known["loss_mask"]}
     for name in (*inputs_of(function), *optional_inputs(function)):
-        kind, axes = shapes.get(name, ("f32", ("N", "T")))
+        kind, axes = shapes.get(name, ("f32", usual))
         if name in known and (name not in shapes or len(axes) == known[name].ndim):
             found[name] = known[name]
             continue
@@ -104,8 +116,8 @@ def arrays_for(function, seed):
             found[name] = rng.integers(0, 3, shape).astype(_TYPES[kind])
         else:
             found[name] = rng.uniform(0.1, 1.0, shape).astype(np.float32)
-        where = {"N": known["mask"], "R": known["loss_mask"]}.get(axes[0] if axes else "")
-        if where is not None and axes[:2] in (("N", "T"), ("R", "L")):
-            where = where.reshape(*where.shape, *(1,) * (len(shape) - 2))
-            found[name] = np.where(where, found[name], 0).astype(found[name].dtype)
+            found[name] *= -1.0 if name.endswith("logp") else 1.0
+        if axes[:2] in (("N", "T"), ("R", "L")):
+            there = where[axes[0]].reshape(*shape[:2], *(1,) * (len(shape) - 2))
+            found[name] = np.where(there, found[name], 0).astype(found[name].dtype)
     return found

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl.declarations import assumes, averaged, measured
+from agentrl.declarations import assumes, averaged
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import stream_rows
 from agentrl.rollout import Rollout, episodes
@@ -47,15 +47,9 @@ def row_numbers(policy, params, streams, rows, key):
     return {"row_number": jnp.broadcast_to(number[:, None], rows.tokens.shape)}
 
 
-def distance(logp: jax.Array, mask: jax.Array | None = None, *, at: float = 0.0) -> jax.Array:
-    """A diagnostic of a term, with the term's signature."""
-    return jnp.where(mask, jnp.abs(logp - at), 0.0)
-
-
-@measured(distance=distance)
-def squared(logp: jax.Array, mask: jax.Array | None = None, *, at: float = 0.0) -> jax.Array:
-    """A term of one value per position."""
-    return jnp.where(mask, jnp.square(logp - at), 0.0)
+def squared(logp: jax.Array, mask: jax.Array, *, at: float = 0.0):
+    """A term of one value per position, with a metric."""
+    return jnp.where(mask, jnp.square(logp - at), 0.0), {"distance": jnp.abs(logp - at)}
 
 
 @averaged(unit="row")
