@@ -46,6 +46,8 @@ SECTIONS = {
 }
 KINDS = {Policy: "policy", LanguagePolicy: "policy", Rollout: "rollout", Context: "context"}
 KINDS |= {Component: "components"}
+# Of the parts of a docstring.
+HEADINGS = r"\s*(Args|Attributes|Returns|Raises):"
 # Packages that have a file for each of their functions.
 FILES = ("agentrl.learner.components", "agentrl.methods")
 # Components that other sections of a config make, or that every run has.
@@ -55,10 +57,14 @@ IMPLIED |= {"per_seed", "reference", "sampler", "steps"}
 
 def page() -> str:
     """The page's text."""
+    of_section = {
+        "learner": base.UpdateOptions,
+        "pool": base.opponent_pool,
+        "host": base.rollout.processes,
+    }
     parts = [INTRODUCTION, "## Every config\n\n" + "\n".join(_keys()) + "\n"]
     for section in OF_ONE:
-        function = getattr(base, section, None) or base.rollout.processes
-        function = base.opponent_pool if section == "pool" else function
+        function = of_section.get(section) or getattr(base, section)
         parts.append(f"## {section}\n\n" + _table([_options(function)]) + "\n")
     for section, (holds, _) in SECTIONS.items():
         found = functions_of(section)
@@ -208,7 +214,11 @@ def described(function: Callable) -> dict[str, str]:
         if head and set(head[1].split(", ")) & parameters:
             names, indent = head[1].split(", "), depth
             found |= dict.fromkeys(names, head[2])
-        elif not line.strip() or depth < indent or re.match(r"\s*(Args|Returns|Raises):", line):
+        elif (
+            not line.strip()
+            or depth < indent
+            or re.match(r"\s*(Args|Attributes|Returns|Raises):", line)
+        ):
             names = []
         elif names:
             found |= {name: f"{found[name]} {line.strip()}" for name in names}

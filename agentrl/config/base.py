@@ -9,7 +9,7 @@ from agentrl.learner.components.expert import expert
 from agentrl.learner.components.opponent_pool import opponent_pool
 from agentrl.learner.components.population import population
 from agentrl.learner.components.reference import reference
-from agentrl.learner.optimizer import learner, optimizer
+from agentrl.learner.optimizer import UpdateOptions, optimizer
 from agentrl.rollout import starts
 
 
@@ -120,7 +120,7 @@ def base_config() -> ml_collections.ConfigDict:
 
 
 def _learning(config: ml_collections.ConfigDict) -> None:
-    config.learner = section(learner, named=False)
+    config.learner = section(UpdateOptions, named=False)
     config.optimizer = section(optimizer, named=False)
     config.optimizers = ml_collections.ConfigDict()
     config.annotations = ml_collections.ConfigDict()

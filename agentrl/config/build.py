@@ -17,7 +17,7 @@ from agentrl.config.learning import learner_of, make_transform, objective_of, re
 from agentrl.config.tasks import Task, context_of, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import learner
+from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
 from agentrl.policies.scoring import split
@@ -169,7 +169,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)
-    passes = learner(**bind("learner", learner, config.learner))
+    update = UpdateOptions(**bind("learner", UpdateOptions, config.learner))
     setup = Setup(
         envs=made,
         policy=policy,
@@ -178,8 +178,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         num_seeds=config.num_seeds,
         updates=(warm["updates"], config.updates),
         log_every=config.log_every,
-        microbatch=passes["microbatch"],
-        lengths=passes["lengths"],
+        microbatch=update.pass_rows,
+        lengths=update.lengths,
         reads=requirements.names_read(terms, recipe),
         context=context_of(config) if policy.reads_text else None,
     )
@@ -202,10 +202,10 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
 
 def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Mapping[str, Any]):
     """[(Phase, optimizer)]: the warm start, if there is one, and reinforcement learning."""
-    options = bind("learner", learner, config.learner)
+    update = UpdateOptions(**bind("learner", UpdateOptions, config.learner))
     terms = objective_of(config.objective)
     first, end = setup.updates
-    per_update = options["epochs"] * options["minibatches"]
+    per_update = update.epochs * update.minibatches
     annotations = requirements.annotations_of(config)
     phases = []
     for name, span in (("warm_start", (0, first)), ("rl", (first, end))):

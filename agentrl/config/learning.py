@@ -1,5 +1,6 @@
 """The objective, the credit, the optimizer and the update of a config."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.component import Setup
 from agentrl.learner.credit import Recipe, make_credit
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import NORMALIZATIONS, OVER_MAX_KL, learner, optimizer
+from agentrl.learner.optimizer import NORMALIZATIONS, OVER_MAX_KL, UpdateOptions, optimizer
 from agentrl.learner.update import make_update
 from agentrl.policies.scoring import split
 
@@ -165,12 +166,14 @@ def learner_of(
         sections = with_options(config, options)
         now = objective_of(sections["objective"])
         now = {name: now[name] for name in terms}
-        update = bind("learner", learner, sections["learner"])
+        update = UpdateOptions(**bind("learner", UpdateOptions, sections["learner"]))
         if supervised:
-            update |= {"epochs": 1, "minibatches": 1, "normalize_advantage": "none"}
+            update = dataclasses.replace(
+                update, epochs=1, minibatches=1, normalize_advantage="none"
+            )
         credit = make_credit(recipe_of(config, sections))
         transform = make_transform(config, setup.policy, steps, rate, sections["optimizer"])
-        return credit, make_update(setup.policy, transform, now, setup.rollout.roles, **update)
+        return credit, make_update(setup.policy, transform, now, update, setup.rollout.roles)
 
     check_learner(config, setup)
     return made

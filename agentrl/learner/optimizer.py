@@ -1,6 +1,6 @@
 """Options of the update and of its optimizer, as configs give them."""
 
-from typing import Any
+import dataclasses
 
 import optax
 
@@ -37,20 +37,11 @@ def optimizer(
     )
 
 
-def learner(
-    *,
-    epochs: int = 1,
-    minibatches: int = 1,
-    microbatch: int | str | None = None,
-    lengths: int = 1,
-    aggregation: str = "token_mean",
-    normalize_advantage: str = "none",
-    max_kl: float | None = None,
-    over_max_kl: str = "stop",
-) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateOptions:
     """Options of the update, by name.
 
-    Args:
+    Attributes:
       epochs, minibatches: passes over the rows, and optimizer steps per pass; rows are shuffled
         before each pass. With microbatches every minibatch gets the same number of trained rows;
         without, rows are assigned at random, and the weight of a position in a mean depends on the
@@ -73,6 +64,17 @@ def learner(
         computed either (LOOP's early stop; metric stopped_steps, their share); "reject" takes none
         of the update's steps at all (metric kl_rejected).
     """
-    if microbatch == AUTO:
-        microbatch = 1  # of a program that no run has sized
-    return dict(locals())
+
+    epochs: int = 1
+    minibatches: int = 1
+    microbatch: int | str | None = None
+    lengths: int = 1
+    aggregation: str = "token_mean"
+    normalize_advantage: str = "none"
+    max_kl: float | None = None
+    over_max_kl: str = "stop"
+
+    @property
+    def pass_rows(self) -> int | None:
+        """Rows per pass, None for the whole minibatch; 1 in a program that no run has sized."""
+        return 1 if self.microbatch == AUTO else self.microbatch

@@ -13,7 +13,7 @@ from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
 from agentrl.learner.minibatch import check_dealt, dealt, of_numbers
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
-from agentrl.learner.optimizer import learner
+from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.passes import gradients
 from agentrl.learner.state import new_if
 from agentrl.learner.totals import Totals, summed, totals
@@ -43,15 +43,15 @@ class _Step(NamedTuple):
     weights: Mapping[str, Any]
     frozen: chex.ArrayTree
     in_loss: Callable[..., Mapping[str, jax.Array]]
-    options: Mapping[str, Any]
+    options: UpdateOptions
 
 
 def make_update(
     policy: Any,
     transform: optax.GradientTransformation,
     terms: Mapping[str, Term],
+    options: UpdateOptions,
     roles: int = 1,
-    **options: Any,
 ) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
     """The update: (params, opt_state, {source: Batch}, key, in_loss, progress) -> (params,
     opt_state, metrics, finite).
@@ -65,18 +65,15 @@ def make_update(
     large as the parameters; over_max_kl="reject" keeps it.) A step without anything to learn from
     (no rows, or a gradient of zero) changes neither: an optimizer's momentum would move them
     (metric empty_steps). Neither does a step above the bound `max_kl`, nor one after it.
-
-    options: of `agentrl.learner.optimizer.learner`.
     """
-    options = learner(**options)
-    epochs, minibatches = options["epochs"], options["minibatches"]
+    epochs, minibatches = options.epochs, options.minibatches
     by_source: dict[str, dict[str, Term]] = {}
     for name, term in terms.items():
         by_source.setdefault(term.source, {})[name] = term
 
     def update(params, opt_state, batches: Mapping[str, Batch], key, in_loss, progress):
         examples = {
-            source: example_of(batch, by_source[source], options["normalize_advantage"], roles)
+            source: example_of(batch, by_source[source], options.normalize_advantage, roles)
             for source, batch in batches.items()
             if source in by_source
         }
@@ -94,12 +91,12 @@ def make_update(
                     jax.random.fold_in(key, i) if i else key,
                     minibatches,
                     unit=units[source],
-                    microbatch=options["microbatch"],
+                    microbatch=options.pass_rows,
                 )
                 for i, (source, example) in enumerate(examples.items())
             }
             on_rows = functools.partial(_stepped, step, transform, units, examples)
-            if options["max_kl"] is not None:
+            if options.max_kl is not None:
                 on_rows = functools.partial(_unless_stopped, on_rows)
             return jax.lax.scan(on_rows, carry, orders, length=minibatches)
 
@@ -108,7 +105,7 @@ def make_update(
             epoch, carry, jax.random.split(key, epochs)
         )
         new = (new_params, new_opt_state)
-        if options["over_max_kl"] == "reject":
+        if options.over_max_kl == "reject":
             new = new_if(within, new, (params, opt_state))
         change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
         # Of parameters that are not finite the change is not, either.
@@ -134,11 +131,11 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
     if "approx_kl" in metrics:
         # Before the first step the policy is the learner's.
         metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
-    if options["over_max_kl"] == "reject":
+    if options.over_max_kl == "reject":
         metrics["kl_rejected"] = jnp.stack([~within * 1.0, one])
     if step.policy.reads_text:
         # Per update, as `tokens`, those that were written.
-        steps = options["epochs"] * options["minibatches"]
+        steps = options.epochs * options.minibatches
         metrics["trained_tokens"] = metrics["trained_tokens"] * jnp.array([steps, 1.0])
     for name, term in terms.items():
         if term.final_weight is not None:
@@ -179,9 +176,9 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     finite = finite & jnp.isfinite(loss) & jnp.isfinite(norm)
     finite = finite & jnp.isfinite(optax.tree.norm(updates))
     one, taken = jnp.ones(()), some & finite
-    if step.options["max_kl"] is not None and "approx_kl" in metrics:
+    if step.options.max_kl is not None and "approx_kl" in metrics:
         kl, count = metrics["approx_kl"]
-        within = within & (kl <= step.options["max_kl"] * jnp.maximum(count, 1e-30))
+        within = within & (kl <= step.options.max_kl * jnp.maximum(count, 1e-30))
         taken = taken & within
         metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
     new = (optax.apply_updates(params, updates), new_opt_state)
@@ -203,16 +200,16 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
     microbatch does not divide it, all of them go at once.
     """
     terms, options = step.terms[source], step.options
-    microbatch = options["microbatch"]
+    microbatch = options.pass_rows
     if microbatch is not None and (example.rows.tokens.shape[0] % microbatch or microbatch % unit):
         microbatch = None
     loss_of = make_loss(
         step.policy, terms, in_loss=step.in_loss, reports_policy=source == "rollout"
     )
-    if options["normalize_advantage"] == "minibatch" and "advantage" in example.arrays:
+    if options.normalize_advantage == "minibatch" and "advantage" in example.arrays:
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
-    example = weigh(example, tuple(terms.values()), options["aggregation"], unit)
+    example = weigh(example, tuple(terms.values()), options.aggregation, unit)
     longest, policy = example.rows.loss_mask.shape[1], step.policy
     loss, metrics, grads = gradients(
         lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
@@ -221,7 +218,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         length_up_to(learnt_positions(example, tuple(terms.values()))),
         longest=longest,
         microbatch=microbatch,
-        lengths=options["lengths"],
+        lengths=options.lengths,
         shared=policy.shared_positions(longest) if policy.reads_text else 0,
         unit=unit,
         head=Example.head,

@@ -20,7 +20,7 @@ from agentrl.advantages.grouping import segment_ids
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit, arrays_of
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import optimizer
+from agentrl.learner.optimizer import UpdateOptions, optimizer
 from agentrl.learner.update import Batch, make_update
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.streams import Rows, Streams, fields_of
@@ -241,8 +241,7 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
         policy,
         transform,
         {"policy": Term(Bound(losses.clipped_surrogate, {}))},
-        epochs=epochs,
-        minibatches=MINIBATCHES,
+        UpdateOptions(epochs=epochs, minibatches=MINIBATCHES),
     )
     params = policy.init(jax.random.key(0))
     opt_state, key = transform.init(params), jax.random.key(1)

@@ -15,6 +15,7 @@ from agentrl.config.build import build
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit, Recipe, make_credit
 from agentrl.learner.objective import Term
+from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.update import Batch, make_update
 from agentrl.streams import Rows, Streams
 
@@ -54,7 +55,7 @@ def updater(weight, microbatch=None):
     terms = {"policy": Term(Bound(losses.reinforce, {}))}
     if weight:
         terms["listening"] = Term(Bound(losses.listening_loss, {}), weight=weight)
-    update = make_update(POLICY, transform, terms, microbatch=microbatch)
+    update = make_update(POLICY, transform, terms, UpdateOptions(microbatch=microbatch))
 
     def updated(params, batch):
         batches = {"rollout": Batch(*batch, notes={})}

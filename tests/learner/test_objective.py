@@ -15,6 +15,7 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit
 from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Term
+from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.update import Batch, make_update
 from agentrl.streams import Rows, Streams
 
@@ -81,7 +82,7 @@ def updater(names, transform, weights=(1.0, 1.0, 1.0, 1.0), **options):
         name: TERMS[name]._replace(weight=weight)
         for name, weight in zip(names, weights, strict=False)
     }
-    update = make_update(Toy, transform, terms, **options)
+    update = make_update(Toy, transform, terms, UpdateOptions(**options))
 
     @functools.partial(jax.jit, static_argnums=3)
     def updated(params, opt_state, batch, unit, progress):
@@ -228,7 +229,7 @@ def test_a_loss_returns_values_alone_or_with_metrics(returned, message):
     def wrong(logp, mask):
         return returned(jnp.where(mask, logp, 0.0))
 
-    update = make_update(Toy, SGD, {"mine": Term(Bound(wrong, {}))})
+    update = make_update(Toy, SGD, {"mine": Term(Bound(wrong, {}))}, UpdateOptions())
     given = {"rollout": batch()[0]}
     with pytest.raises(ValueError, match=message):
         update(PARAMS, SGD.init(PARAMS), given, jax.random.key(0), lambda params, rows: {}, 0.0)
@@ -243,7 +244,7 @@ def test_sources_add_up_and_report_under_their_names():
     of = {"rollout": batch(0)[0], "expert": batch(1)[0]._replace(credit=None)}
 
     def change(names, sources):
-        update = make_update(Toy, SGD, {name: terms[name] for name in names})
+        update = make_update(Toy, SGD, {name: terms[name] for name in names}, UpdateOptions())
         batches = {source: of[source] for source in sources}
         after, _, metrics, _ = update(
             PARAMS, SGD.init(PARAMS), batches, jax.random.key(0), lambda params, rows: {}, 0.0

@@ -13,7 +13,7 @@ from agentrl.config.build import build
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe, make_credit
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import optimizer
+from agentrl.learner.optimizer import UpdateOptions, optimizer
 from agentrl.learner.update import Batch, make_update
 from agentrl.rollout.calls import (
     Call,
@@ -132,7 +132,7 @@ def test_a_programs_calls_are_scored_as_sampled_and_the_program_gets_better():
     )
     transform = optimizer(100, learning_rate=0.02)
     terms = {"policy": Term(Bound(losses.clipped_surrogate, {}))}
-    update = make_update(policy, transform, terms, epochs=1, minibatches=1)
+    update = make_update(policy, transform, terms, UpdateOptions())
 
     @jax.jit
     def learn(params, opt_state, streams, rows, key):
