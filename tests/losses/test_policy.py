@@ -257,8 +257,8 @@ def test_clip_fraction_counts_what_the_clip_removes():
     args = (np.log(ratio), np.zeros((1, 9)), advantage, mask)
     # clipped: (0.7, -), (1.3, +), (3.5, +); the dual clip adds (3.5, -)
     for dual_clip, count in ((None, 3), (3.0, 4)):
-        values = functools.partial(clipped_surrogate, **DAPO, dual_clip=dual_clip)
-        _, pull, metrics = jax.vjp(lambda x, f=values: f(x, *args[1:]), args[0], has_aux=True)
+        loss = functools.partial(clipped_surrogate, **DAPO, dual_clip=dual_clip)
+        _, pull, metrics = jax.vjp(lambda x, f=loss: f(x, *args[1:]), args[0], has_aux=True)
         assert np.sum(metrics["clip_fraction"]) == count
         removed = (np.asarray(pull(np.ones_like(ratio))[0]) == 0) & (advantage != 0) & mask
         np.testing.assert_array_equal(metrics["clip_fraction"], removed)
