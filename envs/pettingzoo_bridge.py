@@ -62,6 +62,10 @@ class _Aec(AECEnv):
         self.possible_agents = list(match.agents)
         self.observation_spaces = match.observation_spaces
         self.action_spaces = match.action_spaces
+        # PettingZoo's names for what `reset` and `step` set.
+        self.agents, self.agent_selection = [], ""
+        self.rewards, self._cumulative_rewards = {}, {}
+        self.terminations, self.truncations, self.infos = {}, {}, {}
 
     def observation_space(self, agent):
         return self.observation_spaces[agent]
@@ -115,7 +119,7 @@ class _Parallel(ParallelEnv):
     def __init__(self, match: _Match):
         self.metadata = {"name": match.env.name, "render_modes": []}
         self.render_mode, self._match = None, match
-        self.possible_agents = list(match.agents)
+        self.possible_agents, self.agents = list(match.agents), []
         self.observation_spaces = match.observation_spaces
         self.action_spaces = match.action_spaces
 

@@ -44,6 +44,8 @@ class Played:
         env = self.env
         self._reset, self._step = jax.jit(env.reset_env), jax.jit(env.step_env)
         self._look, self._reads = jax.jit(self._now), jax.jit(self._action)
+        self.state: Any = None
+        self.now: dict[str, np.ndarray] = {}
 
     def _now(self, state: Any) -> dict[str, jax.Array]:
         env, params = self.env, self.params
