@@ -74,5 +74,5 @@ class Workers:
         return Shown(self.agent, acting, self.observation, begins, episode, turn)
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the processes and their environments; the object is not used afterwards."""
         self.pool.close()
