@@ -192,10 +192,8 @@ class _Parts(NamedTuple):
 
 
 def _before_training(parts: _Parts, state: TrainState, update: int) -> evaluations.Pending | None:
-    """Plays the evaluation that the last call left, and that of the start.
-
-    Returns what still waits for its evaluation, since the run is to stop.
-    """
+    """Plays the evaluation that the last call left, and that of the start. Returns the one that
+    still waits, since the run is to stop."""
     waiting = evaluations.pending(parts.workdir, update)
     if processes.any_of(parts.stop.requested):
         return waiting

@@ -206,12 +206,6 @@ def _title(tables: tuple[np.ndarray, ...], product: Any) -> list[jax.Array]:
     ]
 
 
-def _forms(env: Shop) -> list[str]:
-    """Forms of WebShop's commands."""
-    names = env.action_names[1 + env.items_per_page :]
-    return ["search", "click[{asin}]", *(f"click[{_BUTTONS.get(name, name)}]" for name in names)]
-
-
 def _longest_page(env: Shop) -> int:
     """The most bytes of a faithful page."""
     title = 2 * (_longest(ATTRIBUTES) + 1) + _longest(NOUNS)
@@ -287,13 +281,16 @@ def faithful(env: Shop) -> View:
             ]
         )
 
+    names = env.action_names[1 + env.items_per_page :]
+    clicks = [f"click[{_BUTTONS.get(name, name)}]" for name in names]
+
     def slots(state, params):
         return {"asin": jnp.where(state.listed >= 0, _take(asins, state.listed), 0)[:, None]}
 
     return View(
         lexicon=lexicon,
         describe=describe,
-        templates=tuple(template(lexicon, form) for form in _forms(env)),
+        templates=tuple(template(lexicon, form) for form in ("search", "click[{asin}]", *clicks)),
         slots=slots,
         max_fragments=11 + env.options + max(5 * env.items_per_page, 5 + 5 * env.options),
         max_bytes=_longest_page(env),
