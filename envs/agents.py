@@ -130,5 +130,5 @@ class Agents:
         return self.expert(state, params)
 
     def fingerprint_as(self, state: Any, agent: jax.Array, params: Any, *, of: str) -> jax.Array:
-        """Anchor of an agent, u32[2]."""
+        """The hash of what one agent observes, or of the state, u32[2]; see `fingerprint`."""
         return self.fingerprint(state, params, of=of)[agent]

@@ -18,7 +18,7 @@ from envs.played import Played
 
 
 class _Single(dm_env.Environment):
-    """What `single` returns."""
+    """One environment on the host with dm_env's interface, made by `single`."""
 
     def __init__(self, played: Played, mask: bool, seed: int):
         self._played, self._with_mask, self._seed = played, mask, seed

@@ -143,7 +143,8 @@ class Environment(Agents):
         raise self.undefined("transition")
 
     def observe(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """Observation of a state, [*observation_shape]."""
+        """The observation of a state, [*observation_shape]; games have `observe_as` for each
+        agent."""
         raise self.undefined("observe")
 
     def is_terminated(self, state: EnvState, params: EnvParams) -> jax.Array:
@@ -222,7 +223,7 @@ class Environment(Agents):
         return state.time >= params.max_steps_in_episode
 
     def acting(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """Which agents act now, bool[num_agents]."""
+        """Which agents choose an action now, bool[num_agents]; the others' is ignored."""
         return jnp.ones(self.num_agents, bool)
 
     def legal_actions(self, state: EnvState, params: EnvParams) -> jax.Array:
@@ -318,7 +319,7 @@ class Environment(Agents):
         return spaces.Discrete(self.num_actions)
 
     def observation_space(self, params: EnvParams | None = None) -> Any:
-        """gymnax `Box` of the observation."""
+        """gymnax's `Box` of an observation: 0 to `num_codes` - 1, or unbounded numbers."""
         from gymnax.environments import spaces
 
         low, high = (0, self.num_codes - 1) if self.num_codes else (-np.inf, np.inf)
@@ -333,7 +334,7 @@ class Environment(Agents):
         return self.is_terminated(state, params)
 
     def discount(self, state: EnvState, params: EnvParams) -> jax.Array:
-        """0 after termination, else 1."""
+        """Factor on the value of a state, f32[]: 0 after termination, not truncation; else 1."""
         return jnp.where(self.is_terminated(state, params), 0.0, 1.0)
 
 

@@ -197,7 +197,7 @@ class FunctionGym(Environment):
         probes = (probe >= 0) & (probe < self.num_probes)
         answers = (action >= 2) & (action < first_probe)
         at = jnp.clip(probe, 0, self.num_probes - 1)
-        works = jnp.asarray(_works(self.tables))[state.function, at]
+        works = jnp.asarray(self.tables.written[..., 0] != 0)[state.function, at]
         expected = jnp.asarray(self.tables.answer)[state.function, state.case]
         lowest = 0 if self.modulus else -self.largest
         right = answers & (action - 2 + lowest == expected)
@@ -297,7 +297,3 @@ class FunctionGym(Environment):
             if p >= 0
         ]
         return " | ".join([f"{functions[function]} at {names[int(state.case)]}", *tried])
-
-
-def _works(tables: rules.Tables) -> np.ndarray:
-    return tables.written[..., 0] != 0

@@ -113,7 +113,7 @@ class Game(Environment):
         return tuple(-1 if a == self.planner else self.planner for a in range(self.num_agents))
 
     def observe_as(self, state: GameState, agent: jax.Array, params: GameParams) -> jax.Array:
-        """What one agent sees, [*observation_shape]."""
+        """What agent i32[] observes of a state, [*observation_shape]."""
         raise self.undefined("observe_as")
 
     def is_over(self, state: GameState, params: GameParams) -> jax.Array:

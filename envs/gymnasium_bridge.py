@@ -47,7 +47,7 @@ def _one_agent(name: str, env: Environment) -> None:
 
 
 class _Single(gymnasium.Env):
-    """What `single` returns."""
+    """One environment on the host with Gymnasium's interface, made by `single`."""
 
     def __init__(self, played: Played, render_mode: str | None):
         env = played.env
@@ -155,7 +155,7 @@ class _Programs:
 
 
 class _Vector(VectorEnv):
-    """What `vector` returns."""
+    """N environments in one program with Gymnasium's vector interface, made by `vector`."""
 
     def __init__(self, env: Environment, params: Any, num_envs: int, mode: AutoresetMode):
         self.num_envs, self.render_mode, self._env = num_envs, None, env

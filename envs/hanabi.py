@@ -121,7 +121,7 @@ class Hanabi(TurnGame):
 
     @property
     def cards(self) -> np.ndarray:
-        """All cards in order, i8[N]."""
+        """The N cards of the unshuffled deck, i8[N]: colour x ranks + rank, with repetitions."""
         return np.repeat(np.arange(self.colours * self.ranks, dtype=np.int8), self.copies_of_each)
 
     @property

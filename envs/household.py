@@ -185,6 +185,7 @@ class Household(Environment):
         known = (held | seen)[:, None]
         here = house.location
         shut = home.openable & ~house.opened
+        properties = (house.hot, house.cool, house.clean, house.sliced)
         head = [
             home.task == np.arange(len(TASKS)),
             _bits(home.goal_object, OBJECT_BITS),
@@ -192,7 +193,7 @@ class Household(Environment):
             has(home.openable & house.opened, here)[None],
             has(shut, here)[None],
             (house.told == rules.REJECTED)[None],
-            _properties(house, house.hand),
+            jnp.stack([has(made, house.hand) for made in properties]),
         ]
         receptacles = [
             _bits(home.receptacle_class, RECEPTACLE_BITS),
@@ -242,7 +243,7 @@ class Household(Environment):
         return experts.SUBGOALS
 
     def reached(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
-        """Which subgoals hold, bool[4]."""
+        """Which of the subgoals of `subgoal_names` the state satisfies, bool[4]."""
         return experts.reached(state.house)
 
     def subgoal(self, state: HouseholdState, params: HouseholdParams) -> jax.Array:
@@ -291,11 +292,6 @@ def marks(house: House) -> jax.Array:
 def _bits(number: jax.Array, count: int) -> jax.Array:
     """Binary digits of small numbers, bool[..., count]; all set for the class of an empty slot."""
     return ((number[..., None] >> np.arange(count, dtype=np.uint8)) & 1).astype(bool)
-
-
-def _properties(house: House, thing: jax.Array) -> jax.Array:
-    """Hot, cool, clean, sliced: bool[4]; all False for -1."""
-    return jnp.stack([has(x, thing) for x in (house.hot, house.cool, house.clean, house.sliced)])
 
 
 def _join(parts: list[jax.Array]) -> jax.Array:

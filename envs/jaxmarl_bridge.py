@@ -159,7 +159,7 @@ class JaxMARLEnvironment(SimultaneousGame):
         return state.over
 
     def won(self, state: JaxMARLState, params: EnvParams) -> jax.Array:
-        """Nobody: JaxMARL does not say."""
+        """False for all agents, bool[num_agents]: JaxMARL does not report who wins."""
         return jnp.zeros(self.num_agents, bool)
 
     def acting(self, state: JaxMARLState, params: EnvParams) -> jax.Array:

@@ -88,7 +88,7 @@ class Maze(Environment):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows R and columns C."""
+        """Rows R and columns C with the outer walls; of random mazes `size`, or 9 x 9."""
         if self.layout == "random":
             return self.size or (9, 9)
         return rules.layout(self.layout)[0].shape

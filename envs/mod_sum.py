@@ -44,7 +44,7 @@ class ModSumParams(EnvParams):
 
     @property
     def workers(self) -> Workers:
-        """These values, for the rules."""
+        """The workers' values as the argument that `envs.rules.mod_sum` takes."""
         return Workers(*(getattr(self, name) for name in Workers._fields))
 
 
@@ -114,7 +114,7 @@ class ModSum(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """(number of axes + 1,)"""
+        """One number per axis of the problem, and one for `params.low`."""
         return (len(AXES) + 1,)
 
     def initial(self, key: jax.Array, params: ModSumParams) -> ModSumState:

@@ -41,19 +41,19 @@ class _Match(Played):
         }
 
     def seen(self, seat: int) -> dict[str, np.ndarray]:
-        """The observation of a seat."""
+        """A seat's `observation` and `action_mask` i8[num_actions]; see the module."""
         mask = self.now["legal"][seat].astype(np.int8)
         return {"observation": self.now["observation"][seat], "action_mask": mask}
 
     def info(self, seat: int) -> dict[str, Any]:
-        """What a seat is given beside its observation: with words, its text and its commands."""
+        """What a seat gets beside its observation: {}, or with words its `text` and `commands`."""
         if not self.words:
             return {}
         return {"text": self.text(seat), "commands": self.commands(seat)}
 
 
 class _Aec(AECEnv):
-    """What `aec` returns."""
+    """A match of a game in turns with PettingZoo's `AECEnv` interface, made by `aec`."""
 
     def __init__(self, match: _Match):
         super().__init__()
@@ -62,6 +62,10 @@ class _Aec(AECEnv):
         self.possible_agents = list(match.agents)
         self.observation_spaces = match.observation_spaces
         self.action_spaces = match.action_spaces
+        # PettingZoo's names for what `reset` and `step` set.
+        self.agents, self.agent_selection = [], ""
+        self.rewards, self._cumulative_rewards = {}, {}
+        self.terminations, self.truncations, self.infos = {}, {}, {}
 
     def observation_space(self, agent):
         return self.observation_spaces[agent]
@@ -110,12 +114,12 @@ class _Aec(AECEnv):
 
 
 class _Parallel(ParallelEnv):
-    """What `parallel` returns."""
+    """A match in which all move at once as PettingZoo's `ParallelEnv`, made by `parallel`."""
 
     def __init__(self, match: _Match):
         self.metadata = {"name": match.env.name, "render_modes": []}
         self.render_mode, self._match = None, match
-        self.possible_agents = list(match.agents)
+        self.possible_agents, self.agents = list(match.agents), []
         self.observation_spaces = match.observation_spaces
         self.action_spaces = match.action_spaces
 

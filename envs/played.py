@@ -44,6 +44,8 @@ class Played:
         env = self.env
         self._reset, self._step = jax.jit(env.reset_env), jax.jit(env.step_env)
         self._look, self._reads = jax.jit(self._now), jax.jit(self._action)
+        self.state: Any = None
+        self.now: dict[str, np.ndarray] = {}
 
     def _now(self, state: Any) -> dict[str, jax.Array]:
         env, params = self.env, self.params
@@ -89,11 +91,13 @@ class Played:
         return reward, bool(terminated), bool(self.now["truncated"]), info
 
     def text(self, seat: int) -> str:
-        """What a seat reads."""
+        """The description of the current state for a seat, as a language policy reads it; needs
+        words=True."""
         return join(self.env.view.lexicon, self.now["text"][seat])
 
     def commands(self, seat: int) -> list[str]:
-        """The text of each action of a seat, "" for none."""
+        """The command that each action stands for at a seat, [num_actions], "" where it has none;
+        needs words=True."""
         return [join(self.env.view.lexicon, row) for row in self.now["commands"][seat]]
 
     def _action(self, state: Any, reply: jax.Array, length: jax.Array) -> jax.Array:

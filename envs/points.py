@@ -61,7 +61,7 @@ class _Points(Environment):
 
     @property
     def _codes(self) -> np.ndarray:
-        """Token of each action, u8[num_actions]."""
+        """The observation's code for the token that each action writes, u8[num_actions]."""
         symbols = [rules.SYMBOLS[symbol] for symbol in self.symbols]
         return np.array([*range(1, 11), *symbols, _END], np.uint8)
 

@@ -133,7 +133,7 @@ class Research(Sources, TurnGame):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """(number of indicators,)"""
+        """One row of indicators: those of the planner, then those of topics and sources."""
         planner = self.facts[1] * (self.topics + 1) + 4
         return (planner + self.topics + self.sources + 7,)
 

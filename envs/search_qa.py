@@ -224,7 +224,7 @@ class SearchQA(Environment):
         return state, reward - jnp.where(answers, 0.0, params.search_cost)
 
     def may_search(self, state: SearchQAState) -> jax.Array:
-        """Whether searches are legal, bool[]."""
+        """Whether searches are legal, bool[]: with `answer_last` only until the first answer."""
         return (state.answered == 0) if self.answer_last else jnp.ones((), bool)
 
     def legal(self, state: SearchQAState, params: SearchQAParams) -> jax.Array:

@@ -154,7 +154,7 @@ class Shop(Environment):
         return (8 + 4 * self.items_per_page + 10 + (self.options == 2) * 5,)
 
     def catalogue(self, state: ShopState) -> Catalogue:
-        """The products of an episode."""
+        """The products of the episode: the state's, or the fixed ones of `catalogue_seed`."""
         if state.catalogue is not None:
             return state.catalogue
         return shop_catalogue.constant(self.catalogue_seed, self.products, self.options)

@@ -23,7 +23,7 @@ class SoloResearchState(EnvState):
 
 @struct.dataclass
 class SoloResearchParams(EnvParams):
-    """As `ResearchParams`."""
+    """right, answers, open_price: as in `ResearchParams`."""
 
     right: float = 0.8
     answers: tuple[float, float, float] = (0.95, 0.3, 0.15)
@@ -58,7 +58,7 @@ class SoloResearch(Sources, Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """(number of indicators,)"""
+        """One row of indicators; see the class."""
         return (self.facts[1] * (self.topics + 1) + 2 * self.sources + 3,)
 
     def initial(self, key: jax.Array, params: SoloResearchParams) -> SoloResearchState:
@@ -74,7 +74,7 @@ class SoloResearch(Sources, Environment):
     def transition(
         self, key: jax.Array, state: SoloResearchState, action: jax.Array, params
     ) -> tuple[SoloResearchState, jax.Array]:
-        """Opens a source, or answers."""
+        """Opens a source for the first missing fact, or answers, which ends the episode."""
         answers = action == 2 * self.sources
         kind, source = action // self.sources, action % self.sources
         fact = self.first_missing(state.question)

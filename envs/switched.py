@@ -67,7 +67,7 @@ class Switched(Planned):
 
     @property
     def role_actions(self) -> tuple[tuple[int, int], ...]:
-        """The switcher chooses between two."""
+        """The ranges of actions (first, count) by role; the switcher's are keep and switch."""
         return (*super().role_actions, (self._decisions, 2))
 
     @property
@@ -90,7 +90,7 @@ class Switched(Planned):
         return jnp.append(others, jnp.broadcast_to(state.switching, (2,)))
 
     def is_legal(self, state: SwitchedState, action: jax.Array, params: PlannedParams) -> jax.Array:
-        """As `legal`."""
+        """Whether one action is legal, bool[], without the mask of all that `legal` makes."""
         decides = (action >= self._decisions) & (action < self._decisions + 2)
         return jnp.where(state.switching, decides, super().is_legal(state, action, params))
 

@@ -86,7 +86,7 @@ class TeamGraph(Environment):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Additions, deletions, `work`."""
+        """`add ROLE` and `delete ROLE` for each role, then `work`."""
         names = ROLES[: self.roles]
         return (*(f"add {n}" for n in names), *(f"delete {n}" for n in names), "work")
 
@@ -122,7 +122,8 @@ class TeamGraph(Environment):
         return following, jnp.where(works, reward, 0.0)
 
     def chance(self, state: TeamGraphState, params: TeamGraphParams) -> jax.Array:
-        """Chance that the team succeeds."""
+        """Probability that the team as it is succeeds, f32[]: `right`, times `lacking` for each
+        needed role without a member."""
         needed = jnp.asarray(self.table)[state.family]
         missing = jnp.sum(needed & (state.members == 0))
         return params.right * params.lacking**missing
@@ -161,12 +162,9 @@ class TeamGraph(Environment):
 
     def render(self, state: TeamGraphState, params: TeamGraphParams) -> str:
         """For example `family 3 | coder, 2 critic | worked rightly`."""
-        names = [f"{n} {ROLES[k]}" if n > 1 else ROLES[k] for k, n in _there(state.members)]
+        counts = zip(ROLES, np.asarray(state.members).tolist(), strict=False)
+        names = [f"{n} {role}" if n > 1 else role for role, n in counts if n]
         end = ""
         if bool(state.finished):
             end = " | worked " + ("rightly" if bool(state.correct) else "wrongly")
         return f"family {int(state.family) + 1} | {', '.join(names) or 'nobody'}{end}"
-
-
-def _there(members) -> list[tuple[int, int]]:
-    return [(k, int(n)) for k, n in enumerate(np.asarray(members)) if n]

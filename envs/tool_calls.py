@@ -59,7 +59,7 @@ class ToolCalls(Environment):
 
     @property
     def size(self) -> int:
-        """Number of different calls."""
+        """Number of different calls: each tool with each argument."""
         return self.tools * self.arguments
 
     @property
@@ -74,7 +74,7 @@ class ToolCalls(Environment):
 
     @property
     def observation_shape(self) -> tuple[int]:
-        """(2 x number of calls,)"""
+        """Two indicators per call; see the class."""
         return (2 * self.size,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> ToolCallsState:

@@ -82,7 +82,7 @@ class ToolProgram(Environment):
 
     @property
     def layout(self) -> rules.Layout:
-        """First action of each tool."""
+        """The index of the first action of each tool, and the number of actions (`size`)."""
         return rules.layout(self.cells)
 
     @property

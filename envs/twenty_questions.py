@@ -87,7 +87,8 @@ class TwentyQuestions(Environment):
         return (self.attributes + self.entities * (1 + self.redraw * self.attributes),)
 
     def truths(self, state: TwentyQuestionsState) -> jax.Array:
-        """Truths of the episode, u16[E]."""
+        """The answers of all entities, u16[E], bit a for attribute a: drawn for the episode with
+        `redraw`, else fixed."""
         if self.redraw:
             return state.table
         return jnp.asarray(rules.truths(self.entities, self.attributes))

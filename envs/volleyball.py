@@ -165,7 +165,7 @@ class _Volleyball(SimultaneousGame):
         return skills.orders(self.game, match, choice)
 
     def sight(self, match: Match) -> Sight:
-        """Inputs of the drones' controllers."""
+        """The drones, the ball, and which drones may touch it, bool[D], for the controllers."""
         return Sight(match.drones, rules.seen(match), ~match.touched)
 
     def tick(self, match: Match, command: Vector) -> Match:

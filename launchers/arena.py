@@ -80,7 +80,10 @@ def main(argv: list[str]) -> None:
         out = pathlib.Path(_OUT.value)
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            _write(out / name, content)
+            temporary = (out / name).with_suffix(".tmp")
+            temporary.write_text(content, encoding="utf-8")
+            os.replace(temporary, out / name)
+            print(f"written: {out / name}", file=sys.stderr)
 
 
 def _failures(about, started) -> str:
@@ -123,13 +126,6 @@ def _line_up(players, env, env_params, about, started) -> tuple[str, dict[str, s
     return report.text(played, lead) + failures, {
         "lineups.json": json.dumps(report.record(played, about | options))
     }
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-    print(f"written: {path}", file=sys.stderr)
 
 
 def _walk(players, env, env_params) -> None:

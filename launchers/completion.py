@@ -172,11 +172,9 @@ def _files(value: str) -> Iterator[str]:
             if entry.is_dir():
                 yield f"{shown}/"
             elif entry.suffix == ".py":
-                yield from (shown, f"{shown}:")[: 2 if _has_variants(entry) else 1]
-
-
-def _has_variants(path: pathlib.Path) -> bool:
-    return "\nVARIANTS" in path.read_text(encoding="utf-8", errors="replace")
+                yield shown
+                if "\nVARIANTS" in entry.read_text(encoding="utf-8", errors="replace"):
+                    yield f"{shown}:"
 
 
 def _next(begun: str, arguments: list[str]) -> list[str]:

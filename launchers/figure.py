@@ -12,6 +12,8 @@ install .[plots]`).
 import itertools
 import pathlib
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -38,7 +40,7 @@ def main(argv: list[str]) -> None:
     if len(labels) != len(_WORKDIRS.value):
         cli.fail(f"--labels names {len(labels)} runs, --workdirs {len(_WORKDIRS.value)}")
     plt = drawing.pyplot()
-    from agentrl.evaluation import runs, statistics
+    from agentrl.evaluation import runs
 
     try:
         loaded = [runs.load([pathlib.Path(name)])[0] for name in _WORKDIRS.value]
@@ -55,17 +57,9 @@ def main(argv: list[str]) -> None:
         for label in seen:
             named = [run for run, own in zip(loaded, labels, strict=True) if own == label]
             own = [run for run in named if run.env == env]
-            if not own:
-                continue
-            lines = dict(enumerate(line for run in own for line in run.lines.values()))
-            grid = statistics.common_grid(lines, metric)
-            if not grid.size:
-                known = ", ".join(sorted(own[0].metrics()))
-                cli.fail(f"--metric={metric}: {label} has no such metric; it has {known}")
-            curve = statistics.curve(lines, metric, grid)
-            colour = drawing.COLOURS[seen.index(label) % len(drawing.COLOURS)]
-            axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")
-            axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+            if own:
+                colour = drawing.COLOURS[seen.index(label) % len(drawing.COLOURS)]
+                _curve(axis, own, metric, label, colour)
         axis.set(title=env, xlabel="environment steps", ylabel=metric.replace("_", " "))
         axis.grid(alpha=0.3)
         if _LOG.value:
@@ -74,6 +68,20 @@ def main(argv: list[str]) -> None:
         axis.legend(frameon=False, fontsize="small")
     drawing.save(figure, pathlib.Path(_OUT.value))
     print(f"written: {_OUT.value}", file=sys.stderr)
+
+
+def _curve(axis: Any, seeds: Sequence[Any], metric: str, label: str, colour: str) -> None:
+    """Draws a metric's mean over the seeds of some runs, with its interval."""
+    from agentrl.evaluation import statistics
+
+    lines = dict(enumerate(line for run in seeds for line in run.lines.values()))
+    grid = statistics.common_grid(lines, metric)
+    if not grid.size:
+        known = ", ".join(sorted(seeds[0].metrics()))
+        cli.fail(f"--metric={metric}: {label} has no such metric; it has {known}")
+    curve = statistics.curve(lines, metric, grid)
+    axis.plot(curve.x, curve.value, color=colour, label=f"{label} ({curve.seeds} seeds)")
+    axis.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _payoffs(path: pathlib.Path) -> None:

@@ -75,17 +75,9 @@ def array_actor(
         record = ArrayRecord(view.observation, view.legal if masks else None, action)
         if asks:
             record = record._replace(**_beliefs(params, before, view))
-        decision = Decision(action, apart(logp), apart(value), record, _anchor(view))
+        seen = _anchor(view, anchor, world)
+        decision = Decision(action, apart(logp), apart(value), record, seen)
         return decision, jax.tree.map(apart, after)
-
-    def _anchor(view):
-        if anchor == "state":
-            return world.vmap(lambda s, agent, p: world.env.fingerprint(s, p, of="state")[agent])(
-                view.state, view.agent
-            )
-        if anchor == "observation":
-            return jax.vmap(jax.vmap(envs.fingerprint))(view.observation)
-        return None
 
     def _beliefs(params, memory, view):
         asked, answer = world.vmap(world.env.belief_question)(view.state)
@@ -111,6 +103,17 @@ def array_actor(
         draws=not greedy,
         value=value if policy.has_critic else None,
     )
+
+
+def _anchor(view: View, anchor: str | None, world: World | None) -> jax.Array | None:
+    """Fingerprints u32[B, S, 2] of what each agent sees, or of the state for it."""
+    if anchor == "state":
+        return world.vmap(lambda s, agent, p: world.env.fingerprint(s, p, of="state")[agent])(
+            view.state, view.agent
+        )
+    if anchor == "observation":
+        return jax.vmap(jax.vmap(envs.fingerprint))(view.observation)
+    return None
 
 
 def check_anchor(anchor: str) -> None:

@@ -53,7 +53,7 @@ def chat_template(
 
 
 def _quoted(text: str) -> str:
-    """A string of Jinja's."""
+    """The text as a string literal of Jinja, in single quotes, with escapes."""
     escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return f"'{''.join(escapes.get(letter, letter) for letter in text)}'"
 

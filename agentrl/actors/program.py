@@ -80,7 +80,7 @@ class Program:
         self.failures: collections.Counter[str] = collections.Counter()
         self.asked, self.abstained, self.gone = 0, 0, ""
         self._number, self._row = 0, 0
-        self._process, self._errors = None, b""
+        self._process, self._transport, self._listener, self._errors = None, None, None, b""
         self._timeouts = (timeout_s, start_timeout_s)
         self._greeting = {
             "game": env.name,

@@ -49,7 +49,8 @@ def chat(
 
 
 class _Session:
-    """One person at a conversation."""
+    """One person's dialogue: replies are read by `ask`, text is shown by `tell`. seat: None for
+    all."""
 
     def __init__(self, conversation, seat, ask, tell):
         self.conversation, self.seat, self.ask, self.tell = conversation, seat, ask, tell

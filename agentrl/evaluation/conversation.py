@@ -73,6 +73,11 @@ class Standing(NamedTuple):
         return self.terminated or self.truncated or self.full
 
 
+def no_turns(agents: int) -> Standing:
+    """The standing of an episode that has begun."""
+    return Standing(0, np.zeros(agents), np.zeros(agents, bool))
+
+
 class Conversation:
     """Episodes of a policy that has all seats of an environment in the graph, one after another.
 
@@ -96,6 +101,11 @@ class Conversation:
         self.env, self.speaker = env, text.speaker
         self._params, self._key, self._world = params, key, world
         self._words = Words(env, world.params)
+        # Of the episode that `begin` starts; `_looked`: the view and prompts of the next turn.
+        self.standing = no_turns(env.num_agents)
+        self._now: Start | None = None
+        self._looked: tuple[Any, Composed] | None = None
+        self._past: list[tuple[Start, jax.Array | None, Standing]] = []
         seating = seat_all(env, 1)
 
         def begin(params, task_key):
@@ -119,10 +129,8 @@ class Conversation:
     def begin(self, task_key: jax.Array) -> None:
         """Starts the episode of a task."""
         self._now = self._begin(self._params, task_key)
-        agents = self.env.num_agents
-        self.standing = Standing(0, np.zeros(agents), np.zeros(agents, bool))
-        self._past: list[tuple[Start, jax.Array | None, Standing]] = []
-        self._looked = None
+        self.standing = no_turns(self.env.num_agents)
+        self._past, self._looked = [], None
 
     def _shown(self) -> tuple[Any, Composed]:
         """The view and the prompts of the next turn, [1, S, ...]."""

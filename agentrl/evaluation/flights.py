@@ -125,6 +125,17 @@ def section(flown: Sequence[tuple[str, Flight]]) -> Markup:
     )
 
 
+def _court_lines(court: Court, axis: int) -> tuple[Any, Any]:
+    """The ground and the net as (places along x, places along the vertical axis), in m."""
+    length, width = court.length, court.width
+    if axis == -1:
+        ground, net = ([-length, length], [0, 0]), [0, court.net]
+    else:
+        around = [-length, length, length, -length, -length]
+        ground, net = (around, [-width, -width, width, width, -width]), [-width, width]
+    return ground, ([0, 0], net)
+
+
 def _view(flight: Flight, title: str, name: str, axis: int) -> Markup:
     """Horizontal axis along x, vertical axis the height (axis -1) or the width (axis 1)."""
     court, across = flight.court, flight.court.length + _AROUND
@@ -140,18 +151,8 @@ def _view(flight: Flight, title: str, name: str, axis: int) -> Markup:
         inside = None if label is None else tag("title", label)
         return tag("path", inside, class_=class_, d=path, fill="none", **attributes)
 
-    length, width = court.length, court.width
-    if axis == -1:
-        parts = [
-            line([-length, length], [0, 0], "axis"),
-            line([0, 0], [0, court.net], "axis", "net"),
-        ]
-    else:
-        around = (
-            [-length, length, length, -length, -length],
-            [-width, -width, width, width, -width],
-        )
-        parts = [line(*around, "axis"), line([0, 0], [-width, width], "axis", "net")]
+    ground, net = _court_lines(court, axis)
+    parts = [line(*ground, "axis"), line(*net, "axis", "net")]
     ball = flight.ball
     passes = np.cumsum(flight.crossed)
     for number in range(passes[-1] + 1):

@@ -6,7 +6,14 @@ import chex
 import jax
 import numpy as np
 
-from agentrl.evaluation.conversation import Standing, Step, given_rows, prompt_text, reply_of
+from agentrl.evaluation.conversation import (
+    Standing,
+    Step,
+    given_rows,
+    no_turns,
+    prompt_text,
+    reply_of,
+)
 from agentrl.policies.generation import Given
 from agentrl.rollout.host_turns import HostTurns
 from agentrl.rollout.hosted import seeds_of
@@ -27,13 +34,13 @@ class HostConversation:
         """key: randomness of replies, as of `Rollout.play`."""
         self.env, self.speaker, self._turns = turns.env, turns.actor.speaker, turns
         self._params, self._key, self._greedy = params, key, greedy
+        self.standing = no_turns(self.env.num_agents)
 
     def begin(self, task_key: jax.Array) -> None:
         """Starts the episode of a task."""
         seed = int(seeds_of(task_key[None])[0])
         self._turns.begin(self._params, seed, self._key, self._greedy)
-        agents = self.env.num_agents
-        self.standing = Standing(0, np.zeros(agents), np.zeros(agents, bool))
+        self.standing = no_turns(self.env.num_agents)
 
     def acting(self) -> list[int]:
         """The agents that reply in the next turn."""

@@ -64,13 +64,15 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
     """One row per run: its method, its final metrics, its cost."""
     present = [m for m in HEADLINE if any(m in run.metrics() for run in runs)]
     columns = [_cells(metric, runs, samples) for metric in present]
+    several = len({run.env for run in runs}) > 1
     rows = []
     for i, run in enumerate(runs):
+        what = f"{run.algorithm} · {run.env}" if several else run.algorithm
         steps = [lines[-1]["env_steps"] for lines in run.lines.values() if "env_steps" in lines[-1]]
         seconds = sum(launch.wall_seconds for launch in run.launches)
         rows.append(
             [
-                join(figures.key(i), run.name, tag("span", _what(run, runs), class_="sub")),
+                join(figures.key(i), run.name, tag("span", what, class_="sub")),
                 len(run.lines),
                 *[column[i] for column in columns],
                 number(float(np.mean(steps))) if steps else "–",
@@ -113,12 +115,6 @@ def ends(runs: Sequence[Run], samples: int) -> Markup:
     )
 
 
-def _what(run: Run, runs: Sequence[Run]) -> str:
-    """A run's algorithm, and its environment if the runs have several."""
-    several = len({other.env for other in runs}) > 1
-    return f"{run.algorithm} · {run.env}" if several else run.algorithm
-
-
 def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -140,11 +136,6 @@ def _regret(record: Mapping[str, Any]) -> tuple[float, statistics.Interval] | No
     return float(regret.mean()), statistics.mean_interval(regret)
 
 
-def _has_success(record: Mapping[str, Any]) -> bool:
-    played = [*record["per_seed"].values(), *filter(None, [record.get("expert")])]
-    return any(any(table["success"]) for table in played)
-
-
 def evaluation(runs: Sequence[Run], samples: int) -> Markup:
     """The newest evaluation of each run, regret, single seeds; empty if there is no evaluation.
 
@@ -155,7 +146,9 @@ def evaluation(runs: Sequence[Run], samples: int) -> Markup:
     for name in sorted({name for run in runs for name in run.elsewhere}):
         there = [(i, run) for i, run in enumerate(runs) if name in run.elsewhere]
         # The environment defines success if any record contains one.
-        counts = any(_has_success(record) for _, run in there for record in run.elsewhere[name])
+        records = [record for _, run in there for record in run.elsewhere[name]]
+        played = [x for r in records for x in (*r["per_seed"].values(), r.get("expert"))]
+        counts = any(any(table["success"]) for table in played if table)
         shown = [Evaluated(i, run, name, run.elsewhere[name], counts) for i, run in there]
         parts += [tag("h3", name), _evaluations(shown, runs, samples), on_the_same_tasks(shown)]
     return join(*parts)

@@ -37,12 +37,17 @@ class _Axis(NamedTuple):
 
 def report(sweep: Sweep, importance: Mapping[str, float], *, samples: int = 2000) -> str:
     """The report as an HTML document. importance: of the axes, {} where it is not known."""
+    command = sweep.cells[0].command
     sections = [
         ("check", "The best cell against the default", _check(sweep, samples)),
         ("parallel", "Cells as lines", parallel(sweep)),
         ("importance", "Which axes matter", _importance(sweep, importance)),
         ("cells", "Cells", _cells(sweep, samples)),
-        ("command", "Command of the best cell", _command(sweep)),
+        (
+            "command",
+            "Command of the best cell",
+            tag("pre", command, class_="command") if command else Markup(""),
+        ),
     ]
     seeds = max(len(cell.lines) for cell in sweep.cells)
     lead = f"{len(sweep.cells)} cells, {seeds} seed{'' if seeds == 1 else 's'} each"
@@ -102,18 +107,15 @@ def _check(sweep: Sweep, samples: int) -> Markup:
     else:
         better = "better" if (value > 0) != sweep.minimize else "worse"
         verdict = f"The best cell is {better} than the default."
+    first, last = fresh.seeds[0], fresh.seeds[-1]
+    whole = last - first == len(fresh.seeds) - 1
+    seeds = f"{first} to {last}" if whole else ", ".join(map(str, fresh.seeds))
     text = (
-        f"{sweep.metric} at the end, means over the seeds {_spans(fresh.seeds)}, which the search "
-        "has not seen, with 95\u00a0% intervals. Both sides have the same seeds; the difference is "
-        "of pairs (Student's t). The cells below were chosen by their values, which are therefore "
-        "too good. "
+        f"{sweep.metric} at the end, means over the seeds {seeds}, which the search has not seen, "
+        "with 95\u00a0% intervals. Both sides have the same seeds; the difference is of pairs "
+        "(Student's t). The cells below were chosen by their values, which are therefore too good. "
     )
     return join(tag("p", text, verdict), table(["", sweep.metric], rows))
-
-
-def _spans(seeds: Sequence[int]) -> str:
-    whole = seeds[-1] - seeds[0] == len(seeds) - 1
-    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
 
 
 def _estimate(
@@ -155,7 +157,9 @@ def parallel(sweep: Sweep) -> Markup:
         frame.append(tag("line", class_="axis", x1=x, x2=x, y1=_TOP, y2=_HEIGHT - _BOTTOM))
         frame.append(tag("text", axis.name, class_="value middle", x=x, y=18))
     labels = [
-        tag("text", label, class_="tick end", style=_HALO, **_beside(axis, y))
+        tag(
+            "text", label, class_="tick end", style=_HALO, x=f"{axis.x - 7:.1f}", y=f"{y + 3.5:.1f}"
+        )
         for axis in axes
         for label, y in axis.labels.items()
     ]
@@ -177,10 +181,6 @@ def parallel(sweep: Sweep) -> Markup:
         "ends where its cell stopped. Under the pointer a line says what it is."
     )
     return join(tag("p", text), figures.legend(key), tag("figure", caption, svg, class_="chart"))
-
-
-def _beside(axis: _Axis, y: float) -> dict[str, str]:
-    return {"x": f"{axis.x - 7:.1f}", "y": f"{y + 3.5:.1f}"}
 
 
 def _described(cell: Cell) -> str:
@@ -317,8 +317,3 @@ def _cells(sweep: Sweep, samples: int) -> Markup:
     )
     head = ["", *sweep.axes, sweep.metric, "updates", "env steps a seed"]
     return join(tag("p", text), table(head, rows))
-
-
-def _command(sweep: Sweep) -> Markup:
-    command = sweep.cells[0].command
-    return tag("pre", command, class_="command") if command else Markup("")

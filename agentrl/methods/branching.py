@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """C, copies per initial episode."""
+        """C = size / initial - 1, the branches that are grown from each initial episode."""
         return self.size // self.initial - 1
 
 

@@ -183,7 +183,8 @@ class DecoderConfig:
 
     @property
     def recomputes(self) -> bool:
-        """`remat`, or its default."""
+        """Whether activations within layers are recomputed in the backward pass: `remat`, or for
+        None whether layers x width reaches a fixed size."""
         if self.remat is None:
             return self.layers * self.width >= _RECOMPUTED
         return self.remat

@@ -19,7 +19,7 @@ _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 
 
 class _Kind(enum.IntEnum):
-    """tokenizer.ggml.token_type."""
+    """Kinds of vocabulary entries, the values of a GGUF file's `tokenizer.ggml.token_type`."""
 
     NORMAL = 1
     UNKNOWN = 2

@@ -1,5 +1,7 @@
 """Episodes of an environment in Python one at a time, turn by turn."""
 
+from typing import Any
+
 import chex
 import jax
 import numpy as np
@@ -8,46 +10,57 @@ from agentrl.actors.transcript import Composed
 from agentrl.policies.generation import Given
 from agentrl.rollout.host import Host
 from agentrl.rollout.host_actors import HostActor
-from agentrl.rollout.unroll_host import HostLoop
+from agentrl.rollout.host_record import HostRecord
+from agentrl.rollout.unroll_host import HostLoop, Playing
 from envs.hosted import Hosted, HostError
 
 
-class HostTurns(HostLoop):
+class HostTurns:
     """A policy in words on all seats of one process, with replies that may be given instead.
 
     For the same seed and key an episode without given replies is that of `HostLoop.collect`.
-    said: actions of the last turn, by place among the views.
     """
 
     def __init__(self, env: Hosted, actor: HostActor, host: Host, *, length: int):
-        host = host._replace(workers=1)
-        super().__init__(env, actor, host, length=length, restart=False)
-        self._prompt, self._given = actor.prompt, None
+        self.env, self._prompt = env, actor.prompt
+        self._given: Given | None = None
         self.actor = actor._replace(act=lambda *view: actor.act(*view, given=self._given))
+        host = host._replace(workers=1)
+        self._loop = HostLoop(env, self.actor, host, length=length, restart=False)
+        self._playing: Playing | None = None
+
+    @property
+    def record(self) -> HostRecord:
+        """What has happened in the episode so far."""
+        return self._playing.record
+
+    @property
+    def said(self) -> list[Any]:
+        """The actions of the last turn, by place among the views."""
+        return self._playing.actions[0]
 
     def begin(self, params: chex.ArrayTree, seed: int, key: jax.Array, greedy: bool) -> None:
         """Starts the episode of a seed; `collect` with the same arguments would play it."""
-        if self.pool is None:
-            self._start()
-        self.memory, self._given = self.actor.init(params, 1), None
-        self.params, self.key, self.greedy, self.seeds = params, key, greedy, [seed]
-        self._allocate(1)
-        self.playing, self.begins[:], self.turns[:] = {0: 0}, True, 0
-        while 0 not in self.pool.idle():
-            self.pool.wait()
-        self.pool.ask(0, {"op": "reset", "seed": seed})
+        self._given = None
+        self._playing = self._loop.begin(params, [seed], key, greedy=greedy)
+        self._playing.playing[0] = 0
+        pool = self._playing.workers.pool
+        while 0 not in pool.idle():
+            pool.wait()
+        pool.ask(0, {"op": "reset", "seed": seed})
         self._answer()
 
     def replying(self) -> dict[int, int]:
         """The agents that reply in the next turn, with their places among the views; {} at the
         end."""
-        if not self.waiting:
+        if not self._playing.waiting:
             return {}
-        return {int(self.agent[0, place]): place for place in np.flatnonzero(self.acting[0])}
+        workers = self._playing.workers
+        return {int(workers.agent[0, place]): place for place in np.flatnonzero(workers.acting[0])}
 
     def prompt(self) -> Composed:
         """The prompts of the next turn, [S, ...]."""
-        prompt = self._prompt(self.memory, self._shown({0}))
+        prompt = self._prompt(self._playing.workers.memory, self._playing.view({0}))
         return jax.tree.map(lambda x: x[0], jax.device_get(prompt))
 
     def step(self, given: Given | None) -> int:
@@ -58,23 +71,23 @@ class HostTurns(HostLoop):
         Raises:
           HostError: the environment failed.
         """
-        before, self._given = int(self.at[0]), given
-        self._decide()
-        if self.playing:
+        before, self._given = int(self._playing.at[0]), given
+        self._playing.decide()
+        if self._playing.playing:
             self._answer()
-        return int(self.at[0]) - before
+        return int(self._playing.at[0]) - before
 
-    def _action(self, worker, decision, said):
-        """As in `HostLoop`; kept by place for who shows them."""
-        out = super()._action(worker, decision, said)
-        self.said = out if self.env.simultaneous else [out]
-        return out
+    def close(self) -> None:
+        """Ends the process; `begin` starts another one."""
+        self._loop.close()
 
     def _answer(self) -> None:
-        while not (answers := self.pool.wait()):
+        playing = self._playing
+        while not (answers := playing.workers.pool.wait()):
             pass
         ((_, reply, failure),) = answers
         if reply is None:
-            raise HostError(f"{self.env.name}, seed {self.seeds[0]}: {failure}")
-        if self._record_step(0, 0, reply):
-            self.waiting = {0}
+            seed = playing.request.seeds[0]
+            raise HostError(f"{self.env.name}, seed {seed}: {failure}")
+        if playing.record_step(0, 0, reply):
+            playing.waiting.add(0)

@@ -8,24 +8,22 @@ deterministic given its seed.
 """
 
 import collections
-import hashlib
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.records import Observed
 from agentrl.actors.types import Decision
-from agentrl.policies import codec as codecs
 from agentrl.rollout.host import Host
 from agentrl.rollout.host_actors import HostActor, Said, Shown
 from agentrl.rollout.host_record import Collected, HostRecord
+from agentrl.rollout.host_workers import Workers
 from agentrl.rollout.types import Start, Trajectory
-from envs.hosted import Hosted, HostError, Pool
+from envs.hosted import Hosted, HostError
 
 # Seconds to wait for more processes that want a decision, once there is one.
 _LINGER = 0.002
@@ -33,46 +31,56 @@ _LINGER = 0.002
 _LOST_IN_A_ROW = 10
 
 
-class HostLoop:
-    """Processes with one environment each, the policy's memory, and the pending views.
+class Setup(NamedTuple):
+    """What all collections of a loop have in common.
 
-    With `restart` an episode that ends is followed by another one in the same process, and
-    collections continue where the previous one stopped.
+    length: the most turns of an episode, or the turns of a segment. restart: segments: an episode
+    that ends is followed by another one in the same process, and a collection goes on where the
+    previous one stopped.
     """
 
+    env: Hosted
+    actor: HostActor
+    host: Host
+    length: int
+    restart: bool
+
+    @property
+    def max_turns(self) -> int | None:
+        """Turns after which an episode of segments is truncated."""
+        return self.host.max_turns if self.restart else None
+
+
+class Request(NamedTuple):
+    """What one collection is asked for. seeds: of each episode, or of each process's segment.
+    continues: segments go on from the collection before."""
+
+    params: chex.ArrayTree
+    seeds: list[int]
+    key: jax.Array
+    greedy: bool
+    continues: bool
+
+
+class HostLoop:
+    """Collections of one setup, and the processes that they share; see `Setup` for the options."""
+
     def __init__(self, env: Hosted, actor: HostActor, host: Host, *, length: int, restart: bool):
-        self.env, self.actor, self.host = env, actor, host
-        self.workers, self.length, self.restart = host.workers, length, restart
-        # Turns after which an episode of segments is truncated.
-        self.max_turns = host.max_turns if restart else None
-        self.agents, self.shown = env.num_agents, env.num_acting
-        self.pool: Pool | None = None
+        self.setup = Setup(env, actor, host, length, restart)
+        self.workers: Workers | None = None
 
-    def _start(self) -> None:
-        self.pool = self.env.pool(self.workers, self.host.timeout_s)
-        rows, workers = (self.workers, self.shown), self.workers
-        self.agent = np.zeros(rows, np.int32)
-        if self.shown == self.agents:
-            self.agent[:] = np.arange(self.agents)
-        self.acting = np.zeros(rows, bool)
-        self.begins = np.ones(workers, bool)
-        self.observation = self._no_observations(rows)
-        # Of segments: the process waits with an observation from the collection before.
-        self.waits = np.zeros(workers, bool)
-        self.turns = np.zeros(workers, np.int32)
-        self.memory: Any = None
-        self.started = False
-
-    def _no_observations(self, rows):
-        if self.actor.speaker is None:
-            return np.zeros((*rows, *self.env.observation_shape), np.float32)
-        size = self.actor.speaker.layout.observation_tokens
-        return Observed(
-            np.zeros((*rows, size), np.int32),
-            np.zeros(rows, np.int32),
-            np.zeros(rows, bool),
-            np.zeros((*rows, 2), np.uint32),
-        )
+    def begin(
+        self, params: chex.ArrayTree, seeds: Sequence[int], key: jax.Array, *, greedy: bool = False
+    ) -> "Playing":
+        """A collection of which nothing is played yet; starts the processes if there are none."""
+        env, actor, host, _, restart = self.setup
+        continues = restart and self.workers is not None
+        if self.workers is None:
+            self.workers = Workers(env, actor, host)
+        if not continues:
+            self.workers.memory = actor.init(params, host.workers)
+        seeds = [int(seed) for seed in seeds]
+        return Playing(self.setup, self.workers, Request(params, seeds, key, greedy, continues))
 
     def collect(
         self, params: chex.ArrayTree, seeds: Sequence[int], key: jax.Array, *, greedy: bool = False
@@ -85,39 +93,68 @@ class HostLoop:
         Raises:
           HostError: every episode was lost, or the environment does not start any more.
         """
-        if self.pool is None:
-            self._start()
         try:
-            return self._collect(params, seeds, key, greedy)
+            playing = self.begin(params, seeds, key, greedy=greedy)
+            playing.run()
+            return playing.collected()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """Ends the processes; the next collection starts new ones."""
-        if self.pool is not None:
-            self.pool.close()
-        self.pool = None
+        if self.workers is not None:
+            self.workers.close()
+        self.workers = None
 
-    def _collect(self, params, seeds, key, greedy) -> Collected:
-        continues, self.started = self.started and self.restart, True
-        if not continues:
-            self.memory = self.actor.init(params, self.workers)
-        self.before = None
-        if self.actor.speaker is None and self.memory is not None:
-            one_each = self.memory if self.restart else self.actor.init(params, len(seeds))
+
+class Playing:
+    """One collection while it is played.
+
+    playing: the episode of each process that has one. waiting: processes that wait for a decision.
+    actions: the last of each process, by place among its views. By episode, i32[B]: at, turns
+    taken; first, the turn at which the current episode of a segment began; lost, how often it was
+    lost, and in a row. seconds: spent in the policy and waiting for environments. before, final:
+    the policy's memory at both ends, where it is kept.
+    """
+
+    def __init__(self, setup: Setup, workers: Workers, request: Request):
+        self.setup, self.workers, self.request = setup, workers, request
+        batch = len(request.seeds)
+        self.at, self.first, self.lost, self.lost_in_a_row = np.zeros((4, batch), np.int32)
+        self.failure, self.seconds = "", [0.0, 0.0]
+        self.playing: dict[int, int] = {}
+        self.waiting: set[int] = set()
+        self.actions: dict[int, list[Any]] = {}
+        env, actor, length = setup.env, setup.actor, setup.length
+        given = request.params, workers.memory, self.view(()), request.key
+        decision, *_ = jax.eval_shape(lambda *given: actor.act(*given, request.greedy), *given)
+        self.record = HostRecord(
+            decision, length, batch, env.num_agents, env.num_acting, restart=setup.restart
+        )
+        self.before, self.final = None, None
+        if actor.speaker is None and workers.memory is not None:
+            one_each = workers.memory if setup.restart else actor.init(request.params, batch)
             self.before = jax.device_get(one_each)
-        self.params, self.key, self.greedy = params, key, greedy
-        self.seeds = [int(seed) for seed in seeds]
-        self._allocate(len(self.seeds))
-        self._run()
+        if actor.speaker is not None and actor.speaker.one_row:
+            one = jax.tree.map(lambda x: np.asarray(x[:1]), workers.memory.replace(cache=None))
+            self.final = jax.tree.map(lambda x: np.repeat(x, batch, axis=0), one)
+
+    def view(self, wanted: Collection[int]) -> Shown:
+        """Views of these processes; the other rows have no acting agent."""
+        rows = range(self.workers.number)
+        episode = np.array([self.playing.get(row, 0) for row in rows], np.int32)
+        return self.workers.view(wanted, episode, self.at[episode])
+
+    def collected(self) -> Collected:
+        """What was played. Raises HostError if all episodes were lost."""
         # Segments go on with another task instead of playing one again.
         failed, retried = self.lost.sum(), 0
-        if not self.restart:
-            given_up = self.lost > self.host.retries
+        if not self.setup.restart:
+            given_up = self.lost > self.setup.host.retries
             failed, retried = given_up.sum(), ((self.lost > 0) & ~given_up).sum()
             if given_up.all():
-                raise HostError(f"all {len(seeds)} episodes were lost; the last: {self.failure}")
+                raise HostError(f"all {len(self.at)} episodes were lost; the last: {self.failure}")
         metrics = {
             "failed_episodes": failed,
             "retried_episodes": retried,
@@ -127,66 +164,52 @@ class HostLoop:
         metrics = {name: jnp.array([x, 1], jnp.float32) for name, x in metrics.items()}
         first, final = (Start(None, None, (memory,)) for memory in (self.before, self.final))
         trajectory = Trajectory(self.record.turns(), first, final)
-        return Collected(trajectory, self.record.bootstrap, metrics, continues)
+        return Collected(trajectory, self.record.bootstrap, metrics, self.request.continues)
 
-    def _allocate(self, batch: int) -> None:
-        """The arrays and counts of a collection."""
-        self.at, self.first, self.lost, self.lost_in_a_row = np.zeros((4, batch), np.int32)
-        self.failure, self.seconds = "", [0.0, 0.0]
-        self.playing: dict[int, int] = {}
-        self.waiting: set[int] = set()
-        given = self.params, self.memory, self._shown(()), self.key
-        decision, *_ = jax.eval_shape(lambda *given: self.actor.act(*given, self.greedy), *given)
-        self.record = HostRecord(
-            decision, self.length, batch, self.agents, self.shown, restart=self.restart
-        )
-        speaker, self.final = self.actor.speaker, None
-        if speaker is not None and speaker.one_row:
-            one = jax.tree.map(lambda x: np.asarray(x[:1]), self.memory.replace(cache=None))
-            self.final = jax.tree.map(lambda x: np.repeat(x, batch, axis=0), one)
-
-    def _run(self) -> None:
-        to_play = collections.deque(range(len(self.seeds)))
-        if self.restart:
-            for worker in range(self.workers):
+    def run(self) -> None:
+        """Plays all episodes, or all segments, to their ends."""
+        workers, pool, restart = self.workers, self.workers.pool, self.setup.restart
+        to_play = collections.deque(range(len(self.at)))
+        if restart:
+            for worker in range(workers.number):
                 self.playing[worker] = worker
-            self.waiting = set(np.flatnonzero(self.waits).tolist())
+            self.waiting = set(np.flatnonzero(workers.waits).tolist())
             to_play.clear()
         resets = set(self.playing) - self.waiting
         while to_play or self.playing:
-            for worker in self.pool.idle():
+            for worker in pool.idle():
                 if to_play and worker not in self.playing:
                     self.playing[worker] = to_play.popleft()
                     resets.add(worker)
                 if worker in resets:
                     resets.remove(worker)
-                    self.pool.ask(worker, {"op": "reset", "seed": self._seed(worker)})
+                    pool.ask(worker, {"op": "reset", "seed": self._seed(worker)})
             answers = self._answers(resets)
             for worker, reply, failure in answers:
                 episode = self.playing[worker]
                 if reply is None:
                     again = self._discard(episode, failure)
-                    if self.restart:
+                    if restart:
                         resets.add(worker)
                         continue
                     del self.playing[worker]
                     if again:
                         to_play.append(episode)
-                elif self._record_step(worker, episode, reply):
+                elif self.record_step(worker, episode, reply):
                     self.waiting.add(worker)
-                elif self.restart and self.at[episode] < self.length:
+                elif restart and self.at[episode] < self.setup.length:
                     resets.add(worker)
                 else:
                     self._finish(worker, episode)
             if self.waiting and not answers:
-                self._decide()
+                self.decide()
 
     def _seed(self, worker: int) -> int:
         """The seed of the episode that begins, 31 bits."""
         episode = self.playing[worker]
-        if not self.restart:
-            return self.seeds[episode]
-        parts = [self.seeds[episode], int(self.at[episode]), int(self.lost[episode])]
+        if not self.setup.restart:
+            return self.request.seeds[episode]
+        parts = [self.request.seeds[episode], int(self.at[episode]), int(self.lost[episode])]
         return int(np.random.SeedSequence(parts).generate_state(1)[0] >> 1)
 
     def _answers(self, resets: set[int]) -> list[Any]:
@@ -195,82 +218,58 @@ class HostLoop:
         if self.waiting and not busy:
             return []
         before = time.perf_counter()
-        answers = self.pool.wait(_LINGER if self.waiting else None)
+        answers = self.workers.pool.wait(_LINGER if self.waiting else None)
         self.seconds[1] += time.perf_counter() - before
         return answers
 
-    def _record_step(self, worker: int, episode: int, answer: dict[str, Any]) -> bool:
+    def record_step(self, worker: int, episode: int, answer: dict[str, Any]) -> bool:
         """Records an answer; whether the process waits for a decision now."""
-        ended = False
+        workers, outcome, ended = self.workers, self.record.outcome, False
         if "reward" in answer:
-            at = self.at[episode]
-            self.record.outcome_of(at, episode, answer, in_words=self.actor.speaker is not None)
-            self.turns[worker] += 1
-            if self.turns[worker] == self.max_turns and not answer["terminated"]:
-                self.record.outcome.truncated[at, episode] = True
-            ended = bool(
-                self.record.outcome.terminated[at, episode]
-                | self.record.outcome.truncated[at, episode]
-            )
+            at, in_words = self.at[episode], self.setup.actor.speaker is not None
+            self.record.outcome_of(at, episode, answer, in_words=in_words)
+            workers.turns[worker] += 1
+            if workers.turns[worker] == self.setup.max_turns and not answer["terminated"]:
+                outcome.truncated[at, episode] = True
+            ended = bool(outcome.terminated[at, episode] | outcome.truncated[at, episode])
             self.at[episode] += 1
             self.lost_in_a_row[episode] = 0
         else:
-            self.begins[worker], self.first[episode] = True, self.at[episode]
-            self.turns[worker] = 0
-        self._observe(worker, answer)
-        full = self.at[episode] == self.length
-        if full and not ended and not self.restart:
-            self.record.outcome.truncated[-1, episode] = True
-        cut = ended and self.record.outcome.truncated[self.at[episode] - 1, episode]
+            workers.begins[worker], self.first[episode] = True, self.at[episode]
+            workers.turns[worker] = 0
+        workers.observe(worker, answer)
+        full = self.at[episode] == self.setup.length
+        if full and not ended and not self.setup.restart:
+            outcome.truncated[-1, episode] = True
+        cut = ended and outcome.truncated[self.at[episode] - 1, episode]
         if (full and not ended) or cut:
             self._bootstrap(worker, episode)
-        if self.restart:
-            self.waits[worker] = not ended
+        if self.setup.restart:
+            workers.waits[worker] = not ended
         return not ended and not full
 
-    def _observe(self, worker: int, answer: dict[str, Any]) -> None:
-        """Records the pending observation of the process."""
-        seen = answer["observation"] if self.env.simultaneous else [answer["observation"]]
-        self.acting[worker] = answer.get("acting", True)
-        if not self.env.simultaneous:
-            self.agent[worker] = answer["seat"]
-        if self.actor.speaker is None:
-            self.observation[worker] = np.asarray(seen, np.float32)
-            return
-        layout, codec = self.actor.speaker.layout, self.actor.speaker.policy.codec
-        for place, text in enumerate(seen):
-            tokens = codecs.render_text(codec, text, layout.observation_tokens)
-            digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
-            anchor = np.frombuffer(digest, "<u4")
-            for array, value in zip(self.observation, (*tokens, anchor), strict=True):
-                array[worker, place] = value
-
-    def _shown(self, workers) -> Shown:
-        """Views of these processes; the other rows have no acting agent."""
-        rows = range(self.workers)
-        waits = np.array([row in workers for row in rows])
-        episode = np.array([self.playing.get(row, 0) for row in rows], np.int32)
-        turn, acting = self.at[episode], self.acting & waits[:, None]
-        return Shown(self.agent, acting, self.observation, self.begins & waits, episode, turn)
-
-    def _decide(self) -> None:
+    def decide(self) -> None:
         """Decides for all processes that wait, and passes the actions on."""
+        workers, request = self.workers, self.request
         before = time.perf_counter()
-        decision, said, self.memory = self.actor.act(
-            self.params, self.memory, self._shown(self.waiting), self.key, self.greedy
+        decision, said, workers.memory = self.setup.actor.act(
+            request.params, workers.memory, self.view(self.waiting), request.key, request.greedy
         )
         decision, said = jax.device_get((decision, said))
         self.seconds[0] += time.perf_counter() - before
         for worker in sorted(self.waiting):
             episode = self.playing[worker]
-            at, began = self.at[episode], self.begins[worker]
-            self.begins[worker] = False
+            at, began = self.at[episode], workers.begins[worker]
+            workers.begins[worker] = False
             if decision.full is not None and decision.full[worker].any():
                 self._stop_full(worker, episode, at)
                 continue
             one = jax.tree.map(lambda x, row=worker: x[row], decision)
-            self.record.decided(at, episode, one, self.agent[worker], self.acting[worker], began)
-            self.pool.ask(worker, {"op": "step", "action": self._action(worker, decision, said)})
+            agent, acting = workers.agent[worker], workers.acting[worker]
+            self.record.decided(at, episode, one, agent, acting, began)
+            actions = self.actions[worker] = self._actions(worker, decision, said)
+            action = actions if self.setup.env.simultaneous else actions[0]
+            workers.pool.ask(worker, {"op": "step", "action": action})
         self.waiting.clear()
 
     def _stop_full(self, worker: int, episode: int, at: int) -> None:
@@ -279,34 +278,35 @@ class HostLoop:
         self._bootstrap(worker, episode)
         self._finish(worker, episode)
 
-    def _action(self, worker: int, decision: Decision, said: Said | None) -> Any:
-        """The action of the agent that acts, or one per agent where all act at once."""
-        out: list[Any] = [None] * self.shown
-        for place in np.flatnonzero(self.acting[worker]):
+    def _actions(self, worker: int, decision: Decision, said: Said | None) -> list[Any]:
+        """The actions of the agents that act, by place among the views; None for the others."""
+        out: list[Any] = [None] * self.setup.env.num_acting
+        for place in np.flatnonzero(self.workers.acting[worker]):
             if said is None:
                 out[place] = decision.action[worker, place].tolist()
             else:
                 start, end = said.start[worker, place], said.end[worker, place]
                 data = said.text[worker, place, start:end].tobytes()
                 out[place] = data.decode("utf-8", errors="replace").strip()
-        return out if self.env.simultaneous else out[0]
+        return out
 
     def _bootstrap(self, worker: int, episode: int) -> None:
         """The critic's value of the agents' views in a process, if they are available.
 
         In turn-based games only the next agent has a view, so a truncated match has value 0.
         """
-        if self.actor.value is None or self.env.in_turns:
+        actor, memory = self.setup.actor, self.workers.memory
+        if actor.value is None or self.setup.env.in_turns:
             return
-        value = self.actor.value(self.params, self.memory, self._shown({worker}))
-        here = (self.at[episode] - 1, episode) if self.restart else episode
+        value = actor.value(self.request.params, memory, self.view({worker}))
+        here = (self.at[episode] - 1, episode) if self.setup.restart else episode
         self.record.bootstrap[here] = np.asarray(value)[worker]
 
     def _finish(self, worker: int, episode: int) -> None:
         """The episode, or the segment, is done."""
         del self.playing[worker]
         if self.final is not None:
-            memory = self.memory.replace(cache=None)
+            memory = self.workers.memory.replace(cache=None)
             for array, row in zip(
                 jax.tree.leaves(self.final), jax.tree.leaves(memory), strict=True
             ):
@@ -315,14 +315,14 @@ class HostLoop:
     def _discard(self, episode: int, failure: str) -> bool:
         """Forgets an episode that was lost; whether to play it again."""
         at, first = self.at[episode], self.first[episode]
-        self.failure = f"seed {self.seeds[episode]}, turn {at + 1}: {failure}"
+        self.failure = f"seed {self.request.seeds[episode]}, turn {at + 1}: {failure}"
         self.record.forget(episode, first)
         self.lost[episode] += 1
         self.lost_in_a_row[episode] += 1
-        if self.restart:
+        if self.setup.restart:
             if self.lost_in_a_row[episode] > _LOST_IN_A_ROW:
                 raise HostError(f"{_LOST_IN_A_ROW} episodes in a row were lost; {self.failure}")
             self.at[episode] = first
             return True
         self.at[episode] = 0
-        return self.lost[episode] <= self.host.retries
+        return self.lost[episode] <= self.setup.host.retries

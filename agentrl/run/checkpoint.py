@@ -110,11 +110,13 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
             f"checkpoint {directory / str(step)} is damaged or of another experiment "
             f"({reason[:200]}); {remedy}"
         ) from error
-    for path, (want, got) in _pairs(like, state):
+    wanted = jax.tree_util.tree_flatten_with_path(like)[0]
+    for (path, want), got in zip(wanted, jax.tree.leaves(state), strict=True):
         if want.shape != got.shape or want.dtype != got.dtype:
             raise CheckpointError(
-                f"checkpoint {directory / str(step)}: {path} is {got.dtype}{list(got.shape)}, this "
-                f"config needs {want.dtype}{list(want.shape)}; use the run's own config"
+                f"checkpoint {directory / str(step)}: {jax.tree_util.keystr(path)} is "
+                f"{got.dtype}{list(got.shape)}, this config needs "
+                f"{want.dtype}{list(want.shape)}; use the run's own config"
             )
     return step, state
 
@@ -135,9 +137,3 @@ def _but_of_late_readers(show: Callable[..., None], kind: type, error: Any, trac
     """Shows an uncaught error, unless it is a reader's whose event loop is closed."""
     if kind is not RuntimeError or str(error) != "Event loop is closed":
         show(kind, error, trace)
-
-
-def _pairs(like: Any, state: Any):
-    wanted = jax.tree_util.tree_flatten_with_path(like)[0]
-    for (path, want), got in zip(wanted, jax.tree.leaves(state), strict=True):
-        yield jax.tree_util.keystr(path), (want, got)

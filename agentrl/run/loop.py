@@ -154,10 +154,12 @@ class _Parts(NamedTuple):
             return self.first.setdefault(record["seed"], record)
         return {}
 
-    def keep(self, waiting: evaluations.Pending) -> None:
+    def keep(self, update: int, records: list, machine: dict) -> evaluations.Pending:
         """Writes metrics that wait for their evaluation: see `evaluations.pending`."""
+        waiting = evaluations.Pending(update, records, machine | self.timings)
         if self.writer is not None:
             evaluations.keep(self.workdir, waiting)
+        return waiting
 
     def report(self, update: int, records: list[dict], machine: dict[str, float]) -> None:
         """Writes and shows the metrics of an update, and raises the alarms."""
@@ -189,9 +191,18 @@ class _Parts(NamedTuple):
         return update
 
 
-def _is_due(every: int, update: int, last: int) -> bool:
-    """Whether something is done at an update: every so many, and after the last. 0: never."""
-    return every > 0 and (update % every == 0 or update >= last)
+def _before_training(parts: _Parts, state: TrainState, update: int) -> evaluations.Pending | None:
+    """Plays the evaluation that the last call left, and that of the start. Returns the one that
+    still waits, since the run is to stop."""
+    waiting = evaluations.pending(parts.workdir, update)
+    if processes.any_of(parts.stop.requested):
+        return waiting
+    if waiting is not None:
+        _evaluate(parts, state, update, waiting.records)
+        parts.report(update, waiting.records, waiting.machine)
+    if update == 0 and parts.config.evaluation.at_start:
+        _evaluate(parts, state, update, [])
+    return None
 
 
 def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None) -> bool:
@@ -199,14 +210,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
     config, experiment = parts.config, parts.experiment
     end = config.updates if stop_after is None else min(stop_after, config.updates)
     saved, steps_before = update, env_steps(state.carry)
-    waiting = evaluations.pending(parts.workdir, update)
-    stopping = processes.any_of(parts.stop.requested)
-    if waiting is not None and not stopping:
-        _evaluate(parts, state, update, waiting.records)
-        parts.report(update, waiting.records, waiting.machine)
-        waiting = None
-    if update == 0 and config.evaluation.at_start and not stopping:
-        _evaluate(parts, state, update, [])
+    waiting = _before_training(parts, state, update)
     # Programs in Python compile as they are met.
     compile_time = parts.ready.seconds if parts.ready.needs else None
     stopping = processes.any_of(parts.stop.requested)
@@ -223,17 +227,15 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
         records = _records(config, experiment, update, steps_now, jax.device_get(totals))
         steps, seconds = float((steps_now - steps_before).sum()), parts.timings["time/train"]
         rates = metrics.rates(records, steps, config.log_every, seconds)
-        steps_before = steps_now
-        machine = {"compile_time": compile_time, **rates}
+        steps_before, machine = steps_now, {"compile_time": compile_time, **rates}
         _check_rejected(parts, state, phase, update, saved)
-        last = update if are_spent(config.env_steps, steps_now) else config.updates
-        saves = _is_due(config.checkpoint.every or config.updates, update, last)
+        last = update >= config.updates or are_spent(config.env_steps, steps_now)
+        saves = last or update % (config.checkpoint.every or config.updates) == 0
+        evaluates = config.evaluation.every > 0 and (last or update % config.evaluation.every == 0)
         stopping = processes.any_of(parts.stop.requested)
-        evaluates = _is_due(config.evaluation.every, update, last)
         if evaluates and (saves or stopping):
             # What has been learnt must not be lost with an evaluation that does not end.
-            waiting = evaluations.Pending(update, records, machine | parts.timings)
-            parts.keep(waiting)
+            waiting = parts.keep(update, records, machine)
             saved = parts.save(state, update)
             if stopping:
                 break  # the run that resumes evaluates first
@@ -246,8 +248,7 @@ def _loop(parts: _Parts, state: TrainState, update: int, stop_after: int | None)
             saved = parts.save(state, update)
     if saved < update:
         parts.save(state, update)
-    ended = update >= end or are_spent(config.env_steps, steps_before)
-    return ended and waiting is None
+    return waiting is None and (update >= end or are_spent(config.env_steps, steps_before))
 
 
 def _warn_if_slow(parts: _Parts) -> None:

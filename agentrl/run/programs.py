@@ -66,7 +66,15 @@ def compile_programs(
 
         if not on_host:
             return jax.jit(trained, donate_argnums=0, **state_and_metrics)
-        return trained if shardings is None else _back_in_place(trained, shardings)
+        if shardings is None:
+            return trained
+
+        def back_in_place(state):
+            # A program returns the state with its input shardings by itself.
+            state, totals = trained(state)
+            return jax.device_put(state, shardings), totals
+
+        return back_in_place
 
     def evaluate(params):
         # Fixed tasks and fixed keys: two evaluations differ in the parameters alone.
@@ -85,13 +93,3 @@ def compile_programs(
         seeds=seeds,
         shapes=shapes,
     )
-
-
-def _back_in_place(train: Callable, shardings: Any) -> Callable:
-    """The state with its input shardings, for functions that are not programs."""
-
-    def placed(state):
-        state, metrics = train(state)
-        return jax.device_put(state, shardings), metrics
-
-    return placed

@@ -21,6 +21,10 @@ class Stop:
     def __init__(self):
         self.requested = False
         self.saved: int | None = None  # the update of the last checkpoint, for the message
+        # While entered: the pipe, the handlers and wake-up file before it, and the thread.
+        self._writes, self._wakeup = -1, -1
+        self._before: dict[int, Any] = {}
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Stop":
         reads, self._writes = os.pipe()

@@ -64,7 +64,7 @@ class Hosted(Agents):
 
     @property
     def roles_of_seats(self) -> tuple[int, ...]:
-        """`roles`, or one per agent."""
+        """The role of each seat: `roles` as declared, or a role of its own for each agent."""
         return tuple(range(self.num_agents)) if self.roles is None else self.roles
 
     @property

@@ -20,7 +20,7 @@ class TextArena:
 
         self._arena = textarena
         self._name, self._options, self.seats = name, options, num_players
-        self._make()
+        self._env = self._make()
 
     def _make(self):
         return self._arena.make(self._name, **self._options)
@@ -129,6 +129,7 @@ class Gymnasium:
             )
         words = actions or [str(first + i) for i in range(number)]
         self._actions = {word.lower(): first + i for i, word in enumerate(words)}
+        self._last = None  # the last observation, which an unknown action leaves as it is
 
     def _text(self, observation):
         if self._env.render_mode == "ansi":
@@ -192,6 +193,10 @@ class OpenSpiel:
         self._identical = about.utility == pyspiel.GameType.Utility.IDENTICAL
         self._zero_sum = about.utility == pyspiel.GameType.Utility.ZERO_SUM
         self.seats = game.num_players()
+        # Of an episode: its state and chance, the legal actions by name, illegal ones in a row, and
+        # the returns before the turn.
+        self._state, self._random = None, None
+        self._legal, self._errors, self._before = {}, 0, []
 
     def _shown(self):
         """(text, info) for the player whose turn it is, after chance has moved."""

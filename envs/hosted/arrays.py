@@ -63,7 +63,7 @@ class _PettingZoo:
                 f"pettingzoo:{name} has the action spaces {sorted(kinds)}; expected the same "
                 "Discrete one, or Box of one row, for every agent"
             )
-        self._space = space
+        self._space, self._total = space, [0.0] * self.seats
         self.num_actions = int(space.shape[0] if self.continuous else space.n)
 
     def _seen(self, observation):

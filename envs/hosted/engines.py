@@ -39,7 +39,8 @@ class Menu:
         if not 1 <= limit <= most:
             raise ValueError(f"limit={limit} with commands={commands!r}: expected 1 to {most}")
         self._how, self._limit = commands, limit
-        self._admitted = []
+        self._seed, self._turn = 0, 0
+        self._admitted, self._listed = [], []
 
     def begin(self, seed):
         """Begins an episode, whose seed decides which commands are listed and in which order."""
@@ -118,7 +119,7 @@ class TextWorld:
         names = ("admissible_commands", "objective", "description", "inventory", "feedback")
         scores = ("score", "max_score", "won", "lost")
         self._infos = textworld.EnvInfos(**dict.fromkeys(names + scores, True))
-        self._env = None
+        self._env, self._seen, self._score = None, None, 0
 
     def _file(self, seed):
         """The file of the game of a seed, generated where there is none."""
@@ -226,6 +227,7 @@ class ScienceWorld:
         # The time limit is the host's.
         self._env = scienceworld.ScienceWorldEnv(name, envStepLimit=1 << 30)
         self._name, self._simplifications = name, simplifications
+        self._info, self._score = {}, 0
         subsets = {
             "train": self._env.get_variations_train,
             "dev": self._env.get_variations_dev,

@@ -184,7 +184,7 @@ class Server:
 
     def __init__(self):
         self.env = None
-        self.seats = 1
+        self.seats, self.simultaneous, self.shape = 1, False, None
 
     def answer(self, request):
         """The answer to one request, checked here so that errors appear early."""

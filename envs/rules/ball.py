@@ -19,7 +19,7 @@ BALL_MASS, RADIUS, RESTITUTION, RACKET = 0.005, 0.1, 0.8, 0.2
 
 
 class Ball(NamedTuple):
-    """position m, velocity m/s."""
+    """A ball: position in m and velocity in m/s, two or three components each."""
 
     position: Vector
     velocity: Vector

@@ -20,7 +20,8 @@ def word(rows: int) -> np.dtype:
 
 
 def full(rows: int) -> np.generic:
-    """Columns without a free square."""
+    """The word of a column without a free square, with the lowest `rows` bits set; the board's
+    mask."""
     return word(rows).type(2**rows - 1)
 
 
@@ -68,10 +69,6 @@ def squares(board: jax.Array, rows: int) -> jax.Array:
     return (board >> np.arange(rows - 1, -1, -1, dtype=board.dtype)[:, None]) & 1 == 1
 
 
-def _count(board: jax.Array) -> jax.Array:
-    return jnp.sum(jax.lax.population_count(board).astype(jnp.int32), axis=-1)
-
-
 def _estimate(own: jax.Array, other: jax.Array, rows: int) -> jax.Array:
     """Value of a position: free squares that complete a line, then discs near the middle."""
     columns = own.shape[-1]
@@ -80,7 +77,8 @@ def _estimate(own: jax.Array, other: jax.Array, rows: int) -> jax.Array:
 
     def worth(discs):
         middle = jnp.sum(jax.lax.population_count(discs).astype(jnp.int32) * near, axis=-1)
-        return 16 * _count(completing(discs, rows) & free) + middle
+        threats = jax.lax.population_count(completing(discs, rows) & free).astype(jnp.int32)
+        return 16 * jnp.sum(threats, axis=-1) + middle
 
     return worth(own) - worth(other)
 

@@ -81,7 +81,7 @@ def legal(cells: jax.Array, food_cells: jax.Array, food_levels: jax.Array, size:
 
 
 def move(cells: jax.Array, action: jax.Array, size: int) -> jax.Array:
-    """Cells after legal actions, i32[P]."""
+    """Cells i32[P] after legal actions i32[P]; players that would meet in one cell stay."""
     target = cells + jnp.asarray(STEPS @ np.array([size, 1], np.int32))[action]
     alone = jnp.sum(target[:, None] == target, axis=1) == 1
     return jnp.where(alone, target, cells)

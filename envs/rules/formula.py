@@ -111,7 +111,7 @@ def _negated(value: Fraction, signs: jax.Array) -> Fraction:
 
 
 def _shifted(tokens: jax.Array, by: int) -> jax.Array:
-    """tokens[i - by], EMPTY outside."""
+    """Tokens moved right by `by` places, left if it is negative; EMPTY where none moves in."""
     return jnp.pad(tokens, (max(by, 0), max(-by, 0)))[max(-by, 0) :][: tokens.shape[0]]
 
 

@@ -160,7 +160,7 @@ def move(table: Table, seat: jax.Array, action: jax.Array, most_hints: int) -> M
 
 
 def points(table: Table) -> jax.Array:
-    """Cards on the stacks, i32[]."""
+    """The score so far, i32[]: the number of cards on all stacks."""
     return jnp.sum(table.stacks)
 
 

@@ -151,7 +151,7 @@ def _situation(house: House, known: jax.Array) -> _Situation:
 def _reach(
     now: _Situation, stand: jax.Array, verb: jax.Array | int, slot: jax.Array | int, subgoal: int
 ) -> Plan:
-    """Goes there, opens it, acts."""
+    """The first action of: go to a receptacle, open it if it is shut, do `verb` there."""
     arrived = _choose(
         _at(now.shut, stand) == 1,
         _plan(rules.OPEN, 0, subgoal),

@@ -50,7 +50,7 @@ def initial(cards: jax.Array) -> State:
 
 
 def _of_round(state: State) -> jax.Array:
-    """Actions of this round, i32[4]."""
+    """The actions of the current betting round, i32[4], -1 for those to come."""
     return jnp.where(state.round == 0, state.actions[0], state.actions[1])
 
 

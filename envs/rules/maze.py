@@ -93,7 +93,7 @@ def pack(walls: jax.Array) -> jax.Array:
 
 
 def unpack(bits: jax.Array, cols: int) -> jax.Array:
-    """Inverse of `pack`, bool[R, cols]."""
+    """The walls bool[R, cols] of bits u16[R], which `pack` makes."""
     return (bits[:, None] >> jnp.arange(cols, dtype=jnp.uint16)) & 1 == 1
 
 

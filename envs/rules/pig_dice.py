@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 def start() -> Position:
-    """The initial position, without points."""
+    """The position before the first roll: nobody has points, and player 0 is to move."""
     zero = jnp.zeros((), jnp.int32)
     return Position(jnp.zeros(2, jnp.int32), zero, zero, zero, jnp.zeros((), bool))
 

@@ -34,7 +34,7 @@ class Drone(NamedTuple):
 
 
 def hovering(position: Vector) -> Drone:
-    """A level drone at rest."""
+    """A level drone at rest at (x, z) in m, with the throttle that carries its weight."""
     zero = jnp.zeros_like(position[0])
     throttle = (zero + HOVER_THROTTLE,) * ROTORS
     return Drone(position, (zero, zero), (zero,), (zero,), throttle)

@@ -207,7 +207,7 @@ def _mixed(row: np.ndarray, values: Vector) -> jax.Array:
 
 
 def _gyroscopic(spin: Vector) -> Vector:
-    """w x I w."""
+    """The torque w x I w of a spinning body, N m by body axis. spin: w, rad/s."""
     x, y, z = spin
     ix, iy, iz = INERTIA
     return ((iz - iy) * y * z, (ix - iz) * z * x, (iy - ix) * x * y)

@@ -21,7 +21,7 @@ MAX_TABLE_WORDS = 2**22
 
 
 def opposite(direction: int) -> int:
-    """Direction back."""
+    """The direction of a step back; 0 and 1, and 2 and 3, are opposite."""
     return direction ^ 1
 
 
@@ -118,7 +118,8 @@ class Board:
 
 
 def where(condition: jax.Array, a: Board, b: Board) -> Board:
-    """`jnp.where` on boards."""
+    """The cells of `a` where the condition, bool[] or of the words' shape, holds, else those of
+    `b`."""
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), a, b)
 
 

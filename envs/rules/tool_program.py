@@ -42,7 +42,7 @@ class Layout(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """read, summed bool[N]; compared bool[P]."""
+    """What the tools have told: cells read or summed, bool[N], and pairs compared, bool[P]."""
 
     read: jax.Array
     summed: jax.Array

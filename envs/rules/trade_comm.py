@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 def num_actions(num_items: int) -> int:
-    """Number of announcements and offers."""
+    """Number of actions: an announcement per item, then an offer per ordered pair of items."""
     return num_items + num_items**2
 
 

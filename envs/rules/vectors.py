@@ -13,27 +13,27 @@ Vector = tuple[jax.Array, ...]
 
 
 def add(a: Vector, b: Vector) -> Vector:
-    """a + b."""
+    """a + b by component."""
     return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
 def sub(a: Vector, b: Vector) -> Vector:
-    """a - b."""
+    """a - b by component, the vector from b to a."""
     return tuple(x - y for x, y in zip(a, b, strict=True))
 
 
 def scale(a: Vector, factor: jax.Array) -> Vector:
-    """a times a scalar."""
+    """a times a factor, an array of the components' shape or one that broadcasts with it."""
     return tuple(x * factor for x in a)
 
 
 def along(a: Vector, b: Vector, factor: jax.Array) -> Vector:
-    """a + b times a scalar."""
+    """a + factor b; factor: as in `scale`."""
     return tuple(x + y * factor for x, y in zip(a, b, strict=True))
 
 
 def dot(a: Vector, b: Vector) -> jax.Array:
-    """Inner product."""
+    """Inner product over the components, an array of their shape."""
     return reduce(jnp.add, [x * y for x, y in zip(a, b, strict=True)])
 
 

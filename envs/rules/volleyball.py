@@ -81,7 +81,7 @@ class Match(NamedTuple):
 
 
 def start(drones: Any, ball: Ball, serving: jax.Array) -> Match:
-    """The match before its serve."""
+    """A match before the serve of a team i32[], in which nobody has touched the ball."""
     nobody = jnp.zeros(drones.position[0].shape, bool)
     no = nobody[0]
     zero = jnp.zeros(no.shape, jnp.int32)

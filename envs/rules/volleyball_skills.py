@@ -202,12 +202,16 @@ def planned(game: Game, match: Match) -> jax.Array:
 
     low = jax.tree.map(lambda x: team(x)[:, 0], Ball(ball.position, ball.velocity))
     landing = balls.after(low, balls.seconds_to(low, jnp.float32(1.2))).position
-    mine = (landing[0] > 0) & (match.served | _serves(match))
+    near = landing[0] > 0
+    serves = jnp.stack([match.last == 0, match.last == 1]) & ~match.served
+    mine = near & (match.served | serves)
     touched = team(match.touched)
     # The opponents' first drone, in this team's frame.
     there = tuple(-team(x)[::-1, 0] for x in match.drones.position[:-1])
     if players == 1:
-        return jnp.where(mine & ~touched[:, 0], _away(game, there), 0)
+        hits, planar = mine & ~touched[:, 0], len(there) == 1
+        away = jnp.where(there[0] < -1.7, 1, 2) if planar else jnp.where(there[1] > 0, 2, 1)
+        return jnp.where(hits, away, 0)
     first, second, third = touched[:, 0], touched[:, 1], touched[:, 2]
     nobody = ~(first | second | third)
     passing = jnp.where(landing[1] < 0, 3, 4)
@@ -222,14 +226,3 @@ def planned(game: Game, match: Match) -> jax.Array:
         ],
         axis=1,
     ).reshape(match.touched.shape)
-
-
-def _serves(match: Match) -> jax.Array:
-    return jnp.stack([match.last == 0, match.last == 1]) & ~match.served
-
-
-def _away(game: Game, there: tuple[jax.Array, ...]) -> jax.Array:
-    """The hit of a single player away from the opponent."""
-    if len(there) == 1:
-        return jnp.where(there[0] < -1.7, 1, 2)
-    return jnp.where(there[1] > 0, 2, 1)

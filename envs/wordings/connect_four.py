@@ -56,7 +56,7 @@ def compact(env: ConnectFour) -> View:
 
 
 def faithful(env: ConnectFour) -> View:
-    """TextArena's board and commands."""
+    """TextArena's board, one character per square under the columns' numbers, and its commands."""
     lexicon = Lexicon()
     head = f"Board state:\n{' '.join(env.action_names)}\n{'-' * (2 * env.columns - 1)}"
     first = lexicon.table(f"\n{mark}" for mark in f".{MARKS}")[0]

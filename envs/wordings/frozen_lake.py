@@ -11,7 +11,7 @@ RULES = (
 
 
 def compact(env: FrozenLake) -> View:
-    """The rows of the map."""
+    """The map by rows, a character per tile, and the moves as commands."""
     return grids.view(env, GLYPHS, env.action_names, RULES)
 
 

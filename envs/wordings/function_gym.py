@@ -97,6 +97,19 @@ def _bounds(env: FunctionGym, words: Words) -> tuple[int, int]:
     return size, max(map(len, commands))
 
 
+def _numbers(
+    env: FunctionGym, probes: jax.Array, tables: list[np.ndarray], close: np.int32
+) -> jax.Array:
+    """Fragments i32[K, n + 1] of the numbers of probes i32[K]; 0 for probes that are hidden.
+
+    tables: fragments i32[10] of each of the n numbers. close: the fragment after the last.
+    """
+    digits = jnp.maximum(env.digits(probes), 0)
+    said = [jnp.asarray(table)[digits[:, i]] for i, table in enumerate(tables)]
+    said.append(jnp.full(probes.shape, close))
+    return jnp.where(probes[:, None] >= 0, jnp.stack(said, axis=1), 0)
+
+
 def _view(env: FunctionGym, words: Words) -> View:
     lexicon = Lexicon()
     # Before all others, so that they have consecutive indices.
@@ -127,13 +140,6 @@ def _view(env: FunctionGym, words: Words) -> View:
         codes = rules.characters(packed, width)
         return jnp.where(codes > 0, characters[0] + codes - 1, 0)
 
-    def tried(probes, tables, close):
-        """Fragments i32[K, n + 1] of the numbers of probes [K]; 0 for probes that are hidden."""
-        digits = jnp.maximum(env.digits(probes), 0)
-        said = [jnp.asarray(table)[digits[:, i]] for i, table in enumerate(tables)]
-        said.append(jnp.full(probes.shape, close))
-        return jnp.where(probes[:, None] >= 0, jnp.stack(said, axis=1), 0)
-
     def describe(state, params):
         asked, probes = env.shown(state)
         shown = jnp.append(asked, probes) >= 0
@@ -142,13 +148,13 @@ def _view(env: FunctionGym, words: Words) -> View:
         lines = jnp.where(there & follows[1:, None], line, 0)
         ends = jnp.where(there, row_end, 0)
         results = jnp.where(there, written(state, probes), 0)
-        rows = [lines, tried(probes, row, row_close), results, ends]
+        rows = [lines, _numbers(env, probes, row, row_close), results, ends]
         message = jnp.asarray(messages)[state.event.astype(jnp.int32)]
         breaks = jnp.where(jnp.any(shown) & (message != 0), line, 0)
         finish = jnp.where(state.event == gym.FINISH, written(state, state.case), 0)
         return jnp.concatenate(
             [
-                tried(asked[None], case, case_close)[0],
+                _numbers(env, asked[None], case, case_close)[0],
                 jnp.concatenate(rows, axis=1).reshape(-1),
                 jnp.stack([breaks, message]),
                 finish,

@@ -92,7 +92,7 @@ def properties(house: House, thing: jax.Array) -> jax.Array:
 
 
 def longest(names: tuple[str, ...], short: bool = False) -> int:
-    """Length of the longest name."""
+    """Characters of the longest name. short: of the names' short forms, where there are any."""
     return max(len(short and classes.SHORT.get(name) or name) for name in names)
 
 

@@ -7,7 +7,7 @@ from envs.text import Lexicon, View, template
 
 
 def compact(env: Jobs) -> View:
-    """`job 1`."""
+    """`job 1`: the kind of the job at hand, counted from 1; commands are the methods."""
     lexicon = Lexicon()
     kinds = lexicon.table(f"job {k + 1}" for k in range(len(env.chances)))
     return View(

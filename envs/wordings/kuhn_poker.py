@@ -13,21 +13,12 @@ RULES = (
 )
 
 
-def _names(lexicon: Lexicon, form: str) -> np.ndarray:
-    """Fragments of pass and bet, i32[2, 2]: before and after a bet."""
-    words = (("check", "fold"), ("bet", "call"))
-    return np.array([[lexicon(form.format(w)) for w in pair] for pair in words], np.int32)
-
-
-def _facing_bet(state) -> jnp.ndarray:
-    """Whether a bet of this hand has not been answered, as an index."""
-    return jnp.any(state.actions == rules.BET).astype(jnp.int32)
-
-
 def compact(env: KuhnPoker) -> View:
     """The card, chips so far (in games of several hands), then every action of the hand."""
     lexicon = Lexicon()
-    names = _names(lexicon, "{}")
+    # Of pass and bet, before and after a bet.
+    words = (("check", "fold"), ("bet", "call"))
+    names = np.array([[lexicon(word) for word in pair] for pair in words], np.int32)
     cards = lexicon.table(RANKS)[0]
     space, hand = lexicon(" "), lexicon(" hand ")
     counts = np.array([lexicon(str(n)) for n in range(1, env.rounds + 1)], np.int32)
@@ -50,7 +41,8 @@ def compact(env: KuhnPoker) -> View:
         return jnp.concatenate([card[None], told, done])
 
     def slots(state, params, agent):
-        now = jnp.asarray(names)[:, _facing_bet(state)]
+        faces_bet = jnp.any(state.actions == rules.BET)
+        now = jnp.asarray(names)[:, faces_bet.astype(jnp.int32)]
         return {"pass": now[:1, None], "bet": now[1:, None]}
 
     def read(codes, slots):

@@ -10,14 +10,6 @@ from envs.text import Lexicon, View, template
 NUMBERS = tuple(str(i) for i in range(1, 11))
 
 
-def _rules(env: EZPoints | Points24) -> str:
-    return (
-        f"Write a formula with the value {env.target} that uses each of the {env.num_cards} cards "
-        f"once. Every command is appended to it: a card's number or one of {' '.join(env.symbols)}."
-        " The command = has the formula judged, right or wrong."
-    )
-
-
 def _tokens(lexicon: Lexicon, form: str) -> np.ndarray:
     """Fragment of each token of a formula, by code; 0 for none."""
     tokens = [form.format(word) for word in (*NUMBERS, *rules_of_formulas.SYMBOLS)]
@@ -74,7 +66,9 @@ def _view(env, lexicon: Lexicon, describe, around: int, max_bytes: int) -> View:
         max_fragments=env.num_cards + env.capacity + around,
         max_bytes=max_bytes,
         max_command_bytes=2,
-        rules=_rules(env),
+        rules=f"Write a formula with the value {env.target} that uses each of the {env.num_cards} "
+        "cards once. Every command is appended to it: a card's number or one of "
+        f"{' '.join(env.symbols)}. The command = has the formula judged, right or wrong.",
     )
 
 

@@ -131,7 +131,7 @@ def _padded(fragments, size: int):
 
 
 def compact(env) -> View:
-    """`team` or `solo`."""
+    """The wording `team` of games of several agents, or `solo` for one."""
     return solo(env) if env.num_agents == 1 else team(env)
 
 

@@ -1,6 +1,7 @@
 """The shop in words: WebShop's text pages, and a short form of them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -195,20 +196,14 @@ def _navigation(
     ]
 
 
-def _title(tables: tuple[np.ndarray, ...], product: shop_catalogue.Product) -> list[jax.Array]:
-    """Fragments of a title: the first two attributes and the noun."""
+def _title(tables: tuple[np.ndarray, ...], product: Any) -> list[jax.Array]:
+    """Fragments of a product's title, or of a goal: the first two attributes and the noun."""
     first, second, noun = tables
     return [
         _take(first, product.attributes[0]),
         _take(second, product.attributes[1]),
         _take(noun, product.noun),
     ]
-
-
-def _forms(env: Shop) -> list[str]:
-    """Forms of WebShop's commands."""
-    names = env.action_names[1 + env.items_per_page :]
-    return ["search", "click[{asin}]", *(f"click[{_BUTTONS.get(name, name)}]" for name in names)]
 
 
 def _longest_page(env: Shop) -> int:
@@ -252,11 +247,15 @@ def faithful(env: Shop) -> View:
 
     def describe(state, params):
         goal, page = state.goal, state.page
-        ahead = [jnp.where(page == SEARCH, pieces["start"], 0), pieces["first"]]
-        ahead.append(_take(attributes, goal.attributes[0]))
-        ahead += [_take(last_attributes, goal.attributes[1]), _take(nouns, goal.noun)]
-        ahead += [_take(colours, goal.colour)] + [_take(sizes, goal.size)] * (env.options == 2)
-        ahead += [_take(caps, goal.cap // 10), *_navigation(state, pieces, sheets, found)]
+        ahead = [
+            jnp.where(page == SEARCH, pieces["start"], 0),
+            pieces["first"],
+            *_title((attributes, last_attributes, nouns), goal),
+            _take(colours, goal.colour),
+            *[_take(sizes, goal.size)] * (env.options == 2),
+            _take(caps, goal.cap // 10),
+            *_navigation(state, pieces, sheets, found),
+        ]
         listed = shop_catalogue.unpack(state.kinds)
         rows = [_take(listed_asins, state.listed), *_title(titles, listed)]
         rows = jnp.stack([*rows, _take(listed_prices, listed.price)], axis=1)
@@ -267,9 +266,11 @@ def faithful(env: Shop) -> View:
         item += [*_title(titles, product), _take(prices, product.price), pieces["foot"]]
         features = jnp.stack([_take(traits, a) for a in product.attributes])
         category = _take(kinds, product.noun // shop_catalogue.NOUNS_PER_CATEGORY)
-        behind = [jnp.where(page == DESCRIPTION, category, 0)]
-        behind.append(jnp.where(page == REVIEWS, pieces["no reviews"], 0))
-        behind.append(jnp.where(page == BOUGHT, pieces["bought"], 0))
+        behind = [
+            jnp.where(page == DESCRIPTION, category, 0),
+            jnp.where(page == REVIEWS, pieces["no reviews"], 0),
+            jnp.where(page == BOUGHT, pieces["bought"], 0),
+        ]
         return jnp.concatenate(
             [
                 jnp.stack(ahead),
@@ -280,13 +281,16 @@ def faithful(env: Shop) -> View:
             ]
         )
 
+    names = env.action_names[1 + env.items_per_page :]
+    clicks = [f"click[{_BUTTONS.get(name, name)}]" for name in names]
+
     def slots(state, params):
         return {"asin": jnp.where(state.listed >= 0, _take(asins, state.listed), 0)[:, None]}
 
     return View(
         lexicon=lexicon,
         describe=describe,
-        templates=tuple(template(lexicon, form) for form in _forms(env)),
+        templates=tuple(template(lexicon, form) for form in ("search", "click[{asin}]", *clicks)),
         slots=slots,
         max_fragments=11 + env.options + max(5 * env.items_per_page, 5 + 5 * env.options),
         max_bytes=_longest_page(env),

@@ -26,7 +26,7 @@ class SingleStepParams(WrapperParams):
 
     @property
     def max_steps_in_episode(self) -> int:
-        """One."""
+        """1: every episode ends with its first turn."""
         return 1
 
 

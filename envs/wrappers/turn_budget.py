@@ -78,7 +78,7 @@ class TurnBudget(Wrapper):
         return (shape[0] + 1,) if self._told else shape
 
     def remaining(self, state: TurnBudgetState, params: TurnBudgetParams) -> jax.Array:
-        """Turns left, i32[]."""
+        """Turns that are left of the episode's budget or the limit, whichever ends first, i32[]."""
         limit = jnp.minimum(state.limit, params.max_steps_in_episode)
         return jnp.maximum(limit - state.time, 0)
 

@@ -15,6 +15,7 @@ share of the episodes, and microbatches of the same size.
 Beside it, with --peers and torch installed: `launchers.benchmarks.torch_loop`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -30,7 +31,7 @@ from agentrl.run.programs import compile_programs
 from launchers.benchmarks import environments, text, torch_loop
 from launchers.benchmarks.peers import MissingError
 from launchers.benchmarks.tables import spread, table
-from launchers.benchmarks.timing import Plan, Ready, carried, compiled, interleave
+from launchers.benchmarks.timing import Plan, Ready, Timing, carried, compiled, interleave
 
 OURS, PEER = "agentrl", "generate, Python, torch"
 SIZES = {"width": 128, "layers": 4, "heads": 4, "kv_heads": 4, "hidden": 512}
@@ -139,15 +140,20 @@ def run(
         {"part": name, "milliseconds": 1e3 * value, "percent": 100 * value / whole}
         for name, value in parts.items()
     ]
+    return {"rows": _rows(timings, (OURS, several, PEER)), "shares": shares, "skipped": skipped}
+
+
+def _rows(timings: dict[str, Timing], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of the table: those of these programs that were timed."""
     rows = []
-    for name in (OURS, several, PEER):
+    for name in names:
         if name in timings:
             row = {"program": name, **timings[name].record()}
             row["range"] = spread(*timings[name].rates)
             if name != PEER and PEER in timings:
                 row["ratio_to_peer"] = timings[name].rate / timings[PEER].rate
             rows.append(row)
-    return {"rows": rows, "shares": shares, "skipped": skipped}
+    return rows
 
 
 COLUMNS = (

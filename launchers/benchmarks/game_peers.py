@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -90,26 +91,18 @@ GAMES: dict[str, Callable[[int, int, Compile], Ready]] = {
 }
 
 
-def _free_squares(state: dict[str, Any]) -> list[str]:
-    cells = [cell for row in state["board"] for cell in row]
-    return [f"[{square}]" for square, mark in enumerate(cells) if mark == ""]
-
-
-def _columns(state: dict[str, Any]) -> list[str]:
-    return [f"[col {i}]" for i, cell in enumerate(state["board"][0]) if cell == "."]
-
-
-def _takings(state: dict[str, Any]) -> list[str]:
-    piles = enumerate(state["piles"])
-    return [f"[{pile} {taken + 1}]" for pile, left in piles for taken in range(left)]
-
-
 # Possible replies, by the state of a game.
 REPLIES: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "TicTacToe-v0": _free_squares,
+    "TicTacToe-v0": lambda state: [
+        f"[{square}]" for square, mark in enumerate(itertools.chain(*state["board"])) if mark == ""
+    ],
     "KuhnPoker-v0": lambda state: [f"[{word}]" for word in state["current_legal_action_tree"]],
-    "ConnectFour-v0": _columns,
-    "Nim-v0": _takings,
+    "ConnectFour-v0": lambda state: [
+        f"[col {i}]" for i, cell in enumerate(state["board"][0]) if cell == "."
+    ],
+    "Nim-v0": lambda state: [
+        f"[{pile} {taken + 1}]" for pile, left in enumerate(state["piles"]) for taken in range(left)
+    ],
     "PigDice-v0": lambda state: ["[roll]", "[hold]"],
 }
 

@@ -70,13 +70,6 @@ class Sizes:
 SMALL, LARGE = Sizes(8, 64, 32, 64), Sizes(64, 512, 128, 1024)
 
 
-def _memory(executable: Any) -> dict[str, float]:
-    """MiB of a compiled program: arguments, results that do not alias them, and temporaries."""
-    m = executable.memory_analysis()
-    size = m.argument_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes
-    return {"memory_mib": (size + m.temp_size_in_bytes) / 2**20}
-
-
 def _limits(dtype: str, size: int) -> list[tuple[str, Ready]]:
     """A matrix product of size^3, and the sum of a large array: operations and bytes per second."""
     a = jnp.ones((size, size), dtype)
@@ -92,7 +85,10 @@ def _limits(dtype: str, size: int) -> list[tuple[str, Ready]]:
 
 def _ready(executable: Any, seconds: float, carry: Any, rest: Sequence[Any], work: int) -> Ready:
     """Calls (carry, *rest) -> (carry, ...) with the carry donated."""
-    memory = _memory(executable)
+    m = executable.memory_analysis()
+    # Results that alias arguments take no memory of their own.
+    size = m.argument_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes
+    memory = {"memory_mib": (size + m.temp_size_in_bytes) / 2**20}
 
     def call():
         nonlocal carry

@@ -121,6 +121,33 @@ def _loss(apply: Callable, params: Any, batch: Batch, settings: Settings) -> jax
     )
 
 
+def _learn(
+    apply: Callable,
+    transform: optax.GradientTransformation,
+    state: State,
+    batch: Batch,
+    settings: Settings,
+) -> State:
+    """Epochs of minibatch steps on one batch, [N, ...]."""
+
+    def step(carry, batch: Batch):
+        weights, opt_state = carry
+        grads = jax.grad(lambda weights: _loss(apply, weights, batch, settings))(weights)
+        changes, opt_state = transform.update(grads, opt_state, weights)
+        return (optax.apply_updates(weights, changes), opt_state), None
+
+    def epoch(carry, key):
+        order = jax.random.permutation(key, batch.action.shape[0])
+        order = order.reshape(settings.minibatches, -1)
+        return jax.lax.scan(step, carry, jax.tree.map(lambda x: x[order], batch))
+
+    key, epoch_key = jax.random.split(state.key)
+    (weights, opt_state), _ = jax.lax.scan(
+        epoch, (state.params, state.opt_state), jax.random.split(epoch_key, settings.epochs)
+    )
+    return state._replace(params=weights, opt_state=opt_state, key=key)
+
+
 def make(settings: Settings, updates: int) -> tuple[Callable, Callable]:
     """(init, train) for `updates` updates per call.
 
@@ -165,30 +192,13 @@ def make(settings: Settings, updates: int) -> tuple[Callable, Callable]:
         step = Step(state.observation, action, logp, value, reward, done, info)
         return state._replace(env=env_state, observation=observation, key=key), step
 
-    def learn(carry, batch: Batch):
-        weights, opt_state = carry
-        grads = jax.grad(lambda weights: _loss(network.apply, weights, batch, settings))(weights)
-        changes, opt_state = transform.update(grads, opt_state, weights)
-        return (optax.apply_updates(weights, changes), opt_state), None
-
     def update(state: State, _) -> tuple[State, dict[str, jax.Array]]:
         state, steps = jax.lax.scan(act, state, length=settings.length)
         _, last_value = network.apply({"params": state.params}, state.observation)
         advantage = _advantages(steps, last_value, settings)
         batch = Batch(*steps[:4], advantage, advantage + steps.value)
         batch = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
-
-        def epoch(carry, key):
-            order = jax.random.permutation(key, batch.action.shape[0])
-            order = order.reshape(settings.minibatches, -1)
-            return jax.lax.scan(learn, carry, jax.tree.map(lambda x: x[order], batch))
-
-        key, epoch_key = jax.random.split(state.key)
-        (weights, opt_state), _ = jax.lax.scan(
-            epoch, (state.params, state.opt_state), jax.random.split(epoch_key, settings.epochs)
-        )
-        state = state._replace(params=weights, opt_state=opt_state, key=key)
-        return state, steps.info
+        return _learn(network.apply, transform, state, batch, settings), steps.info
 
     def train(state: State) -> tuple[State, dict[str, jax.Array]]:
         return jax.lax.scan(update, state, length=updates)

@@ -10,16 +10,13 @@ import jax
 def machine() -> dict[str, Any]:
     """Device, cores that this process may use, and processor."""
     device = jax.devices()[0]
+    affinity = getattr(os, "sched_getaffinity", None)  # on Linux only
     return {
         "device": f"{device.device_kind} ({device.platform})",
         "device_count": jax.device_count(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else _cores(),
+        "cores": len(affinity(0)) if affinity else os.cpu_count() or 1,
         "processor": _processor(),
     }
-
-
-def _cores() -> int:
-    return os.cpu_count() or 1
 
 
 def _processor() -> str:
@@ -46,7 +43,8 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Mapping
     """
     cells = [[key for key, _ in columns]]
     for row in rows:
-        cells.append([_cell(row.get(key), form) for key, form in columns])
+        values = [(row.get(key), form) for key, form in columns]
+        cells.append(["" if value is None else format(value, form) for value, form in values])
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     lines = [
         "  ".join(
@@ -56,10 +54,6 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Mapping
         for line in cells
     ]
     return "\n".join([title, *lines])
-
-
-def _cell(value: Any, form: str) -> str:
-    return "" if value is None else format(value, form)
 
 
 def spread(low: float, high: float, form: str = ",.0f") -> str:

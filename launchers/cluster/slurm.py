@@ -78,7 +78,16 @@ def submit(launch: Launch, names: Sequence[str]) -> dict[str, str]:
                     "done nor submitted"
                 )
             executor = _executor(launch, stage, f"afterok:{':'.join(waits)}" if waits else None)
-            tasks = [_task(launch, stage, job) for job in jobs]
+            tasks = [
+                task.Training(
+                    job.name,
+                    child.command(job, stage.resources),
+                    records.log_of(launch, job).absolute(),
+                    records.code_of(launch, job).absolute(),
+                    launch.retries,
+                )
+                for job in jobs
+            ]
             for job in jobs:
                 records.code_of(launch, job).unlink(missing_ok=True)
             submitted = _patiently(lambda e=executor, t=tasks: e.submit_array(t))
@@ -117,16 +126,6 @@ def logs(launch: Launch, job: Job) -> str:
 
 def _earlier(launch: Launch, stage: Stage) -> list[Stage]:
     return [other for other in launch.stages if other.name in stage.after]
-
-
-def _task(launch: Launch, stage: Stage, job: Job) -> task.Training:
-    return task.Training(
-        job.name,
-        child.command(job, stage.resources),
-        records.log_of(launch, job).absolute(),
-        records.code_of(launch, job).absolute(),
-        launch.retries,
-    )
 
 
 def _executor(launch: Launch, stage: Stage, dependency: str | None) -> Any:

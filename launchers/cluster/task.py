@@ -64,7 +64,9 @@ class Training:
             # Without `Popen.wait`, which the handler has interrupted and which holds a lock.
             with contextlib.suppress(ChildProcessError):
                 ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-                if not child.stopped(_code(ended)):
+                # A signal that killed the process is a negative code, as in `subprocess`.
+                sign = 1 if ended.si_code == os.CLD_EXITED else -1
+                if not child.stopped(sign * ended.si_status):
                     return None
         self._is_spent = _restarts() >= self.retries
         if self._is_spent:
@@ -91,11 +93,6 @@ class Training:
 def _number() -> str:
     array, job = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ["SLURM_JOB_ID"]
     return job if array is None else f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
-
-
-def _code(ended: os.waitid_result) -> int:
-    """The exit code, or minus the signal that killed the process, as in `subprocess`."""
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _restarts() -> int:

@@ -18,7 +18,7 @@ import ml_collections
 from agentrl.evaluation import statistics, sweeps
 from launchers.cluster.launch import Job
 from launchers.search.definition import Search, check, resolved, rungs_of
-from launchers.search.space import CONFIG, Space, Value
+from launchers.search.space import CONFIG, Value
 from launchers.search.trials import Trial, Trials
 
 # Runs jobs, of which some may have begun before, and returns when none of them runs any more.
@@ -59,14 +59,19 @@ def search(what: Search, directory: pathlib.Path, run: Run) -> sweeps.Sweep:
     }
     with workdir.alone(directory, doing="searching"):
         trials = Trials(directory, what.space, minimize=what.minimize, about=about)
-        _retry(trials, what.space)
+        # Trials that failed in an earlier call, and not since, are proposed again.
+        latest = {what.space.name(trial.values): trial for trial in trials.all()}
+        for trial in latest.values():
+            if trial.state == "failed":
+                trials.add(trial.values)
         total = what.count + sum(trial.state == "failed" for trial in trials.all())
         size = what.at_once if what.kind == "tpe" else what.count
         parts = _Parts(what, directory, run, trials, rungs)
         for first in range(0, total, size):
             _batch(parts, first, min(first + size, total))
         best = _best(parts)
-        about |= {"best": best.number, "reached": _reached(trials, rungs), "total": total}
+        reached = {str(u): sum(u in trial.scores for trial in trials.all()) for u in rungs}
+        about |= {"best": best.number, "reached": reached, "total": total}
         if what.fresh_seeds:
             about["fresh"] = _fresh(parts, best, default)
         workdir.write_json(directory / sweeps.ABOUT, about)
@@ -110,15 +115,6 @@ class _Parts(NamedTuple):
             )
             for seed in space.seeds
         ]
-
-
-def _retry(trials: Trials, space: Space) -> None:
-    """Proposes trials again that failed in an earlier call, and have not been since."""
-    known = trials.all()
-    latest = {space.name(trial.values): trial for trial in known}
-    for trial in latest.values():
-        if trial.state == "failed":
-            trials.add(trial.values)
 
 
 def _batch(parts: _Parts, first: int, end: int) -> None:
@@ -216,11 +212,6 @@ def _best(parts: _Parts) -> Trial:
         raise ValueError("no trial ran to its end; run the same command again to retry")
     sign = 1 if parts.what.minimize else -1
     return min(ended, key=lambda trial: (sign * trial.scores[parts.rungs[-1]], trial.number))
-
-
-def _reached(trials: Trials, rungs: Sequence[int]) -> dict[str, int]:
-    """{update: number of trials that reached this rung}."""
-    return {str(u): sum(u in trial.scores for trial in trials.all()) for u in rungs}
 
 
 def _fresh(parts: _Parts, best: Trial, default: ml_collections.ConfigDict) -> dict[str, Any]:

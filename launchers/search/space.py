@@ -109,7 +109,12 @@ def parse(configs: Sequence[str], text: str) -> Space:
         if len(axis.choices) == 1:
             fixed[key] = axis.choices[0]
         elif key == SEED:
-            seeds = _seeds(axis)
+            if axis.kind != "choice" or not all(value.isdecimal() for value in axis.choices):
+                raise ValueError(
+                    f"seed={','.join(axis.choices) or axis.kind}: expected numbers, such as "
+                    "seed=0,5,10; seeds repeat every cell and are not searched"
+                )
+            seeds = axis.choices
         else:
             axes.append(axis)
     for axis in axes:
@@ -117,15 +122,6 @@ def parse(configs: Sequence[str], text: str) -> Space:
         if twice:
             raise ValueError(f"{axis.key} has the value {twice[0]!r} twice; give each once")
     return Space(tuple(configs), tuple(axes), fixed, seeds)
-
-
-def _seeds(axis: Axis) -> tuple[str, ...]:
-    if axis.kind != "choice" or not all(value.isdecimal() for value in axis.choices):
-        raise ValueError(
-            f"seed={','.join(axis.choices) or axis.kind}: expected numbers, such as seed=0,5,10; "
-            "seeds repeat every cell and are not searched"
-        )
-    return axis.choices
 
 
 def _axis(key: str, values: str) -> Axis:
