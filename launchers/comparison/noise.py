@@ -1,7 +1,7 @@
 """How clear the policy gradient of early turns is, by the estimator of each method.
 
-The same episodes for all: those of PPO, since only it gives the values that some read, after a
-fifth of the budget with the values that were chosen for it. A method whose config changes more than
+On the episodes of the baseline after a fifth of the budget, with the values that were chosen for
+it; PPO's, which needs a critic, on those of its own run. A method whose config changes more than
 the estimator (a filter, a loss, another reward) is left out. A clear gradient may be a wrong one,
 so there is the cosine with the gradient of the return itself, too, which RLOO estimates without
 bias.
@@ -18,8 +18,8 @@ from launchers.cluster.launch import Job
 from launchers.comparison import driver, rows, suites
 from launchers.comparison.suites import Method, Suite
 
-# The method whose run it is, and the share of the budget after which it is looked at.
-RUN, SHARE = "ppo", 0.2
+# The method with a critic, and the share of the budget after which runs are looked at.
+CRITIC, SHARE = "ppo", 0.2
 # Which turns are early, and how many collections there are.
 TURNS, BATCHES = 8, 128
 # The estimator whose mean is the gradient of the return.
@@ -30,7 +30,8 @@ class Noise(NamedTuple):
     """Of one seed; see `agentrl.run.estimator_gradients`.
 
     In units of the noise of an update's gradient. signal: the squared length of the true mean.
-    along: its product with that of UNBIASED. Neither estimate has a bias, so both may be negative.
+    along: its product with the true mean of UNBIASED on the same episodes, whose squared length is
+    `unbiased`. The estimates have no bias, so that all three may be negative.
     """
 
     world: str
@@ -38,21 +39,26 @@ class Noise(NamedTuple):
     seed: int
     signal: float
     along: float
+    unbiased: float
 
 
-def job(suite: Suite, world: str, known: Sequence[rows.Row], workdir: pathlib.Path) -> Job:
-    """The run that is looked at. ValueError if its values have not been chosen yet."""
-    tuned = [row.tuned for row in known if (row.world, row.method) == (world, RUN)]
-    if not tuned:
-        raise ValueError(
-            f"--noise: {RUN} has no results in {world}, whose values the run takes; run "
-            f"--worlds={world} --methods={RUN} first"
-        )
-    cell = tuple(tuned[0].items())
-    result = suites.result_job(suite, world, Method(RUN, RUN), cell, workdir)
-    steps = f"--config.env_steps={int(SHARE * suite.worlds[world].env_steps)}"
-    place = workdir / "noise" / world
-    return Job(f"noise.{world}", (*result.arguments, steps), place)
+def jobs(
+    suite: Suite, world: str, known: Sequence[rows.Row], workdir: pathlib.Path
+) -> dict[str, Job]:
+    """The runs that are looked at, by method. ValueError if values have not been chosen yet."""
+    found, steps = {}, int(SHARE * suite.worlds[world].env_steps)
+    for name in (suite.baseline, CRITIC):
+        tuned = [row.tuned for row in known if (row.world, row.method) == (world, name)]
+        if not tuned:
+            raise ValueError(
+                f"--noise: {name} has no results in {world}, whose values the run takes; run "
+                f"--worlds={world} --methods={name} first"
+            )
+        cell = tuple(tuned[0].items())
+        result = suites.result_job(suite, world, Method(name, name), cell, workdir)
+        arguments = (*result.arguments, f"--config.env_steps={steps}")
+        found[name] = Job(f"noise.{world}.{name}", arguments, workdir / "noise" / world / name)
+    return found
 
 
 def estimators(suite: Suite, world: str) -> dict[str, Mapping]:
@@ -60,32 +66,36 @@ def estimators(suite: Suite, world: str) -> dict[str, Mapping]:
     found = {}
     for method in suite.methods:
         changed = suites.differences(suite, world, method, suite.baseline)
-        if method == RUN or all(key.startswith("advantage.") for key in changed):
+        alone = all(key.startswith("advantage.") for key in changed)
+        if method == CRITIC or alone and not suites.why_not(suite, world, Method(method, method)):
             found[method] = suites.config(suite, world, method).advantage.to_dict()
     return found
 
 
 def measured(suite: Suite, world: str, workdir: pathlib.Path) -> list[Noise]:
-    """Of the run of `job`, which has ended; estimators that its world cannot fill are left out."""
+    """Of the runs of `jobs`, which have ended; estimators without any gradient are left out."""
     from agentrl.config.bind import bound
     from agentrl.run import estimator_gradients, restored
 
-    run, sections = restored.load(workdir / "noise" / world), estimators(suite, world)
-    fits = [m for m in sections if not suites.why_not(suite, world, Method(m, m))]
-    # The first is what the others are compared with.
-    fits.sort(key=lambda method: method != UNBIASED)
-    asked = {method: bound("advantage", sections[method]) for method in fits}
-    found = estimator_gradients.measure(run, asked, TURNS, BATCHES)
-    return [
-        Noise(world, method, seed, *(float(x) for x in _relative(one, found[UNBIASED], number)))
-        for method, one in found.items()
-        for number, seed in enumerate(suite.seeds)
-    ]
+    sections, found = estimators(suite, world), []
+    for name in (suite.baseline, CRITIC):
+        run = restored.load(workdir / "noise" / world / name)
+        own = {CRITIC} if name == CRITIC else set(sections) - {CRITIC}
+        # The first is what the others are compared with.
+        asked = {m: bound("advantage", sections[m]) for m in (UNBIASED, *sorted(own - {UNBIASED}))}
+        clear = estimator_gradients.measure(run, asked, TURNS, BATCHES)
+        for number, seed in enumerate(suite.seeds):
+            for method in own:
+                numbers = _relative(clear[method], clear[UNBIASED], number)
+                if np.isfinite(numbers).all():
+                    found.append(Noise(world, method, seed, *map(float, numbers)))
+    return found
 
 
-def _relative(one: Any, unbiased: Any, number: int) -> tuple[Any, Any]:
-    noise = one.noise[number]
-    return one.signal[number] / noise, one.along[number] / (noise * unbiased.noise[number]) ** 0.5
+def _relative(one: Any, unbiased: Any, number: int) -> tuple[Any, Any, Any]:
+    noise, other = one.noise[number], unbiased.noise[number]
+    along = one.along[number] / (noise * other) ** 0.5
+    return one.signal[number] / noise, along, unbiased.signal[number] / other
 
 
 def run(
@@ -99,9 +109,8 @@ def run(
     """(the rows of these worlds, runs that did not end well)."""
     found, failed = [], []
     for world in worlds:
-        ended = driver.carry_out(
-            [job(suite, world, known, workdir)], workdir / "noise", backend, at_once
-        )
+        due = list(jobs(suite, world, known, workdir).values())
+        ended = driver.carry_out(due, workdir / "noise", backend, at_once)
         failed += ended
         found += [] if ended else measured(suite, world, workdir)
     return found, failed
@@ -119,17 +128,17 @@ def table(suite: Suite, found: Sequence[Noise]) -> list[str]:
         by_pair.setdefault((row.method, row.world), []).append(row)
     lines = [f"| method | {' | '.join(worlds)} |", "|---" * (len(worlds) + 1) + "|"]
     for method in suite.methods:
-        cells = [_cell(by_pair.get((method, w)), by_pair[UNBIASED, w]) for w in worlds]
+        cells = [_cell(by_pair.get((method, world), ())) for world in worlds]
         if any(cells):
             lines.append(f"| {method} | {' | '.join(cells)} |")
     return lines
 
 
-def _cell(own: Sequence[Noise] | None, unbiased: Sequence[Noise]) -> str:
+def _cell(own: Sequence[Noise]) -> str:
     if not own:
         return ""
     signal = float(np.median([row.signal for row in own]))
-    lengths = [sum(row.signal for row in rows) for rows in (own, unbiased)]
+    lengths = sum(row.signal for row in own), sum(row.unbiased for row in own)
     if min(lengths) <= 0:
         return f"{signal:.2g}"
     return f"{signal:.2g} ({sum(row.along for row in own) / np.sqrt(np.prod(lengths)):.2f})"
@@ -141,7 +150,7 @@ def write(path: pathlib.Path, found: Sequence[Noise]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Noise._fields)
         for row in sorted(found):
-            writer.writerow([*row[:3], f"{row.signal:.4g}", f"{row.along:.4g}"])
+            writer.writerow([*row[:3], *(f"{number:.4g}" for number in row[3:])])
 
 
 def read(path: pathlib.Path) -> list[Noise]:
@@ -152,9 +161,12 @@ def read(path: pathlib.Path) -> list[Noise]:
         try:
             return [
                 Noise(
-                    r["world"], r["method"], int(r["seed"]), float(r["signal"]), float(r["along"])
+                    record["world"],
+                    record["method"],
+                    int(record["seed"]),
+                    *(float(record[name]) for name in Noise._fields[3:]),
                 )
-                for r in csv.DictReader(file)
+                for record in csv.DictReader(file)
             ]
         except (KeyError, ValueError, TypeError) as error:
             raise ValueError(f"{path}: not the gradients of a comparison ({error!r})") from None

@@ -10,7 +10,7 @@ Made by `python -m launchers.pages` from [{name}.csv]({name}.csv), one row per s
 
 _GRADIENTS = f"""## Gradients
 
-The policy gradient of the first {noise.TURNS} turns on PPO's episodes after {noise.SHARE:.0%} of the budget, as each estimator alone makes it: the squared length of its mean in units of an update's noise, and in brackets the cosine between that mean and {noise.UNBIASED}'s, which has no bias ({noise.BATCHES} collections of each of the ten seeds; `--noise`). A clear gradient with a low cosine is a clear wrong one:
+The policy gradient of the first {noise.TURNS} turns on the baseline's episodes (PPO's on its own) after {noise.SHARE:.0%} of the budget, as each estimator alone makes it: the squared length of its mean in units of an update's noise, and in brackets the cosine between that mean and {noise.UNBIASED}'s on the same episodes, which has no bias ({noise.BATCHES} collections of each of the ten seeds; `--noise`). A clear gradient with a low cosine is a clear wrong one:
 
 """  # noqa: E501
 

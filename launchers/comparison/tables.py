@@ -12,6 +12,10 @@ from agentrl.evaluation.statistics import Interval
 from launchers.comparison.rows import REASONS, Row
 from launchers.comparison.suites import Suite
 
+# Share of the methods of the fullest world that a world of the table over all has at least: some do
+# not apply everywhere.
+WHOLE = 0.9
+
 
 class Standing(NamedTuple):
     """A method over the worlds of the table.
@@ -41,19 +45,24 @@ def matrix(rows: Sequence[Row], method: str, worlds: Sequence[str], *, area=Fals
 
 
 def common(rows: Sequence[Row], suite: Suite) -> tuple[list[str], list[str]]:
-    """(methods, worlds) of the table over all worlds: those that the baseline has, and the methods
-    that have all of them with as many seeds."""
-    found = {}
+    """(methods, worlds) of the table over all worlds: the worlds in which hardly any method is
+    missing, and the methods that have all of them with as many seeds.
+
+    A world whose runs have only begun has a table of its own.
+    """
+    count, found = len(suite.seeds), {}
     for row in rows:
-        found.setdefault(row.method, {}).setdefault(row.world, []).append(row.seed)
-    worlds = [world for world in suite.worlds if world in found.get(suite.baseline, {})]
-    count = len(suite.seeds)
-    methods = [
-        method
-        for method, by_world in found.items()
-        if worlds and all(len(by_world.get(world, ())) == count for world in worlds)
+        found.setdefault(row.world, {}).setdefault(row.method, []).append(row.seed)
+    whole = {w: {m for m, s in own.items() if len(s) == count} for w, own in found.items()}
+    most = max(map(len, whole.values()), default=0)
+    worlds = [
+        world
+        for world in suite.worlds
+        if suite.baseline in whole.get(world, ()) and len(whole[world]) >= WHOLE * most
     ]
-    return methods, worlds
+    methods = [m for m in suite.methods if worlds and all(m in whole[w] for w in worlds)]
+    own = {m for w in worlds for m in whole[w]} - set(suite.methods)
+    return methods + sorted(m for m in own if all(m in whole[w] for w in worlds)), worlds
 
 
 def standings(suite: Suite, rows: Sequence[Row]) -> list[Standing]:

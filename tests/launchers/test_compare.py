@@ -227,10 +227,12 @@ def test_a_missing_run_leaves_its_pair_out(small):
         ("b", "grpo"),
         ("b", "rloo"),
     }
-    # Whoever misses a world is not in the table over all worlds.
-    assert tables.common(found, suite) == (["grpo"], ["a", "b"]) and not tables.standings(
-        suite, found
-    )
+    # A world that misses many methods is not in the table over all worlds.
+    assert tables.common(found, suite) == (["grpo", "rloo"], ["b"])
+    # Whoever misses a world of that table is not in it.
+    others = [one._replace(method=f"m{n}") for n in range(9) for one in found if one[1] == "grpo"]
+    methods, worlds = tables.common(found + others, suite)
+    assert worlds == ["a", "b"] and "grpo" in methods and "rloo" not in methods
 
 
 def test_reduced_worlds_rank_nearly_as_all_do(small):
@@ -295,24 +297,24 @@ def test_gradients_are_of_methods_that_are_estimators_alone(small, tmp_path):
     assert {"grpo", "rloo", "gigpo", "ppo", "hgpo"} <= set(found)
     # A filter, another anchor, a component, a loss.
     assert not {"dapo", "gigpo_state", "similar_anchors", "aepo", "loop", "ppo_max"} & set(found)
-    with pytest.raises(ValueError, match="ppo has no results in coin, whose values"):
-        noise.job(SUITE, "coin", [], tmp_path)
+    with pytest.raises(ValueError, match="grpo has no results in coin, whose values"):
+        noise.jobs(SUITE, "coin", [], tmp_path)
     tuned = {"optimizer.learning_rate": 0.01, "objective.entropy.weight": 0.003}
-    known = [rows.Row("coin", "ppo", 0, (0.0,) * 10, 1.0, tuned, {})]
-    arguments = noise.job(SUITE, "coin", known, tmp_path).arguments
+    known = [rows.Row("coin", name, 0, (0.0,) * 10, 1.0, tuned, {}) for name in ("grpo", "ppo")]
+    arguments = noise.jobs(SUITE, "coin", known, tmp_path)["ppo"].arguments
     assert arguments[0].endswith(":coin,ppo") and arguments[-1] == "--config.env_steps=40000"
     assert "--config.optimizer.learning_rate=0.01" in arguments
 
 
 def test_signals_are_medians_and_cosines_are_of_all_seeds_together(tmp_path):
     found = [
-        noise.Noise("coin", method, seed, signal, along)
+        noise.Noise("coin", method, seed, signal, along, unbiased)
         for method, values in {
             "rloo": ((1.0, 1.0), (4.0, 4.0), (-1.0, -1.0)),
             "gigpo": ((9.0, 2.0), (0.0, 2.0), (0.0, -1.0)),
             "hgpo": ((-1.0, 0.0), (0.0, 0.0), (0.5, 0.0)),
         }.items()
-        for seed, (signal, along) in enumerate(values)
+        for seed, ((signal, along), unbiased) in enumerate(zip(values, (1, 4, -1), strict=True))
     ]
     table = noise.table(SUITE, found)
     # (2 + 2 - 1) / sqrt(9 * 4); a mean that is not seen has no direction.
@@ -331,11 +333,13 @@ def test_gradients_of_a_run_are_measured_and_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(suites, "packaged", lambda name: tmp_path / f"{name}.csv")
     monkeypatch.setattr(noise, "BATCHES", 2)
     tuned = {"optimizer.learning_rate": 0.01, "objective.entropy.weight": 0.003}
-    rows.write(suites.packaged("arrays"), [rows.Row("lake", "ppo", 0, (0.0,) * 10, 1.0, tuned, {})])
-    config = suites.config(suite, "lake", "ppo")
-    config.update({"num_seeds": 2, "env_steps": 100, "log_every": 1})
-    config.evaluation.every = 0
-    assert loop.run(config, tmp_path / "runs" / "noise" / "lake", command="test")
+    known = [rows.Row("lake", name, 0, (0.0,) * 10, 1.0, tuned, {}) for name in ("grpo", "ppo")]
+    rows.write(suites.packaged("arrays"), known)
+    for name in ("grpo", "ppo"):
+        config = suites.config(suite, "lake", name)
+        config.update({"num_seeds": 2, "env_steps": 100, "log_every": 1})
+        config.evaluation.every = 0
+        assert loop.run(config, tmp_path / "runs" / "noise" / "lake" / name, command="test")
     monkeypatch.setattr(driver, "carry_out", lambda *_: [])
     words = ["launchers.compare", "--suite=arrays", f"--workdir={tmp_path / 'runs'}"]
     _, printed, error = launch([*words, "--worlds=lake", "--noise", "--store"])
