@@ -1,10 +1,14 @@
 """Advantages from a critic, along a stream."""
 
+from typing import Literal, get_args
+
 import jax
 import jax.numpy as jnp
 
-from agentrl.checks import check_range, check_streams
+from agentrl.checks import check_choice, check_range, check_streams
 from agentrl.declarations import assumes
+
+AtLimit = Literal["bootstrap", "end"]
 
 
 def gae(
@@ -16,6 +20,7 @@ def gae(
     *,
     gamma: float,
     lam: float,
+    at_limit: AtLimit = "bootstrap",
     truncated: jax.Array | None = None,
 ) -> jax.Array:
     """Generalised advantage estimation over the turns that the agent acted in.
@@ -35,6 +40,10 @@ def gae(
       bootstrap: value of what followed a cut: f32[N, T] a value for each turn, f32[N] one for the
         end of each stream, or a scalar (0 for none).
       gamma, lam: discount and trace, in [0, 1].
+      at_limit: "bootstrap", a limit cuts the episode, and the critic says what would have followed.
+        "end", the task is lost there, and nothing follows: for limits that belong to the task.
+        Bootstrapped, letting such a limit come is worth what the critic expects of going on, and
+        the policy may learn to do just that (configs/comparison/README.md, ToolCalls).
       truncated: bool[N, T], needed where a limit cuts an episode before the end of its row (a
         segment that holds several episodes); then bootstrap is [N, T].
 
@@ -42,7 +51,8 @@ def gae(
       f32[N, T], 0 where mask is False, gradient stopped. The critic's target is A + value.
 
     Raises:
-      ValueError: gamma or lam outside [0, 1], or arrays of other shapes or types.
+      ValueError: gamma or lam outside [0, 1], an unknown at_limit, or arrays of other shapes or
+        types.
 
     References:
       Schulman et al. (2016), https://arxiv.org/abs/1506.02438. Pardo et al. (2018), Time limits in
@@ -50,6 +60,9 @@ def gae(
       skipping agrees with verl's GAE across tool replies (executed).
     """
     _check("gae", reward, value, mask, terminated, truncated, bootstrap, gamma, lam)
+    check_choice("at_limit", at_limit, get_args(AtLimit))
+    if at_limit == "end" and truncated is not None:
+        terminated = terminated | truncated
     return _gae(
         reward, value, mask, terminated, bootstrap, truncated, discount=gamma, trace=gamma * lam
     )

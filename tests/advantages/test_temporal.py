@@ -185,3 +185,17 @@ def test_lambda_grows_with_the_length_of_the_stream():
     # The critic's own target, with lambda 1, is the return.
     whole = advantages.gae(*args, gamma=1.0, lam=1.0) + value
     np.testing.assert_allclose(whole, np.ones((1, 4)), rtol=1e-6)
+
+
+def test_what_follows_a_limit_is_the_critics_value_or_nothing():
+    # One stream of two turns, cut after the second: delta = r + 0.5 V' - V.
+    reward, value, mask = np.float32([[1, 2]]), np.float32([[3, 5]]), np.ones((1, 2), bool)
+    cut = np.array([[False, True]])
+    options = {"gamma": 0.5, "lam": 0.0, "truncated": cut}
+    arrays = (reward, value, mask, ~mask, np.float32([[9, 8]]))
+    ours = advantages.gae(*arrays, **options)
+    np.testing.assert_allclose(ours, [[1 + 2.5 - 3, 2 + 4 - 5]])
+    ended = advantages.gae(*arrays, **options, at_limit="end")
+    np.testing.assert_allclose(ended, [[1 + 2.5 - 3, 2 - 5]])
+    with pytest.raises(ValueError, match="at_limit='stop': expected one of 'bootstrap', 'end'"):
+        advantages.gae(*arrays, **options, at_limit="stop")
