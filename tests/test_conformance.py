@@ -62,7 +62,8 @@ def poisoned(arrays, known, bad):
             continue
         where = known["mask"] if value.shape[:2] == BY_TURN else known["loss_mask"]
         where = where.reshape(*where.shape, *(1,) * (value.ndim - 2))
-        other = ~value if value.dtype == bool else np.asarray(bad, np.float32).astype(value.dtype)
+        number = bad if value.dtype == np.float32 else 3
+        other = ~value if value.dtype == bool else np.asarray(number, value.dtype)
         found[name] = np.where(where, value, other)
     return found
 

@@ -116,6 +116,25 @@ FULL_TESTS = (
     "policies/test_attention.py::test_flash_attention_means_the_same*",
     "rollout/test_rollouts.py::test_bootstrap_is_the_value_of_the_last_state*",
     "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled*segments*",
+    # Of what holds for all functions of credit, those with the most operations.
+    *(
+        f"test_conformance.py::*?{name}?"
+        for name in (
+            "accepted",
+            "bilevel_gae",
+            "dr_mas",
+            "dual_level",
+            "hae_by_turn",
+            "hgpo",
+            "marft_by_turn",
+            "mars_by_position",
+            "pairwise_sign",
+            "switched_hae_by_turn",
+            "token_gae",
+            "uncertain_turns",
+            "user_rl",
+        )
+    ),
     "selfplay/test_spoken.py::*of_the_table?whole*",
     "selfplay/test_spoken.py::*of_the_table?window*",
     "selfplay/test_spoken.py::test_a_run_reports_it",
