@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl.advantages.temporal import gae
+from agentrl.advantages.temporal import check_bootstrap, gae
 from agentrl.checks import check_range, check_rows, check_streams
 from agentrl.streams import last_turns
 
@@ -53,9 +53,9 @@ def token_gae(
     """
     check_range("token_gae gamma", gamma, 0.0, 1.0)
     check_range("token_gae lam", lam, 0.0, 1.0)
-    numbers = {"reward": reward, "bootstrap": bootstrap if jnp.ndim(bootstrap) else None}
     flags = {"terminated": terminated, "truncated": truncated}
-    check_streams("token_gae", mask, numbers=numbers, flags=flags)
+    check_streams("token_gae", mask, numbers={"reward": reward}, flags=flags)
+    check_bootstrap("token_gae", bootstrap, mask)
     tokens = _Tokens(token_value, loss_mask, stream, turn, mask.shape)
     ends = tokens.per_token(terminated, False)
     cut = jnp.zeros(mask.shape, bool) if truncated is None else jnp.asarray(truncated)

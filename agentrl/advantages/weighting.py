@@ -107,14 +107,19 @@ def over_positions(
     0 at the others. function: the name in the error for arrays of other shapes (ValueError).
     """
     check_rows(function, loss_mask, stream, turn)
+    _check_two_axes(function, advantage)
+    if advantage.shape != loss_mask.shape:
+        spread = advantage[stream[:, None], jnp.maximum(turn, 0)]
+        advantage = jnp.where(turn >= 0, spread, 0.0)
+    return jnp.where(loss_mask, advantage, 0.0)
+
+
+def _check_two_axes(function: str, advantage: jax.Array) -> None:
     if jnp.ndim(advantage) != 2:
         raise ValueError(
             f"{function}: advantage has shape {jnp.shape(advantage)}; expected two axes, streams "
             "and turns or rows and positions"
         )
-    if advantage.shape != loss_mask.shape:
-        advantage = advantage[stream[:, None], jnp.maximum(turn, 0)]
-    return jnp.where(loss_mask & (turn >= 0), advantage, 0.0)
 
 
 @assumes("whole_episodes")
@@ -147,11 +152,7 @@ def live_group_scale(
       Its replay of a success into a group that failed is `agentrl.methods.success_replay`, and
       leaving out tasks that are solved `agentrl.methods.curriculum`.
     """
-    if jnp.ndim(advantage) != 2:
-        raise ValueError(
-            f"live_group_scale: advantage has shape {jnp.shape(advantage)}; expected two axes, "
-            "streams and turns or rows and positions"
-        )
+    _check_two_axes("live_group_scale", advantage)
     alive = dynamic_sampling(reward, mask, group, role=role)
     present = jnp.any(mask, axis=1)
     first = group_segments(group, present, role) == jnp.arange(mask.shape[0])

@@ -56,15 +56,15 @@ class Board:
     shape: tuple[int, int] = struct.field(pytree_node=False)
 
     def __and__(self, other: "Board") -> "Board":
-        """Cells in both."""
+        """The cells of the board that are in this set and in the other."""
         return self._zip(jnp.bitwise_and, other)
 
     def __or__(self, other: "Board") -> "Board":
-        """Cells in either."""
+        """The cells of the board that are in this set, in the other, or in both."""
         return self._zip(jnp.bitwise_or, other)
 
     def __xor__(self, other: "Board") -> "Board":
-        """Cells in one only."""
+        """The cells of the board that are in exactly one of the two sets."""
         return self._zip(jnp.bitwise_xor, other)
 
     def __sub__(self, other: "Board") -> "Board":

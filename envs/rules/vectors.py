@@ -13,7 +13,7 @@ Vector = tuple[jax.Array, ...]
 
 
 def add(a: Vector, b: Vector) -> Vector:
-    """a + b by component."""
+    """The sum a + b of two vectors, each a tuple of one array per component."""
     return tuple(x + y for x, y in zip(a, b, strict=True))
 
 

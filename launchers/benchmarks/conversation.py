@@ -168,7 +168,7 @@ SHARES = (("part", ""), ("milliseconds", ".2f"), ("percent", ".1f"))
 
 
 def report(result: dict[str, Any]) -> str:
-    """Two tables."""
+    """The measurements as two Markdown tables: turns per second, and where the time goes."""
     return "\n".join(
         (
             table(

@@ -333,7 +333,7 @@ COLUMNS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """The measurements as a Markdown table, one per row, under a title with their sizes."""
     title = (
         f"Credit of {result['num_streams']:,} streams of {result['turns']} turns, and the update "
         f"on them (rate: turns/s)"

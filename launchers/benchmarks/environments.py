@@ -345,6 +345,6 @@ COLUMNS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """The measurements as a Markdown table, one per row, under a title with their sizes."""
     title = f"Environment steps/s (rate), {result['length']} steps a call, median and range"
     return table(title, COLUMNS, result["rows"])

@@ -255,7 +255,7 @@ SOLVED = (("program", ""), ("milliseconds", ".2f"), ("range", ""), ("nash_conv",
 
 
 def report(result: dict[str, Any]) -> str:
-    """Three tables."""
+    """The measurements as three Markdown tables: games as arrays, in words, and NashConv."""
     most = f"at most {result['length']} steps a call, median and range"
     return "\n".join(
         (

@@ -192,6 +192,6 @@ COLUMNS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """The measurements as a Markdown table, one per row, under a title with their sizes."""
     title = f"Writing {result['written']} tokens after {PROMPT} (rate: tokens/s)"
     return table(title, COLUMNS, result["rows"])

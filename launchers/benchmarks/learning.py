@@ -125,6 +125,6 @@ COLUMNS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """The measurements as a Markdown table, one per row, under a title with their sizes."""
     title = "PPO on CartPole-v1, training steps/s (rate), median and range"
     return table(title, COLUMNS, result["rows"])

@@ -328,7 +328,7 @@ LOAD_COLUMNS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """The measurements as a Markdown table, one per row, under a title with their sizes."""
     limits = result["limits"]
     title = (
         f"Decoders (rate: tokens/s; this machine: {limits['product'] / 1e9:,.0f} gigaflops, "

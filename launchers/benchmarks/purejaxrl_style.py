@@ -62,7 +62,7 @@ class Batch(NamedTuple):
 
 
 class State(NamedTuple):
-    """The training state."""
+    """What is carried from update to update: network, optimizer, environments, and a key."""
 
     params: Any
     opt_state: Any

@@ -118,3 +118,15 @@ def test_errors():
         advantages.token_gae(**arrays, lam=2.0)
     with pytest.raises(ValueError, match="bilevel_gae gamma"):
         advantages.bilevel_gae(**arrays, gamma=-1.0)
+
+
+def test_what_followed_a_cut_may_be_one_value_for_each_stream():
+    """Two streams of one turn and one token, cut after it: 1 + 0.5 V' - 2."""
+    one = np.ones((2, 1), np.float32)
+    mask, turn, none = np.ones((2, 1), bool), np.zeros((2, 1), int), np.zeros((2, 1), bool)
+    rest = {"loss_mask": mask, "stream": np.arange(2), "turn": turn, "gamma": 0.5, "lam": 1.0}
+    for bootstrap in (np.float32([4, 6]), np.float32([[4], [6]])):
+        ours = advantages.token_gae(one, 2 * one, mask, none, bootstrap, **rest)
+        np.testing.assert_allclose(ours, [[1], [2]])
+    with pytest.raises(ValueError, match="token_gae: bootstrap has shape .3,.; expected"):
+        advantages.token_gae(one, 2 * one, mask, none, np.ones(3, np.float32), **rest)

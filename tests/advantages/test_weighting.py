@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl import advantages
+from agentrl.advantages.weighting import over_positions
 
 duration_aware = jax.jit(advantages.duration_aware, static_argnames="cap")
 uncertain_turns = jax.jit(advantages.uncertain_turns, static_argnames="quantile")
@@ -122,3 +123,14 @@ def test_equal_entropies_are_kept_or_left_out_together():
         ours = uncertain_turns(np.ones((2, 4), np.float32), mask, group, entropy, quantile=quantile)
         np.testing.assert_array_equal(np.asarray(ours)[0], 1)
     np.testing.assert_array_equal(np.asarray(ours)[1], [0, 0, 0, 1])
+
+
+def test_advantages_of_positions_stay_where_no_turn_is():
+    """A summary is written between turns: what it was credited with is its own."""
+    advantage, written = np.float32([[1, 2, 3]]), np.array([[True, True, False]])
+    turn = np.array([[0, -1, 1]])
+    ours = over_positions("it", advantage, written, np.zeros(1, int), turn)
+    np.testing.assert_array_equal(ours, [[1, 2, 0]])
+    # One of turns has none to give there.
+    of_turns = over_positions("it", np.float32([[5, 7]]), written, np.zeros(1, int), turn)
+    np.testing.assert_array_equal(of_turns, [[5, 0, 0]])
