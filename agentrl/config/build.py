@@ -3,21 +3,21 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import ml_collections
-import optax
 
 from agentrl.config import requirements
 from agentrl.config.base import check, warm_start
 from agentrl.config.bind import bind
 from agentrl.config.components import make_components
 from agentrl.config.environments import environments
-from agentrl.config.learning import learner_of, make_transform, objective_of, recipe_of
+from agentrl.config.learning import learner_of, supervised
 from agentrl.config.tasks import Task, context_of, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
 from agentrl.policies.scoring import split
@@ -32,7 +32,6 @@ class Experiment(NamedTuple):
     tasks: what is trained on, by name. rollout: of all of them. components: by name.
     phases: the updates of the run, each with the program (TrainState) -> (TrainState, metrics) of
       `log_every` updates; metrics are totals and weights f32[2] by name.
-    transforms: the optimizer of each phase.
     batches: (TrainState) -> {source: Batch}, what the next update learns from.
     """
 
@@ -41,7 +40,6 @@ class Experiment(NamedTuple):
     rollout: Rollout
     components: Mapping[str, Component]
     phases: tuple[tuple[Phase, Callable[[TrainState], tuple[TrainState, Metrics]]], ...]
-    transforms: tuple[optax.GradientTransformation, ...]
     batches: Callable[[TrainState], Any]
 
     def init(self, seed: jax.Array) -> TrainState:
@@ -52,7 +50,7 @@ class Experiment(NamedTuple):
         zero = jnp.zeros((), jnp.int32)
         return TrainState(
             params=params,
-            opt_state=self.transforms[0].init(trained),
+            opt_state=_opt_state(self.phases[0][0].learner, trained),
             rollout=self.rollout.init(rollout_key),
             key=key,
             update=zero,
@@ -66,7 +64,7 @@ class Experiment(NamedTuple):
         start = Start(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
         again = {name: part for name, part in self.components.items() if part.restarts}
         return state.replace(
-            opt_state=self.transforms[-1].init(trained),
+            opt_state=_opt_state(self.phases[-1][0].learner, trained),
             key=key,
             carry=state.carry | _carry(again, start),
         )
@@ -166,33 +164,32 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
             for name, task in tasks.items()
         }
     policy = next(iter(tasks.values())).policy
-    terms, recipe = objective_of(config.objective), recipe_of(config)
     warm = bind("warm_start", warm_start, config.warm_start)
     requirements.check_batch(config, rollout)
-    update = UpdateOptions(**bind("learner", UpdateOptions, config.learner))
+    updates = (warm["updates"], config.updates)
+    learner = learner_of(config, policy, rollout, updates)
     setup = Setup(
         envs=made,
         policy=policy,
         rollout=rollout,
         seed=config.seed,
         num_seeds=config.num_seeds,
-        updates=(warm["updates"], config.updates),
+        updates=updates,
         log_every=config.log_every,
-        microbatch=update.pass_rows,
-        lengths=update.lengths,
-        reads=requirements.names_read(terms, recipe),
+        microbatch=learner.options.pass_rows,
+        lengths=learner.options.lengths,
+        reads=requirements.names_read(learner),
         context=context_of(config) if policy.reads_text else None,
     )
-    components = make_components(config, setup, terms, recipe)
-    requirements.check_names(config, setup, terms, recipe, components)
-    phases, transforms = zip(*_phases(config, setup, components, warm), strict=True)
+    components = make_components(config, setup, learner)
+    requirements.check_names(config, setup, learner, components)
+    phases = _phases(config, learner, updates, components, warm["learning_rate"])
     experiment = Experiment(
         config=config,
         tasks=tasks,
         rollout=rollout,
         components=components,
         phases=tuple((x, make_train(policy, rollout, x, config.log_every)) for x in phases),
-        transforms=transforms,
         batches=make_batches(policy, rollout, phases[-1]),
     )
     requirements.check_sources(config, experiment)
@@ -200,43 +197,50 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     return experiment
 
 
-def _phases(config, setup: Setup, components: Mapping[str, Component], warm: Mapping[str, Any]):
-    """[(Phase, optimizer)]: the warm start, if there is one, and reinforcement learning."""
-    update = UpdateOptions(**bind("learner", UpdateOptions, config.learner))
-    terms = objective_of(config.objective)
-    first, end = setup.updates
-    per_update = update.epochs * update.minibatches
+def _phases(
+    config: ml_collections.ConfigDict,
+    learner: Learner,
+    updates: tuple[int, int],
+    components: Mapping[str, Component],
+    warm_rate: float,
+) -> list[Phase]:
+    """The warm start, if there is one, and reinforcement learning."""
+    first, end = updates
     annotations = requirements.annotations_of(config)
     phases = []
     for name, span in (("warm_start", (0, first)), ("rl", (first, end))):
         if span[0] == span[1] and (name == "warm_start" or first):
             continue
-        here = {key: term for key, term in terms.items() if term.during in (name, "both")}
+        here = {key: term for key, term in learner.terms.items() if term.during in (name, "both")}
         if not here:
             raise ValueError(
                 f"config.objective has no term for the updates {span[0]} to {span[1]} "
                 f"(during={name!r}): add one, or change config.warm_start.updates"
             )
-        supervised = name == "warm_start"
-        rate = {"learning_rate": warm["learning_rate"]} if supervised else {}
-        steps = (span[1] - span[0]) * (1 if supervised else per_update)
+        warm = name == "warm_start"
         taking_part = {
             key: component
             for key, component in components.items()
-            if not supervised or component.in_warm_start
+            if not warm or component.in_warm_start
         }
         phase = Phase(
             name=name,
             first=span[0],
             end=span[1],
-            learner=learner_of(config, setup, here, steps, rate, supervised=supervised),
+            learner=(supervised(learner, first, warm_rate) if warm else learner)._replace(
+                terms=here
+            ),
             sources=_in_order({term.source for term in here.values()}, components),
-            credited=_credited(config, here.values(), supervised),
-            annotations={} if supervised else annotations,
+            credited=_credited(config, here.values(), warm),
+            annotations={} if warm else annotations,
             components=taking_part,
         )
-        phases.append((phase, make_transform(config, setup.policy, steps, rate)))
+        phases.append(phase)
     return phases
+
+
+def _opt_state(learner: Learner, trained: chex.ArrayTree) -> chex.ArrayTree:
+    return learner.optimizer.transform().init(trained)
 
 
 def _credited(

@@ -19,12 +19,12 @@ from agentrl.learner.components.population import population
 from agentrl.learner.components.reference import reference
 from agentrl.learner.components.sampler import sampler
 from agentrl.learner.components.steps import steps
-from agentrl.learner.credit import Recipe
+from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
 
 
 def make_components(
-    config: ml_collections.ConfigDict, setup: Setup, terms: Mapping[str, Term], recipe: Recipe
+    config: ml_collections.ConfigDict, setup: Setup, learner: Learner
 ) -> dict[str, Component]:
     """The components of a run by name.
 
@@ -32,7 +32,7 @@ def make_components(
       ValueError: options of one that nothing asks for, or that cannot be as they say.
     """
     found: dict[str, Component] = {"guard": guard(setup), "steps": steps(setup)}
-    sources = {term.source for term in terms.values() if _counts(term, setup)}
+    sources = {term.source for term in learner.terms.values() if _counts(term, setup)}
 
     def asked(name, factory, wanted: bool, remedy: str) -> None:
         options = bind(name, factory, config[name])
@@ -60,7 +60,7 @@ def make_components(
         asked("expert", expert, "expert" in sources, remedy)
     else:
         bind("expert", expert, config.expert)
-    if "baseline" in recipe.estimator.inputs:
+    if "baseline" in learner.recipe.estimator.inputs:
         found["baseline"] = baseline(setup)
     if config.staleness:
         found["sampler"] = sampler(setup, staleness=config.staleness)
@@ -71,7 +71,7 @@ def make_components(
         component = exploitability(setup)
         if component is not None:
             found["exploitability"] = component
-    values_of_seeds = tuned.by_seed(config)
+    values_of_seeds = tuned.by_seed(config, learner)
     if values_of_seeds:
         found["per_seed"] = per_seed(setup, values_of_seeds)
     for name, values in config.components.items():
@@ -81,7 +81,7 @@ def make_components(
                 "another name, with `name` the dotted path of its function"
             )
         found[name] = _own(name, values, setup)
-    return _with_population(config, setup, found)
+    return _with_population(config, setup, learner, found)
 
 
 def _counts(term: Term, setup: Setup) -> bool:
@@ -103,10 +103,10 @@ def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:
 
 
 def _with_population(
-    config: ml_collections.ConfigDict, setup: Setup, found: dict[str, Component]
+    config: ml_collections.ConfigDict, setup: Setup, learner: Learner, found: dict[str, Component]
 ) -> dict[str, Component]:
     given = {key: value for key, value in config.population.items() if key != "tuned"}
-    options, ranges = bind("population", population, given), tuned.ranges(config)
+    options, ranges = bind("population", population, given), tuned.ranges(config, learner)
     if options["every"] == 0:
         if ranges:
             raise ValueError(

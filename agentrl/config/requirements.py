@@ -17,8 +17,9 @@ from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_as
 from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
+from agentrl.learner.learner import Learner
 from agentrl.learner.minibatch import check_dealt
-from agentrl.learner.objective import FORWARD, Term
+from agentrl.learner.objective import FORWARD
 from agentrl.learner.optimizer import AUTO
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
@@ -36,10 +37,10 @@ def annotations_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
     return {key: partial(one.function, **one.options) for key, one in found.items()}
 
 
-def names_read(terms: Mapping[str, Term], recipe: Recipe) -> frozenset[str]:
+def names_read(learner: Learner) -> frozenset[str]:
     """Names of all arrays that terms and credit read, needed or not."""
-    names = {name for _, one in _credit(recipe) for name in (*one.inputs, *one.optional)}
-    return frozenset(names.union(*(term.reads for term in terms.values())))
+    names = {name for _, one in _credit(learner.recipe) for name in (*one.inputs, *one.optional)}
+    return frozenset(names.union(*(term.reads for term in learner.terms.values())))
 
 
 def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
@@ -67,11 +68,11 @@ def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
 def check_names(
     config: ml_collections.ConfigDict,
     setup: Setup,
-    terms: Mapping[str, Term],
-    recipe: Recipe,
+    learner: Learner,
     components: Mapping[str, Component],
 ) -> None:
     """ValueError for arrays that are read and not filled, or filled at a cost and not read."""
+    terms, recipe = learner.terms, learner.recipe
     rollout, policy = setup.rollout, setup.policy
     supplied = {name for component in components.values() for name in component.supplies}
     noted = set(config.annotations)
@@ -79,7 +80,7 @@ def check_names(
     if reads_positions(recipe.estimator):
         streams |= ROW_FIELDS
     for section, function in _credit(recipe):
-        of_rows = EVERY_ROW if function in recipe.reweighting else set()
+        of_rows = EVERY_ROW if function in recipe.reweighting.values() else set()
         for name in function.inputs:
             if name not in streams | of_rows | {"advantage"}:
                 raise ValueError(
@@ -87,10 +88,10 @@ def check_names(
                     f"{config.rollout.name!r} does not give here; it needs {_filler(name)}"
                 )
         check_assumptions(section, function.function, rollout.properties, rollout.provides)
-        for term in recipe.reward:
+        for key, term in recipe.reward.items():
             for name in broken_by(term.function) & assumptions_of(function.function):
                 raise ValueError(
-                    f"{section} assumes {name!r} of its streams, and reward term {term.name!r} "
+                    f"{section} assumes {name!r} of its streams, and reward term {key!r} "
                     f"takes that away. {PROPERTIES[name].meaning} To do: leave the term out, use a "
                     "penalty (a term that does not read `reward`), or an estimator such as 'gae'"
                 )
@@ -127,12 +128,12 @@ def check_names(
 
 def _credit(recipe: Recipe) -> list[tuple[str, Bound]]:
     """The functions of the credit, with their sections."""
-    filters = [*recipe.before, *recipe.after]
+    filters = {**recipe.before, **recipe.after}
     return [
-        *((f"config.reward.{one.name}", one) for one in recipe.reward),
+        *((f"config.reward.{key}", one) for key, one in recipe.reward.items()),
         (f"config.advantage.name={recipe.estimator.name!r}", recipe.estimator),
-        *((f"config.filters.{one.name}", one) for one in filters),
-        *((f"config.reweighting.{one.name}", one) for one in recipe.reweighting),
+        *((f"config.filters.{key}", one) for key, one in filters.items()),
+        *((f"config.reweighting.{key}", one) for key, one in recipe.reweighting.items()),
     ]
 
 

@@ -7,10 +7,10 @@ import jax
 import ml_collections
 
 from agentrl.config.bind import flat, nearest
-from agentrl.config.learning import TUNABLE
+from agentrl.learner.learner import SECTIONS, Learner
 
 
-def ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:
+def ranges(config: ml_collections.ConfigDict, learner: Learner) -> dict[str, tuple[float, float]]:
     """(low, high) by path of each option that members of a population tune.
 
     Raises:
@@ -20,7 +20,7 @@ def ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:
     found = {}
     for path, bounds in flat(config.population.tuned.to_dict()):
         label = f"config.population.tuned.{path}"
-        own = _number(config, path, label)
+        own = _number(config, learner, path, label)
         if not _are_numbers(bounds) or len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
             raise ValueError(f"{label}={bounds!r}: expected (low, high) with 0 < low <= high")
         if not bounds[0] <= own <= bounds[1]:
@@ -31,7 +31,7 @@ def ranges(config: ml_collections.ConfigDict) -> dict[str, tuple[float, float]]:
     return found
 
 
-def by_seed(config: ml_collections.ConfigDict) -> dict[str, tuple[float, ...]]:
+def by_seed(config: ml_collections.ConfigDict, learner: Learner) -> dict[str, tuple[float, ...]]:
     """A value for each seed, by path of each option in `config.per_seed`.
 
     Raises:
@@ -41,7 +41,7 @@ def by_seed(config: ml_collections.ConfigDict) -> dict[str, tuple[float, ...]]:
     found, tuned = {}, dict(flat(config.population.tuned.to_dict()))
     for path, values in flat(config.per_seed.to_dict()):
         label = f"config.per_seed.{path}"
-        _number(config, path, label)
+        _number(config, learner, path, label)
         if not _are_numbers(values) or len(values) != config.num_seeds:
             raise ValueError(
                 f"{label}={values!r}: expected {config.num_seeds} numbers, one for each of "
@@ -53,22 +53,27 @@ def by_seed(config: ml_collections.ConfigDict) -> dict[str, tuple[float, ...]]:
     return found
 
 
-def _number(config: ml_collections.ConfigDict, path: str, label: str) -> float:
+def _number(config: ml_collections.ConfigDict, learner: Learner, path: str, label: str) -> float:
     """The config's own value at a path that seeds may have values of their own for."""
+    if path in learner.numbers:
+        return learner.numbers[path]
     names, node = path.split("."), config.to_dict()
-    if names[0] not in TUNABLE:
+    if names[0] not in SECTIONS:
         raise ValueError(
-            f"{label}{nearest(names[0], TUNABLE)}: seeds may have their own options of "
-            f"{', '.join(TUNABLE)}"
+            f"{label}{nearest(names[0], SECTIONS)}: seeds may have their own options of "
+            f"{', '.join(SECTIONS)}"
         )
     for name in names:
         if not isinstance(node, Mapping) or name not in node:
             known = node if isinstance(node, Mapping) else ()
             raise ValueError(f"{label}: there is no config.{path}{nearest(name, known)}")
         node = node[name]
-    if not isinstance(node, float):
-        raise ValueError(f"{label}: config.{path}={node!r} is not a real number")
-    return node
+    if isinstance(node, float):
+        raise ValueError(
+            f"{label}: config.{'.'.join(names[:2])}.weight=0 leaves the term out: give it a "
+            f"weight, or seeds weights of their own (config.per_seed.{'.'.join(names[:2])}.weight)"
+        )
+    raise ValueError(f"{label}: config.{path}={node!r} is not a real number")
 
 
 def _are_numbers(values: Any) -> bool:

@@ -1,6 +1,6 @@
 """From streams to advantages: reward terms, filters, the estimator, reweightings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -31,21 +31,21 @@ class Credit(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """The functions that compute credit.
+    """The functions that compute credit, but for the estimator by their names in the config.
 
-    reward: terms, in the order in which they apply. estimator. carried: the name of the carried
-    number that the estimator returns a new value of; None for one that returns advantages alone.
-    before: filters whose rejected streams take no part in the statistics; after: filters whose
-    rejected streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage, per
-    turn or per position; the critic's target is of the advantage before it.
+    reward: terms, in the order in which they apply. carried: the name of the carried number that
+    the estimator returns a new value of; None for one that returns advantages alone. before:
+    filters whose rejected streams take no part in the statistics; after: filters whose rejected
+    streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage, per turn or per
+    position; the critic's target is of the advantage before it.
     """
 
-    reward: Sequence[Bound]
     estimator: Bound
-    carried: str | None
-    before: Sequence[Bound]
-    after: Sequence[Bound]
-    reweighting: Sequence[Bound]
+    reward: Mapping[str, Bound] = {}
+    carried: str | None = None
+    before: Mapping[str, Bound] = {}
+    after: Mapping[str, Bound] = {}
+    reweighting: Mapping[str, Bound] = {}
 
     @property
     def value(self) -> str | None:
@@ -67,7 +67,7 @@ def reads_positions(estimator: Bound) -> bool:
 def shaped(recipe: Recipe, arrays: Mapping[str, jax.Array]) -> tuple[jax.Array, jax.Array | None]:
     """(reward, penalty or None), f32[N, T] each, after the reward terms."""
     reward, penalty = arrays["reward"], None
-    for term in recipe.reward:
+    for term in recipe.reward.values():
         changes = "reward" in term.inputs
         one = term({**arrays, "reward": reward} if changes else arrays)
         check_returned(term.name, one, reward, "one number per turn [N, T]")
@@ -78,49 +78,49 @@ def shaped(recipe: Recipe, arrays: Mapping[str, jax.Array]) -> tuple[jax.Array, 
     return reward, penalty
 
 
-def make_credit(recipe: Recipe) -> Callable[..., Credit]:
-    """(streams, rows, {name: annotation or carried number}) -> Credit.
+def credit_of(
+    recipe: Recipe, streams: Streams, rows: Rows | None, extra: Mapping[str, jax.Array]
+) -> Credit:
+    """The credit of a source's streams.
 
     The estimator takes the sum of the penalties as `penalty`; one without such an argument gets
     them in the reward. Filters read the environment's own rewards. Only estimators per position
     and reweightings read fields of rows.
+
+    Args:
+      extra: annotations and carried numbers, by name.
     """
     estimator = recipe.estimator
     by_position = reads_positions(estimator)
-    takes_penalty = "penalty" in (*estimator.inputs, *estimator.optional)
-
-    def credit(streams: Streams, rows: Rows | None, extra: Mapping[str, jax.Array]) -> Credit:
-        arrays = arrays_of(streams) | dict(extra)
-        keep = jnp.any(streams.mask, axis=1)
-        for chosen in recipe.before:
-            keep = keep & chosen(arrays)
-            arrays["mask"] = streams.mask & keep[:, None]
-        reward, penalty = shaped(recipe, arrays)
-        with_rows = arrays
-        if rows is not None and (by_position or recipe.reweighting):
-            counted = rows.loss_mask & keep[rows.stream][:, None]
-            with_rows = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
-        if by_position:
-            arrays = with_rows
-        if penalty is not None and not takes_penalty:
-            reward, penalty = reward - penalty, None
-        advantage = estimator({**arrays, "reward": reward, "penalty": penalty})
-        carried: dict[str, jax.Array] = {}
-        if recipe.carried is not None:
-            advantage, carried[recipe.carried] = advantage
-        like, shape = (rows.loss_mask, "[R, L]") if by_position else (streams.mask, "[N, T]")
-        check_returned(estimator.name, advantage, like, f"advantages {shape}")
-        for chosen in recipe.after:
-            keep = keep & chosen(arrays)
-        target = None
-        if recipe.value is not None:
-            mask = arrays["loss_mask"] if by_position else streams.mask
-            target = jnp.where(mask, advantage + arrays[recipe.value], 0.0)
-        for change in recipe.reweighting:
-            advantage = change({**with_rows, "advantage": advantage})
-        return Credit(advantage, keep, target, carried)
-
-    return credit
+    arrays = arrays_of(streams) | dict(extra)
+    keep = jnp.any(streams.mask, axis=1)
+    for chosen in recipe.before.values():
+        keep = keep & chosen(arrays)
+        arrays["mask"] = streams.mask & keep[:, None]
+    reward, penalty = shaped(recipe, arrays)
+    with_rows = arrays
+    if rows is not None and (by_position or recipe.reweighting):
+        counted = rows.loss_mask & keep[rows.stream][:, None]
+        with_rows = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
+    if by_position:
+        arrays = with_rows
+    if penalty is not None and "penalty" not in (*estimator.inputs, *estimator.optional):
+        reward, penalty = reward - penalty, None
+    advantage = estimator({**arrays, "reward": reward, "penalty": penalty})
+    carried: dict[str, jax.Array] = {}
+    if recipe.carried is not None:
+        advantage, carried[recipe.carried] = advantage
+    like, shape = (rows.loss_mask, "[R, L]") if by_position else (streams.mask, "[N, T]")
+    check_returned(estimator.name, advantage, like, f"advantages {shape}")
+    for chosen in recipe.after.values():
+        keep = keep & chosen(arrays)
+    target = None
+    if recipe.value is not None:
+        mask = arrays["loss_mask"] if by_position else streams.mask
+        target = jnp.where(mask, advantage + arrays[recipe.value], 0.0)
+    for change in recipe.reweighting.values():
+        advantage = change({**with_rows, "advantage": advantage})
+    return Credit(advantage, keep, target, carried)
 
 
 def group_metrics(streams: Streams) -> dict[str, jax.Array]:

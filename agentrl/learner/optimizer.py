@@ -1,6 +1,8 @@
 """Options of the update and of its optimizer, as configs give them."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import optax
 
@@ -35,6 +37,33 @@ def optimizer(
         optax.clip_by_global_norm(max_grad_norm),
         optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
     )
+
+
+class Optimizer(NamedTuple):
+    """The optimizer of the trained parameters over `total_steps` gradient steps.
+
+    options: of `optimizer`. entries: {entry of the parameters: options that differ from these}; the
+    gradients of each such entry are clipped to a norm of their own.
+    """
+
+    total_steps: int
+    options: Mapping[str, Any]
+    entries: Mapping[str, Mapping[str, Any]] = {}
+
+    def transform(self) -> optax.GradientTransformation:
+        """It, as a transformation of gradients."""
+        common = optimizer(self.total_steps, **self.options)
+        if not self.entries:
+            return common
+        own = {
+            name: optimizer(self.total_steps, **{**self.options, **options})
+            for name, options in self.entries.items()
+        }
+
+        def labels(params):
+            return {name: name if name in own else "" for name in params}
+
+        return optax.multi_transform({"": common, **own}, labels)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

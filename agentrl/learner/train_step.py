@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Outcome, exposed, own_key
-from agentrl.learner.credit import group_metrics
+from agentrl.learner.credit import Recipe, credit_of, group_metrics
+from agentrl.learner.learner import Learner
 from agentrl.learner.state import TrainState, new_if
 from agentrl.learner.totals import Totals, summed, totals
-from agentrl.learner.update import Batch
+from agentrl.learner.update import Batch, update
 from agentrl.policies.scoring import split
 from agentrl.streams import Rows, Streams
 
@@ -37,17 +38,16 @@ class Collected(NamedTuple):
 class Phase(NamedTuple):
     """The updates from `first` to `end` of a run, with the same active terms of the objective.
 
-    learner: ({path: number in place of the config's}) -> (credit, update), see
-    `agentrl.learner.credit` and `agentrl.learner.update`. sources: those of the terms. credited:
-    sources with terms that read advantages. annotations: (policy, params, streams, rows, key) ->
-    {name: array}, by name, in addition to those of components. components: the active ones, by
-    name.
+    learner: with the config's numbers; components may have others in their place. sources: those
+    of the terms. credited: sources with terms that read advantages. annotations: (policy, params,
+    streams, rows, key) -> {name: array}, by name, in addition to those of components. components:
+    the active ones, by name.
     """
 
     name: str
     first: int
     end: int
-    learner: Callable[[Mapping[str, jax.Array]], tuple[Callable, Callable]]
+    learner: Learner
     sources: tuple[str, ...]
     credited: frozenset[str]
     annotations: Mapping[str, Callable[..., Mapping[str, jax.Array]]]
@@ -90,8 +90,8 @@ def make_learn(
 
     def learn(state: TrainState, collected: Collected | None) -> tuple[TrainState, Metrics]:
         key, _, update_key, _ = keys_of(state)
-        batches, metrics = batched(policy, phase, state, collected)
-        _, update = phase.learner(options_of(components, state.carry))
+        learner = learner_at(phase, state.carry)
+        batches, metrics = batched(policy, learner.recipe, phase, state, collected)
         numbers = exposed(components, state.carry)
 
         def in_loss(params, rows):
@@ -99,7 +99,15 @@ def make_learn(
 
         progress = (state.update - phase.first) / max(phase.end - phase.first, 1)
         params, opt_state, learning, finite = update(
-            state.params, state.opt_state, batches, update_key, in_loss, progress
+            policy,
+            learner,
+            state.params,
+            state.opt_state,
+            batches,
+            update_key,
+            in_loss=in_loss,
+            progress=progress,
+            roles=rollout.roles,
         )
         metrics |= learning
         metrics["rejected_updates"] = jnp.stack([~finite * 1.0, jnp.ones(())])
@@ -125,24 +133,24 @@ def make_learn(
 
 
 def batched(
-    policy: Any, phase: Phase, state: TrainState, collected: Collected | None
+    policy: Any, recipe: Recipe, phase: Phase, state: TrainState, collected: Collected | None
 ) -> tuple[dict[str, Batch], Metrics]:
     """({source: Batch}, metrics of collecting): rows with their annotations and credit."""
     key = keys_of(state)[3]
     components = phase.components
-    credit, _ = phase.learner(options_of(components, state.carry))
     numbers = exposed(components, state.carry)
     sources, metrics = gathered(phase, state, collected, key)
     batches = {}
     for source, (streams, rows) in sources.items():
         notes = annotated(policy, phase, state, streams, rows, key)
-        given = credit(streams, rows, notes | numbers) if source in phase.credited else None
-        unit = 1
+        credit, unit = None, 1
+        if source in phase.credited:
+            credit = credit_of(recipe, streams, rows, notes | numbers)
         if source != "rollout":
             unit = components[source].unit
-            if (notes or given) and not components[source].aligned:
+            if (notes or credit is not None) and not components[source].aligned:
                 check_shapes(source, streams, rows)
-        batches[source] = Batch(streams, rows, given, notes, unit)
+        batches[source] = Batch(streams, rows, credit, notes, unit)
     return batches, metrics
 
 
@@ -157,13 +165,14 @@ def check_shapes(source: str, streams: Streams | None, rows: Rows) -> None:
         )
 
 
-def options_of(components: Mapping[str, Component], carry: Mapping[str, Any]) -> Metrics:
-    """Numbers that components put in place of the config's, by path."""
-    found: dict[str, jax.Array] = {}
-    for name, component in components.items():
+def learner_at(phase: Phase, carry: Mapping[str, Any]) -> Learner:
+    """The phase's learner with the numbers that components put in place of the config's."""
+    learner = phase.learner
+    for name, component in phase.components.items():
         if component.options is not None:
-            found |= component.options(carry[name])
-    return found
+            for path, value in component.options(carry[name]).items():
+                learner = learner.at(path, value)
+    return learner
 
 
 def gathered(
@@ -324,6 +333,7 @@ def make_batches(
 
     def batches(state: TrainState) -> dict[str, Batch]:
         collected = collect(state) if phase.collects else None
-        return batched(policy, phase, state, collected)[0]
+        recipe = learner_at(phase, state.carry).recipe
+        return batched(policy, recipe, phase, state, collected)[0]
 
     return batches

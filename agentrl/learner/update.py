@@ -11,6 +11,7 @@ import optax
 
 from agentrl import advantages, losses
 from agentrl.learner.credit import Credit
+from agentrl.learner.learner import Learner
 from agentrl.learner.minibatch import check_dealt, dealt, of_numbers
 from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
 from agentrl.learner.optimizer import UpdateOptions
@@ -46,82 +47,88 @@ class _Step(NamedTuple):
     options: UpdateOptions
 
 
-def make_update(
+def update(
     policy: Any,
-    transform: optax.GradientTransformation,
-    terms: Mapping[str, Term],
-    options: UpdateOptions,
+    learner: Learner,
+    params: chex.ArrayTree,
+    opt_state: chex.ArrayTree,
+    batches: Mapping[str, Batch],
+    key: jax.Array,
+    *,
+    in_loss: Callable[..., Mapping[str, jax.Array]],
+    progress: jax.Array | float,
     roles: int = 1,
-) -> Callable[..., tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]]:
-    """The update: (params, opt_state, {source: Batch}, key, in_loss, progress) -> (params,
-    opt_state, metrics, finite).
+) -> tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]:
+    """(params, opt_state, metrics, finite) after the epochs of an update.
 
-    in_loss: (params, rows) -> further arrays of the terms by name. progress: f32[] in [0, 1), the
-    share of the phase's updates that are done. metrics: totals and weights f32[2]; of other sources
-    than "rollout" under the source's name. Metric kl/rollout_train is the KL of the learner before
-    the update from the sampler, on the rows trained first. finite: whether all losses, gradients
-    and steps were; if not, parameters are returned unchanged, and the optimizer state is that
-    before the first step that was not. (A copy of the state before the update would be twice as
-    large as the parameters; over_max_kl="reject" keeps it.) A step without anything to learn from
-    (no rows, or a gradient of zero) changes neither: an optimizer's momentum would move them
-    (metric empty_steps). Neither does a step above the bound `max_kl`, nor one after it.
+    metrics: totals and weights f32[2]; of other sources than "rollout" under the source's name.
+    Metric kl/rollout_train is the KL of the learner before the update from the sampler, on the rows
+    trained first. finite: whether all losses, gradients and steps were; if not, parameters are
+    returned unchanged, and the optimizer state is that before the first step that was not. (A copy
+    of the state before the update would be twice as large as the parameters; over_max_kl="reject"
+    keeps it.) A step without anything to learn from (no rows, or a gradient of zero) changes
+    neither: an optimizer's momentum would move them (metric empty_steps). Neither does a step above
+    the bound `max_kl`, nor one after it.
+
+    Args:
+      batches: by source.
+      in_loss: (params, rows) -> further arrays of the terms by name.
+      progress: f32[] in [0, 1), the share of the phase's updates that are done.
+      roles: of the rollout.
     """
+    terms, options, transform = learner.terms, learner.options, learner.optimizer.transform()
     epochs, minibatches = options.epochs, options.minibatches
     by_source: dict[str, dict[str, Term]] = {}
     for name, term in terms.items():
         by_source.setdefault(term.source, {})[name] = term
+    examples = {
+        source: example_of(batch, by_source[source], options.normalize_advantage, roles)
+        for source, batch in batches.items()
+        if source in by_source
+    }
+    units = {source: batch.unit for source, batch in batches.items()}
+    for source, example in examples.items():
+        check_dealt(source, example.rows.tokens.shape[0], minibatches, units[source])
+    params, frozen = split(params, policy.frozen)
+    weights = {name: term.weight_at(progress) for name, term in terms.items()}
+    step = _Step(policy, by_source, weights, frozen, in_loss, options)
 
-    def update(params, opt_state, batches: Mapping[str, Batch], key, in_loss, progress):
-        examples = {
-            source: example_of(batch, by_source[source], options.normalize_advantage, roles)
-            for source, batch in batches.items()
-            if source in by_source
+    def epoch(carry, key):
+        orders = {
+            source: dealt(
+                learnt_positions(example, tuple(by_source[source].values())),
+                jax.random.fold_in(key, i) if i else key,
+                minibatches,
+                unit=units[source],
+                microbatch=options.pass_rows,
+            )
+            for i, (source, example) in enumerate(examples.items())
         }
-        units = {source: batch.unit for source, batch in batches.items()}
-        for source, example in examples.items():
-            check_dealt(source, example.rows.tokens.shape[0], minibatches, units[source])
-        params, frozen = split(params, policy.frozen)
-        weights = {name: term.weight_at(progress) for name, term in terms.items()}
-        step = _Step(policy, by_source, weights, frozen, in_loss, options)
+        on_rows = functools.partial(_stepped, step, transform, units, examples)
+        if options.max_kl is not None:
+            on_rows = functools.partial(_unless_stopped, on_rows)
+        return jax.lax.scan(on_rows, carry, orders, length=minibatches)
 
-        def epoch(carry, key):
-            orders = {
-                source: dealt(
-                    learnt_positions(example, tuple(by_source[source].values())),
-                    jax.random.fold_in(key, i) if i else key,
-                    minibatches,
-                    unit=units[source],
-                    microbatch=options.pass_rows,
-                )
-                for i, (source, example) in enumerate(examples.items())
-            }
-            on_rows = functools.partial(_stepped, step, transform, units, examples)
-            if options.max_kl is not None:
-                on_rows = functools.partial(_unless_stopped, on_rows)
-            return jax.lax.scan(on_rows, carry, orders, length=minibatches)
-
-        carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
-        (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
-            epoch, carry, jax.random.split(key, epochs)
-        )
-        new = (new_params, new_opt_state)
-        if options.over_max_kl == "reject":
-            new = new_if(within, new, (params, opt_state))
-        change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
-        # Of parameters that are not finite the change is not, either.
-        finite = finite & jnp.isfinite(change)
-        params, opt_state = new_if(finite, new[0], params), new[1]
-        metrics = _metrics(step, terms, per_step, within)
-        metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
-        for batch in batches.values():
-            if batch.credit is not None:
-                metrics |= advantage_metrics(batch)
-        # A rejected update reports only that it was rejected.
-        told = totals(metrics)
-        told = told.replace(values=jnp.where(finite, told.values, 0.0))
-        return join(params, frozen), opt_state, told.by_name(), finite
-
-    return update
+    carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
+    (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
+        epoch, carry, jax.random.split(key, epochs)
+    )
+    new = (new_params, new_opt_state)
+    if options.over_max_kl == "reject":
+        new = new_if(within, new, (params, opt_state))
+    change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
+    # Of parameters that are not finite the change is not, either.
+    finite = finite & jnp.isfinite(change)
+    params, opt_state = new_if(finite, new[0], params), new[1]
+    metrics = _metrics(step, terms, per_step, within)
+    metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
+    for batch in batches.values():
+        if batch.credit is not None:
+            metrics |= advantage_metrics(batch)
+    # A rejected update reports only that it was rejected.
+    told = totals(metrics)
+    told = told.replace(values=jnp.where(finite, told.values, 0.0))
+    return join(params, frozen), opt_state, told.by_name(), finite
 
 
 def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: jax.Array):

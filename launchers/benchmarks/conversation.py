@@ -25,7 +25,7 @@ from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
 from agentrl.config.learning import recipe_of
-from agentrl.learner.credit import make_credit
+from agentrl.learner.credit import credit_of
 from agentrl.run import mesh
 from agentrl.run.programs import compile_programs
 from launchers.benchmarks import environments, text, torch_loop
@@ -88,8 +88,8 @@ def run(
     params, start = jax.tree.map(jnp.copy, (state.params, state.rollout))
     collect, _ = compiled(jax.jit(made.collect), params, start, jax.random.key(0))
     _, streams, _, _ = collect(params, start, jax.random.key(0))
-    credit_of = make_credit(recipe_of(config))
-    credit, _ = compiled(jax.jit(lambda s: credit_of(s, None, {})), streams)
+    recipe = recipe_of(config)
+    credit, _ = compiled(jax.jit(lambda s: credit_of(recipe, s, None, {})), streams)
     ((_, program),) = experiment.phases
     train, seconds = carried(lambda s: program(s)[0], state)
     turns = float(jnp.sum(streams.mask)) / episodes

@@ -18,10 +18,11 @@ import numpy as np
 from agentrl import advantages, losses, policies
 from agentrl.advantages.grouping import segment_ids
 from agentrl.learner.bound import Bound
-from agentrl.learner.credit import Credit, arrays_of
+from agentrl.learner.credit import Credit, Recipe, arrays_of
+from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import UpdateOptions, optimizer
-from agentrl.learner.update import Batch, make_update
+from agentrl.learner.optimizer import Optimizer, UpdateOptions
+from agentrl.learner.update import Batch, update
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.streams import Rows, Streams, fields_of
 from launchers.benchmarks import llm
@@ -236,16 +237,15 @@ def _ready(function: Callable, work: int, *arguments: Any) -> Ready:
 def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
     """One whole update; parameters and optimiser state are carried from call to call."""
     policy = policies.mlp((FEATURES,), None, ACTIONS, hidden=(64, 64), critic="none")
-    transform = optimizer(10_000)
-    update = make_update(
-        policy,
-        transform,
+    learner = Learner(
+        Recipe(Bound(advantages.gigpo, OPTIONS["gigpo"])),
         {"policy": Term(Bound(losses.clipped_surrogate, {}))},
         UpdateOptions(epochs=epochs, minibatches=MINIBATCHES),
+        Optimizer(10_000, {}),
     )
     params = policy.init(jax.random.key(0))
-    opt_state, key = transform.init(params), jax.random.key(1)
-    advantage = jax.jit(lambda s: Bound(advantages.gigpo, OPTIONS["gigpo"])(arrays_of(s)))(streams)
+    opt_state, key = learner.optimizer.transform().init(params), jax.random.key(1)
+    advantage = jax.jit(lambda s: learner.recipe.estimator(arrays_of(s)))(streams)
     earned = Credit(advantage, jnp.any(streams.mask, axis=1), None, {})
     arguments = (streams, rows, earned)
 
@@ -253,7 +253,14 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
         key, update_key = jax.random.split(key)
         batches = {"rollout": Batch(streams, rows, earned, {})}
         params, opt_state, metrics, _ = update(
-            params, opt_state, batches, update_key, lambda params, rows: {}, 0.0
+            policy,
+            learner,
+            params,
+            opt_state,
+            batches,
+            update_key,
+            in_loss=lambda params, rows: {},
+            progress=0.0,
         )
         return params, opt_state, key, metrics
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentrl import advantages, rewards
 from agentrl.learner.bound import Bound
-from agentrl.learner.credit import Recipe, group_metrics, make_credit
+from agentrl.learner.credit import Recipe, credit_of, group_metrics
 from agentrl.streams import Rows, Streams, at_positions
 
 
@@ -23,11 +23,15 @@ def streams():
     )
 
 
+def named(functions):
+    return {one.name: one for one in functions}
+
+
 def make(estimator, reward=(), before=(), after=(), reweighting=(), carried=None, **options):
     """(streams) -> Credit by an estimator with these options."""
-    recipe = Recipe(reward, Bound(estimator, options), carried, before, after, reweighting)
-    made = make_credit(recipe)
-    return lambda streams, **carried: made(streams, None, carried)
+    parts = [named(functions) for functions in (before, after, reweighting)]
+    recipe = Recipe(Bound(estimator, options), named(reward), carried, *parts)
+    return lambda streams, **carried: credit_of(recipe, streams, None, carried)
 
 
 def test_estimator_gets_its_fields_and_options():
@@ -204,15 +208,15 @@ def test_an_estimator_per_position_reads_rows_and_the_others_do_not():
     )
     rows = rows_of(turns)
     not_truncated = [Bound(advantages.not_truncated, {})]
-    recipe = Recipe([], Bound(per_position, {}), None, not_truncated, [], [])
-    ours = make_credit(recipe)(s, rows, {})
+    recipe = Recipe(Bound(per_position, {}), before=named(not_truncated))
+    ours = credit_of(recipe, s, rows, {})
     learnt = np.asarray(rows.loss_mask) & (np.asarray(rows.stream) != 3)[:, None]
     each = np.asarray(s.reward)[np.asarray(rows.stream)[:, None], np.asarray(rows.turn)]
     expected = np.where(learnt, each - each[learnt].mean(), 0)
     np.testing.assert_allclose(ours.advantage, expected, atol=1e-6)
     # Rows have roles and these streams have none: an estimator per turn takes none for its own.
-    recipe = Recipe([], Bound(advantages.grpo, {}), None, [], [], [])
-    ours = make_credit(recipe)(s, rows, {})
+    recipe = Recipe(Bound(advantages.grpo, {}))
+    ours = credit_of(recipe, s, rows, {})
     np.testing.assert_array_equal(ours.advantage, advantages.grpo(s.reward, s.mask, s.group))
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import optax
 import pytest
 import tiny
+from steps import stepper
 
 from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import env_section, section, term
 from agentrl.config.build import build
 from agentrl.learner.bound import Bound
-from agentrl.learner.credit import Credit, Recipe, make_credit
+from agentrl.learner.credit import Credit, Recipe, credit_of
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import UpdateOptions
-from agentrl.learner.update import Batch, make_update
+from agentrl.learner.update import Batch
 from agentrl.streams import Rows, Streams
 
 ROWS, ACTIONS, ANSWERS = 12, 3, 4
@@ -55,12 +55,12 @@ def updater(weight, microbatch=None):
     terms = {"policy": Term(Bound(losses.reinforce, {}))}
     if weight:
         terms["listening"] = Term(Bound(losses.listening_loss, {}), weight=weight)
-    update = make_update(POLICY, transform, terms, UpdateOptions(microbatch=microbatch))
+    update = stepper(POLICY, transform, terms, microbatch=microbatch)
 
     def updated(params, batch):
         batches = {"rollout": Batch(*batch, notes={})}
         opt_state, key = transform.init(params), jax.random.key(1)
-        return update(params, opt_state, batches, key, lambda params, rows: {}, 0.0)
+        return update(params, opt_state, batches, key)
 
     return jax.jit(updated)
 
@@ -126,8 +126,7 @@ def test_in_parts_as_in_one():
 
 def test_speaking_is_a_reward_of_the_turn():
     speaking = Bound(rewards.persuasion_reward, {"coefficient": 2.0})
-    recipe = Recipe([speaking], Bound(advantages.rloo, {}), None, [], [], [])
-    credit = make_credit(recipe)
+    recipe = Recipe(Bound(advantages.rloo, {}), {"speaking": speaking})
     # Two streams of a group: returns 1 + 2 (0.25) and 0 - 2 (0.5), of which the mask hides 9.
     streams = Streams(
         reward=jnp.array([[0.0, 1.0], [0.0, 0.0]]),
@@ -135,7 +134,9 @@ def test_speaking_is_a_reward_of_the_turn():
         group=jnp.zeros(2, jnp.int32),
         persuasion=jnp.array([[0.25, 0.0], [-0.5, 9.0]]),
     )
-    np.testing.assert_allclose(credit(streams, None, {}).advantage, [[2.5, 2.5], [-2.5, 0.0]])
+    np.testing.assert_allclose(
+        credit_of(recipe, streams, None, {}).advantage, [[2.5, 2.5], [-2.5, 0.0]]
+    )
 
 
 def social_config():

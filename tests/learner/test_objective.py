@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import own_pieces
 import pytest
+from steps import stepper
 
 from agentrl import losses
 from agentrl.declarations import averaged
@@ -15,8 +16,7 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit
 from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import UpdateOptions
-from agentrl.learner.update import Batch, make_update
+from agentrl.learner.update import Batch
 from agentrl.streams import Rows, Streams
 
 ROWS, LENGTH, WORDS = 12, 5, 7
@@ -82,13 +82,13 @@ def updater(names, transform, weights=(1.0, 1.0, 1.0, 1.0), **options):
         name: TERMS[name]._replace(weight=weight)
         for name, weight in zip(names, weights, strict=False)
     }
-    update = make_update(Toy, transform, terms, UpdateOptions(**options))
+    update = stepper(Toy, transform, terms, **options)
 
     @functools.partial(jax.jit, static_argnums=3)
     def updated(params, opt_state, batch, unit, progress):
         batches = {"rollout": batch._replace(unit=unit)}
         key = jax.random.key(3)
-        return update(params, opt_state, batches, key, lambda params, rows: {}, progress)
+        return update(params, opt_state, batches, key, progress)
 
     return updated
 
@@ -229,10 +229,10 @@ def test_a_loss_returns_values_alone_or_with_metrics(returned, message):
     def wrong(logp, mask):
         return returned(jnp.where(mask, logp, 0.0))
 
-    update = make_update(Toy, SGD, {"mine": Term(Bound(wrong, {}))}, UpdateOptions())
+    update = stepper(Toy, SGD, {"mine": Term(Bound(wrong, {}))})
     given = {"rollout": batch()[0]}
     with pytest.raises(ValueError, match=message):
-        update(PARAMS, SGD.init(PARAMS), given, jax.random.key(0), lambda params, rows: {}, 0.0)
+        update(PARAMS, SGD.init(PARAMS), given, jax.random.key(0))
 
 
 def test_sources_add_up_and_report_under_their_names():
@@ -244,11 +244,9 @@ def test_sources_add_up_and_report_under_their_names():
     of = {"rollout": batch(0)[0], "expert": batch(1)[0]._replace(credit=None)}
 
     def change(names, sources):
-        update = make_update(Toy, SGD, {name: terms[name] for name in names}, UpdateOptions())
+        update = stepper(Toy, SGD, {name: terms[name] for name in names})
         batches = {source: of[source] for source in sources}
-        after, _, metrics, _ = update(
-            PARAMS, SGD.init(PARAMS), batches, jax.random.key(0), lambda params, rows: {}, 0.0
-        )
+        after, _, metrics, _ = update(PARAMS, SGD.init(PARAMS), batches, jax.random.key(0))
         return np.asarray(PARAMS["word"] - after["word"]), metrics
 
     ours, metrics = change(terms, of)

@@ -88,7 +88,7 @@ def test_the_reference_is_of_the_rows_where_they_have_the_streams_shape():
     state = jax.jit(experiment.init)(0)
     batch = jax.jit(experiment.batches)(state)["pairs"]._replace(unit=2)
     assert batch.rows.loss_mask.shape == batch.streams.mask.shape == (8, 6)
-    term = objective_of(config.objective)["dpo"]
+    term = objective_of(config)["dpo"]
     example = example_of(batch, {"dpo": term}, "none", 1)
     logp = jax.jit(experiment.policy.score)(state.carry["reference"], batch.rows).logp
     mask = np.asarray(batch.rows.loss_mask)

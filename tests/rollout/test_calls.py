@@ -6,15 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from steps import stepper
 from tiny import talk_config
 
 from agentrl import advantages, losses
 from agentrl.config.build import build
 from agentrl.learner.bound import Bound
-from agentrl.learner.credit import Recipe, make_credit
+from agentrl.learner.credit import Recipe, credit_of
 from agentrl.learner.objective import Term
-from agentrl.learner.optimizer import UpdateOptions, optimizer
-from agentrl.learner.update import Batch, make_update
+from agentrl.learner.optimizer import optimizer
+from agentrl.learner.update import Batch
 from agentrl.rollout.calls import (
     Call,
     Recorder,
@@ -127,17 +128,15 @@ def test_a_programs_calls_are_scored_as_sampled_and_the_program_gets_better():
     streams, rows = collected(params, jax.random.key(1))
     logp = jnp.where(rows.loss_mask, policy.score(params, rows, rows.loss_mask).logp, 0)
     np.testing.assert_allclose(logp, rows.behaviour_logp, atol=1e-5)
-    credit = make_credit(
-        Recipe((), Bound(advantages.grpo, {}), None, before=(), after=(), reweighting=())
-    )
+    recipe = Recipe(Bound(advantages.grpo, {}))
     transform = optimizer(100, learning_rate=0.02)
     terms = {"policy": Term(Bound(losses.clipped_surrogate, {}))}
-    update = make_update(policy, transform, terms, UpdateOptions())
+    update = stepper(policy, transform, terms)
 
     @jax.jit
     def learn(params, opt_state, streams, rows, key):
-        batches = {"rollout": Batch(streams, rows, credit(streams, rows, {}), {})}
-        return update(params, opt_state, batches, key, lambda params, rows: {}, 0.0)[:2]
+        batches = {"rollout": Batch(streams, rows, credit_of(recipe, streams, rows, {}), {})}
+        return update(params, opt_state, batches, key)[:2]
 
     opt_state, returns = transform.init(params), []
     for step in range(30):

@@ -4,7 +4,9 @@ import jax
 import numpy as np
 import pytest
 import tiny
+from own_pieces import bonus_or_none
 
+from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.run import loop, metrics, restored
 
@@ -15,7 +17,8 @@ VALUES = {
 
 
 def config_of(values=VALUES, make=tiny.groups_config, **changes):
-    config = make(num_seeds=3, objective__entropy__weight=0.01, optimizer__learning_rate=1e-3)
+    # Of a term without weight nothing would be left, if seeds had no weights of their own.
+    config = make(num_seeds=3, objective__entropy__weight=0.0, optimizer__learning_rate=1e-3)
     config.per_seed = values
     return tiny.changed(config, changes)
 
@@ -72,8 +75,12 @@ def test_a_run_goes_on_with_its_values(whole, tmp_path):
         ({"optimizer": {"learning_rate": 1e-3}}, {}, "expected 3 numbers"),
         ({"optimiser": {"learning_rate": (1, 2, 3)}}, {}, "did you mean 'optimizer'"),
         ({"learner": {"epochs": (1, 2, 3)}}, {}, "config.learner.epochs=1 is not a real number"),
-        (VALUES, {"objective__entropy__final_weight": 0.001},
-         "config.per_seed.objective.entropy.weight: .*decides what is computed"),
+        ({"reward": {"own": {"amount": (0.1, 0.2, 0.0)}}},
+         {"reward__own": section(bonus_or_none, amount=0.1)},
+         "config.per_seed.reward.own.amount: .*decides what is computed"),
+        ({"objective": {"kl": {"estimator": (1.0, 2.0, 3.0)}}}, {}, "='k3' is not a real number"),
+        ({"objective": {"policy": {"clip_low": (0.1, 0.2, 0.3)}}}, {"objective__policy__weight": 0},
+         "config.objective.policy.weight=0 leaves the term out: give it a weight, or seeds"),
         ({"optimizer": {"learning_rate": (1e-3, 1e-3, 1e-3)}},
          {"population__every": 2, "population__tuned": {"optimizer": {"learning_rate": (1e-4, 1)}}},
          "config.population.tuned has it, too"),

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from own_pieces import bonus_or_none
 
+from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.run import loop, mesh, metrics, restored
 from agentrl.run.programs import compile_programs
@@ -223,8 +225,9 @@ def test_one_device_equals_eight(uninterrupted):
         ({}, {"optimizer": {"learning_rate": 1e-3}}, r"expected \(low, high\) with 0 < low"),
         ({}, {"optimizer": {"learning_rate": (0.0, 1e-3)}}, r"expected \(low, high\)"),
         ({}, {"optimizer": {"learning_rate": (0.1, 1.0)}}, "learning_rate=0.001 is not within"),
-        ({"objective__entropy__final_weight": 0.001}, TUNED,
-         "objective.entropy.weight decides what is computed"),
+        ({"reward__own": section(bonus_or_none, amount=0.1)},
+         {**TUNED, "reward": {"own": {"amount": (0.1, 0.2)}}},
+         "config.population.tuned.reward.own.amount: .*decides what is computed"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said(changes, tuned, message):

@@ -23,6 +23,11 @@ def bonus(reward: jax.Array, mask: jax.Array, surprise: jax.Array, *, amount: fl
     return jnp.where(mask, reward + amount * surprise, 0.0)
 
 
+def bonus_or_none(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Array:
+    """A reward term with a number that decides what is computed."""
+    return reward + amount * mask if amount else reward
+
+
 def even_streams(mask: jax.Array) -> jax.Array:
     """A filter."""
     return jnp.any(mask, axis=1) & (jnp.arange(mask.shape[0]) % 2 == 0)

@@ -1,0 +1,41 @@
+"""One update of rows that a test made, by terms and an optimizer of the test."""
+
+from typing import NamedTuple
+
+import optax
+
+from agentrl import advantages
+from agentrl.learner.bound import Bound
+from agentrl.learner.credit import Recipe
+from agentrl.learner.learner import Learner
+from agentrl.learner.optimizer import UpdateOptions
+from agentrl.learner.update import update
+
+
+class Given(NamedTuple):
+    """An optimizer that is any transformation of gradients."""
+
+    made: optax.GradientTransformation
+
+    def transform(self):
+        return self.made
+
+
+def stepper(policy, transform, terms, **options):
+    """(params, opt_state, {source: Batch}, key, progress=0) -> what `update` returns."""
+    recipe = Recipe(Bound(advantages.grpo, {}))
+    learner = Learner(recipe, terms, UpdateOptions(**options), Given(transform))
+
+    def step(params, opt_state, batches, key, progress=0.0):
+        return update(
+            policy,
+            learner,
+            params,
+            opt_state,
+            batches,
+            key,
+            in_loss=lambda params, rows: {},
+            progress=progress,
+        )
+
+    return step
