@@ -166,6 +166,41 @@ def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
     return jnp.where(rows.turn >= 0, values, 0)
 
 
+@struct.dataclass
+class PerTurn:
+    """Values of the turns of streams, [N, T, ...]; 0, or anything, where nobody acted."""
+
+    values: jax.Array
+
+    def at_positions(self, rows: Rows) -> jax.Array:
+        """The values at the positions of the rows, [R, L, ...]; 0 at those of no turn."""
+        return at_positions(self.values, rows)
+
+
+@struct.dataclass
+class PerPosition:
+    """Values of the positions of rows, [R, L, ...]."""
+
+    values: jax.Array
+
+    def at_positions(self, rows: Rows) -> jax.Array:
+        """The values themselves."""
+        del rows
+        return self.values
+
+
+@struct.dataclass
+class Shared:
+    """A number, or any arrays, that all turns and positions share."""
+
+    values: Any
+
+
+# What an annotation gives by name. Types tell the three apart: shapes [N, T] and [R, L] may be the
+# same.
+Note = PerTurn | PerPosition | Shared
+
+
 def turn_starts(rows: Rows) -> jax.Array:
     """The first trained position of each turn, bool[R, L]: where a critic's value is read."""
     if rows.loss_mask.shape[1] == 1:

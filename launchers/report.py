@@ -172,7 +172,7 @@ def _section(run):
             experiment.policy.codec,
             streams,
             rows,
-            np.asarray(credit.advantage),
+            np.asarray(credit.advantage.values),
             update=run.update,
             tasks=tasks,
         )
@@ -186,7 +186,7 @@ def _section(run):
         streams,
         rows,
         jax.jit(rollout.states)(state.params, state.rollout, keys_of(state)[1]),
-        _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage},
+        _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage.values},
         update=run.update,
     )
     return credit_cards.section(view), differs
@@ -208,7 +208,7 @@ def _estimates(run, streams):
         shared = {k: v for k, v in options.items() if k in options_of(function)}
         other = recipe._replace(estimator=Bound(function, shared), carried=None)
         credit = jax.jit(lambda s, other=other: credit_of(other, s, None, {}))(streams)
-        estimates[label] = credit.advantage
+        estimates[label] = credit.advantage.values
     return estimates
 
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from agentrl.advantages.weighting import over_positions
 from agentrl.checks import check_range, check_rows
 from agentrl.losses.arrays import largest
+from agentrl.streams import PerTurn
 
 
 def most_surprising(surprisal: jax.Array, chosen: jax.Array, share: float) -> jax.Array:
@@ -18,7 +19,7 @@ def most_surprising(surprisal: jax.Array, chosen: jax.Array, share: float) -> ja
 
 
 def stare(
-    advantage: jax.Array,
+    advantage: jax.Array | PerTurn,
     loss_mask: jax.Array,
     stream: jax.Array,
     turn: jax.Array,
@@ -36,7 +37,7 @@ def stare(
     the loss per position; the divisor of the mean stays the number of positions.
 
     Args:
-      advantage: f32[N, T], or f32[R, L].
+      advantage: f32[R, L], or `agentrl.streams.PerTurn` of f32[N, T].
       loss_mask: bool[R, L], positions that the policy produced. stream: i32[R]. turn: i32[R, L].
       behaviour_logp: f32[R, L], log-probability when sampled; its negative is the surprisal, and
         equals the learner's in the first step of an update.
@@ -45,7 +46,7 @@ def stare(
       share: of the positions of each sign, in (0, 1].
 
     Returns:
-      f32[R, L], 0 where loss_mask is False.
+      f32[R, L], 0 where loss_mask is False, gradient stopped.
 
     Raises:
       ValueError: share outside (0, 1], or arrays of other shapes or types.

@@ -7,6 +7,7 @@ from agentrl.advantages.filtering import dynamic_sampling
 from agentrl.advantages.grouping import group_segments
 from agentrl.checks import check_range, check_rows, check_streams
 from agentrl.declarations import assumes
+from agentrl.streams import PerTurn
 
 
 def duration_aware(
@@ -57,7 +58,7 @@ def duration_aware(
 
 
 def per_rollout_mean(
-    advantage: jax.Array,
+    advantage: jax.Array | PerTurn,
     loss_mask: jax.Array,
     stream: jax.Array,
     turn: jax.Array,
@@ -71,7 +72,7 @@ def per_rollout_mean(
     tokens, or over rows, weighs a rollout by how much it wrote, or by how many calls it made.
 
     Args:
-      advantage: f32[N, T], or f32[R, L].
+      advantage: f32[R, L], or `agentrl.streams.PerTurn` of f32[N, T].
       loss_mask: bool[R, L], tokens that the policy wrote. stream: i32[R]. turn: i32[R, L].
       episode: i32[N], streams of one rollout have the same.
 
@@ -100,17 +101,23 @@ def per_rollout_mean(
 
 
 def over_positions(
-    function: str, advantage: jax.Array, loss_mask: jax.Array, stream: jax.Array, turn: jax.Array
+    function: str,
+    advantage: jax.Array | PerTurn,
+    loss_mask: jax.Array,
+    stream: jax.Array,
+    turn: jax.Array,
 ) -> jax.Array:
-    """Advantages f32[N, T] or f32[R, L] at the positions that the policy wrote, f32[R, L].
+    """Advantages per turn, or per position, at the positions that the policy wrote, f32[R, L].
 
     0 at the others. function: the name in the error for arrays of other shapes (ValueError).
     """
-    check_rows(function, loss_mask, stream, turn)
-    _check_two_axes(function, advantage)
-    if advantage.shape != loss_mask.shape:
-        spread = advantage[stream[:, None], jnp.maximum(turn, 0)]
+    if isinstance(advantage, PerTurn):
+        check_rows(function, loss_mask, stream, turn)
+        _check_two_axes(function, advantage.values)
+        spread = advantage.values[stream[:, None], jnp.maximum(turn, 0)]
         advantage = jnp.where(turn >= 0, spread, 0.0)
+    else:
+        check_rows(function, loss_mask, stream, turn, numbers={"advantage": advantage})
     return jnp.where(loss_mask, advantage, 0.0)
 
 

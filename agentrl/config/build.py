@@ -11,11 +11,12 @@ import ml_collections
 from agentrl.config import requirements
 from agentrl.config.base import check, warm_start
 from agentrl.config.bind import bind
-from agentrl.config.components import make_components
+from agentrl.config.components import make_components, selection_of
 from agentrl.config.environments import environments
 from agentrl.config.learning import learner_of, supervised
 from agentrl.config.tasks import Task, context_of, make_policy, make_task
 from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.components.population import Selection
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
 from agentrl.learner.state import TrainState
@@ -30,6 +31,7 @@ class Experiment(NamedTuple):
     """A config, bound to functions.
 
     tasks: what is trained on, by name. rollout: of all of them. components: by name.
+    selection: of the seeds as members of a population, or None.
     phases: the updates of the run, each with the program (TrainState) -> (TrainState, metrics) of
       `log_every` updates; metrics are totals and weights f32[2] by name.
     batches: (TrainState) -> {source: Batch}, what the next update learns from.
@@ -39,6 +41,7 @@ class Experiment(NamedTuple):
     tasks: dict[str, Task]
     rollout: Rollout
     components: Mapping[str, Component]
+    selection: Selection | None
     phases: tuple[tuple[Phase, Callable[[TrainState], tuple[TrainState, Metrics]]], ...]
     batches: Callable[[TrainState], Any]
 
@@ -68,13 +71,6 @@ class Experiment(NamedTuple):
             key=key,
             carry=state.carry | _carry(again, start),
         )
-
-    def across(self, state: TrainState, metrics: Metrics) -> tuple[TrainState, Metrics]:
-        """State and metrics after a program, for all seeds together."""
-        for component in self.components.values():
-            if component.across is not None:
-                state, metrics = component.across(state, metrics)
-        return state, metrics
 
     @property
     def env(self) -> Any:
@@ -178,19 +174,20 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         log_every=config.log_every,
         microbatch=learner.options.pass_rows,
         lengths=learner.options.lengths,
-        reads=requirements.names_read(learner),
+        reads=requirements.names_read(learner.terms, learner.recipe),
         context=context_of(config) if policy.reads_text else None,
     )
     components = make_components(config, setup, learner)
     requirements.check_names(config, setup, learner, components)
-    phases = _phases(config, learner, updates, components, warm["learning_rate"])
+    phases = _phases(config, setup, learner, components, warm["learning_rate"])
     experiment = Experiment(
         config=config,
         tasks=tasks,
         rollout=rollout,
         components=components,
-        phases=tuple((x, make_train(policy, rollout, x, config.log_every)) for x in phases),
-        batches=make_batches(policy, rollout, phases[-1]),
+        selection=selection_of(config, setup, learner),
+        phases=tuple((phase, make_train(setup, phase)) for phase in phases),
+        batches=make_batches(setup, phases[-1]),
     )
     requirements.check_sources(config, experiment)
     requirements.check_options_of_seeds(config, experiment)
@@ -199,13 +196,13 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
 
 def _phases(
     config: ml_collections.ConfigDict,
+    setup: Setup,
     learner: Learner,
-    updates: tuple[int, int],
     components: Mapping[str, Component],
     warm_rate: float,
 ) -> list[Phase]:
     """The warm start, if there is one, and reinforcement learning."""
-    first, end = updates
+    first, end = setup.updates
     annotations = requirements.annotations_of(config)
     phases = []
     for name, span in (("warm_start", (0, first)), ("rl", (first, end))):
@@ -223,6 +220,8 @@ def _phases(
             for key, component in components.items()
             if not warm or component.in_warm_start
         }
+        sources = _in_order({term.source for term in here.values()}, components)
+        credited = _credited(config, here.values(), warm)
         phase = Phase(
             name=name,
             first=span[0],
@@ -230,8 +229,15 @@ def _phases(
             learner=(supervised(learner, first, warm_rate) if warm else learner)._replace(
                 terms=here
             ),
-            sources=_in_order({term.source for term in here.values()}, components),
-            credited=_credited(config, here.values(), warm),
+            sources=sources,
+            credited=credited,
+            reads={
+                source: requirements.names_read(
+                    {key: term for key, term in here.items() if term.source == source},
+                    learner.recipe if source in credited else None,
+                )
+                for source in sources
+            },
             annotations={} if warm else annotations,
             components=taking_part,
         )
@@ -258,7 +264,8 @@ def _credited(
 
 def _in_order(sources: set[str], components: Mapping[str, Component]) -> tuple[str, ...]:
     """The sources and those that they are made from, "rollout" first."""
-    read = {name for key in sources if key in components for name in components[key].made_from}
+    made = [components[name].source for name in sources if name in components]
+    read = {name for source in made if source is not None for name in source.reads}
     return tuple(sorted(sources | read, key=lambda name: (name != "rollout", name)))
 
 

@@ -15,7 +15,7 @@ from agentrl.learner.components.expert import expert
 from agentrl.learner.components.guard import guard
 from agentrl.learner.components.opponent_pool import opponent_pool
 from agentrl.learner.components.per_seed import per_seed
-from agentrl.learner.components.population import population
+from agentrl.learner.components.population import Selection, members, population
 from agentrl.learner.components.reference import reference
 from agentrl.learner.components.sampler import sampler
 from agentrl.learner.components.steps import steps
@@ -81,7 +81,10 @@ def make_components(
                 "another name, with `name` the dotted path of its function"
             )
         found[name] = _own(name, values, setup)
-    return _with_population(config, setup, learner, found)
+    selection = selection_of(config, setup, learner)
+    if selection is not None:
+        found["population"] = members(setup, selection.ranges)
+    return found
 
 
 def _counts(term: Term, setup: Setup) -> bool:
@@ -102,9 +105,14 @@ def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:
     return made
 
 
-def _with_population(
-    config: ml_collections.ConfigDict, setup: Setup, learner: Learner, found: dict[str, Component]
-) -> dict[str, Component]:
+def selection_of(
+    config: ml_collections.ConfigDict, setup: Setup, learner: Learner
+) -> Selection | None:
+    """How the members of a config's population are selected; None if seeds are no members.
+
+    Raises:
+      ValueError: options that cannot be as they say, or that nothing uses.
+    """
     given = {key: value for key, value in config.population.items() if key != "tuned"}
     options, ranges = bind("population", population, given), tuned.ranges(config, learner)
     if options["every"] == 0:
@@ -114,9 +122,9 @@ def _with_population(
                 "config.population.every, or leave it out"
             )
         check_unused("population", population, options, "set config.population.every")
-        return found
+        return None
     _check_population(config, setup, options)
-    return found | {"population": population(setup, ranges, dict(found), **options)}
+    return population(setup, ranges, **options)
 
 
 def _check_population(config, setup: Setup, options: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
 from agentrl.learner.learner import Learner
 from agentrl.learner.minibatch import check_dealt
-from agentrl.learner.objective import FORWARD
+from agentrl.learner.objective import FORWARD, Term
 from agentrl.learner.optimizer import AUTO
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
@@ -32,15 +32,16 @@ GIVEN = frozenset({"mask", "progress", "old_logp", "turn_start", "loss_mask"})
 
 
 def annotations_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """(policy, params, streams, rows, key) -> {name: array} of each annotation, by name."""
+    """Each annotation with its options, by name."""
     found = {key: bound(f"annotations.{key}", x) for key, x in config.annotations.items()}
     return {key: partial(one.function, **one.options) for key, one in found.items()}
 
 
-def names_read(learner: Learner) -> frozenset[str]:
+def names_read(terms: Mapping[str, Term], recipe: Recipe | None) -> frozenset[str]:
     """Names of all arrays that terms and credit read, needed or not."""
-    names = {name for _, one in _credit(learner.recipe) for name in (*one.inputs, *one.optional)}
-    return frozenset(names.union(*(term.reads for term in learner.terms.values())))
+    credit = [] if recipe is None else _credit(recipe)
+    names = {name for _, one in credit for name in (*one.inputs, *one.optional)}
+    return frozenset(names.union(*(term.reads for term in terms.values())))
 
 
 def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
@@ -74,7 +75,7 @@ def check_names(
     """ValueError for arrays that are read and not filled, or filled at a cost and not read."""
     terms, recipe = learner.terms, learner.recipe
     rollout, policy = setup.rollout, setup.policy
-    supplied = {name for component in components.values() for name in component.supplies}
+    supplied = {name for component in components.values() for name in component.fills}
     noted = set(config.annotations)
     streams = set(rollout.provides) | supplied | noted
     if reads_positions(recipe.estimator):
@@ -113,10 +114,10 @@ def check_names(
                 f"config.objective.{name}.source={term.source!r}: expected 'rollout', 'expert' or "
                 f"a component that is a source ({', '.join(having) or 'there is none'})"
             )
-        if term.unit == "pair" and getattr(components.get(term.source), "unit", 1) != 2:
+        if term.unit == "pair" and _unit(components, term.source) != 2:
             raise ValueError(
                 f"config.objective.{name} ({term.loss.name}) is of pairs of rows, and source "
-                f"{term.source!r} has none: name a component that is a source with unit=2"
+                f"{term.source!r} has none: name a component with Source(make, unit=2)"
             )
         for read in sorted(term.reads - known):
             raise ValueError(
@@ -124,6 +125,12 @@ def check_names(
                 f"which nothing fills here; it needs {_filler(read)}"
             )
     _check_use(config, setup, terms, recipe, components)
+
+
+def _unit(components: Mapping[str, Component], source: str) -> int:
+    """Rows of a source that stay together."""
+    made = components[source].source if source in components else None
+    return 1 if made is None else made.unit
 
 
 def _credit(recipe: Recipe) -> list[tuple[str, Bound]]:
@@ -176,12 +183,12 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
             "config.objective.listening = term(losses.listening_loss), or set answers=0"
         )
     for name, component in components.items():
-        if name in config.components and component.supplies:
+        if name in config.components and component.fills:
             used = setup.reads | {term.scale for term in terms.values()} | set(setup.rollout.needs)
-            if not set(component.supplies) & used:
+            if not set(component.fills) & used:
                 raise ValueError(
                     f"config.components.{name} is not used by anything: it fills "
-                    f"{', '.join(component.supplies)}, which no term and no part of the credit "
+                    f"{', '.join(component.fills)}, which no term and no part of the credit "
                     "reads; add one, or leave it out"
                 )
     if policy.reads_text:
@@ -240,5 +247,4 @@ def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():
-        unit = 1 if name == "rollout" else phase.components[name].unit
-        check_dealt(name, batch.rows.tokens.shape[0], minibatches, unit)
+        check_dealt(name, batch.rows.tokens.shape[0], minibatches, _unit(phase.components, name))

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import chex
 import jax
 
-from agentrl.streams import Rows, Streams
+from agentrl.streams import Note, PerTurn, Rows, Shared, Streams
 
 if TYPE_CHECKING:
     from agentrl.learner.credit import Credit
+
+Metrics = Mapping[str, jax.Array]  # totals and weights, f32[2] each
 
 
 class Setup(NamedTuple):
@@ -52,6 +54,50 @@ class Start(NamedTuple):
     update: jax.Array
 
 
+class Inputs(NamedTuple):
+    """What a component has to say before an update.
+
+    arrays: for `collect`, which the rollout takes by name. params: those that collect, in place of
+    the state's. numbers: {path in the config: f32[]}, in place of the config's.
+    """
+
+    arrays: Mapping[str, Any] = {}
+    params: chex.ArrayTree | None = None
+    numbers: Mapping[str, jax.Array] = {}
+
+
+class Context(NamedTuple):
+    """What an annotation or a source may look at, beside streams and rows.
+
+    setup: the run's. value: the component's carried one. params: all parameters, before the update.
+    key: of its own.
+    """
+
+    setup: Setup
+    value: Any
+    params: chex.ArrayTree
+    key: jax.Array
+
+
+Notes = Mapping[str, Note]
+# (Context, Streams, Rows) -> {name: Note}, or ({name: Note}, metrics).
+Annotation = Callable[[Context, Streams, Rows], Notes | tuple[Notes, Metrics]]
+Batches = Mapping[str, tuple[Streams | None, Rows]]
+
+
+class Source(NamedTuple):
+    """Streams and rows that a component makes, for terms with its name as their source.
+
+    make: (Context, {source: (Streams, Rows)}) -> (Streams or None, Rows). unit: neighbouring rows
+    that stay together. reads: the sources that it reads, which are there even if no term is of
+    them.
+    """
+
+    make: Callable[[Context, Batches], tuple[Streams | None, Rows]]
+    unit: int = 1
+    reads: tuple[str, ...] = ()
+
+
 class Outcome(NamedTuple):
     """A finished update, as input of components.
 
@@ -62,65 +108,49 @@ class Outcome(NamedTuple):
     """
 
     before: Any
-    params: chex.ArrayTree
-    trained: chex.ArrayTree
-    streams: Streams | None
-    rows: Rows | None
-    credit: "Credit | None"
-    inputs: Mapping[str, Any]
-    notes: Mapping[str, jax.Array]
-    finite: jax.Array
+    params: chex.ArrayTree | None = None
+    trained: chex.ArrayTree | None = None
+    streams: Streams | None = None
+    rows: Rows | None = None
+    credit: "Credit | None" = None
+    inputs: Mapping[str, Any] = {}
+    notes: Notes = {}
+    finite: jax.Array | bool = True
 
 
 class Component(NamedTuple):
-    """A carried value and its hooks; those left None are skipped.
+    """A carried value and its hooks, in the order of an update; those left None are skipped.
 
-    init: (Start) -> value.
+    init: its first value; a component without one carries nothing.
+    before: (value, params, key) -> Inputs.
+    source: rows of the component's own.
+    amend: (Context, Streams, Rows) -> (Streams, Rows, metrics): other streams and rows in the place
+      of the rollout's, before anything reads them.
+    annotate: of the rollout, and of other sources where something reads what it fills. Gradients
+      are stopped. Metrics are those of the rollout.
+    after: (value, Outcome) -> (value, metrics). With environments in Python the `after` of a
+      component whose `before` gives parameters reads `outcome.before` alone: the next batch is
+      collected while the learner works.
+    report: (params) -> metrics, once per program of `log_every` updates.
+
+    fills: names that it fills, in notes or inputs.
     restarts: whether `init` is called again after the warm start.
-    options: (value) -> {path in the config: f32[]}, numbers in place of the config's.
-    acting_params: (value, params) -> the parameters that collect. ahead: (value, params before an
-      update) -> value for acting_params after it, for collecting while the learner works.
-    inputs: (value, key) -> {name: arrays} for `collect`, which the rollout takes by name.
-    amend: (value, params, streams, rows, key) -> (streams, rows, metrics), before anything reads
-      them.
-    source: (value, params, {source: (Streams, Rows)}, key) -> (Streams, Rows) of a source of the
-      component's own name; `unit` rows of it, which are neighbours, stay together. made_from:
-      sources that it reads, which are there even if no term is of them. aligned: where its streams
-      [N, T] and rows [R, L] have the same shape, row n is stream n, and its position t turn t.
-    annotate: (value, params, streams, rows, key) -> {name: [N, T] or [R, L]}, of every source.
-    in_loss: (value, params, rows) -> {name: [R, L]}, recomputed where the loss is, with gradients.
-    exposes: (value) -> {name: array}, carried numbers that terms and estimators take by name.
-    after: (value, Outcome) -> (value, metrics). A non-finite update leaves the value unchanged,
-      unless `counts_rejected`.
-    report: (value, params) -> metrics, once per program of `log_every` updates.
-    across: (TrainState of M seeds, metrics) -> the same, once per program, for all seeds together.
-    inherits: (own value, parent's) -> value of a member of a population that copies another; None:
-      the parent's.
-    supplies: names that it fills, in annotations, losses or inputs.
     in_warm_start: whether it is active in supervised updates, too.
+    counts_rejected: whether `after` has a say in a non-finite update, which leaves all other values
+      as they were. No metric is of such an update.
     """
 
-    init: Callable[[Start], Any]
+    init: Callable[[Start], Any] = lambda start: ()
+    before: Callable[[Any, chex.ArrayTree, jax.Array], Inputs] | None = None
+    source: Source | None = None
+    amend: Callable[[Context, Streams, Rows], tuple[Streams, Rows, Metrics]] | None = None
+    annotate: Annotation | None = None
+    after: Callable[[Any, Outcome], tuple[Any, Metrics]] | None = None
+    report: Callable[[chex.ArrayTree], Metrics] | None = None
+    fills: tuple[str, ...] = ()
     restarts: bool = False
-    options: Callable[..., Mapping[str, jax.Array]] | None = None
-    acting_params: Callable[..., Any] | None = None
-    ahead: Callable[..., Any] | None = None
-    inputs: Callable[..., Mapping[str, Any]] | None = None
-    amend: Callable[..., tuple[Streams, Rows, Mapping[str, jax.Array]]] | None = None
-    source: Callable[..., tuple[Streams | None, Rows]] | None = None
-    unit: int = 1
-    made_from: tuple[str, ...] = ()
-    aligned: bool = False
-    annotate: Callable[..., Mapping[str, jax.Array]] | None = None
-    in_loss: Callable[..., Mapping[str, jax.Array]] | None = None
-    exposes: Callable[..., Mapping[str, jax.Array]] | None = None
-    after: Callable[..., tuple[Any, Mapping[str, jax.Array]]] | None = None
-    counts_rejected: bool = False
-    report: Callable[..., Mapping[str, jax.Array]] | None = None
-    across: Callable[..., tuple[Any, Mapping[str, jax.Array]]] | None = None
-    inherits: Callable[..., Any] | None = None
-    supplies: tuple[str, ...] = ()
     in_warm_start: bool = False
+    counts_rejected: bool = False
 
 
 def own_key(key: jax.Array, name: str) -> jax.Array:
@@ -128,10 +158,27 @@ def own_key(key: jax.Array, name: str) -> jax.Array:
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
 
 
-def exposed(components: Mapping[str, Component], carry: Mapping[str, Any]) -> dict[str, jax.Array]:
-    """The carried numbers that terms and estimators take by name."""
-    found: dict[str, jax.Array] = {}
-    for name, component in components.items():
-        if component.exposes is not None:
-            found |= component.exposes(carry[name])
-    return found
+def noted(name: str, annotate: Annotation, context: Context, streams: Streams | None, rows: Rows):
+    """({name: Note}, metrics) of an annotation, without gradients.
+
+    Raises:
+      ValueError: values of no type, or of other shapes than their type's.
+    """
+    found = annotate(context, streams, rows)
+    notes, metrics = found if isinstance(found, tuple) else (found, {})
+    for key, note in notes.items():
+        if not isinstance(note, Note):
+            raise ValueError(
+                f"annotation {name!r} gives {key!r} as {type(note).__name__}: say what its values "
+                "are of, agentrl.streams.PerTurn(x) [N, T], PerPosition(x) [R, L] or Shared(x)"
+            )
+        if isinstance(note, Shared):
+            continue
+        of_turns = isinstance(note, PerTurn)
+        like = streams.mask.shape if of_turns and streams is not None else rows.loss_mask.shape
+        if note.values.shape[:2] != like:
+            raise ValueError(
+                f"annotation {name!r} gives {key!r} {type(note).__name__} with shape "
+                f"{note.values.shape}; expected {'[N, T]' if of_turns else '[R, L]'}, here {like}"
+            )
+    return jax.lax.stop_gradient((notes, metrics))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from agentrl import advantages
 from agentrl.checks import check_returned
 from agentrl.learner.bound import Bound
-from agentrl.streams import Rows, Streams, fields_of
+from agentrl.streams import PerPosition, PerTurn, Rows, Streams, fields_of
 
 # A reward term's result depends on its inputs: a term that reads the reward returns another reward,
 # any other returns a penalty, f32[N, T], on each turn's own score.
@@ -18,15 +18,15 @@ from agentrl.streams import Rows, Streams, fields_of
 class Credit(NamedTuple):
     """Credit of N streams of T turns, in R rows of L positions.
 
-    advantage: f32[N, T], or f32[R, L] of an estimator per position; 0 outside of trained turns.
+    advantage: per turn, or per position; 0 outside of what is trained.
     keep: bool[N], streams that the update learns from.
     target: the critic's target, of the estimator's own advantage; None without a critic.
     carried: {name: new value} of the carried number that the estimator updates.
     """
 
-    advantage: jax.Array
+    advantage: PerTurn | PerPosition
     keep: jax.Array
-    target: jax.Array | None
+    target: PerTurn | PerPosition | None
     carried: Mapping[str, jax.Array]
 
 
@@ -59,9 +59,9 @@ def arrays_of(streams: Streams, rows: Rows | None = None) -> dict[str, Any]:
     return ({} if rows is None else fields_of(rows)) | fields_of(streams)
 
 
-def reads_positions(estimator: Bound) -> bool:
-    """Whether an estimator gives advantages per position, f32[R, L]: it reads the rows' mask."""
-    return "loss_mask" in estimator.inputs
+def reads_positions(function: Bound) -> bool:
+    """Whether an estimator or a reweighting is per position, [R, L]: it reads the rows' mask."""
+    return "loss_mask" in function.inputs
 
 
 def shaped(recipe: Recipe, arrays: Mapping[str, jax.Array]) -> tuple[jax.Array, jax.Array | None]:
@@ -110,17 +110,25 @@ def credit_of(
     carried: dict[str, jax.Array] = {}
     if recipe.carried is not None:
         advantage, carried[recipe.carried] = advantage
-    like, shape = (rows.loss_mask, "[R, L]") if by_position else (streams.mask, "[N, T]")
+    kind, like, shape = PerTurn, streams.mask, "[N, T]"
+    if by_position:
+        kind, like, shape = PerPosition, rows.loss_mask, "[R, L]"
     check_returned(estimator.name, advantage, like, f"advantages {shape}")
     for chosen in recipe.after.values():
         keep = keep & chosen(arrays)
     target = None
     if recipe.value is not None:
         mask = arrays["loss_mask"] if by_position else streams.mask
-        target = jnp.where(mask, advantage + arrays[recipe.value], 0.0)
+        target = kind(jnp.where(mask, advantage + arrays[recipe.value], 0.0))
+    found = kind(advantage)
     for change in recipe.reweighting.values():
-        advantage = change({**with_rows, "advantage": advantage})
-    return Credit(advantage, keep, target, carried)
+        by_row = reads_positions(change)
+        given = found if by_row and isinstance(found, PerTurn) else found.values
+        advantage = change({**with_rows, "advantage": given})
+        like = rows.loss_mask if by_row else found.values
+        check_returned(change.name, advantage, like, "advantages of as many turns or positions")
+        found = PerPosition(advantage) if by_row else found.replace(values=advantage)
+    return Credit(found, keep, target, carried)
 
 
 def group_metrics(streams: Streams) -> dict[str, jax.Array]:

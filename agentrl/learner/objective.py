@@ -95,7 +95,7 @@ class Term(NamedTuple):
 class Example(NamedTuple):
     """Rows with the inputs of the terms: leading axis R everywhere.
 
-    arrays: by name, [R, L, ...] or [R, ...]. weights: {positions: f32[R, L]}, of each position in
+    arrays: by name, [R, L, ...]. weights: {positions: f32[R, L]}, of each position in
     the aggregated loss of its minibatch. counts: {positions: f32[R]}, how many of them the
     minibatch has, the same in all rows.
     """
@@ -107,14 +107,9 @@ class Example(NamedTuple):
 
     def head(self, length: int) -> "Example":
         """The first `length` positions of each row."""
-        longest = self.rows.loss_mask.shape[1]
-
-        def cut(tree):
-            return jax.tree.map(
-                lambda x: x[:, :length] if x.ndim > 1 and x.shape[1] == longest else x, tree
-            )
-
-        return Example(self.rows.head(length), cut(self.arrays), cut(self.weights), self.counts)
+        # Weights of rows and pairs are [R, 1].
+        arrays, weights = jax.tree.map(lambda x: x[:, :length], (self.arrays, self.weights))
+        return Example(self.rows.head(length), arrays, weights, self.counts)
 
 
 def learnt_positions(example: Example, terms: Sequence[Term]) -> jax.Array:
@@ -151,13 +146,13 @@ def make_loss(
     policy: Any,
     terms: Mapping[str, Term],
     *,
-    in_loss: Callable[..., Mapping[str, jax.Array]],
+    shared: Mapping[str, Any],
     reports_policy: bool,
 ) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]]:
     """(params, Example, {term: weight}) -> (loss, metrics) of a part of a minibatch.
 
-    in_loss: (params, rows) -> further arrays by name, with gradients. reports_policy: metrics
-    entropy and approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
+    shared: further arrays by name, the same for all rows. reports_policy: metrics entropy and
+    approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
     weights, f32[2]) of the parts of a minibatch add up to those of the whole. Besides loss/{term}
     there are the metrics that a term's function returns, means over the term's positions.
     """
@@ -170,12 +165,11 @@ def make_loss(
         else:
             logp, entropy, value = policy.score(params, rows)
         arrays = fields_of(rows) | dict(example.arrays)
-        arrays |= {"logp": logp, "entropy": entropy, "value": value}
+        arrays |= {"logp": logp, "entropy": entropy, "value": value, **shared}
         needed = frozenset().union(*(term.reads for term in terms.values()))
         for name, output in policy.outputs.items():
             if name in needed:
-                arrays[name] = output(params, rows)
-        arrays |= in_loss(params, rows)
+                arrays[name] = output(params, rows, arrays)
         parts, means, metrics = {}, {}, {}
         for name, term in terms.items():
             here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}

@@ -12,7 +12,17 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.learner.component import Component, Outcome, exposed, own_key
+from agentrl.learner.component import (
+    Annotation,
+    Component,
+    Context,
+    Inputs,
+    Notes,
+    Outcome,
+    Setup,
+    noted,
+    own_key,
+)
 from agentrl.learner.credit import Recipe, credit_of, group_metrics
 from agentrl.learner.learner import Learner
 from agentrl.learner.state import TrainState, new_if
@@ -22,6 +32,7 @@ from agentrl.policies.scoring import split
 from agentrl.streams import Rows, Streams
 
 Metrics = dict[str, jax.Array]
+Train = Callable[[TrainState], tuple[TrainState, Metrics]]
 
 
 class Collected(NamedTuple):
@@ -39,9 +50,9 @@ class Phase(NamedTuple):
     """The updates from `first` to `end` of a run, with the same active terms of the objective.
 
     learner: with the config's numbers; components may have others in their place. sources: those
-    of the terms. credited: sources with terms that read advantages. annotations: (policy, params,
-    streams, rows, key) -> {name: array}, by name, in addition to those of components. components:
-    the active ones, by name.
+    of the terms. credited: sources with terms that read advantages. reads: per source the names
+    that its terms and its credit read. annotations: by name, in addition to those of components.
+    components: the active ones, by name.
     """
 
     name: str
@@ -50,7 +61,8 @@ class Phase(NamedTuple):
     learner: Learner
     sources: tuple[str, ...]
     credited: frozenset[str]
-    annotations: Mapping[str, Callable[..., Mapping[str, jax.Array]]]
+    reads: Mapping[str, frozenset[str]]
+    annotations: Mapping[str, Annotation]
     components: Mapping[str, Component]
 
     @property
@@ -59,124 +71,105 @@ class Phase(NamedTuple):
         return "rollout" in self.sources
 
 
-def keys_of(state: TrainState) -> jax.Array:
-    """The four keys of an update: for the next update, collecting, learning, and components."""
-    return jax.random.split(state.key, 4)
+class Keys(NamedTuple):
+    """The keys of an update: for the next one, collecting, learning, and components."""
+
+    following: jax.Array
+    collect: jax.Array
+    learn: jax.Array
+    components: jax.Array
 
 
-def make_collect(rollout: Any, components: Mapping[str, Component]) -> Callable[..., Collected]:
-    """(TrainState) -> Collected: acts with the policy's parameters, or those of a component."""
-
-    def collect(state: TrainState) -> Collected:
-        _, key, _, component_key = keys_of(state)
-        params, inputs = state.params, {}
-        for name, component in components.items():
-            if component.acting_params is not None:
-                params = component.acting_params(state.carry[name], params)
-            if component.inputs is not None:
-                drawn = component.inputs(state.carry[name], own_key(component_key, name))
-                inputs |= drawn
-        given = {name: inputs[name] for name in rollout.needs}
-        return Collected(*rollout.collect(params, state.rollout, key, **given), inputs)
-
-    return collect
+def keys_of(state: TrainState) -> Keys:
+    """The keys of the update that a state is before."""
+    return Keys(*jax.random.split(state.key, 4))
 
 
-def make_learn(
-    policy: Any, rollout: Any, phase: Phase
-) -> Callable[[TrainState, Collected | None], tuple[TrainState, Metrics]]:
-    """(TrainState, Collected) -> (TrainState, metrics): one update on the collected batch."""
-    components = phase.components
+def inputs_of(phase: Phase, state: TrainState) -> Inputs:
+    """What all components together have to say before the update."""
+    arrays, params, numbers, key = {}, state.params, {}, keys_of(state).components
+    for name, component in phase.components.items():
+        if component.before is not None:
+            own = component.before(state.carry[name], state.params, own_key(key, name))
+            arrays |= own.arrays
+            numbers |= own.numbers
+            params = params if own.params is None else own.params
+    return Inputs(arrays, params, numbers)
 
-    def learn(state: TrainState, collected: Collected | None) -> tuple[TrainState, Metrics]:
-        key, _, update_key, _ = keys_of(state)
-        learner = learner_at(phase, state.carry)
-        batches, metrics = batched(policy, learner.recipe, phase, state, collected)
-        numbers = exposed(components, state.carry)
 
-        def in_loss(params, rows):
-            return numbers | {"progress": progress} | recomputed(components, state, params, rows)
+def collect(setup: Setup, phase: Phase, state: TrainState) -> Collected | None:
+    """A batch of the policy's episodes; None in updates without."""
+    if not phase.collects:
+        return None
+    inputs, rollout = inputs_of(phase, state), setup.rollout
+    given = {name: inputs.arrays[name] for name in rollout.needs}
+    key = keys_of(state).collect
+    return Collected(*rollout.collect(inputs.params, state.rollout, key, **given), inputs.arrays)
 
-        progress = (state.update - phase.first) / max(phase.end - phase.first, 1)
-        params, opt_state, learning, finite = update(
-            policy,
-            learner,
-            state.params,
-            state.opt_state,
-            batches,
-            update_key,
-            in_loss=in_loss,
-            progress=progress,
-            roles=rollout.roles,
+
+def learn(
+    setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
+) -> tuple[TrainState, Metrics]:
+    """(the next state, metrics): one update on the collected batch."""
+    keys, policy = keys_of(state), setup.policy
+    learner = phase.learner
+    for path, value in inputs_of(phase, state).numbers.items():
+        learner = learner.at(path, value)
+    batches, metrics, told = batched(setup, phase, learner.recipe, state, collected)
+    params, opt_state, learning, finite = update(
+        policy,
+        learner,
+        state.params,
+        state.opt_state,
+        batches,
+        keys.learn,
+        progress=(state.update - phase.first) / max(phase.end - phase.first, 1),
+        roles=setup.rollout.roles,
+    )
+    outcome = Outcome(
+        before=state, params=params, trained=split(params, policy.frozen)[0], finite=finite
+    )
+    if collected is not None:
+        streams, rows, credit, notes, _ = batches["rollout"]
+        outcome = outcome._replace(
+            streams=streams, rows=rows, credit=credit, notes=notes, inputs=collected.inputs
         )
-        metrics |= learning
-        metrics["rejected_updates"] = jnp.stack([~finite * 1.0, jnp.ones(())])
-        outcome = Outcome(
-            before=state,
-            params=params,
-            trained=split(params, policy.frozen)[0],
-            **_of_rollout(batches.get("rollout"), collected),
-            finite=finite,
-        )
-        carry, told = carried(components, state.carry, outcome)
-        state = TrainState(
-            params=params,
-            opt_state=opt_state,
-            rollout=state.rollout if collected is None else collected.state,
-            key=key,
-            update=state.update + 1,
-            carry=carry,
-        )
-        return state, metrics | told
-
-    return learn
+    carry, more = carried(phase.components, state.carry, outcome)
+    # A rejected update reports only that it was rejected, and what was collected.
+    told = {name: jnp.where(finite, value, 0.0) for name, value in (told | more).items()}
+    metrics |= learning | told
+    metrics["rejected_updates"] = jnp.stack([~finite * 1.0, jnp.ones(())])
+    state = TrainState(
+        params=params,
+        opt_state=opt_state,
+        rollout=state.rollout if collected is None else collected.state,
+        key=keys.following,
+        update=state.update + 1,
+        carry=carry,
+    )
+    return state, metrics
 
 
 def batched(
-    policy: Any, recipe: Recipe, phase: Phase, state: TrainState, collected: Collected | None
-) -> tuple[dict[str, Batch], Metrics]:
-    """({source: Batch}, metrics of collecting): rows with their annotations and credit."""
-    key = keys_of(state)[3]
-    components = phase.components
-    numbers = exposed(components, state.carry)
-    sources, metrics = gathered(phase, state, collected, key)
-    batches = {}
+    setup: Setup, phase: Phase, recipe: Recipe, state: TrainState, collected: Collected | None
+) -> tuple[dict[str, Batch], Metrics, Metrics]:
+    """({source: Batch}, metrics of collecting, metrics of annotations)."""
+    sources, metrics = gathered(setup, phase, state, collected)
+    batches, told = {}, {}
     for source, (streams, rows) in sources.items():
-        notes = annotated(policy, phase, state, streams, rows, key)
-        credit, unit = None, 1
+        notes, of_notes = annotated(setup, phase, state, source, streams, rows)
+        told |= of_notes if source == "rollout" else {}
+        credit = None
         if source in phase.credited:
-            credit = credit_of(recipe, streams, rows, notes | numbers)
-        if source != "rollout":
-            unit = components[source].unit
-            if (notes or credit is not None) and not components[source].aligned:
-                check_shapes(source, streams, rows)
+            arrays = {name: note.values for name, note in notes.items()}
+            credit = credit_of(recipe, streams, rows, arrays)
+        unit = 1 if source == "rollout" else phase.components[source].source.unit
         batches[source] = Batch(streams, rows, credit, notes, unit)
-    return batches, metrics
-
-
-def check_shapes(source: str, streams: Streams | None, rows: Rows) -> None:
-    """ValueError where an array of a source could be per turn [N, T] or per position [R, L]."""
-    shape = rows.loss_mask.shape
-    if streams is not None and streams.mask.shape == shape:
-        raise ValueError(
-            f"source {source!r} has streams {shape} and rows {shape}, so that an annotation could "
-            "be per turn or per position: order the streams as the rows, position t being turn t, "
-            "and declare Component(aligned=True), or let the source return None for the streams"
-        )
-
-
-def learner_at(phase: Phase, carry: Mapping[str, Any]) -> Learner:
-    """The phase's learner with the numbers that components put in place of the config's."""
-    learner = phase.learner
-    for name, component in phase.components.items():
-        if component.options is not None:
-            for path, value in component.options(carry[name]).items():
-                learner = learner.at(path, value)
-    return learner
+    return batches, metrics, told
 
 
 def gathered(
-    phase: Phase, state: TrainState, collected: Collected | None, key: jax.Array
+    setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
 ) -> tuple[dict[str, tuple[Streams | None, Rows]], Metrics]:
     """({source: (Streams, Rows)}, metrics of collecting): what an update learns from.
 
@@ -188,49 +181,46 @@ def gathered(
         streams, rows, metrics = collected.streams, collected.rows, dict(collected.metrics)
         for name, component in phase.components.items():
             if component.amend is not None:
-                own = own_key(key, f"{name}.amend")
-                streams, rows, told = component.amend(
-                    state.carry[name], state.params, streams, rows, own
-                )
+                context = _context(setup, state, f"{name}.amend", state.carry[name])
+                streams, rows, told = component.amend(context, streams, rows)
                 metrics |= told
         if streams.group is not None:
             metrics |= group_metrics(streams)
         sources["rollout"] = streams, rows
     for name in phase.sources:
         if name != "rollout":
-            value, source = state.carry[name], phase.components[name].source
-            sources[name] = source(value, state.params, sources, own_key(key, f"{name}.source"))
+            context = _context(setup, state, f"{name}.source", state.carry[name])
+            sources[name] = phase.components[name].source.make(context, sources)
     return sources, metrics
 
 
 def annotated(
-    policy: Any,
+    setup: Setup,
     phase: Phase,
     state: TrainState,
+    source: str,
     streams: Streams | None,
     rows: Rows,
-    key: jax.Array,
-) -> dict[str, jax.Array]:
-    """Annotations of a source by name, without gradients, computed before credit is given."""
-    notes: dict[str, jax.Array] = {}
-    for name, annotate in phase.annotations.items():
-        notes |= annotate(policy, state.params, streams, rows, own_key(key, f"{name}.annotate"))
-    for name, component in phase.components.items():
-        if component.annotate is not None:
-            own = own_key(key, f"{name}.annotate")
-            notes |= component.annotate(state.carry[name], state.params, streams, rows, own)
-    return jax.lax.stop_gradient(notes)
+) -> tuple[Notes, Metrics]:
+    """(notes, metrics) of a source, without gradients, computed before credit is given."""
+    given = [(name, annotate, (name,), ()) for name, annotate in phase.annotations.items()]
+    given += [
+        (name, component.annotate, component.fills, state.carry[name])
+        for name, component in phase.components.items()
+        if component.annotate is not None
+    ]
+    notes, metrics = {}, {}
+    for name, annotate, fills, value in given:
+        if source == "rollout" or phase.reads[source] & set(fills):
+            context = _context(setup, state, f"{name}.annotate", value)
+            own, told = noted(name, annotate, context, streams, rows)
+            notes |= own
+            metrics |= told
+    return notes, metrics
 
 
-def recomputed(
-    components: Mapping[str, Component], state: TrainState, params: chex.ArrayTree, rows: Rows
-) -> dict[str, jax.Array]:
-    """Arrays [R, L] of components at the parameters under training."""
-    found: dict[str, jax.Array] = {}
-    for name, component in components.items():
-        if component.in_loss is not None:
-            found |= component.in_loss(state.carry[name], params, rows)
-    return found
+def _context(setup: Setup, state: TrainState, name: str, value: Any) -> Context:
+    return Context(setup, value, state.params, own_key(keys_of(state).components, name))
 
 
 def carried(
@@ -249,91 +239,77 @@ def carried(
     return carry, metrics
 
 
-def _of_rollout(batch: Batch | None, collected: Collected | None) -> dict[str, Any]:
-    if batch is None:
-        return {"streams": None, "rows": None, "credit": None, "inputs": {}, "notes": {}}
-    return {
-        "streams": batch.streams,
-        "rows": batch.rows,
-        "credit": batch.credit,
-        "inputs": collected.inputs,
-        "notes": batch.notes,
-    }
-
-
-def make_train(
-    policy: Any, rollout: Any, phase: Phase, log_every: int
-) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
-    """(TrainState) -> (TrainState, metrics): `log_every` updates, with the components' metrics.
+def make_train(setup: Setup, phase: Phase) -> Train:
+    """`log_every` updates, as one function of the state.
 
     To be compiled as a whole; for a rollout on the host it is a function in Python that runs
     programs.
     """
-    collect = make_collect(rollout, phase.components)
-    learn = make_learn(policy, rollout, phase)
+    if phase.collects and setup.rollout.on_host:
+        return _on_host(setup, phase)
 
     def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
-        state, metrics = learn(state, collect(state) if phase.collects else None)
+        state, metrics = learn(setup, phase, state, collect(setup, phase, state))
         return state, totals(metrics)
 
-    def reported(state: TrainState) -> Metrics:
-        metrics: Metrics = {}
-        for name, component in phase.components.items():
-            if component.report is not None:
-                metrics |= component.report(state.carry[name], state.params)
-        return metrics
-
-    if phase.collects and rollout.on_host:
-        return _on_host(collect, learn, phase.components, log_every)
-
     def train(state: TrainState) -> tuple[TrainState, Metrics]:
-        state, per_update = jax.lax.scan(one_update, state, length=log_every)
-        return state, summed(per_update, (0,)) | reported(state)
+        state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
+        metrics = summed(per_update, (0,))
+        for component in phase.components.values():
+            if component.report is not None:
+                metrics |= component.report(state.params)
+        return state, metrics
 
     return train
 
 
-def _on_host(
-    collect: Callable, learn: Callable, components: Mapping[str, Component], log_every: int
-) -> Callable[[TrainState], tuple[TrainState, Metrics]]:
+def _on_host(setup: Setup, phase: Phase) -> Train:
     """`log_every` updates, collecting in Python and learning in a program.
 
     Updates are dispatched asynchronously. Where the parameters that act are older than the newest
-    (component "sampler"), the next batch is collected while the learner works: the inputs of
-    collecting are then computed ahead, without waiting for the update.
+    (component "sampler"), the next batch is collected while the learner works: what the component
+    carries is then computed ahead, without waiting for the update.
     """
-    lagging = {n: c for n, c in components.items() if c.acting_params is not None}
-    # Donated buffers cannot be used for sampling while the program runs.
-    program = jax.jit(learn, donate_argnums=() if lagging else 0)
+
+    def lags(state: TrainState, name: str) -> bool:
+        before, key = phase.components[name].before, keys_of(state).components
+        if before is None:
+            return False
+        inputs = jax.eval_shape(before, state.carry[name], state.params, key)
+        return inputs.params is not None
 
     @jax.jit
-    def ahead(view: TrainState, params: chex.ArrayTree) -> TrainState:
-        carry = {n: c.ahead(view.carry[n], params) for n, c in lagging.items()}
-        return view.replace(key=keys_of(view)[0], carry=view.carry | carry)
+    def ahead(view: TrainState, carry: dict[str, Any], params: chex.ArrayTree) -> TrainState:
+        outcome = Outcome(before=view.replace(params=params))
+        carry = {n: phase.components[n].after(value, outcome)[0] for n, value in carry.items()}
+        return view.replace(key=keys_of(view).following, carry=view.carry | carry)
+
+    def program(state: TrainState, collected: Collected) -> tuple[TrainState, Metrics]:
+        return learn(setup, phase, state, collected)
+
+    # Donated buffers cannot be used for sampling while the program runs.
+    donating, keeping = jax.jit(program, donate_argnums=0), jax.jit(program)
 
     def train(state: TrainState) -> tuple[TrainState, Metrics]:
-        view, totals = state, None
-        for _ in range(log_every):
-            collected = collect(view)
+        view, sums = state, None
+        lagging = [name for name in phase.components if lags(state, name)]
+        for _ in range(setup.log_every):
+            collected = collect(setup, phase, view)
             if lagging:
-                view = ahead(view, state.params)
-            state, metrics = program(state, collected)
+                view = ahead(view, {name: view.carry[name] for name in lagging}, state.params)
+            state, metrics = (keeping if lagging else donating)(state, collected)
             view = view if lagging else state
-            totals = metrics if totals is None else jax.tree.map(jnp.add, totals, metrics)
-        return state, totals
+            sums = metrics if sums is None else jax.tree.map(jnp.add, sums, metrics)
+        return state, sums
 
     return train
 
 
-def make_batches(
-    policy: Any, rollout: Any, phase: Phase
-) -> Callable[[TrainState], dict[str, Batch]]:
+def make_batches(setup: Setup, phase: Phase) -> Callable[[TrainState], dict[str, Batch]]:
     """(TrainState) -> {source: Batch}: the batches of the next update, without learning."""
-    collect = make_collect(rollout, phase.components)
 
     def batches(state: TrainState) -> dict[str, Batch]:
-        collected = collect(state) if phase.collects else None
-        recipe = learner_at(phase, state.carry).recipe
-        return batched(policy, recipe, phase, state, collected)[0]
+        collected = collect(setup, phase, state)
+        return batched(setup, phase, phase.learner.recipe, state, collected)[0]
 
     return batches

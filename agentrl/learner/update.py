@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from agentrl import advantages, losses
+from agentrl.learner.component import Notes
 from agentrl.learner.credit import Credit
 from agentrl.learner.learner import Learner
 from agentrl.learner.minibatch import check_dealt, dealt, of_numbers
@@ -19,20 +20,29 @@ from agentrl.learner.passes import gradients
 from agentrl.learner.state import new_if
 from agentrl.learner.totals import Totals, summed, totals
 from agentrl.policies.scoring import join, split
-from agentrl.streams import Rows, Streams, at_positions, length_up_to, turn_starts
+from agentrl.streams import (
+    PerPosition,
+    PerTurn,
+    Rows,
+    Shared,
+    Streams,
+    at_positions,
+    length_up_to,
+    turn_starts,
+)
 
 
 class Batch(NamedTuple):
     """Training data of an update from one source.
 
-    credit: None where no term reads advantages. notes: annotations by name, [N, T] or [R, L].
-    unit: neighbouring rows that stay together.
+    credit: None where no term reads advantages. notes: annotations by name. unit: neighbouring
+    rows that stay together.
     """
 
     streams: Streams | None
     rows: Rows
     credit: Credit | None
-    notes: Mapping[str, jax.Array]
+    notes: Notes
     unit: int = 1
 
 
@@ -43,7 +53,7 @@ class _Step(NamedTuple):
     terms: Mapping[str, Mapping[str, Term]]
     weights: Mapping[str, Any]
     frozen: chex.ArrayTree
-    in_loss: Callable[..., Mapping[str, jax.Array]]
+    shared: Mapping[str, Any]
     options: UpdateOptions
 
 
@@ -55,7 +65,6 @@ def update(
     batches: Mapping[str, Batch],
     key: jax.Array,
     *,
-    in_loss: Callable[..., Mapping[str, jax.Array]],
     progress: jax.Array | float,
     roles: int = 1,
 ) -> tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]:
@@ -72,7 +81,6 @@ def update(
 
     Args:
       batches: by source.
-      in_loss: (params, rows) -> further arrays of the terms by name.
       progress: f32[] in [0, 1), the share of the phase's updates that are done.
       roles: of the rollout.
     """
@@ -91,7 +99,13 @@ def update(
         check_dealt(source, example.rows.tokens.shape[0], minibatches, units[source])
     params, frozen = split(params, policy.frozen)
     weights = {name: term.weight_at(progress) for name, term in terms.items()}
-    step = _Step(policy, by_source, weights, frozen, in_loss, options)
+    shared = {"progress": progress} | {
+        name: note.values
+        for batch in batches.values()
+        for name, note in batch.notes.items()
+        if isinstance(note, Shared)
+    }
+    step = _Step(policy, by_source, weights, frozen, shared, options)
 
     def epoch(carry, key):
         orders = {
@@ -210,9 +224,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
     microbatch = options.pass_rows
     if microbatch is not None and (example.rows.tokens.shape[0] % microbatch or microbatch % unit):
         microbatch = None
-    loss_of = make_loss(
-        step.policy, terms, in_loss=step.in_loss, reports_policy=source == "rollout"
-    )
+    loss_of = make_loss(step.policy, terms, shared=step.shared, reports_policy=source == "rollout")
     if options.normalize_advantage == "minibatch" and "advantage" in example.arrays:
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
@@ -244,11 +256,16 @@ def example_of(
     arrays: dict[str, jax.Array] = {"old_logp": rows.behaviour_logp}
     if credit is not None:
         rows = rows.replace(loss_mask=rows.loss_mask & credit.keep[rows.stream][:, None])
-        arrays["advantage"] = to_positions(_normalized(batch, normalize_advantage, roles), batch)
+        advantage = _normalized(batch, normalize_advantage, roles)
+        arrays["advantage"] = advantage.at_positions(batch.rows)
         if credit.target is not None:
-            arrays["target"] = to_positions(credit.target, batch)
-            arrays["old_value"] = to_positions(streams.value, batch)
-    arrays |= {name: to_positions(value, batch) for name, value in batch.notes.items()}
+            arrays["target"] = credit.target.at_positions(batch.rows)
+            arrays["old_value"] = at_positions(streams.value, batch.rows)
+    arrays |= {
+        name: note.at_positions(batch.rows)
+        for name, note in batch.notes.items()
+        if not isinstance(note, Shared)
+    }
     if any(term.over == "turn_start" for term in terms.values()):
         arrays["turn_start"] = turn_starts(rows)
     needed = frozenset().union(*(term.reads for term in terms.values())) | {"old_logp"}
@@ -256,25 +273,20 @@ def example_of(
     return Example(rows, arrays, {}, {})
 
 
-def to_positions(values: jax.Array, batch: Batch) -> jax.Array:
-    """Values per turn [N, T] at the positions of their turns; values per position stay.
-
-    Where both have the same shape, they are the same (`Component.aligned`).
-    """
-    streams, rows = batch.streams, batch.rows
-    if streams is not None and values.shape == streams.mask.shape:
-        return at_positions(values, rows)
-    return values
+def _normalized(batch: Batch, how: str, roles: int) -> PerTurn | PerPosition:
+    advantage, role = batch.credit.advantage, batch.streams.role
+    if isinstance(advantage, PerPosition) and role is not None:
+        role = role[batch.rows.stream]
+    new = normalized(advantage.values, trained(batch), role, how, roles)
+    return advantage.replace(values=new)
 
 
-def _normalized(batch: Batch, how: str, roles: int) -> jax.Array:
-    credit, streams, rows = batch.credit, batch.streams, batch.rows
-    if credit.advantage.shape == streams.mask.shape:
-        trained = streams.mask & credit.keep[:, None]
-        return normalized(credit.advantage, trained, streams.role, how, roles)
-    trained = rows.loss_mask & credit.keep[rows.stream][:, None]
-    role = None if streams.role is None else streams.role[rows.stream]
-    return normalized(credit.advantage, trained, role, how, roles)
+def trained(batch: Batch) -> jax.Array:
+    """Which values of the batch's advantages are learnt from, bool[N, T] or [R, L]."""
+    keep = batch.credit.keep
+    if isinstance(batch.credit.advantage, PerTurn):
+        return batch.streams.mask & keep[:, None]
+    return batch.rows.loss_mask & keep[batch.rows.stream][:, None]
 
 
 def normalized(
@@ -297,19 +309,18 @@ def normalized(
 
 def advantage_metrics(batch: Batch) -> dict[str, jax.Array]:
     """adv/mean, adv/std and, with a critic, explained_variance, over trained turns."""
-    credit, streams = batch.credit, batch.streams
-    trained = streams.mask & credit.keep[:, None]
-    if credit.advantage.shape != trained.shape:
-        trained = batch.rows.loss_mask & credit.keep[batch.rows.stream][:, None]
-    count = jnp.sum(trained, dtype=jnp.float32)
-    advantage = jnp.where(trained, credit.advantage, 0.0)
+    credit, streams, where = batch.credit, batch.streams, trained(batch)
+    count = jnp.sum(where, dtype=jnp.float32)
+    advantage = jnp.where(where, credit.advantage.values, 0.0)
     mean = jnp.sum(advantage) / jnp.maximum(count, 1)
-    square = jnp.sum(jnp.where(trained, jnp.square(advantage - mean), 0)) / jnp.maximum(count, 1)
+    square = jnp.sum(jnp.where(where, jnp.square(advantage - mean), 0)) / jnp.maximum(count, 1)
     metrics = {
         "adv/mean": jnp.stack([mean * count, count]),
         "adv/std": jnp.stack([jnp.sqrt(square) * count, count]),
     }
-    if credit.target is not None and credit.target.shape == streams.mask.shape:
-        explained = losses.explained_variance(streams.value, credit.target, trained)
+    if isinstance(credit.target, PerTurn):
+        # A critic per turn has a reweighting per position, or none.
+        turns = streams.mask & credit.keep[:, None]
+        explained = losses.explained_variance(streams.value, credit.target.values, turns)
         metrics["explained_variance"] = jnp.stack([explained, jnp.ones(())])
     return metrics

@@ -14,6 +14,7 @@ from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import collected, transitions
 from agentrl.methods.curiosity import Embedding
+from agentrl.streams import PerTurn
 
 
 @struct.dataclass
@@ -180,14 +181,12 @@ def archer(
         key = jax.random.fold_in(start.key, 1)
         return Critics(params, params, adam.init(params), replay, zero, zero, key)
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None:
-            return {}
-        turns = transitions(streams, rows)
+    def annotate(context, streams, rows):
+        value, turns = context.value, transitions(streams, rows)
         q, v = networks.values(value.params, turns["observation"], turns["action"])
         shape, ready = (*streams.mask.shape, 2), value.updates >= warm_up
         q, v = (jnp.where(ready, x.reshape(shape), 0.0) for x in (q, v))
-        return {"twin_q": q, "twin_v": v}
+        return {"twin_q": PerTurn(q), "twin_v": PerTurn(v)}
 
     def after(value, outcome):
         new = transitions(outcome.streams, outcome.rows)
@@ -195,6 +194,6 @@ def archer(
         value = value.replace(replay=replay, place=place, updates=value.updates + 1)
         value, losses = fitted(networks, policy, outcome.params, adam, value, **options)
         error = jnp.stack([jnp.sum(losses), jnp.float32(steps)])
-        return value, {"critic_error": jnp.where(outcome.finite, error, 0.0)}
+        return value, {"critic_error": error}
 
-    return Component(init=init, annotate=annotate, after=after, supplies=("twin_q", "twin_v"))
+    return Component(init=init, annotate=annotate, after=after, fills=("twin_q", "twin_v"))

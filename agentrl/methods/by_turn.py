@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
 from agentrl.learner.component import Setup
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerPosition, PerTurn, Rows, Streams
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
 PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "first_state")
@@ -109,11 +109,11 @@ def bare(streams: Streams) -> Streams:
     return streams.replace(**dict.fromkeys(PLACE))
 
 
-def stream_sums(values: jax.Array, streams: Streams, rows: Rows) -> jax.Array:
-    """Values per turn [N, T] or per trained position [R, L], summed by stream: [N]."""
-    if values.shape == streams.mask.shape:
-        return jnp.sum(jnp.where(streams.mask, values, 0.0), axis=1)
-    of_rows = jnp.sum(jnp.where(rows.loss_mask, values, 0.0), axis=1)
+def stream_sums(values: PerTurn | PerPosition, streams: Streams, rows: Rows) -> jax.Array:
+    """Values of turns, or of trained positions, summed by stream: [N]."""
+    if isinstance(values, PerTurn):
+        return jnp.sum(jnp.where(streams.mask, values.values, 0.0), axis=1)
+    of_rows = jnp.sum(jnp.where(rows.loss_mask, values.values, 0.0), axis=1)
     return jax.ops.segment_sum(of_rows, rows.stream, num_segments=streams.mask.shape[0])
 
 

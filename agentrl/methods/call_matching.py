@@ -7,6 +7,7 @@ from agentrl import rewards
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import its_environment, to_turns
 from agentrl.rewards.matching import Assignment
+from agentrl.streams import PerTurn
 
 
 def call_matching(
@@ -35,9 +36,7 @@ def call_matching(
     members = "call_of", "reference_calls"
     env, env_params = its_environment(setup, "call_matching", *members, example="ToolCalls-v1")
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.first_state is None:
-            return {}
+    def annotate(context, streams, rows):
         mask = streams.mask
         tool, parameters = env.call_of(to_turns(rows.tokens, rows, mask.shape))
         called = mask & (tool >= 0)
@@ -51,13 +50,7 @@ def call_matching(
             )
 
         reward = jax.vmap(of_stream)(tool, parameters, called, streams.first_state)
-        return {"turn_reward": reward, "called": called}
+        total = jnp.stack([jnp.sum(reward), jnp.sum(called) * 1.0])
+        return {"turn_reward": PerTurn(reward)}, {"calls/matched": total}
 
-    def after(value, outcome):
-        notes = outcome.notes
-        total = jnp.stack([jnp.sum(notes["turn_reward"]), jnp.sum(notes["called"]) * 1.0])
-        return value, {"calls/matched": jnp.where(outcome.finite, total, 0.0)}
-
-    return Component(
-        init=lambda start: (), annotate=annotate, after=after, supplies=("turn_reward",)
-    )
+    return Component(annotate=annotate, fills=("turn_reward",))

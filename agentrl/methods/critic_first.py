@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Inputs, Setup
 
 
 def critic_first(
@@ -42,14 +42,16 @@ def critic_first(
             "weights; give one weight per term"
         )
 
-    def options(done):
-        return {
-            f"objective.{name}.weight": jnp.where(done < updates, 0.0, weight)
-            for name, weight in zip(terms, weights, strict=True)
-        }
+    def before(done, params, key):
+        return Inputs(
+            numbers={
+                f"objective.{name}.weight": jnp.where(done < updates, 0.0, weight)
+                for name, weight in zip(terms, weights, strict=True)
+            }
+        )
 
     def after(done, outcome):
         waits = jnp.stack([(done < updates) * 1.0, jnp.ones(())])
-        return done + 1, {"policy_waits": jnp.where(outcome.finite, waits, 0.0)}
+        return done + 1, {"policy_waits": waits}
 
-    return Component(init=lambda start: jnp.zeros((), jnp.int32), options=options, after=after)
+    return Component(init=lambda start: jnp.zeros((), jnp.int32), before=before, after=after)

@@ -13,7 +13,7 @@ from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import ended, to_turns
 from agentrl.rewards.novelty import Episodic, episodic_novelty, novelty_gain, of_next_turn
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerTurn, Rows, Streams
 
 
 @struct.dataclass
@@ -171,10 +171,9 @@ def curiosity(
         target = network.init(target_key, example)
         return Curiosity(target, predictor, adam.init(predictor), jnp.zeros(3))
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None:
-            return {}
-        return {"novelty": bonus(value, streams, rows) / deviation(value.moments)}
+    def annotate(context, streams, rows):
+        value = context.value
+        return {"novelty": PerTurn(bonus(value, streams, rows) / deviation(value.moments))}
 
     def bonus(value, streams, rows):
         return raw_novelty(network, value, streams, rows, known_scale, episodic, ridge)
@@ -192,7 +191,6 @@ def curiosity(
         count = jnp.sum(outcome.streams.mask) * 1.0
         added = jnp.stack([count, jnp.sum(raw), jnp.sum(raw**2)])
         metrics = {"novelty": added[1::-1], "prediction_error": jnp.stack([loss, jnp.ones(())])}
-        metrics = {name: jnp.where(outcome.finite, x, 0.0) for name, x in metrics.items()}
         return Curiosity(value.target, predictor, opt_state, value.moments + added), metrics
 
-    return Component(init=init, annotate=annotate, after=after, supplies=("novelty",))
+    return Component(init=init, annotate=annotate, after=after, fills=("novelty",))

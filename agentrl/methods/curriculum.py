@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Inputs, Setup
 from agentrl.streams import Streams
 
 Weighting = Literal["learnability", "failure"]
@@ -117,9 +117,10 @@ def curriculum(
     def weights_of(record):
         return task_weights(record.success, record.seen, weighting=weighting, floor=floor)
 
-    def inputs(record, key):
+    def before(record, params, key):
         chance = jnp.log(weights_of(record))
-        return {"tasks": jax.random.categorical(key, chance, shape=(groups,)).astype(jnp.int32)}
+        drawn = jax.random.categorical(key, chance, shape=(groups,))
+        return Inputs({"tasks": drawn.astype(jnp.int32)})
 
     def after(record, outcome):
         number = outcome.inputs["tasks"][outcome.streams.group]
@@ -136,7 +137,7 @@ def curriculum(
 
     return Component(
         init=lambda start: Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32)),
-        inputs=inputs,
+        before=before,
         after=after,
-        supplies=("tasks",),
+        fills=("tasks",),
     )

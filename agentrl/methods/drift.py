@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
@@ -10,6 +11,7 @@ from agentrl.learner.component import Component, Setup
 from agentrl.losses import kl
 from agentrl.methods.by_turn import to_turns
 from agentrl.methods.prompted import make_prompted
+from agentrl.streams import Rows
 
 
 def drift(
@@ -40,21 +42,25 @@ def drift(
         check_range("config.components.drift.turns", turn, 1)
     prompted = make_prompted(setup, "drift", reminder)
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.first_state is None:
-            return {}
-        return {"reminded_logp": prompted(params, streams, rows)}
+    def annotate(context, streams, rows):
+        return {}, by_turn(rows, prompted(context.params, streams, rows), streams.mask.shape, turns)
 
-    def after(value, outcome):
-        rows, shape = outcome.rows, outcome.streams.mask.shape
-        reminded = outcome.notes["reminded_logp"]
-        each, _ = kl(rows.behaviour_logp, reminded, rows.loss_mask, estimator="k3")
-        total, count = (to_turns(x, rows, shape) for x in (each, jnp.ones_like(each)))
-        metrics = {}
-        for turn in turns:
-            if turn <= shape[1]:
-                of_turn = jnp.stack([jnp.sum(total[:, turn - 1]), jnp.sum(count[:, turn - 1])])
-                metrics[f"drift/turn_{turn}"] = jnp.where(outcome.finite, of_turn, 0.0)
-        return value, metrics
+    return Component(annotate=annotate)
 
-    return Component(init=lambda start: (), annotate=annotate, after=after)
+
+def by_turn(
+    rows: Rows, reminded: jax.Array, shape: tuple[int, int], turns: Sequence[int]
+) -> dict[str, jax.Array]:
+    """The metrics of `drift`.
+
+    Args:
+      rows: of streams [N, T] = shape, with the policy's own log-probabilities. reminded: f32[R, L],
+        those of the reminded policy. turns: as for `drift`; those beyond T are left out.
+    """
+    each, _ = kl(rows.behaviour_logp, reminded, rows.loss_mask, estimator="k3")
+    total, count = (to_turns(x, rows, shape) for x in (each, jnp.ones_like(each)))
+    return {
+        f"drift/turn_{turn}": jnp.stack([jnp.sum(x[:, turn - 1]) for x in (total, count)])
+        for turn in turns
+        if turn <= shape[1]
+    }

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.advantages.grouping import joint_segments
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Inputs, Setup
 from agentrl.methods.curriculum import Record, mean_success, updated
 from envs.fingerprint import fingerprint
 
@@ -66,7 +66,7 @@ def dynamic_rollouts(
     groups = setup.rollout.units[0]
     portion = setup.rollout.num_streams // (groups * setup.rollout.agents)
 
-    def inputs(record, key):
+    def before(record, params, key):
         order = jax.random.permutation(key, tasks)
         success = jnp.where(record.seen > 0, record.success, 0.0)[order]
         wanted = attempts(success, most=most, least=least, above=above)
@@ -74,9 +74,10 @@ def dynamic_rollouts(
         end = jnp.cumsum(portions)
         # Once all tasks have had theirs, it begins again.
         place = jnp.arange(groups) % end[-1]
-        return {"tasks": order[jnp.searchsorted(end, place, side="right")].astype(jnp.int32)}
+        drawn = order[jnp.searchsorted(end, place, side="right")]
+        return Inputs({"tasks": drawn.astype(jnp.int32)})
 
-    def amend(record, params, streams, rows, key):
+    def amend(context, streams, rows):
         words = jax.vmap(fingerprint)(streams.first_state)
         everything = jnp.ones(words.shape[0], bool)
         return streams.replace(group=joint_segments(everything, *words.T)), rows, {}
@@ -92,8 +93,8 @@ def dynamic_rollouts(
 
     return Component(
         init=lambda start: Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32)),
-        inputs=inputs,
+        before=before,
         amend=amend,
         after=after,
-        supplies=("tasks",),
+        fills=("tasks",),
     )

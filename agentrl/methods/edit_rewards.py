@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.streams import PerTurn
 
 
 def edit_rewards(
@@ -41,31 +42,18 @@ def edit_rewards(
     check_range(f"{path}.exempt", exempt, 0)
     env, _ = its_environment(setup, "edit_rewards", "edit_facts", example="TeamGraph-v1")
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.first_state is None:
-            return {}
+    def annotate(context, streams, rows):
         mask = streams.mask
         actions = to_turns(rows.tokens, rows, mask.shape)
         facts = jax.vmap(env.edit_facts)(streams.first_state, actions, mask)
         added, twice, idle = facts
         reward = useful * (added & ~twice & ~idle) - repeated * twice - useless * idle
         judged = mask & (jnp.cumsum(mask, axis=1) > exempt)
-        return {
-            "turn_reward": jnp.where(judged, reward, 0.0),
-            "added": added & mask,
-            "repeated": twice & mask,
-            "useless": idle & mask,
-        }
 
-    def after(value, outcome):
-        notes = outcome.notes
-        added = jnp.sum(notes["added"]) * 1.0
+        def share(which):
+            return jnp.stack([jnp.sum(which & mask), jnp.sum(added & mask)]).astype(jnp.float32)
 
-        def share(name):
-            return jnp.where(outcome.finite, jnp.stack([jnp.sum(notes[name]) * 1.0, added]), 0.0)
+        metrics = {"edits/useless": share(idle), "edits/repeated": share(twice)}
+        return {"turn_reward": PerTurn(jnp.where(judged, reward, 0.0))}, metrics
 
-        return value, {"edits/useless": share("useless"), "edits/repeated": share("repeated")}
-
-    return Component(
-        init=lambda start: (), annotate=annotate, after=after, supplies=("turn_reward",)
-    )
+    return Component(annotate=annotate, fills=("turn_reward",))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from agentrl.learner.component import Component, Setup
 from agentrl.losses.smoothing import turn_mean
 from agentrl.methods.by_turn import entropies
+from agentrl.streams import Shared
 
 
 def entropy_history(setup: Setup) -> Component:
@@ -29,7 +30,7 @@ def entropy_history(setup: Setup) -> Component:
     return Component(
         init=lambda start: jnp.zeros(2),
         restarts=True,
-        exposes=lambda value: {"entropy_history": value},
+        annotate=lambda context, streams, rows: {"entropy_history": Shared(context.value)},
         after=after,
-        supplies=("entropy_history",),
+        fills=("entropy_history",),
     )

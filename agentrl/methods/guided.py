@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from agentrl.actors.contexts import whole
 from agentrl.actors.injection import Injection, injection
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import bare, stream_rows
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.prompted import without_inserted
@@ -17,7 +17,7 @@ from agentrl.rollout.episodes import packed
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import unroll
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerPosition, Rows, Streams
 from envs.vector import World
 
 
@@ -120,19 +120,15 @@ def guided(setup: Setup, *, guidance: str | Callable[..., Any], strip: bool = Tr
     text, at = injection(policy.codec, context, env), len(policy.codec.before)
     plan = _Plan(World(env, env_params), bound, text, at, rollout.units[0], rollout.turns, strip)
 
-    def annotate(value, params, streams, rows, key):
-        guided_row = jnp.arange(rows.tokens.shape[0]) % 2 == 0
-        return {"correct": rows.loss_mask & guided_row[:, None]}
+    def make(context, sources):
+        return _pairs(plan, context.params, sources["rollout"], context.key)
 
-    return Component(
-        init=lambda start: (),
-        source=lambda value, params, sources, key: _pairs(plan, params, sources["rollout"], key),
-        unit=2,
-        made_from=("rollout",),
-        aligned=True,
-        annotate=annotate,
-        supplies=("correct",),
-    )
+    def annotate(context, streams, rows):
+        guided_row = jnp.arange(rows.tokens.shape[0]) % 2 == 0
+        return {"correct": PerPosition(rows.loss_mask & guided_row[:, None])}
+
+    source = Source(make, unit=2, reads=("rollout",))
+    return Component(source=source, annotate=annotate, fills=("correct",))
 
 
 def alternating(one: Any, other: Any) -> Any:

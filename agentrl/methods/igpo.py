@@ -10,7 +10,7 @@ from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.policies import codec as codecs
-from agentrl.streams import Rows, last_turns
+from agentrl.streams import PerTurn, Rows, last_turns
 
 Belief = Literal["log_prob", "prob"]
 
@@ -129,36 +129,28 @@ def information_gain(
     check_range("config.components.information_gain.cap", cap, 0.0, above=True)
     policy = setup.policy
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.first_state is None:
-            return {}
+    def annotate(context, streams, rows):
+        mask = streams.mask
         tokens, length = reference_replies(policy, env, env_params, streams.first_state)
-        asked, known = answer_rows(rows, tokens, length, streams.mask.shape)
-        logp = log_probs(policy, params, asked, setup.microbatch, setup.lengths)
+        asked, known = answer_rows(rows, tokens, length, mask.shape)
+        logp = log_probs(policy, context.params, asked, setup.microbatch, setup.lengths)
         counts = asked.loss_mask & (jnp.cumsum(asked.loss_mask, axis=1) > leading)
         count = jnp.sum(counts, axis=1)
         s = jnp.sum(jnp.where(counts, logp, 0.0), axis=1) / jnp.maximum(count, 1)
-        s = s.reshape(streams.mask.shape)
+        s = s.reshape(mask.shape)
         known &= (count > 0).reshape(s.shape)
         level = s if belief == "log_prob" else jnp.exp(s)
-        return {
-            "information_gain": gain_of(level, known, streams.mask, cap),
-            "answer_belief": jnp.where(known & streams.mask, s, 0.0),
-        }
-
-    def after(value, outcome):
-        mask, notes = outcome.streams.mask, outcome.notes
+        gain = gain_of(level, known, mask, cap)
         gains, first = mask & ~last_turns(mask), last_turns(mask[:, ::-1])[:, ::-1]
 
         def mean(x, where):
-            total = jnp.stack([jnp.sum(jnp.where(where, x, 0.0)), jnp.sum(where) * 1.0])
-            return jnp.where(outcome.finite, total, 0.0)
+            return jnp.stack([jnp.sum(jnp.where(where, x, 0.0)), jnp.sum(where) * 1.0])
 
-        return value, {
-            "information_gain": mean(notes["information_gain"], gains),
-            "belief": mean(notes["answer_belief"], first),
-        }
+        belief_before = jnp.where(known & mask, s, 0.0)
+        metrics = {"information_gain": mean(gain, gains), "belief": mean(belief_before, first)}
+        return {
+            "information_gain": PerTurn(gain),
+            "answer_belief": PerTurn(belief_before),
+        }, metrics
 
-    return Component(
-        init=lambda start: (), annotate=annotate, after=after, supplies=("information_gain",)
-    )
+    return Component(annotate=annotate, fills=("information_gain",))

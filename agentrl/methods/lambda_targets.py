@@ -3,6 +3,7 @@
 from agentrl.advantages import gae
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
+from agentrl.streams import PerTurn
 
 
 def lambda_targets(setup: Setup, *, gamma: float = 1.0, lam: float = 1.0) -> Component:
@@ -31,11 +32,9 @@ def lambda_targets(setup: Setup, *, gamma: float = 1.0, lam: float = 1.0) -> Com
     check_range("config.components.lambda_targets.gamma", gamma, 0.0, 1.0)
     check_range("config.components.lambda_targets.lam", lam, 0.0, 1.0)
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.value is None:
-            return {}
+    def annotate(context, streams, rows):
         arrays = streams.reward, streams.value, streams.mask, streams.terminated, streams.bootstrap
         advantage = gae(*arrays, gamma=gamma, lam=lam, truncated=streams.truncated)
-        return {"critic_target": advantage + streams.value * streams.mask}
+        return {"critic_target": PerTurn(advantage + streams.value * streams.mask)}
 
-    return Component(init=lambda start: (), annotate=annotate, supplies=("critic_target",))
+    return Component(annotate=annotate, fills=("critic_target",))

@@ -7,6 +7,7 @@ from agentrl import rewards
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.streams import PerTurn
 
 
 def looking(
@@ -44,9 +45,7 @@ def looking(
     members = "frames_shown", "relevant_frames"
     env, env_params = its_environment(setup, "looking", *members, example="Video-v1")
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.first_state is None:
-            return {}
+    def annotate(context, streams, rows):
         mask = streams.mask
         shown = env.frames_shown(to_turns(rows.tokens, rows, mask.shape))
         shown &= mask[..., None]
@@ -57,19 +56,13 @@ def looking(
         seen = jnp.concatenate([first[:, None], shown], axis=1)
         gain = rewards.retrieval_gain(seen, relevant, bonus=bonus, margin=margin)[:, 1:]
         gain = jnp.where(looks, gain, 0.0)
-        share = jnp.sum(looks) / jnp.maximum(jnp.sum(mask), 1)
-        more = jnp.where(looks & (share < explore_below), explore, 0.0)
-        return {"turn_reward": gain + more, "look_gain": gain, "looked": looks}
-
-    def after(value, outcome):
-        notes, turns = outcome.notes, jnp.sum(outcome.streams.mask) * 1.0
-        looks = jnp.sum(notes["looked"]) * 1.0
-        told = {
-            "looks": jnp.stack([looks, turns]),
-            "looks/gain": jnp.stack([jnp.sum(notes["look_gain"]), looks]),
+        count, turns = jnp.sum(looks) * 1.0, jnp.sum(mask) * 1.0
+        few = count / jnp.maximum(turns, 1) < explore_below
+        more = jnp.where(looks & few, explore, 0.0)
+        metrics = {
+            "looks": jnp.stack([count, turns]),
+            "looks/gain": jnp.stack([jnp.sum(gain), count]),
         }
-        return value, jax.tree.map(lambda x: jnp.where(outcome.finite, x, 0.0), told)
+        return {"turn_reward": PerTurn(gain + more)}, metrics
 
-    return Component(
-        init=lambda start: (), annotate=annotate, after=after, supplies=("turn_reward",)
-    )
+    return Component(annotate=annotate, fills=("turn_reward",))

@@ -31,10 +31,10 @@ def noisy_judge(
             "component 'noisy_judge' judges whole episodes: use config.rollout.name='episodes'"
         )
 
-    def amend(value, params, streams, rows, key):
+    def amend(context, streams, rows):
         mask = streams.mask
         solved = jnp.any(streams.success & mask, axis=1)
-        draw = jax.random.uniform(key, solved.shape)
+        draw = jax.random.uniform(context.key, solved.shape)
         wrong = jnp.any(mask, axis=1) & (draw < jnp.where(solved, missed, invented))
         last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)
         told = jnp.where(solved[:, None], 0.0, streams.reward + jnp.where(last, pays, 0.0))
@@ -43,4 +43,4 @@ def noisy_judge(
         share = jnp.stack([jnp.sum(wrong), count]).astype(jnp.float32)
         return streams.replace(reward=reward), rows, {"judge_error": share}
 
-    return Component(init=lambda start: (), amend=amend)
+    return Component(amend=amend)

@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import stream_rows, to_turns
+from agentrl.streams import PerTurn, Shared
 
 
 def chosen_and_rejected(
@@ -72,7 +73,7 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
     check_one_row(setup, "pairs")
     groups = rollout.units[0] * (rollout.roles if rollout.roles > 1 else 1)
 
-    def source(value, params, sources, key):
+    def make(context, sources):
         streams, rows = sources["rollout"]
         rows = stream_rows(rows, streams)
         returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
@@ -80,7 +81,7 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
         if streams.role is not None:
             group = group * rollout.roles + streams.role
         present = jnp.any(streams.mask, axis=1)
-        best, worst, gap = chosen_and_rejected(returns, group, present, groups, key)
+        best, worst, gap = chosen_and_rejected(returns, group, present, groups, context.key)
         order = jnp.stack([best, worst], axis=1).reshape(-1)
         learnt = jnp.repeat(gap > margin, 2)
         # Numbers of streams are of the rollout's.
@@ -91,9 +92,7 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
             loss_mask=rows.loss_mask & learnt[:, None],
         )
 
-    return Component(
-        init=lambda start: (), source=source, unit=2, made_from=("rollout",), aligned=True
-    )
+    return Component(source=Source(make, unit=2, reads=("rollout",)))
 
 
 def successes(setup: Setup) -> Component:
@@ -115,32 +114,29 @@ def successes(setup: Setup) -> Component:
     """
     check_one_row(setup, "successes")
 
-    def source(value, params, sources, key):
+    def make(context, sources):
         streams, rows = sources["rollout"]
         return streams, stream_rows(rows, streams)
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None:
-            return {}
+    def annotate(context, streams, rows):
         solved = jnp.any(streams.success & streams.mask, axis=1)
-        return {"desirable": jnp.broadcast_to(solved[:, None], streams.mask.shape)}
+        desirable = PerTurn(jnp.broadcast_to(solved[:, None], streams.mask.shape))
+        return {"desirable": desirable, "kto_baseline": Shared(context.value)}
 
     def after(value, outcome):
         if outcome.rows is None:
             return value, {}
         rows, mask = outcome.rows, outcome.streams.mask
-        ratio = jnp.where(rows.loss_mask, rows.behaviour_logp - outcome.notes["reference_logp"], 0)
+        reference = outcome.notes["reference_logp"].values
+        ratio = jnp.where(rows.loss_mask, rows.behaviour_logp - reference, 0)
         total = jnp.sum(to_turns(ratio, rows, mask.shape))
         present = jnp.sum(jnp.any(mask, axis=1)) * 1.0
         return total / jnp.maximum(present, 1), {"kto_baseline": jnp.stack([total, present])}
 
     return Component(
         init=lambda start: jnp.zeros(()),
-        source=source,
-        made_from=("rollout",),
-        aligned=True,
+        source=Source(make, reads=("rollout",)),
         annotate=annotate,
-        exposes=lambda value: {"kto_baseline": value},
         after=after,
-        supplies=("desirable", "kto_baseline"),
+        fills=("desirable", "kto_baseline"),
     )

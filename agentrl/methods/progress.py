@@ -10,7 +10,7 @@ from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import to_turns
 from agentrl.methods.curiosity import Embedding, observations
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerTurn, Rows, Streams
 
 
 @struct.dataclass
@@ -77,8 +77,8 @@ def progress(
         params = network.init(start.key, example)
         return Progress(params, adam.init(params))
 
-    def annotate(value, params, streams, rows, key):
-        return {} if streams is None else {"progress": by_turn(value.params, streams, rows)}
+    def annotate(context, streams, rows):
+        return {"progress": PerTurn(by_turn(context.value.params, streams, rows))}
 
     def after(value, outcome):
         streams, rows = outcome.streams, outcome.rows
@@ -96,7 +96,7 @@ def progress(
         (params, opt_state), losses = jax.lax.scan(
             step, (value.params, value.opt_state), length=steps
         )
-        error = jnp.where(outcome.finite, jnp.stack([losses[0], jnp.ones(())]), 0.0)
+        error = jnp.stack([losses[0], jnp.ones(())])
         return Progress(params, opt_state), {"progress_error": error}
 
-    return Component(init=init, annotate=annotate, after=after, supplies=("progress",))
+    return Component(init=init, annotate=annotate, after=after, fills=("progress",))

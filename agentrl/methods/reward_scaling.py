@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Component, Setup
+from agentrl.streams import PerTurn
 
 
 @struct.dataclass
@@ -52,11 +53,9 @@ def reward_scaling(setup: Setup) -> Component:
         returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
         return merged(value, returns, jnp.any(streams.mask, axis=1))
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None:
-            return {}
-        scale = 1.0 / counted(value, streams).std
-        return {"reward_scale": jnp.broadcast_to(scale, streams.mask.shape)}
+    def annotate(context, streams, rows):
+        scale = 1.0 / counted(context.value, streams).std
+        return {"reward_scale": PerTurn(jnp.broadcast_to(scale, streams.mask.shape))}
 
     def after(value, outcome):
         value = counted(value, outcome.streams)
@@ -67,5 +66,5 @@ def reward_scaling(setup: Setup) -> Component:
         restarts=True,
         annotate=annotate,
         after=after,
-        supplies=("reward_scale",),
+        fills=("reward_scale",),
     )

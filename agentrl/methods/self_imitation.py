@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import bare, collected, returns_of, rows_by_stream, stream_sums
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerTurn, Rows, Shared, Streams
 
 
 @struct.dataclass
@@ -185,15 +185,15 @@ def self_imitation(
             "'episodes' and an environment of one agent"
         )
 
-    def annotate(buffer, params, streams, rows, key):
-        if streams is None:
-            return {}
-        return {"recalibrated_advantage": advantage_now(buffer, streams, divide_by_std)}
+    def make(context, sources):
+        return replay(context.value, replayed(context.value, least, oldest))
 
-    def exposes(buffer):
+    def annotate(context, streams, rows):
+        buffer = context.value
         return {
-            "replay_weight": replay_weight(buffer.updates, replay_until),
-            "call_weight": call_weight(buffer.updates, calls_until),
+            "recalibrated_advantage": PerTurn(advantage_now(buffer, streams, divide_by_std)),
+            "replay_weight": Shared(replay_weight(buffer.updates, replay_until)),
+            "call_weight": Shared(call_weight(buffer.updates, calls_until)),
         }
 
     def after(buffer, outcome):
@@ -203,14 +203,12 @@ def self_imitation(
         buffer = put(buffer, streams, rows_by_stream(outcome.rows, good.shape[0]), good)
         buffer = with_groups(buffer, returns_of(streams).reshape(rollout.units[0], -1))
         count = jnp.stack([jnp.sum(used) * 1.0, jnp.ones(())])
-        return buffer, {"replayed_streams": jnp.where(outcome.finite, count, 0.0)}
+        return buffer, {"replayed_streams": count}
 
     return Component(
         init=lambda start: empty(rollout, setup.policy, start.key, size, groups),
-        source=lambda buffer, *_: replay(buffer, replayed(buffer, least, oldest)),
-        aligned=True,
+        source=Source(make),
         annotate=annotate,
-        exposes=exposes,
         after=after,
-        supplies=("recalibrated_advantage", "replay_weight", "call_weight"),
+        fills=("recalibrated_advantage", "replay_weight", "call_weight"),
     )

@@ -54,7 +54,7 @@ def similar_anchors(setup: Setup, *, threshold: float = 0.95, buckets: int = 512
             "groups of whole episodes (config.rollout.name='episodes')"
         )
 
-    def amend(value, params, streams, rows, key):
+    def amend(context, streams, rows):
         shape = streams.mask.shape
         counts = observation_counts(rows, shape, buckets)
         mask = streams.mask.reshape(-1)
@@ -68,4 +68,4 @@ def similar_anchors(setup: Setup, *, threshold: float = 0.95, buckets: int = 512
         own = anchor[jnp.minimum(leader, mask.shape[0] - 1)]
         return streams.replace(anchor=own.reshape(*shape, 2)), rows, {}
 
-    return Component(init=lambda start: (), amend=amend)
+    return Component(amend=amend)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.prompted import first_command, make_prompted
+from agentrl.streams import PerPosition
 
 
 def skill_teacher(
@@ -45,11 +46,9 @@ def skill_teacher(
     def init(start):
         return (start.update, start.params) if every > 1 else ()
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None or streams.first_state is None:
-            return {}
-        teacher = value[1] if every > 1 else params
-        return {"teacher_logp": prompted(teacher, streams, rows)}
+    def annotate(context, streams, rows):
+        teacher = context.value[1] if every > 1 else context.params
+        return {"teacher_logp": PerPosition(prompted(teacher, streams, rows))}
 
     def after(value, outcome):
         if every == 1:
@@ -59,4 +58,4 @@ def skill_teacher(
         copied = jax.tree.map(lambda new, old: jnp.where(due, new, old), outcome.params, params)
         return (number + 1, copied), {}
 
-    return Component(init=init, annotate=annotate, after=after, supplies=("teacher_logp",))
+    return Component(init=init, annotate=annotate, after=after, fills=("teacher_logp",))

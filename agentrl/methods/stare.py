@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import entropies
+from agentrl.streams import PerPosition, Shared
 
 
 def controlled(
@@ -60,33 +61,30 @@ def stare_weights(
         check_range(f"config.components stare_weights {name}", value, 0.0)
     bounds = {"target": target, "step": step, "largest": largest, "smallest": smallest}
 
-    def moved(value, entropy, rows):
+    def annotate(context, streams, rows):
+        entropy = entropies(setup.policy, context.params, rows, setup.microbatch)
         count = jnp.maximum(jnp.sum(rows.loss_mask), 1)
         mean = jnp.sum(jnp.where(rows.loss_mask, entropy, 0.0)) / count
-        return controlled(value, mean, **bounds)
-
-    def annotate(value, params, streams, rows, key):
-        entropy = entropies(setup.policy, params, rows, setup.microbatch)
-        weights, gate = moved(value, entropy, rows)
+        weights, gate = controlled(context.value, mean, **bounds)
         up, down = jnp.where(gate, weights, 1.0)
-        return {
-            "surprising_gain": jnp.full(rows.tokens.shape, up),
-            "surprising_loss": jnp.full(rows.tokens.shape, down),
-            "sampled_entropy": entropy,
+        notes = {
+            "surprising_gain": PerPosition(jnp.full(rows.tokens.shape, up)),
+            "surprising_loss": PerPosition(jnp.full(rows.tokens.shape, down)),
+            "stare_weights": Shared(weights),
         }
-
-    def after(value, outcome):
-        weights, gate = moved(value, outcome.notes["sampled_entropy"], outcome.rows)
         one = jnp.ones(())
         metrics = {
             "stare_gain": jnp.stack([weights[0], one]),
             "stare_gate": jnp.stack([gate * 1.0, one]),
         }
-        return weights, {name: jnp.where(outcome.finite, x, 0.0) for name, x in metrics.items()}
+        return notes, metrics
+
+    def after(value, outcome):
+        return outcome.notes["stare_weights"].values, {}
 
     return Component(
         init=lambda start: jnp.array([gain, loss]),
         annotate=annotate,
         after=after,
-        supplies=("surprising_gain", "surprising_loss"),
+        fills=("surprising_gain", "surprising_loss"),
     )

@@ -177,15 +177,15 @@ def success_replay(
     def init(start):
         return empty(rollout, setup.policy, start.key, tasks, per_task)
 
-    def amend(buffer, params, streams, rows, key):
+    def amend(context, streams, rows):
         returns = returns_of(streams).reshape(groups, size)
         failed = (jnp.mean(returns, axis=1) < highest_mean) & (
             jnp.std(returns, axis=1, ddof=min(1, size - 1)) < highest_std
         )
-        streams, rows, swapped = with_successes(buffer, streams, rows, failed, key)
+        streams, rows, swapped = with_successes(context.value, streams, rows, failed, context.key)
         if old_logp == "recomputed":
             replayed = jnp.zeros((groups, size), bool).at[:, 0].set(swapped).reshape(-1)
-            logp = log_probs(setup.policy, params, rows, setup.microbatch, setup.lengths)
+            logp = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)
             now = jnp.where(rows.loss_mask, logp, 0.0)
             new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
             rows = rows.replace(behaviour_logp=new)

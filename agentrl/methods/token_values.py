@@ -2,6 +2,7 @@
 
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
+from agentrl.streams import PerPosition
 
 
 def token_values(setup: Setup) -> Component:
@@ -20,8 +21,9 @@ def token_values(setup: Setup) -> Component:
             "config.policy.critic='shared'"
         )
 
-    def annotate(value, params, streams, rows, key):
-        found = log_probs(policy, params, rows, setup.microbatch, setup.lengths, field="value")
-        return {"token_value": found}
+    def annotate(context, streams, rows):
+        options = setup.microbatch, setup.lengths
+        found = log_probs(policy, context.params, rows, *options, field="value")
+        return {"token_value": PerPosition(found)}
 
-    return Component(init=lambda start: (), annotate=annotate, supplies=("token_value",))
+    return Component(annotate=annotate, fills=("token_value",))

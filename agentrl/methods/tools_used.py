@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.streams import PerTurn
 
 
 def tools_used(setup: Setup) -> Component:
@@ -21,18 +22,12 @@ def tools_used(setup: Setup) -> Component:
     """
     env, _ = its_environment(setup, "tools_used", "tools_of", example="Research-v1")
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None:
-            return {}
+    def annotate(context, streams, rows):
         actions = to_turns(rows.tokens, rows, streams.mask.shape)
-        return {"tools_used": env.tools_of(actions) & streams.mask[..., None]}
+        used = env.tools_of(actions) & streams.mask[..., None]
+        of_stream = jnp.any(used, axis=1)
+        some = jnp.sum(jnp.any(of_stream, axis=1)) * 1.0
+        share = jnp.stack([jnp.sum(jnp.mean(of_stream, axis=1)), some])
+        return {"tools_used": PerTurn(used)}, {"tools/share": share}
 
-    def after(value, outcome):
-        used = jnp.any(outcome.notes["tools_used"], axis=1)
-        any_ = jnp.any(used, axis=1)
-        share = jnp.stack([jnp.sum(jnp.mean(used, axis=1)), jnp.sum(any_) * 1.0])
-        return value, {"tools/share": jnp.where(outcome.finite, share, 0.0)}
-
-    return Component(
-        init=lambda start: (), annotate=annotate, after=after, supplies=("tools_used",)
-    )
+    return Component(annotate=annotate, fills=("tools_used",))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.methods.by_turn import to_turns
+from agentrl.streams import PerTurn
 
 
 def turn_entropy(setup: Setup) -> Component:
@@ -13,14 +14,13 @@ def turn_entropy(setup: Setup) -> Component:
     It is that of the policy that collected, and takes a forward pass.
     """
 
-    def annotate(value, params, streams, rows, key):
-        if streams is None:
-            return {}
+    def annotate(context, streams, rows):
         entropy = log_probs(
-            setup.policy, params, rows, setup.microbatch, setup.lengths, field="entropy"
+            setup.policy, context.params, rows, setup.microbatch, setup.lengths, field="entropy"
         )
         shape = streams.mask.shape
         count = to_turns(jnp.ones_like(entropy), rows, shape)
-        return {"turn_entropy": to_turns(entropy, rows, shape) / jnp.maximum(count, 1)}
+        mean = to_turns(entropy, rows, shape) / jnp.maximum(count, 1)
+        return {"turn_entropy": PerTurn(mean)}
 
-    return Component(init=lambda start: (), annotate=annotate, supplies=("turn_entropy",))
+    return Component(annotate=annotate, fills=("turn_entropy",))

@@ -12,7 +12,7 @@ from flax import struct
 
 from agentrl import rollout as rollouts
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import stream_rows, transitions
 from envs.environment import Environment, EnvParams, EnvState
 
@@ -257,14 +257,15 @@ def world_model(
         weights = model.network.init(start.key, starts, action)
         return Model(weights, adam.init(weights), starts, jnp.zeros((), jnp.int32))
 
-    def source(value, params, sources, key):
+    def make(context, sources):
+        value, key = context.value, context.key
         inside = LearnedParams(
             max_steps_in_episode=limit, weights=value.weights, starts=value.starts
         )
         acting = rollouts.episodes(
             setup.policy, model, inside, num_groups=num_groups, group_size=group_size
         )
-        _, streams, rows, _ = acting.collect(params, acting.init(key), key)
+        _, streams, rows, _ = acting.collect(context.params, acting.init(key), key)
         return streams, rows.replace(loss_mask=rows.loss_mask & (value.updates >= warm_up))
 
     def after(value, outcome):
@@ -274,4 +275,4 @@ def world_model(
         new = Model(weights, opt_state, rows.observation[:, 0], value.updates + 1)
         return new, {"model_loss": jnp.stack([losses[0], jnp.ones(())])}
 
-    return Component(init=init, source=source, after=after)
+    return Component(init=init, source=Source(make), after=after)

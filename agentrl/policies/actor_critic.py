@@ -1,6 +1,6 @@
 """Actor-critics over arrays: MLP, CNN or GRU (`torsos`) with one set of pure functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -62,20 +62,27 @@ class Policy(NamedTuple):
 
     @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
-        """(params, rows) -> [R, L, ...] of what the policy says of rows beside `score`, by name."""
-        return {"answer_logits": self.answers} if self.num_answers else {}
+        """{name: (params, rows, arrays) -> [R, L, ...]}: what it says of rows beside `score`.
+
+        arrays: the terms' other inputs, by name.
+        """
+        answers = {"answer_logits": self.answers} if self.num_answers else {}
+        return {"reference_kl": self.divergence, **answers}
 
     def divergence(
-        self, params: chex.ArrayTree, reference: chex.ArrayTree, rows: Rows
+        self, params: chex.ArrayTree, rows: Rows, arrays: Mapping[str, Any]
     ) -> jax.Array:
-        """Exact KL from other parameters of the policy, f32[R, L], with no gradient to those."""
-        start = _starts(rows)
+        """Exact KL from the parameters `reference_params`, f32[R, L], with no gradient to those."""
+        start, reference = _starts(rows), arrays["reference_params"]
         own, _ = self.unroll(params, rows.memory, rows.observation, start, _roles(rows))
         other, _ = self.unroll(reference, rows.memory, rows.observation, start, _roles(rows))
         return self.head.kl(own, other, rows.legal)
 
-    def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
+    def answers(
+        self, params: chex.ArrayTree, rows: Rows, arrays: Mapping[str, Any] | None = None
+    ) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""
+        del arrays
         return self.answer(params, rows.memory, rows.observation, _starts(rows))
 
 

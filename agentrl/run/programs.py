@@ -11,7 +11,7 @@ import numpy as np
 from agentrl.config.build import Experiment, lax_map, only_seed
 from agentrl.evaluation import play
 from agentrl.learner.state import TrainState
-from agentrl.run import mesh
+from agentrl.run import mesh, population
 
 
 @dataclasses.dataclass
@@ -62,7 +62,7 @@ def compile_programs(
         over = one_at_a_time if learns_only else experiment.over_seeds
 
         def trained(state):
-            return experiment.across(*over(train)(state))
+            return population.after_program(experiment.selection, *over(train)(state))
 
         if not on_host:
             return jax.jit(trained, donate_argnums=0, **state_and_metrics)

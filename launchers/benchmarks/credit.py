@@ -24,7 +24,7 @@ from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import Optimizer, UpdateOptions
 from agentrl.learner.update import Batch, update
 from agentrl.policies.decoder import DecoderConfig
-from agentrl.streams import Rows, Streams, fields_of
+from agentrl.streams import PerTurn, Rows, Streams, fields_of
 from launchers.benchmarks import llm
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, compiled, interleave
@@ -246,7 +246,7 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
     params = policy.init(jax.random.key(0))
     opt_state, key = learner.optimizer.transform().init(params), jax.random.key(1)
     advantage = jax.jit(lambda s: learner.recipe.estimator(arrays_of(s)))(streams)
-    earned = Credit(advantage, jnp.any(streams.mask, axis=1), None, {})
+    earned = Credit(PerTurn(advantage), jnp.any(streams.mask, axis=1), None, {})
     arguments = (streams, rows, earned)
 
     def step(params, opt_state, key, streams, rows, earned):
@@ -259,7 +259,6 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
             opt_state,
             batches,
             update_key,
-            in_loss=lambda params, rows: {},
             progress=0.0,
         )
         return params, opt_state, key, metrics

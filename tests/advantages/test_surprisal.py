@@ -9,6 +9,7 @@ import pytest
 
 from agentrl import advantages, losses
 from agentrl.methods.stare import controlled
+from agentrl.streams import PerTurn
 
 DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
 MASK = DATA["in/mask"] > 0
@@ -73,6 +74,7 @@ def test_weights_of_one_change_nothing_and_turns_are_spread():
     turn = np.array([[0, 0, 1], [1, -1, 0]], np.int32)
     mask = np.array([[True, True, True], [True, False, True]])
     logp = np.where(mask, -1.0, np.nan).astype(np.float32)
+    per_turn = PerTurn(per_turn)
     spread = stare(per_turn, mask, logp, 1.0, 1.0, 0.5, stream, turn)
     np.testing.assert_array_equal(spread, [[0.5, 0.5, 3.0], [-2.0, 0.0, 1.0]])
     # One of the four good ones, the first among equals; the only bad one.

@@ -8,6 +8,7 @@ import pytest
 
 from agentrl import advantages
 from agentrl.advantages.weighting import over_positions
+from agentrl.streams import PerTurn
 
 duration_aware = jax.jit(advantages.duration_aware, static_argnames="cap")
 uncertain_turns = jax.jit(advantages.uncertain_turns, static_argnames="quantile")
@@ -65,7 +66,7 @@ def test_rollouts_weigh_the_same():
     # The same from advantages of turns; an empty row does not count.
     padded = np.pad(mask, ((0, 1), (0, 0)))
     by_turn = per_rollout_mean(
-        np.float32([[1, 0], [1, 0], [-2, 0]]),
+        PerTurn(np.float32([[1, 0], [1, 0], [-2, 0]])),
         padded,
         np.array([0, 1, 2, 0]),
         np.pad(turn, ((0, 1), (0, 0)), constant_values=-1),
@@ -132,5 +133,5 @@ def test_advantages_of_positions_stay_where_no_turn_is():
     ours = over_positions("it", advantage, written, np.zeros(1, int), turn)
     np.testing.assert_array_equal(ours, [[1, 2, 0]])
     # One of turns has none to give there.
-    of_turns = over_positions("it", np.float32([[5, 7]]), written, np.zeros(1, int), turn)
+    of_turns = over_positions("it", PerTurn(np.float32([[5, 7]])), written, np.zeros(1, int), turn)
     np.testing.assert_array_equal(of_turns, [[5, 0, 0]])

@@ -63,7 +63,7 @@ def test_credit_is_made_of_them(updated):
     reward = np.where(acted, streams.reward + 0.5 * surprise, 0)
     total = reward.sum(axis=1, keepdims=True)
     expected = np.where(acted, 2 * (total - total.mean()) + surprise, 0) / 2
-    np.testing.assert_allclose(credit.advantage, expected, atol=1e-4)
+    np.testing.assert_allclose(credit.advantage.values, expected, atol=1e-4)
     np.testing.assert_array_equal(credit.keep, acted.any(axis=1) & (np.arange(len(acted)) % 2 == 0))
 
 
@@ -88,7 +88,7 @@ def test_the_gradient_is_that_of_the_sum_of_weighted_terms(updated):
     streams, rows, credit, *_ = batch
     mask = rows.loss_mask & credit.keep[rows.stream][:, None]
     count = jnp.sum(mask)
-    advantage = credit.advantage[rows.stream[:, None], rows.turn]
+    advantage = credit.advantage.at_positions(rows)
 
     def loss(params):
         logp = experiment.policy.score(params, rows).logp

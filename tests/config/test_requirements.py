@@ -217,7 +217,7 @@ def test_terms_of_replies_work_in_segments():
         streams.reward - charged, streams.value, streams.mask, streams.terminated,
         streams.bootstrap, truncated=streams.truncated, gamma=0.99, lam=0.95,
     )  # fmt: skip
-    np.testing.assert_allclose(batch.credit.advantage, expected, atol=1e-5)
+    np.testing.assert_allclose(batch.credit.advantage.values, expected, atol=1e-5)
 
 
 def test_a_warm_start_that_is_switched_off_keeps_its_options():

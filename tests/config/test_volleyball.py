@@ -38,7 +38,7 @@ def test_a_batch_holds_the_decisions_of_the_policys_teams(batch):
     assert not (ended & cut).any()
     np.testing.assert_array_equal((ended | cut).any(axis=1), played.reshape(-1))
     assert ended.any() and not paid[~ended].any()
-    assert np.isfinite(np.asarray(credit.advantage)).all()
+    assert np.isfinite(np.asarray(credit.advantage.values)).all()
 
 
 @pytest.mark.parametrize("game, agents, actions", [("plane", 2, 4), ("1v1", 2, 4), ("3v3", 2, 72)])

@@ -12,9 +12,10 @@ import tiny
 from agentrl import advantages, losses
 from agentrl.config import section, term
 from agentrl.config.build import build
-from agentrl.learner.component import own_key
+from agentrl.learner.component import noted, own_key
 from agentrl.learner.components import guard, steps
 from agentrl.learner.train_step import keys_of
+from agentrl.streams import PerPosition, PerTurn, Rows, Shared, Streams
 
 
 @functools.cache
@@ -168,3 +169,26 @@ def test_rows_of_a_source_that_minibatches_do_not_divide_are_an_error():
     config.learner.minibatches = 8
     with pytest.raises(ValueError, match="minibatches=8 does not divide the 5 rows of source"):
         build(config)
+
+
+@pytest.mark.parametrize(
+    ("note", "message"),
+    [
+        (jnp.zeros((2, 3)), r"annotation 'mine' gives 'x' as .*: say .*PerTurn\(x\) \[N, T\]"),
+        (PerTurn(jnp.zeros((4, 5))), r"'x' PerTurn .*expected \[N, T\], here \(2, 3\)"),
+        (PerPosition(jnp.zeros((2, 3, 7))), r"PerPosition .*expected \[R, L\], here \(4, 5\)"),
+    ],
+)  # fmt: skip
+def test_an_annotation_says_what_its_values_are_of(note, message):
+    zeros = jnp.zeros((4, 5))
+    rows = Rows(zeros, zeros == 1, jnp.zeros(4), zeros, zeros)
+    streams = Streams(reward=jnp.zeros((2, 3)), mask=jnp.zeros((2, 3), bool))
+
+    def noted_as(note):
+        return noted("mine", lambda *_: {"x": note}, None, streams, rows)
+
+    with pytest.raises(ValueError, match=message):
+        noted_as(note)
+    shared, metrics = noted_as(Shared({"any": jnp.zeros((9,))}))
+    assert shared["x"].values["any"].shape == (9,) and metrics == {}
+    assert noted_as(PerTurn(jnp.zeros((2, 3, 8))))[0]["x"].values.shape == (2, 3, 8)

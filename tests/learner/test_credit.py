@@ -27,11 +27,16 @@ def named(functions):
     return {one.name: one for one in functions}
 
 
+def plain(credit):
+    """The credit with bare arrays."""
+    return credit._replace(advantage=credit.advantage.values)
+
+
 def make(estimator, reward=(), before=(), after=(), reweighting=(), carried=None, **options):
     """(streams) -> Credit by an estimator with these options."""
     parts = [named(functions) for functions in (before, after, reweighting)]
     recipe = Recipe(Bound(estimator, options), named(reward), carried, *parts)
-    return lambda streams, **carried: credit_of(recipe, streams, None, carried)
+    return lambda streams, **carried: plain(credit_of(recipe, streams, None, carried))
 
 
 def test_estimator_gets_its_fields_and_options():
@@ -209,14 +214,14 @@ def test_an_estimator_per_position_reads_rows_and_the_others_do_not():
     rows = rows_of(turns)
     not_truncated = [Bound(advantages.not_truncated, {})]
     recipe = Recipe(Bound(per_position, {}), before=named(not_truncated))
-    ours = credit_of(recipe, s, rows, {})
+    ours = plain(credit_of(recipe, s, rows, {}))
     learnt = np.asarray(rows.loss_mask) & (np.asarray(rows.stream) != 3)[:, None]
     each = np.asarray(s.reward)[np.asarray(rows.stream)[:, None], np.asarray(rows.turn)]
     expected = np.where(learnt, each - each[learnt].mean(), 0)
     np.testing.assert_allclose(ours.advantage, expected, atol=1e-6)
     # Rows have roles and these streams have none: an estimator per turn takes none for its own.
     recipe = Recipe(Bound(advantages.grpo, {}))
-    ours = credit_of(recipe, s, rows, {})
+    ours = plain(credit_of(recipe, s, rows, {}))
     np.testing.assert_array_equal(ours.advantage, advantages.grpo(s.reward, s.mask, s.group))
 
 

@@ -66,7 +66,7 @@ def test_the_policy_has_all_seats_of_a_team(trained):
     parent = np.asarray(streams.parent).reshape(8, SEATS) - 4 * np.arange(8)[:, None]
     np.testing.assert_array_equal(parent[:, 1::2], [[0, 2]] * 8)
     assert (np.asarray(streams.parent).reshape(8, SEATS)[:, ::2] == -1).all()
-    assert np.isfinite(credit.advantage).all() and np.asarray(credit.advantage).any()
+    assert np.isfinite(credit.advantage.values).all() and np.asarray(credit.advantage.values).any()
 
 
 def test_ratios_begin_at_one_and_nothing_is_away_from_the_reference(trained):

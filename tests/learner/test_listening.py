@@ -17,7 +17,7 @@ from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit, Recipe, credit_of
 from agentrl.learner.objective import Term
 from agentrl.learner.update import Batch
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerTurn, Rows, Streams
 
 ROWS, ACTIONS, ANSWERS = 12, 3, 4
 POLICY = policies.mlp((5,), None, ACTIONS, hidden=(6,), critic="none", answers=ANSWERS)
@@ -45,7 +45,7 @@ def batch(seed=0):
     return (
         streams,
         jax.tree.map(jnp.asarray, rows),
-        Credit(advantage, np.ones(ROWS, bool), None, {}),
+        Credit(PerTurn(advantage), np.ones(ROWS, bool), None, {}),
     )
 
 
@@ -135,7 +135,7 @@ def test_speaking_is_a_reward_of_the_turn():
         persuasion=jnp.array([[0.25, 0.0], [-0.5, 9.0]]),
     )
     np.testing.assert_allclose(
-        credit_of(recipe, streams, None, {}).advantage, [[2.5, 2.5], [-2.5, 0.0]]
+        credit_of(recipe, streams, None, {}).advantage.values, [[2.5, 2.5], [-2.5, 0.0]]
     )
 
 

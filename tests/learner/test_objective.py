@@ -17,7 +17,7 @@ from agentrl.learner.credit import Credit
 from agentrl.learner.minibatch import dealt
 from agentrl.learner.objective import Term
 from agentrl.learner.update import Batch
-from agentrl.streams import Rows, Streams
+from agentrl.streams import PerPosition, PerTurn, Rows, Streams
 
 ROWS, LENGTH, WORDS = 12, 5, 7
 
@@ -53,10 +53,10 @@ def batch(seed=0, unit=1, keep=None, silent=()):
     streams = Streams(reward=np.zeros((ROWS, 1), np.float32), mask=mask.any(axis=1, keepdims=True))
     advantage = rng.normal(size=(ROWS, 1)).astype(np.float32) * streams.mask
     keep = np.ones(ROWS, bool) if keep is None else np.asarray(keep)
-    credit = Credit(advantage, keep, None, {})
+    credit = Credit(PerTurn(advantage), keep, None, {})
     notes = {
-        "reference_logp": rng.normal(size=(ROWS, LENGTH)).astype(np.float32),
-        "question": rng.random((ROWS, LENGTH)) < 0.3,
+        "reference_logp": PerPosition(rng.normal(size=(ROWS, LENGTH)).astype(np.float32)),
+        "question": PerPosition(rng.random((ROWS, LENGTH)) < 0.3),
     }
     return jax.tree.map(jnp.asarray, Batch(streams, rows, credit, notes)), unit
 
@@ -108,13 +108,13 @@ def gradient(names, given, **options):
 
 def plain(name, data):
     """The loss of a term by hand, and how many values it is the mean of."""
-    rows, notes = data.rows, data.notes
+    rows, notes = data.rows, {name: note.values for name, note in data.notes.items()}
     mask = rows.loss_mask
 
     def loss(params):
         logp = Toy.score(params, rows)[0]
         if name == "position":
-            each = -data.credit.advantage[:, :1] * logp
+            each = -data.credit.advantage.values[:, :1] * logp
             return jnp.sum(jnp.where(mask, each, 0)) / mask.sum()
         if name == "question":
             over = notes["question"]
@@ -289,7 +289,7 @@ def test_an_update_without_anything_to_learn_from_changes_nothing(names, minibat
 def test_advantages_of_zero_change_nothing():
     """As where each group has equal returns: its rows are learnt from, without a gradient."""
     data, unit = batch(6, unit=2)
-    zero = jnp.zeros_like(data.credit.advantage)
+    zero = PerTurn(jnp.zeros((ROWS, 1)))
     data = data._replace(credit=data.credit._replace(advantage=zero))
     moved = updater(("position",), ADAM)
     before = moved(PARAMS, ADAM.init(PARAMS), *batch(5), 0.0)[:2]
@@ -315,7 +315,9 @@ def test_a_pair_of_which_one_row_is_kept_is_nothing_to_learn_from():
 def test_a_rejected_update_gives_back_what_it_was_given():
     data, unit = batch(6)
     broken = data._replace(
-        credit=data.credit._replace(advantage=data.credit.advantage.at[2].set(jnp.nan))
+        credit=data.credit._replace(
+            advantage=PerTurn(data.credit.advantage.values.at[2].set(jnp.nan))
+        )
     )
     opt_state = ADAM.init(PARAMS)
     params, after, metrics, finite = updater(("position",), ADAM)(

@@ -71,7 +71,7 @@ def filled(games, score, since):
 
 def drawn(component, pool, draws=400):
     keys = jax.random.split(jax.random.key(0), draws)
-    inputs = jax.vmap(component.inputs, (None, 0))(pool, keys)
+    inputs = jax.vmap(lambda key: component.before(pool, None, key).arrays)(keys)
     # The opponents are the members that were drawn.
     np.testing.assert_array_equal(inputs["opponents"]["w"], inputs["drawn"])
     return np.asarray(inputs["drawn"])

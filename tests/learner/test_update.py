@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from by_hand import context
 
 from agentrl.config.build import build
 from agentrl.run import checkpoint
@@ -49,7 +50,7 @@ def test_only_replies_are_trained_and_on_demand_what_was_read():
     def collected(state):
         """Rows of the rollout, and as the component amends them."""
         batch = plain.batches(state)["rollout"]
-        _, amended, _ = amend((), state.params, batch.streams, batch.rows, state.key)
+        _, amended, _ = amend(context((), state.params), batch.streams, batch.rows)
         return batch.rows, amended
 
     rows, wide_rows = collected(state)

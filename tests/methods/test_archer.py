@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import distance, lake, train_and_resume
 from tiny import segments_config, talk_config
 
@@ -85,20 +86,20 @@ def test_critics_converge_to_the_values_of_the_policy():
     component = experiment.components["archer"]
     state = jax.jit(experiment.init)(0)
     params, streams, rows = collected()
-    nothing = dict.fromkeys(("before", "trained", "inputs", "credit", "notes"))
-    given = {"streams": streams, "rows": rows, "params": params}
-    outcome = Outcome(**nothing, **given, finite=jnp.bool_(True))
+    outcome = Outcome(None, params, streams=streams, rows=rows)
     value, after = state.carry["archer"], jax.jit(component.after)
     for _ in range(6):
         value, metrics = after(value, outcome)
     turns = transitions(streams, rows)
-    notes = jax.jit(component.annotate)(value, params, streams, rows, None)
-    q = np.asarray(notes["twin_q"]).reshape(-1, 2)
+    notes = jax.jit(component.annotate)(context(value, params), streams, rows)
+    q = np.asarray(notes["twin_q"].values).reshape(-1, 2)
     over, reward = np.asarray(turns["over"]), np.asarray(turns["reward"])
     assert over.any() and (reward[over] == 1).any() and (reward[over] == 0).any()
     np.testing.assert_allclose(q[over], np.repeat(reward[over, None], 2, axis=1), atol=0.1)
     # The advantage of the better end is higher.
-    advantage = advantages.twin_critics(streams.mask, notes["twin_q"], notes["twin_v"])
+    advantage = advantages.twin_critics(
+        streams.mask, notes["twin_q"].values, notes["twin_v"].values
+    )
     advantage = np.asarray(advantage).reshape(-1)
     assert advantage[over & (reward == 1)].min() > advantage[over & (reward == 0)].max()
 

@@ -55,7 +55,8 @@ def test_none_to_wait_for_is_the_plain_run(waited):
     assert [m["policy_waits"] for m in metrics] == [0.0, 0.0]
     assert distance(plain[-1].params, without[-1].params) == 0
     none = build(config_of(updates=0)).components["critic_first"]
-    assert none.options(none.init(None)) == {"objective.policy.weight": 1.0}
+    inputs = none.before(none.init(None), None, None)
+    assert inputs.numbers == {"objective.policy.weight": 1.0}
 
 
 def test_refusals():

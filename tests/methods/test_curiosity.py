@@ -5,6 +5,7 @@ import functools
 import jax
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import lake
 from tiny import segments_config, talk_config
 
@@ -38,15 +39,15 @@ def novelty_of(**options):
 
     @jax.jit
     def annotated(value, streams, rows):
-        return component.annotate(value, None, streams, rows, None)["novelty"]
+        return component.annotate(context(value), streams, rows)["novelty"].values
 
     return np.asarray(annotated(state.carry["curiosity"], batch.streams, batch.rows))
 
 
 def test_a_turn_is_as_new_as_what_it_leads_to():
     _, batch = first_batch()
-    np.testing.assert_allclose(novelty_of(), batch.notes["novelty"], rtol=1e-5)
-    mask, novelty = np.asarray(batch.streams.mask), np.asarray(batch.notes["novelty"])
+    mask, novelty = np.asarray(batch.streams.mask), batch.notes["novelty"].values
+    np.testing.assert_allclose(novelty_of(), novelty, rtol=1e-5)
     assert novelty.shape == mask.shape and (novelty[~mask] == 0).all()
     last = np.asarray(jax.jit(ended)(batch.streams)) | ~np.pad(mask[:, 1:], ((0, 0), (0, 1)))
     assert (novelty[last] == 0).all() and (novelty[mask & ~last] > 0).all()

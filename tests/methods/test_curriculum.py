@@ -65,9 +65,10 @@ def test_successes_are_running_means_per_task():
 def test_tasks_are_drawn_by_their_weights():
     component = curriculum(SETUP, tasks=3, floor=0.0)
     record = Record(jnp.float32([0.0, 0.5, 1.0]), jnp.ones(3, jnp.int32))
-    drawn = component.inputs(record, jax.random.key(0))["tasks"]
+    drawn = component.before(record, None, jax.random.key(0)).arrays["tasks"]
     np.testing.assert_array_equal(drawn, [1, 1, 1, 1])
-    fresh = jax.vmap(lambda k: component.inputs(component.init(None), k)["tasks"])
+    none = component.init(None)
+    fresh = jax.vmap(lambda key: component.before(none, None, key).arrays["tasks"])
     counts = np.bincount(np.asarray(fresh(jax.random.split(jax.random.key(1), 300))).ravel())
     np.testing.assert_allclose(counts / 1200, 1 / 3, atol=0.05)
 

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context
 from tiny import talk_config
 
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome
-from agentrl.methods.drift import drift
+from agentrl.methods.drift import by_turn, drift
 
 
 def config_of(**options):
@@ -22,38 +22,34 @@ def config_of(**options):
 def test_it_is_the_mean_divergence_of_a_turns_tokens():
     experiment = build(config_of())
     none = lambda state, agent, params: jnp.zeros(1, jnp.int32)  # noqa: E731
-    silent = build(config_of(reminder=none)).components["drift"].annotate
+    ours, silent = (
+        build(config_of(**options)).components["drift"].annotate
+        for options in ({}, {"reminder": none})
+    )
 
     @jax.jit
     def collected(state):
-        """The streams, rows and notes, and the notes of a reminder of nothing."""
+        """The rows, the metrics, and those of a reminder of nothing."""
         batch = experiment.batches(state)["rollout"]
-        streams, rows = batch.streams, batch.rows
-        return streams, rows, batch.notes, silent((), state.params, streams, rows, state.key)
+        given = context((), state.params), batch.streams, batch.rows
+        return batch.rows, ours(*given)[1], silent(*given)[1]
 
-    streams, rows, noted, unnoted = collected(jax.jit(experiment.init)(0))
-    assert jnp.any(noted["reminded_logp"] != 0)
+    rows, reminded, unreminded = collected(jax.jit(experiment.init)(0))
+    assert reminded["drift/turn_1"][0] > 1e-6
     noise = jax.random.normal(jax.random.key(1), rows.tokens.shape)
-    notes = {"reminded_logp": rows.behaviour_logp - noise}
-    nothing = dict.fromkeys(("before", "params", "trained", "inputs", "credit"))
-
-    @jax.jit
-    def measured(notes):
-        given = {"streams": streams, "rows": rows, "notes": notes}
-        outcome = Outcome(**nothing, **given, finite=jnp.bool_(True))
-        return experiment.components["drift"].after((), outcome)[1]
-
-    metrics = measured(notes)
+    other = rows.behaviour_logp - noise
+    shape = experiment.rollout.num_streams, experiment.rollout.turns
+    metrics = jax.jit(lambda rows, other: by_turn(rows, other, shape, (1, 2, 9)))(rows, other)
     assert sorted(metrics) == ["drift/turn_1", "drift/turn_2"]  # episodes have four turns
     rows = jax.tree.map(np.asarray, rows)
-    d = rows.behaviour_logp - np.asarray(notes["reminded_logp"])
+    d = rows.behaviour_logp - np.asarray(other)
     for turn in (1, 2):
         here = rows.loss_mask & (rows.turn == turn - 1)
         total, count = metrics[f"drift/turn_{turn}"]
         np.testing.assert_allclose(total, (np.exp(-d) + d - 1)[here].sum(), rtol=1e-4)
         assert count == here.sum() > 0
     # Nothing to remind of: no drift.
-    total, count = measured(unnoted)["drift/turn_1"]
+    total, count = unreminded["drift/turn_1"]
     assert abs(total / count) < 1e-6
 
 

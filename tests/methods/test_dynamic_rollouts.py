@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import lake
 
 from agentrl import rollout
@@ -27,19 +28,24 @@ def test_the_number_of_attempts():
     np.testing.assert_array_equal(counts, [8, 8, 8, 6, 5, 4, 2, 2])
 
 
+def drawn_by(component, record, key):
+    """The tasks i32[G] that an update begins with."""
+    return component.before(record, None, key).arrays["tasks"]
+
+
 def test_what_easy_tasks_leave_goes_to_further_tasks():
     """Eight portions of two attempts: two unsolved tasks of four portions, or eight easy ones."""
     component = dynamic_rollouts(setup(), tasks=8)
     fresh = component.init(None)
-    drawn = np.asarray(component.inputs(fresh, jax.random.key(0))["tasks"])
+    drawn = np.asarray(drawn_by(component, fresh, jax.random.key(0)))
     assert sorted(np.unique(drawn, return_counts=True)[1]) == [4, 4]
     easy = Record(jnp.ones(8), jnp.ones(8, jnp.int32))
-    drawn = np.asarray(component.inputs(easy, jax.random.key(0))["tasks"])
+    drawn = np.asarray(drawn_by(component, easy, jax.random.key(0)))
     assert sorted(drawn) == list(range(8))
     # One hard task among easy ones; the rest of the batch is shared out as far as it goes.
     one = Record(jnp.ones(8).at[3].set(0.0), jnp.ones(8, jnp.int32))
     counts = [
-        np.bincount(component.inputs(one, key)["tasks"], minlength=8)
+        np.bincount(drawn_by(component, one, key), minlength=8)
         for key in jax.random.split(jax.random.key(1), 20)
     ]
     assert all(c.sum() == 8 and c[np.arange(8) != 3].max() == 1 for c in counts)
@@ -48,7 +54,7 @@ def test_what_easy_tasks_leave_goes_to_further_tasks():
 
 def test_few_tasks_come_again():
     component = dynamic_rollouts(setup(), tasks=1)
-    drawn = component.inputs(component.init(None), jax.random.key(0))["tasks"]
+    drawn = drawn_by(component, component.init(None), jax.random.key(0))
     np.testing.assert_array_equal(drawn, [0] * 8)
 
 
@@ -65,11 +71,11 @@ def test_attempts_at_a_task_are_one_group():
     component = experiment.components["dynamic_rollouts"]
     record = component.init(None)
     params = jax.jit(experiment.policy.init)(jax.random.key(0))
-    tasks = component.inputs(record, jax.random.key(1))["tasks"]
+    tasks = drawn_by(component, record, jax.random.key(1))
     state = experiment.rollout.init(jax.random.key(2))
     collect = jax.jit(experiment.rollout.collect)
     streams, rows = collect(params, state, jax.random.key(3), tasks=tasks)[1:3]
-    amended, _, _ = component.amend(record, params, streams, rows, None)
+    amended, _, _ = component.amend(context(record, params), streams, rows)
     number, group = np.repeat(np.asarray(tasks), 2), np.asarray(amended.group)
     together = group[:, None] == group
     assert together[number[:, None] == number].all() and not together.all()

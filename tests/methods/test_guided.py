@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import train_and_resume
 from tiny import groups_config, talk_config
 
@@ -88,9 +89,9 @@ def collected():
 def left_in(state, own):
     """The source made from the same episodes, in which the guidance stays."""
     made, key = build(config_of(strip=False)).components["guided"], jax.random.key(1)
-    streams, rows = made.source((), state.params, {"rollout": own[:2]}, key)
-    notes = made.annotate((), state.params, streams, rows, key)
-    return Batch(streams, rows, None, notes)
+    given = context((), state.params, key)
+    streams, rows = made.source.make(given, {"rollout": own[:2]})
+    return Batch(streams, rows, None, made.annotate(given, streams, rows))
 
 
 @pytest.mark.parametrize("strip", [True, False])
@@ -117,7 +118,7 @@ def test_guided_successes_of_failed_groups_are_the_source(strip):
         same = np.array_equal(source.rows.tokens[2 * group, :first], rows.tokens[2 * group, :first])
         assert same == strip
     np.testing.assert_array_equal(
-        source.notes["correct"].any(axis=1), learnt & (np.arange(2 * GROUPS) % 2 == 0)
+        source.notes["correct"].values.any(axis=1), learnt & (np.arange(2 * GROUPS) % 2 == 0)
     )
 
 

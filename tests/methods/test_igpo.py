@@ -70,8 +70,8 @@ def test_beliefs_are_those_of_rows_written_by_hand(context):
         alone = {k: getattr(rows, k)[row : row + 1] for k in ("loss_mask", "turn", "role")}
         one = rows.replace(tokens=tokens, stream=rows.stream[row : row + 1], legal=None, **alone)
         beliefs[n, t] = score(state.params, one).logp[0, place + 1]
-    np.testing.assert_allclose(notes["answer_belief"], beliefs, atol=1e-4)
-    gain = np.asarray(notes["information_gain"])
+    np.testing.assert_allclose(notes["answer_belief"].values, beliefs, atol=1e-4)
+    gain = np.asarray(notes["information_gain"].values)
     for n in range(mask.shape[0]):
         acted = np.flatnonzero(mask[n])
         np.testing.assert_allclose(gain[n].sum(), beliefs[n, acted[-1]] - beliefs[n, 0], atol=1e-4)

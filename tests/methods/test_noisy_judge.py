@@ -5,6 +5,7 @@ import functools
 import jax
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import lake
 from tiny import segments_config
 
@@ -31,8 +32,8 @@ def judged(**options):
     before, config = first_batch(), config_of()
     config.components.noisy_judge = section(noisy_judge, **options)
     amend = build(config).components["noisy_judge"].amend
-    given = before.streams, before.rows, jax.random.key(1)
-    after, _, told = jax.jit(lambda *given: amend((), None, *given))(*given)
+    given = context(key=jax.random.key(1))
+    after, _, told = jax.jit(amend)(given, before.streams, before.rows)
     return jax.device_get((before.streams, after, told["judge_error"]))
 
 

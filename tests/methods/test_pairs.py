@@ -127,7 +127,9 @@ def test_successes_are_desirable_and_become_likelier(trained):
     rows, solved = batch.rows, np.asarray(batch.streams.success).any(axis=1)
     assert batch.unit == 1 and solved.any() and not solved.all()
     np.testing.assert_array_equal(rows.stream, np.arange(16))
-    np.testing.assert_array_equal(batch.notes["desirable"], np.repeat(solved[:, None], 6, axis=1))
+    np.testing.assert_array_equal(
+        batch.notes["desirable"].values, np.repeat(solved[:, None], 6, axis=1)
+    )
 
     def log_ratio(params):
         logp = score(params, rows)
@@ -175,8 +177,7 @@ def test_minibatches_divide_the_pairs():
         check_dealt("mine", 7, 1, 2)
 
 
-def test_sources_of_their_streams_shape_are_aligned():
-    """So that it does not matter whether an array of that shape is per turn or per position."""
+def test_rows_of_whole_streams_are_in_the_order_of_the_streams():
     config = config_of()
     config.policy = section(policies.gru, hidden=(8,), memory_size=4, critic="none")
     config.rollout.group_size = 2
@@ -195,10 +196,22 @@ def test_sources_of_their_streams_shape_are_aligned():
         assert ((turn == np.arange(turns)) | (turn == -1)).all()
 
 
-def test_a_source_of_a_users_own_says_so():
+def test_what_is_per_turn_and_what_per_position_where_the_shapes_are_the_same():
+    """Of a source whose rows are in another order than its streams."""
     config = config_of()
+    config.rollout.group_size = 2
     config.components.pairs = section(own_pieces.shuffled_pairs)
-    with pytest.raises(
-        ValueError, match=r"source 'pairs' has streams .* declare Component\(aligned"
-    ):
-        build(config)
+    config.annotations.row_number = section(own_pieces.row_numbers)
+    config.annotations.surprise = section(own_pieces.surprise)
+    config.objective.rows = term(own_pieces.between, source="pairs")
+    experiment = build(config)
+    batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["pairs"]
+    count, turns = batch.rows.loss_mask.shape
+    assert batch.streams.mask.shape == (count, turns)
+    np.testing.assert_array_equal(batch.rows.stream, np.arange(count)[::-1])
+    terms = experiment.phases[-1][0].learner.terms
+    arrays = example_of(batch, {"rows": terms["rows"]}, "none", 1).arrays
+    np.testing.assert_array_equal(arrays["row_number"][:, 0], np.arange(count))
+    mask = np.asarray(batch.rows.loss_mask)
+    expected = np.asarray(batch.notes["surprise"].values)[::-1]
+    np.testing.assert_array_equal(np.asarray(arrays["surprise"])[mask], expected[mask])

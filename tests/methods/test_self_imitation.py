@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import lake
 from tiny import segments_config
 
@@ -83,11 +84,11 @@ def test_good_streams_are_stored_replayed_once_and_forgotten():
     component = experiment.components["self_imitation"]
     state = jax.jit(experiment.init)(0)
     batch = first_batch()
-    after, source = jax.jit(component.after), jax.jit(component.source)
-    good = np.asarray(batch.credit.advantage)[:, 0] > 0
+    after, source = jax.jit(component.after), jax.jit(component.source.make)
+    good = np.asarray(batch.credit.advantage.values)[:, 0] > 0
     assert 4 <= good.sum() <= 8
     empty = state.carry["self_imitation"]
-    _, rows = source(empty, None, {}, None)
+    _, rows = source(context(empty), {})
     assert not rows.loss_mask.any()
     buffer, metrics = after(empty, outcome_of(batch))
     assert metrics["replayed_streams"][0] == 0
@@ -95,12 +96,12 @@ def test_good_streams_are_stored_replayed_once_and_forgotten():
     # The baseline is the median of the groups' means, and what lies above it is replayed.
     returns = np.asarray(jnp.where(batch.streams.mask, batch.streams.reward, 0).sum(axis=1))
     baseline = np.median(returns.reshape(4, 4).mean(axis=1))
-    streams, rows = source(buffer, None, {}, None)
+    streams, rows = source(context(buffer), {})
     replayed = int(streams.mask.any(axis=1).sum())
     assert replayed == (returns[good] > baseline).sum() >= 4
-    notes = component.annotate(buffer, None, streams, rows, None)
+    notes = component.annotate(context(buffer), streams, rows)
     expected = np.where(streams.mask, streams.reward.sum(axis=1, keepdims=True) - baseline, 0)
-    np.testing.assert_allclose(notes["recalibrated_advantage"], expected, atol=1e-6)
+    np.testing.assert_allclose(notes["recalibrated_advantage"].values, expected, atol=1e-6)
     np.testing.assert_array_equal(rows.stream, np.repeat(np.arange(8), len(rows.stream) // 8))
     # After a replay the buffer starts anew, with the good ones of that update.
     again, metrics = after(buffer, outcome_of(batch))
@@ -108,7 +109,7 @@ def test_good_streams_are_stored_replayed_once_and_forgotten():
     np.testing.assert_array_equal(np.sort(np.unique(again.since)), [-1, 1])
     # What is too old is not used.
     old = buffer.replace(updates=jnp.int32(12))
-    assert not source(old, None, {}, None)[1].loss_mask.any()
+    assert not source(context(old), {})[1].loss_mask.any()
 
 
 def test_more_streams_than_places_replace_the_oldest():
@@ -128,7 +129,7 @@ def test_more_streams_than_places_replace_the_oldest():
     np.testing.assert_array_equal(buffer.rows.tokens[0], grouped.tokens[9])
     everything = spear.put(later, batch.streams, grouped, jnp.ones(16, bool))
     assert (everything.since == 1).all()
-    assert component.unit == 1
+    assert component.source.unit == 1
 
 
 def test_refusals():

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context as given
 from tiny import groups_config, talk_config
 
 from agentrl import losses, rollout
@@ -92,8 +93,8 @@ def test_the_teacher_scores_the_replies_after_the_skill(context):
         batch = experiment.batches(state)["rollout"]
         streams, rows = batch.streams, batch.rows
         command = jax.vmap(lambda s: first_command(env, s, 0, experiment.env_params))
-        said = without((), state.params, streams, rows, None)["teacher_logp"]
-        return rows, batch.notes["teacher_logp"], said, command(streams.first_state)
+        said = without(given((), state.params), streams, rows)["teacher_logp"].values
+        return rows, batch.notes["teacher_logp"].values, said, command(streams.first_state)
 
     state = jax.jit(experiment.init)(0)
     rows, found, said, command = jax.tree.map(np.asarray, collected(state))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import context
 from experiments import lake
 from tiny import segments_config
 
@@ -50,13 +51,14 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
     _, component, empty = made(old_logp="sampled")
     params, streams, rows = collected()
     amend = jax.jit(component.amend)
+    key = jax.random.key(0)
     buffer, _ = jax.jit(component.after)(empty, outcome_of(streams, rows))
     reward = np.asarray(streams.reward)
     solved = reward.sum(axis=1).reshape(4, 4) > 0.1
     assert solved.any() and buffer.writes > 0
     # The same tasks, all failed; the first stream of each group did nothing but fail.
     failed = streams.replace(reward=np.zeros_like(streams.reward))
-    amended = amend(buffer, params, failed, rows, jax.random.key(0))
+    amended = amend(context(buffer, params, key), failed, rows)
     new, new_rows, metrics = jax.device_get(amended)
     np.testing.assert_array_equal(metrics["replayed_groups"], [solved.any(axis=1).sum(), 4])
     got = np.asarray(new.reward).sum(axis=1).reshape(4, 4)
@@ -85,7 +87,7 @@ def test_a_failed_group_gets_a_stored_success_of_its_task():
         advantage[4 * group : 4 * group + 4, 0], [1.5, -0.5, -0.5, -0.5], atol=1e-5
     )
     # A group that did not fail stays as it is.
-    kept, _, metrics = amend(buffer, params, streams, rows, jax.random.key(0))
+    kept, _, metrics = amend(context(buffer, params, key), streams, rows)
     np.testing.assert_array_equal(
         np.asarray(kept.reward).reshape(4, 4, -1)[solved.any(axis=1)],
         reward.reshape(4, 4, -1)[solved.any(axis=1)],
@@ -99,7 +101,8 @@ def test_recomputed_probabilities_are_those_of_the_policy_before_the_update():
     buffer, _ = jax.jit(component.after)(empty, outcome_of(streams, rows))
     params = jax.tree.map(lambda x: x + 0.1, params)
     failed = streams.replace(reward=jnp.zeros_like(streams.reward))
-    new, amended, _ = jax.jit(component.amend)(buffer, params, failed, rows, jax.random.key(0))
+    given = context(buffer, params, jax.random.key(0))
+    new, amended, _ = jax.jit(component.amend)(given, failed, rows)
     replayed = np.asarray(new.reward).sum(axis=1) > 0
     assert replayed.any() and not replayed.all()
     logp = jax.jit(experiment.policy.score)(params, amended).logp

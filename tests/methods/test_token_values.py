@@ -28,8 +28,8 @@ def test_targets_of_tokens_are_returns_to_go():
     batch = jax.jit(experiment.batches)(state)["rollout"]
     streams, rows, credit = batch.streams, batch.rows, batch.credit
     written = np.asarray(rows.loss_mask)
-    value = np.where(written, batch.notes["token_value"], 0)
-    assert credit.target.shape == written.shape and np.ptp(value[written]) > 0
+    value = np.where(written, batch.notes["token_value"].values, 0)
+    assert credit.target.values.shape == written.shape and np.ptp(value[written]) > 0
     reward = np.where(streams.mask, streams.reward, 0) + 0.0
     # Episodes that a limit cut end in the critic's own value of what followed.
     last = np.asarray(streams.mask) & ~np.pad(np.asarray(streams.mask)[:, 1:], ((0, 0), (0, 1)))
@@ -37,9 +37,11 @@ def test_targets_of_tokens_are_returns_to_go():
     reward = reward + np.where(cut, streams.bootstrap, 0)
     to_go = np.cumsum(reward[:, ::-1], axis=1)[:, ::-1]
     at = np.asarray(rows.stream)[:, None], np.maximum(np.asarray(rows.turn), 0)
-    np.testing.assert_allclose(credit.target, np.where(written, to_go[at], 0), atol=1e-5)
+    np.testing.assert_allclose(credit.target.values, np.where(written, to_go[at], 0), atol=1e-5)
     # Tokens of one turn have advantages of their own.
-    np.testing.assert_allclose(credit.advantage, np.where(written, to_go[at] - value, 0), atol=1e-5)
+    np.testing.assert_allclose(
+        credit.advantage.values, np.where(written, to_go[at] - value, 0), atol=1e-5
+    )
 
 
 def test_what_is_missing_is_said():

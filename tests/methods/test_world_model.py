@@ -59,7 +59,7 @@ def test_the_model_learns_the_lake_and_a_run_resumes(trained, batches):
     real, imagined = found["rollout"], found["world_model"]
     # The same contract: groups, credit, and log-probabilities of the policy that acted.
     assert imagined.streams.mask.shape == real.streams.mask.shape
-    assert imagined.credit.advantage.shape == imagined.streams.mask.shape
+    assert imagined.credit.advantage.values.shape == imagined.streams.mask.shape
     logp = jax.jit(experiment.policy.score)(states[-1].params, imagined.rows).logp
     there = np.asarray(imagined.rows.loss_mask)
     assert there.any()

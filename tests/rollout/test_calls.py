@@ -24,6 +24,7 @@ from agentrl.rollout.calls import (
     merged,
     rows_of_calls,
 )
+from agentrl.streams import PerTurn
 
 SIZES = {"calls": 3, "rows": 6, "row_tokens": 8}
 
@@ -61,7 +62,7 @@ def test_weights_of_the_worked_example():
     """Rollout a has rows of 3 and 1 tokens and advantage 1, b one of 2 tokens and -1: thirds."""
     b = [call([6], [7, 8])]
     streams, rows = rows_of_calls([Session(example(), 1.0, 0), Session(b, 0.0, 0)], **SIZES)
-    advantage = jnp.where(streams.mask, jnp.array([[1.0], [-1.0]]), 0.0)
+    advantage = PerTurn(jnp.where(streams.mask, jnp.array([[1.0], [-1.0]]), 0.0))
     weight = advantages.per_rollout_mean(
         advantage, rows.loss_mask, rows.stream, rows.turn, streams.episode
     )

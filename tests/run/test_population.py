@@ -1,5 +1,7 @@
 """Populations: seeds that copy each other and tune options, in one program."""
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from own_pieces import bonus_or_none
 from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.run import loop, mesh, metrics, restored
+from agentrl.run.population import after_program
 from agentrl.run.programs import compile_programs
 
 RATE, GAMMA = "optimizer.learning_rate", "advantage.gamma"
@@ -122,7 +125,7 @@ def test_who_copies_goes_on_from_the_other_in_its_own_episodes():
     )  # fmt: skip
     before = arrays(state)
     totals = {"win_rate/0/pool": jnp.array([[1.0, 8], [6.0, 8], [2.0, 8], [7.0, 8]])}
-    state, told = jax.jit(experiment.across)(state, totals)
+    state, told = jax.jit(functools.partial(after_program, experiment.selection))(state, totals)
     after = arrays(state)
     parent = np.asarray(told["population/parent"][:, 0], int)
     np.testing.assert_array_equal(parent[[1, 3]], [1, 3])
@@ -172,7 +175,8 @@ def stepped_apart(config, programs=2):
     """As `stepped`; selection is a program of its own, so that both compile the same updates."""
     experiment = build(config)
     state = jax.jit(jax.vmap(experiment.init))(jnp.arange(config.num_seeds, dtype=jnp.int32))
-    train, across = jax.jit(jax.vmap(tiny.train_of(experiment))), jax.jit(experiment.across)
+    train = jax.jit(jax.vmap(tiny.train_of(experiment)))
+    across = jax.jit(functools.partial(after_program, experiment.selection))
     told = []
     for _ in range(programs):
         state, totals = across(*train(state))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import policies, rollout
-from agentrl.learner.component import Setup
+from agentrl.learner.component import Context, Setup
 from agentrl.streams import Rows, Streams
 
 
@@ -16,6 +16,11 @@ def setup_of(env, params, kind=rollout.episodes):
         envs={"one": (env, params)}, policy=policy, rollout=kind(policy, env, params), seed=0,
         num_seeds=1, updates=(0, 1), log_every=1, microbatch=None,
     )  # fmt: skip
+
+
+def context(value=(), params=None, key=None):
+    """What an annotation looks at that reads no more than these."""
+    return Context(None, value, params, key)
 
 
 def turn_rewards(component, state, action, mask):
@@ -37,4 +42,5 @@ def turn_rewards(component, state, action, mask):
         turn=jnp.arange(turns)[:, None],
         behaviour_logp=jnp.zeros((turns, 1)),
     )
-    return component.annotate((), None, streams, rows, None)["turn_reward"][0]
+    notes, _ = component.annotate(context(), streams, rows)
+    return notes["turn_reward"].values[0]

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.declarations import assumes, averaged
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import stream_rows
 from agentrl.rollout import Rollout, episodes
+from agentrl.streams import PerPosition, PerTurn, Shared
 
 
 @assumes("whole_episodes")
@@ -38,23 +39,29 @@ def halved(advantage: jax.Array) -> jax.Array:
     return advantage / 2
 
 
-def surprise(policy, params, streams, rows, key, *, offset: float = 0.0):
+def surprise(context, streams, rows, *, offset: float = 0.0):
     """An annotation [N, T]: the negative log-probability of each turn's actions, and an offset."""
-    logp = jnp.where(rows.loss_mask, policy.score(params, rows).logp, 0.0)
+    scores = context.setup.policy.score(context.params, rows)
+    logp = jnp.where(rows.loss_mask, scores.logp, 0.0)
     turn = jnp.maximum(rows.turn, 0)
     zeros = jnp.zeros(streams.mask.shape)
-    return {"surprise": offset - zeros.at[rows.stream[:, None], turn].add(logp)}
+    return {"surprise": PerTurn(offset - zeros.at[rows.stream[:, None], turn].add(logp))}
 
 
-def row_numbers(policy, params, streams, rows, key):
+def row_numbers(context, streams, rows):
     """An annotation [R, L]: a number per row."""
     number = jnp.arange(rows.tokens.shape[0], dtype=jnp.float32)
-    return {"row_number": jnp.broadcast_to(number[:, None], rows.tokens.shape)}
+    return {"row_number": PerPosition(jnp.broadcast_to(number[:, None], rows.tokens.shape))}
 
 
 def squared(logp: jax.Array, mask: jax.Array, *, at: float = 0.0):
     """A term of one value per position, with a metric."""
     return jnp.where(mask, jnp.square(logp - at), 0.0), {"distance": jnp.abs(logp - at)}
+
+
+def between(logp: jax.Array, row_number: jax.Array, surprise: jax.Array, mask: jax.Array):
+    """A term that reads an annotation per position and one per turn."""
+    return jnp.where(mask, logp * (row_number - surprise), 0.0)
 
 
 @averaged(unit="row")
@@ -85,20 +92,16 @@ def thermostat(setup: Setup, *, start: float, step: float = 0.5) -> Component:
 
     return Component(
         init=lambda _: jnp.float32(start),
-        exposes=lambda value: {"strength": value},
+        annotate=lambda context, streams, rows: {"strength": Shared(context.value)},
         after=after,
-        supplies=("strength",),
+        fills=("strength",),
     )
 
 
 def pairs(setup: Setup) -> Component:
     """A component that is a source: the rows of the rollout, each next to the following one."""
 
-    def source(value, params, sources, key):
-        streams, rows = sources["rollout"]
-        return streams, rows
-
-    return Component(init=lambda _: (), source=source, unit=2)
+    return Component(source=Source(lambda context, sources: sources["rollout"], unit=2))
 
 
 def whole_episodes(policy, env, env_params, *, groups: int = 2) -> Rollout:
@@ -114,11 +117,11 @@ def one_task(key, count, given=None, *, number: int = 0):
 def shuffled_pairs(setup: Setup) -> Component:
     """A source of whole streams in another order than the streams."""
 
-    def source(value, params, sources, key):
+    def make(context, sources):
         streams, rows = sources["rollout"]
         return streams, jax.tree.map(lambda x: x[::-1], stream_rows(rows, streams))
 
-    return Component(init=lambda _: (), source=source, unit=2, made_from=("rollout",))
+    return Component(source=Source(make, unit=2, reads=("rollout",)))
 
 
 def not_a_component(setup: Setup) -> int:

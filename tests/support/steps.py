@@ -34,7 +34,6 @@ def stepper(policy, transform, terms, **options):
             opt_state,
             batches,
             key,
-            in_loss=lambda params, rows: {},
             progress=progress,
         )
 

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.learner.component import Component, Setup
+from agentrl.streams import Shared
 
 
 def baseline(setup: Setup) -> Component:
@@ -12,17 +13,14 @@ def baseline(setup: Setup) -> Component:
 
     def after(value, outcome):
         new = outcome.credit.carried["baseline"]
-        one = jnp.ones(())
         return new, {
-            f"rae_baseline/{tasks[task]}/{role}": jnp.stack(
-                [jnp.where(outcome.finite, new, value)[task, role], one]
-            )
+            f"rae_baseline/{tasks[task]}/{role}": jnp.stack([new[task, role], jnp.ones(())])
             for task, role in np.ndindex(len(tasks), roles)
         }
 
     return Component(
         init=lambda start: jnp.zeros((len(tasks), roles)),
-        exposes=lambda value: {"baseline": value},
+        annotate=lambda context, streams, rows: {"baseline": Shared(context.value)},
         after=after,
-        supplies=("baseline",),
+        fills=("baseline",),
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.passes import log_probs
 from agentrl.rollout.starts import task_keys
 
@@ -49,16 +49,16 @@ def expert(
         # Whether they fit is found before anything compiles.
         jax.eval_shape(demonstrate, task_keys(0, episodes), jax.random.key(0))
 
-    def source(value, params, sources, key):
-        task_key, chance_key = jax.random.split(key)
+    def make(context, sources):
+        task_key, chance_key = jax.random.split(context.key)
         if demonstrations == 0:
             keys = jax.random.split(task_key, episodes)
         else:
             number = jax.random.randint(task_key, (episodes,), 0, demonstrations)
-            keys = jax.vmap(lambda n: jax.random.fold_in(value, n))(number)
+            keys = jax.vmap(lambda n: jax.random.fold_in(context.value, n))(number)
         return demonstrate(keys, chance_key, noise=noise)
 
-    def report(value, params):
+    def report(params):
         # Tasks from the stream of keys that evaluation uses, which training never draws from.
         _, rows = demonstrate(task_keys(0, episodes), jax.random.key(2), noise=noise)
         logp = log_probs(setup.policy, params, rows, setup.microbatch, setup.lengths)
@@ -70,8 +70,7 @@ def expert(
     return Component(
         # The list of demonstrations belongs to the seed.
         init=lambda start: start.key,
-        source=source,
-        aligned=True,
+        source=Source(make),
         report=report if held_out else None,
         in_warm_start=True,
     )

@@ -55,7 +55,6 @@ def guard(setup: Setup) -> Component:
         init=init,
         after=after,
         counts_rejected=True,
-        inherits=lambda own, parent: own.replace(in_a_row=parent.in_a_row),
         in_warm_start=True,
     )
 

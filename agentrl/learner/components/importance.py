@@ -6,6 +6,7 @@ from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
+from agentrl.streams import PerPosition
 
 
 def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
@@ -29,28 +30,24 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
             f"{', '.join(losses.IMPORTANCE_LEVELS)}"
         )
 
-    def annotate(value, params, streams, rows, key):
-        old = log_probs(setup.policy, params, rows, setup.microbatch, setup.lengths)
+    def annotate(context, streams, rows):
+        old = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)
         weight = losses.truncated_importance_weight(
             old, rows.behaviour_logp, rows.loss_mask, cap=cap, level=level
         )
-        return {"old_logp": old, "importance": weight}
+        return {"old_logp": PerPosition(old), "importance": PerPosition(weight)}
 
     def after(value, outcome):
         rows, notes = outcome.rows, outcome.notes
         mask = rows.loss_mask & outcome.credit.keep[rows.stream][:, None]
         count = jnp.sum(mask, dtype=jnp.float32)
-        weight = jnp.where(mask, notes["importance"], 0.0)
+        weight = jnp.where(mask, notes["importance"].values, 0.0)
         total = jnp.sum(weight)
-        divergence = losses.approx_kl(notes["old_logp"], rows.behaviour_logp, mask)
-        metrics = {
+        divergence = losses.approx_kl(notes["old_logp"].values, rows.behaviour_logp, mask)
+        return value, {
             "kl/rollout_train": jnp.stack([divergence * count, count]),
             "importance_weight": jnp.stack([total, count]),
             "importance_ess": jnp.stack([total**2, count * jnp.sum(weight**2)]),
         }
-        finite = outcome.finite
-        return value, {name: jnp.where(finite, x, 0.0) for name, x in metrics.items()}
 
-    return Component(
-        init=lambda start: (), annotate=annotate, after=after, supplies=("importance", "old_logp")
-    )
+    return Component(annotate=annotate, after=after, fills=("importance", "old_logp"))

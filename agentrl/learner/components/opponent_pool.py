@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.learner.component import Component, Outcome, Setup, Start
+from agentrl.learner.component import Component, Inputs, Outcome, Setup, Start
 from agentrl.selfplay import pfsp
 
 DRAWS = ("latest", "uniform", "prioritised", "nash")
@@ -70,10 +70,11 @@ def opponent_pool(
             between=jnp.full((capacity, capacity), 0.5),
         )
 
-    def inputs(pool: Pool, key: jax.Array):
+    def before(pool: Pool, params: chex.ArrayTree, key: jax.Array) -> Inputs:
         chance = draw_chance(pool, draw, weighting)
         drawn = evenly_drawn(chance, pool.since >= 0, rollout.slots.members, key)
-        return {"opponents": jax.tree.map(lambda x: x[drawn], pool.members), "drawn": drawn}
+        met = jax.tree.map(lambda x: x[drawn], pool.members)
+        return Inputs({"opponents": met, "drawn": drawn})
 
     def after(pool: Pool, outcome: Outcome):
         drawn, update = outcome.inputs["drawn"], outcome.before.update
@@ -88,7 +89,7 @@ def opponent_pool(
         pool = pool.replace(record=record)
         return with_member(pool, outcome.trained, update + 1, (update + 1) % every == 0), metrics
 
-    return Component(init=init, restarts=True, inputs=inputs, after=after, supplies=("opponents",))
+    return Component(init=init, restarts=True, before=before, after=after, fills=("opponents",))
 
 
 def _check(capacity: int, every: int, draw: str, weighting: str) -> None:

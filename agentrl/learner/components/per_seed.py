@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 
-from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.component import Component, Inputs, Setup, Start
 
 NAME = "per_seed"
 
@@ -25,8 +25,7 @@ def per_seed(setup: Setup, values: Mapping[str, Sequence[float]]) -> Component:
         place = start.seed - setup.seed
         return {path: jnp.asarray(row, jnp.float32)[place] for path, row in values.items()}
 
-    def report(own, params):
-        del params
-        return {f"{NAME}/{path}": jnp.stack([value, 1.0]) for path, value in own.items()}
+    def after(own, outcome):
+        return own, {f"{NAME}/{path}": jnp.stack([value, 1.0]) for path, value in own.items()}
 
-    return Component(init=init, options=lambda own: own, report=report)
+    return Component(init=init, before=lambda own, params, key: Inputs(numbers=own), after=after)

@@ -1,15 +1,13 @@
-"""Population-based training: seeds are members that copy each other and tune options."""
+"""Members of a population: seeds that tune options of their own (population-based training)."""
 
-import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.component import Component, Inputs, Setup, Start
 from agentrl.selfplay import population as rules
 
 NAME = "population"
@@ -26,10 +24,24 @@ class Member:
     key: jax.Array
 
 
+class Selection(NamedTuple):
+    """How members are selected between programs, see `agentrl.run.population`.
+
+    ranges: (low, high) by path of each option that members tune. chosen: options of
+    `agentrl.selfplay.population.select`. first_seed: that of the first member.
+    """
+
+    ranges: Mapping[str, tuple[float, float]]
+    every: int
+    fitness: str
+    chosen: Mapping[str, float]
+    probability: float
+    first_seed: int
+
+
 def population(
     setup: Setup,
     ranges: Mapping[str, tuple[float, float]],
-    components: Mapping[str, Component],
     *,
     every: int = 0,
     fitness: str = "success_rate",
@@ -38,8 +50,8 @@ def population(
     absolute_gap: float = 1e-6,
     relative_gap: float = 0.1,
     probability: float = 0.15,
-) -> Component:
-    """The component of population-based training, see `agentrl.selfplay.population`.
+) -> Selection:
+    """Population-based training, see `agentrl.selfplay.population`.
 
     Members start from values of the tuned options spread over their ranges on a logarithmic scale,
     and stay within. The config's own value must be in the range, and is used in a warm start. A
@@ -51,7 +63,6 @@ def population(
 
     Args:
       ranges: (low, high) by path of each option that members tune.
-      components: all others of the run, which define what a copy inherits.
       every: updates between two selections; 0: no population.
       fitness: the metric for selection, the higher the better; the true objective, not a shaped
         reward. It is averaged over the updates since the selection before.
@@ -60,6 +71,13 @@ def population(
         parts of its own fitness, which is for metrics whose zero is the worst.
       probability: with which an option of a member that is not among the best is moved.
     """
+    gaps = {"absolute_gap": absolute_gap, "relative_gap": relative_gap}
+    chosen = {"top": top, "bottom": bottom, **gaps}
+    return Selection(ranges, every, fitness, chosen, probability, setup.seed)
+
+
+def members(setup: Setup, ranges: Mapping[str, tuple[float, float]]) -> Component:
+    """The component that puts a member's options in place of the config's."""
 
     def init(start: Start) -> Member:
         # A stream of keys of its own: the members train as the seeds would.
@@ -74,89 +92,4 @@ def population(
         }
         return Member(tuned, jnp.zeros(2), own(start.seed)[0])
 
-    plan = _Plan(
-        ranges=ranges,
-        components=components,
-        every=every,
-        fitness=fitness,
-        selection={
-            "top": top,
-            "bottom": bottom,
-            "absolute_gap": absolute_gap,
-            "relative_gap": relative_gap,
-        },
-        probability=probability,
-        first_seed=setup.seed,
-    )
-    return Component(
-        init=init, options=lambda member: member.options, across=functools.partial(_across, plan)
-    )
-
-
-class _Plan(NamedTuple):
-    """The options of `population`; selection: those of `selfplay.population.select`."""
-
-    ranges: Mapping[str, tuple[float, float]]
-    components: Mapping[str, Component]
-    every: int
-    fitness: str
-    selection: Mapping[str, float]
-    probability: float
-    first_seed: int
-
-
-def _across(plan: _Plan, state, metrics):
-    """All members after a program of updates, with a selection where one is due."""
-    member = state.carry[NAME]
-    counted = member.fitness + metrics[plan.fitness]
-    one = jnp.ones(counted.shape[0])
-    told = {
-        f"population/{path}": jnp.stack([value, one], axis=1)
-        for path, value in member.options.items()
-    }
-    state = state.replace(carry=state.carry | {NAME: member.replace(fitness=counted)})
-    due = state.update[0] % plan.every == 0
-    itself = jnp.arange(counted.shape[0], dtype=jnp.int32)
-    state, parent = jax.lax.cond(
-        due, functools.partial(_selected, plan), lambda state: (state, itself), state
-    )
-    told["population/fitness"] = due * counted
-    told["population/parent"] = due * jnp.stack([plan.first_seed + parent * 1.0, one], axis=1)
-    return state, metrics | told
-
-
-def _selected(plan: _Plan, state):
-    """Selection and exploration: (state, parents i32[M])."""
-    member = state.carry[NAME]
-    total, weight = member.fitness[:, 0], member.fitness[:, 1]
-    measured = jnp.where(weight > 0, total / jnp.where(weight > 0, weight, 1.0), jnp.nan)
-    key, select_key, explore_key = jnp.moveaxis(
-        jax.vmap(lambda k: jax.random.split(k, 3))(member.key), 1, 0
-    )
-    chosen = rules.select(measured, select_key, **plan.selection)
-    tuned = {}
-    for i, (path, value) in enumerate(member.options.items()):
-        keys = jax.vmap(lambda k, i=i: jax.random.fold_in(k, i))(explore_key)
-        low, high = plan.ranges[path]
-        value = value[chosen.parent]
-        moved = rules.explore(value, keys, low=low, high=high, probability=plan.probability)
-        tuned[path] = jnp.where(chosen.explores, moved, value)
-    state = _inherited(plan, state, chosen.parent)
-    own = Member(tuned, jnp.zeros_like(member.fitness), key)
-    return state.replace(carry=state.carry | {NAME: own}), chosen.parent
-
-
-def _inherited(plan: _Plan, state, parent: jax.Array):
-    """The state with what each member goes on from."""
-
-    def follow(tree: chex.ArrayTree) -> chex.ArrayTree:
-        return jax.tree.map(lambda x: x[parent], tree)
-
-    carry = {}
-    for name, value in state.carry.items():
-        inherits = plan.components[name].inherits if name in plan.components else None
-        parents = follow(value)
-        carry[name] = parents if inherits is None else inherits(value, parents)
-    return state.replace(
-        params=follow(state.params), opt_state=follow(state.opt_state), carry=carry
-    )
+    return Component(init=init, before=lambda member, params, key: Inputs(numbers=member.options))

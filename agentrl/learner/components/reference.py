@@ -7,13 +7,14 @@ from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.policies.scoring import join, split
+from agentrl.streams import PerPosition, Shared
 
 
 def reference(setup: Setup, *, every: int = 0) -> Component:
-    """Supplies `reference_logp` [R, L], and `reference_kl` [R, L] for policies over arrays.
+    """Supplies `reference_logp` f32[R, L], the log-probability of the rows under the reference.
 
-    The first is the log-probability of the rows under the reference; the second the KL divergence
-    of the policy from it in closed form, with gradients. Only the trainable parameters are stored
+    For terms that read `reference_kl` of a policy over arrays, its KL divergence from the reference
+    in closed form, `reference_params`. Only the trainable parameters are stored
     (with LoRA: the adapters). Under truncated sampling both policies are renormalised on the
     actions that could be sampled, so mass outside them costs nothing.
 
@@ -24,22 +25,13 @@ def reference(setup: Setup, *, every: int = 0) -> Component:
     policy = setup.policy
     check_range("config.reference.every", every, 0)
 
-    def whole(value, params):
-        return join(value, split(params, policy.frozen)[1])
-
-    def annotate(value, params, streams, rows, key):
-        if "reference_logp" not in setup.reads:
-            return {}
-        return {
-            "reference_logp": log_probs(
-                policy, whole(value, params), rows, setup.microbatch, setup.lengths
-            )
-        }
-
-    def in_loss(value, params, rows):
-        if "reference_kl" not in setup.reads:
-            return {}
-        return {"reference_kl": policy.divergence(params, whole(value, params), rows)}
+    def annotate(context, streams, rows):
+        params = join(context.value, split(context.params, policy.frozen)[1])
+        notes = {"reference_params": Shared(params)} if "reference_kl" in setup.reads else {}
+        if "reference_logp" in setup.reads:
+            logp = log_probs(policy, params, rows, setup.microbatch, setup.lengths)
+            notes["reference_logp"] = PerPosition(logp)
+        return notes
 
     def after(value, outcome):
         if not every:
@@ -51,7 +43,6 @@ def reference(setup: Setup, *, every: int = 0) -> Component:
         init=lambda start: jax.tree.map(jnp.copy, start.params),
         restarts=True,
         annotate=annotate,
-        in_loss=in_loss,
         after=after,
-        supplies=("reference_logp", "reference_kl"),
+        fills=("reference_logp", "reference_kl"),
     )

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Inputs, Setup
 from agentrl.policies.scoring import join, split
 
 
@@ -15,14 +15,16 @@ def sampler(setup: Setup, *, staleness: int = 0) -> Component:
     """
     policy = setup.policy
 
-    def ahead(value, params):
-        return (*value[1:], split(params, policy.frozen)[0])
+    def before(value, params, key):
+        return Inputs(params=join(value[0], split(params, policy.frozen)[1]))
+
+    def after(value, outcome):
+        return (*value[1:], split(outcome.before.params, policy.frozen)[0]), {}
 
     return Component(
         init=lambda start: tuple(jax.tree.map(jnp.copy, start.params) for _ in range(staleness)),
         restarts=True,
-        acting_params=lambda value, params: join(value[0], split(params, policy.frozen)[1]),
-        ahead=ahead,
-        after=lambda value, outcome: (ahead(value, outcome.before.params), {}),
+        before=before,
+        after=after,
         counts_rejected=True,
     )

@@ -27,7 +27,6 @@ def steps(setup: Setup) -> Component:
         init=lambda start: jnp.zeros(2, jnp.uint32),
         after=after,
         counts_rejected=True,
-        inherits=lambda own, parent: own,
     )
 
 

@@ -20,13 +20,13 @@ def train_on_observations(setup: Setup) -> Component:
             "what they read: leave it out"
         )
 
-    def amend(value, params, streams, rows, key):
+    def amend(context, streams, rows):
         # The first position has no prefix, hence no predictive distribution.
         read = (rows.span == OBSERVATION) & (jnp.arange(rows.tokens.shape[1]) > 0)
         read &= jnp.any(rows.loss_mask, axis=1, keepdims=True)
         wide = rows.replace(loss_mask=rows.loss_mask | read)
-        logp = log_probs(setup.policy, params, wide, setup.microbatch, setup.lengths)
+        logp = log_probs(setup.policy, context.params, wide, setup.microbatch, setup.lengths)
         before = jnp.where(read, logp, rows.behaviour_logp)
         return streams, wide.replace(behaviour_logp=before), {}
 
-    return Component(init=lambda start: (), amend=amend)
+    return Component(amend=amend)

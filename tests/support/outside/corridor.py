@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Component, Setup
+from agentrl.streams import Shared
 from envs.environment import Environment, EnvParams, EnvState
 
 
@@ -94,7 +95,7 @@ def typical_length(setup: Setup, *, decay: float = 0.9) -> Component:
 
     return Component(
         init=lambda start: jnp.float32(0),
-        exposes=lambda value: {"typical": value},
+        annotate=lambda context, streams, rows: {"typical": Shared(context.value)},
         after=after,
-        supplies=("typical",),
+        fills=("typical",),
     )
