@@ -57,7 +57,7 @@ def test_credit_is_made_of_them(updated):
     mask = np.asarray(rows.loss_mask)
     where = np.broadcast_to(np.asarray(rows.stream)[:, None], mask.shape)[mask]
     np.subtract.at(surprise, (where, np.asarray(rows.turn)[mask]), np.asarray(logp)[mask])
-    np.testing.assert_allclose(notes["surprise"], surprise, atol=1e-5)
+    np.testing.assert_allclose(notes["surprise"].values, surprise, atol=1e-5)
     acted = np.asarray(streams.mask)
     # At the end comes what the bonus has paid, too: all of it, so that the return stays.
     reward = np.where(acted, streams.reward + 0.5 * surprise, 0)
