@@ -9,9 +9,9 @@ Players: random (legal play), expert (the environment's), minimax (exact; minima
 moves deep), mcts:100 (tree search with 100 simulations per move), or a run: runs/a (its newest
 checkpoint and first seed), runs/a@200 (of update 200), runs/a#3 (of seed 3), runs/a#all (each
 seed). Policies over arrays and over words can play each other. "program:python my_player.py" is a
-program that answers in lines of JSON, in games with words (agentrl/actors/program.py says how); one
-that fails abstains. --out writes arena.json and arena.html into a directory; in the directory of a
-run, its report shows them.
+program that answers in lines of JSON, in games with words (agentrl/players/program.py says how);
+one that fails abstains. --out writes arena.json and arena.html into a directory; in the directory
+of a run, its report shows them.
 
 --lineups names line-ups instead of pairs, a letter per seat (a is the first player), or all. They
 play the same tasks, --matches each, and are compared task by task; --out writes lineups.json.

@@ -137,8 +137,8 @@ def _rows(run: Any, task: Any, keys: Any, opponent: Any, side: Any) -> list[tupl
     import jax
     import numpy as np
 
-    from agentrl.actors.scripted import expert_actor, random_actor
     from agentrl.evaluation import play
+    from agentrl.players.scripted import expert_actor, random_actor
     from envs.vector import World
 
     env, env_params = task.env, task.env_params

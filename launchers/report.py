@@ -114,9 +114,10 @@ def _flown(run):
     """
     import jax
 
-    from agentrl.actors import array_actor, scripted
+    from agentrl.actors import array_actor
     from agentrl.evaluation import flights, touches
     from agentrl.evaluation.markup import join, tag
+    from agentrl.players import scripted
     from agentrl.run import checkpoint, restored
 
     try:

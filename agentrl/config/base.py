@@ -84,7 +84,7 @@ def base_config() -> ml_collections.ConfigDict:
     evaluation.episodes: tasks of each evaluation, the same ones every time. evaluation.greedy: the
       most likely actions instead of sampled ones.
     evaluation.opponent: who has the other seats in games of policies over arrays, one of
-      `agentrl.actors.scripted`. evaluation.side: the side that the policy has all seats of, in
+      `agentrl.players.scripted`. evaluation.side: the side that the policy has all seats of, in
       games with `sides`, instead of one seat after the other.
     checkpoint.keep: newest checkpoints that stay.
     """

@@ -9,11 +9,11 @@ import ml_collections
 
 import envs
 from agentrl.actors.array import array_actor
-from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor
 from agentrl.config.bind import bind, bound, check_keys, check_unused
 from agentrl.evaluation import play
 from agentrl.learner.bound import Bound
+from agentrl.players.scripted import opponent_named
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout, processes, starts

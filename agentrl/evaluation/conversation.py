@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.records import TextRecord
-from agentrl.actors.scripted import view_of
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.text import TextActor
 from agentrl.actors.transcript import OBSERVED, OMITTED, REPLIED, Composed
 from agentrl.evaluation.terminal import Words
+from agentrl.players.scripted import view_of
 from agentrl.policies.codec import Codec, decode
 from agentrl.policies.generation import Given
 from agentrl.rollout.seating import seat_all

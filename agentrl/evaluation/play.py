@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 import envs
 import envs.vector
-from agentrl.actors.scripted import random_actor
 from agentrl.actors.types import Actor
+from agentrl.players.scripted import random_actor
 from agentrl.rollout.results import play_results
 from agentrl.rollout.seating import first_of_teams, seat_side, seat_teams
 from agentrl.rollout.starts import task_keys as task_keys

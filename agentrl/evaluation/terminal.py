@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.scripted import view_of
 from agentrl.actors.types import Actor
+from agentrl.players.scripted import view_of
 from envs.text import join, make_grammar, parse
 from envs.vector import World
 

@@ -16,10 +16,6 @@ from agentrl.rollout.unroll import unroll as unroll
 if TYPE_CHECKING:
     # Contexts are of language policies: a run over arrays does not import the decoder.
     from agentrl.actors import contexts as contexts
-    from agentrl.rollout.calls import Recorder as Recorder
-    from agentrl.rollout.calls import Session as Session
-    from agentrl.rollout.calls import make_sampler as make_sampler
-    from agentrl.rollout.calls import rows_of_calls as rows_of_calls
     from agentrl.rollout.host import processes as processes
     from agentrl.rollout.mixture import several as several
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax
 
 from agentrl.actors.array import array_actor
-from agentrl.actors.scripted import check_expert, expert_actor
 from agentrl.actors.types import Actor
+from agentrl.players.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.pack import Packing, array_packing
 from envs.vector import World

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.scripted import check_expert
 from agentrl.actors.text import TextActor
+from agentrl.players.scripted import check_expert
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.bound import Bound
 from agentrl.rollout.text_rows import text_packing

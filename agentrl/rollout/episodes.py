@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from agentrl import rewards
 from agentrl.actors.array import check_anchor
-from agentrl.actors.scripted import random_actor, view_of
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
+from agentrl.players.scripted import random_actor, view_of
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
@@ -52,7 +52,7 @@ def episodes(
       sampler: which tasks are played, see `agentrl.rollout.starts`.
       opponent: the player of the other seats, if there are several agents. "self": the policy has
         all of them and learns from all. "random" (legal play), "expert" (the environment's) or
-        another of `agentrl.actors.scripted`, for example "mcts:100", or "pool" (frozen parameters
+        another of `agentrl.players.scripted`, for example "mcts:100", or "pool" (frozen parameters
         of this policy, which `collect` is given as `opponents`): the policy has seat i % A of
         episode i (of teams: all seats of team i % 2), and learns from that.
       members: number of pool members per collection, see `agentrl.rollout.seating`.

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.scripted import opponent_named
 from agentrl.actors.types import Actor, Decision, View
+from agentrl.players.scripted import opponent_named
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import Bound
 from agentrl.rollout.types import Seating

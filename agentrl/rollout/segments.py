@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from flax import struct
 
 import envs.vector
-from agentrl.actors.scripted import view_of
 from agentrl.actors.types import View
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
+from agentrl.players.scripted import view_of
 from agentrl.rollout.bound import Bound, bind
 from agentrl.rollout.episodes import episodes
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes

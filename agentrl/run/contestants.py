@@ -10,14 +10,14 @@ from typing import Any
 import jax
 
 from agentrl.actors.array import array_actor
-from agentrl.actors.program import PREFIX, Program, program_actor
-from agentrl.actors.scripted import SCRIPTED, scripted, translated
 from agentrl.actors.text import TextActor, text_actor
 from agentrl.actors.types import Actor
 from agentrl.config.build import Experiment
 from agentrl.config.tasks import context_of
 from agentrl.evaluation.conversation import Conversation
 from agentrl.evaluation.host_conversation import HostConversation
+from agentrl.players.program import PREFIX, Program, program_actor
+from agentrl.players.scripted import SCRIPTED, scripted, translated
 from agentrl.rollout.host import processes
 from agentrl.rollout.host_actors import host_text_actor
 from agentrl.rollout.host_turns import HostTurns
@@ -57,7 +57,7 @@ def named(
 ) -> dict[str, Actor]:
     """Players by name, in their order.
 
-    A name is one of `agentrl.actors.scripted`, or a run: DIR (its newest checkpoint and
+    A name is one of `agentrl.players.scripted`, or a run: DIR (its newest checkpoint and
     first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds; or a program
     of `started`.
 

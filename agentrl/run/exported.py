@@ -16,8 +16,8 @@ import numpy as np
 
 from agentrl.actors import chat_template
 from agentrl.actors.contexts import Context
-from agentrl.actors.scripted import scripted
 from agentrl.config.tasks import context_of
+from agentrl.players.scripted import scripted
 from agentrl.policies import codec as codecs
 from agentrl.policies import huggingface, tensor_files, tokenizer_files
 from agentrl.policies.codec import Codec, decode

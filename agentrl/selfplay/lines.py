@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from agentrl.actors import minimax
-from agentrl.actors.scripted import view_of
 from agentrl.actors.types import Actor
+from agentrl.players import minimax
+from agentrl.players.scripted import view_of
 from agentrl.selfplay.arena import ENDS
 from envs.vector import World
 

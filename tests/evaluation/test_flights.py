@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import scripted
 from agentrl.evaluation import flights
+from agentrl.players import scripted
 from envs.rules.volleyball_skills import GAMES
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors.scripted import expert_actor
 from agentrl.evaluation import play
+from agentrl.players.scripted import expert_actor
 from envs.vector import World
 
 

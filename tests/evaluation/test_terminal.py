@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import scripted
 from agentrl.evaluation import terminal
+from agentrl.players import scripted
 from agentrl.run import contestants
 
 

@@ -9,10 +9,10 @@ import tiny
 
 import envs
 from agentrl import advantages, losses, policies, rollout
-from agentrl.actors.scripted import expert_actor, random_actor
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 from agentrl.evaluation import play
+from agentrl.players.scripted import expert_actor, random_actor
 from configs.start import pendulum_ppo
 from envs.vector import World
 

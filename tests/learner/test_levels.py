@@ -10,10 +10,10 @@ from tiny import train_of
 import envs
 from agentrl import policies, rollout
 from agentrl.actors.array import array_actor
-from agentrl.actors.scripted import scripted, translated
 from agentrl.actors.types import Actor, Decision, no_memory
 from agentrl.config import section
 from agentrl.config.build import build
+from agentrl.players.scripted import scripted, translated
 from agentrl.rollout.results import play_results
 from agentrl.run import contestants, restored
 from agentrl.selfplay import arena

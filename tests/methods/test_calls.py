@@ -14,8 +14,8 @@ from agentrl import advantages, policies, rollout
 from agentrl.config.build import build
 from agentrl.evaluation import call_tree, credit_cards, credit_view
 from agentrl.methods.by_turn import stream_rows
+from agentrl.methods.calls import Call, Session, rows_of_calls
 from agentrl.policies.by_role import Network, by_role
-from agentrl.rollout.calls import Call, Session, rows_of_calls
 from agentrl.rollout.metrics import Ended, metrics_of
 from agentrl.rollout.starts import task_keys
 from agentrl.run import loop

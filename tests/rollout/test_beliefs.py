@@ -9,8 +9,8 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.actors.scripted import expert_actor
 from agentrl.evaluation import play
+from agentrl.players.scripted import expert_actor
 from agentrl.rewards import persuasion_of_turns
 from envs.vector import World
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import envs
 from agentrl import policies, rollout
-from agentrl.actors.scripted import expert_actor, random_actor, view_of
 from agentrl.evaluation import play
+from agentrl.players.scripted import expert_actor, random_actor, view_of
 from agentrl.rollout.pack import of_agents
 from agentrl.streams import to_last_turn
 from envs.vector import World

@@ -9,7 +9,8 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.actors import array_actor, scripted
+from agentrl.actors import array_actor
+from agentrl.players import scripted
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.unroll import fresh, prefix, unroll
 from agentrl.streams import to_last_turn

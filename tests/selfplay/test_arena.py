@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import Actor, Decision, scripted
+from agentrl.actors import Actor, Decision
 from agentrl.actors.types import no_memory
 from agentrl.evaluation import standings, statistics
+from agentrl.players import scripted
 from agentrl.selfplay import meta
 from agentrl.selfplay.arena import ENDS, play_all
 

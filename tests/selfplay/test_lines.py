@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import pytest
 
 import envs
-from agentrl.actors import Actor, Decision, scripted
+from agentrl.actors import Actor, Decision
 from agentrl.actors.types import no_memory
+from agentrl.players import scripted
 from agentrl.selfplay.lines import walk
 
 WINS = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]

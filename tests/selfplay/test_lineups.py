@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import scripted
 from agentrl.evaluation import lineups as report
 from agentrl.evaluation.statistics import paired_difference
+from agentrl.players import scripted
 from agentrl.selfplay.lineups import LineUps, parse, play_lineups, variance_ratio
 
 

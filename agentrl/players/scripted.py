@@ -83,8 +83,8 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
     """An actor that needs no training, by name.
 
     "random": any legal action. "expert": the environment's. "minimax": exhaustive, any of the best
-    moves; "minimax:4": the same to a depth of four moves (`agentrl.actors.minimax`). "mcts:100":
-    Monte Carlo tree search of 100 simulations per move (`agentrl.actors.search`).
+    moves; "minimax:4": the same to a depth of four moves (`agentrl.players.minimax`). "mcts:100":
+    Monte Carlo tree search of 100 simulations per move (`agentrl.players.search`).
 
     Raises:
       ValueError: no such actor, or not of this environment.
@@ -97,11 +97,11 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
         check_expert(env, env_params)
         return expert_actor(World(env, env_params))
     if kind == "minimax" and (not colon or number):
-        from agentrl.actors import minimax
+        from agentrl.players import minimax
 
         return _searching(minimax.make_minimax(env, env_params, depth=number))
     if kind == "mcts" and number:
-        from agentrl.actors import search
+        from agentrl.players import search
 
         return _searching(search.make_search(env, env_params, simulations=number))
     raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")

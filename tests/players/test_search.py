@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import scripted
-from agentrl.actors.search import make_search
+from agentrl.players import scripted
+from agentrl.players.search import make_search
 from agentrl.rollout.results import play_results
 from envs.vector import World
 

@@ -16,7 +16,7 @@ from agentrl.learner.credit import Recipe, credit_of
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import Batch
-from agentrl.rollout.calls import (
+from agentrl.methods.calls import (
     Call,
     Recorder,
     Session,

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.search import any_best, check_searchable
+from agentrl.players.search import any_best, check_searchable
 from envs.game import TurnGame
 
 # Positions stepped together; maximum for an exact search; maximum per move for a limited depth.

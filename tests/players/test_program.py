@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import scripted
-from agentrl.actors.program import Program, program_actor
+from agentrl.players import scripted
+from agentrl.players.program import Program, program_actor
 from agentrl.rollout.results import play_results
 from envs.vector import World
 

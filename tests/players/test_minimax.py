@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl.actors import minimax
+from agentrl.players import minimax
 from envs.rules import nim
 from envs.rules.tictactoe import best_moves
 

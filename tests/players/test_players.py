@@ -9,9 +9,10 @@ import pytest
 
 import envs
 from agentrl import policies
-from agentrl.actors import array_actor, contexts, scripted
-from agentrl.actors.scripted import random_actor
+from agentrl.actors import array_actor, contexts
 from agentrl.actors.text import text_actor
+from agentrl.players import scripted
+from agentrl.players.scripted import random_actor
 from agentrl.rollout.results import play_results
 from agentrl.selfplay.lines import walk
 from envs.vector import World
