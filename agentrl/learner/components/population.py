@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Component, Inputs, Setup, Start
-from agentrl.selfplay import population as rules
 
 NAME = "population"
 
@@ -78,6 +77,8 @@ def population(
 
 def members(setup: Setup, ranges: Mapping[str, tuple[float, float]]) -> Component:
     """The component that puts a member's options in place of the config's."""
+    # The rules are imported by runs that have members.
+    from agentrl.selfplay import population as rules
 
     def init(start: Start) -> Member:
         # A stream of keys of its own: the members train as the seeds would.
