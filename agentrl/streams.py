@@ -15,8 +15,7 @@ OBSERVATION, ACTION, THOUGHT, SUBGOAL, SUMMARY, MESSAGE = range(6)
 SPANS = ("observation", "action", "thought", "subgoal", "summary", "message")
 
 
-@struct.dataclass
-class Streams:
+class Streams(struct.PyTreeNode):
     """What each agent saw and did in one episode (or in one segment of several episodes).
 
     Fields that a run does not use are None. What an agent receives between one of its turns and
@@ -106,8 +105,7 @@ FILLED_BY: dict[str, str] = {
 }
 
 
-@struct.dataclass
-class Rows:
+class Rows(struct.PyTreeNode):
     """Sequences that go through the policy in the learner's forward pass.
 
     A language policy's row is text: what it read and what it wrote, of one turn or of many.
@@ -166,8 +164,7 @@ def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
     return jnp.where(rows.turn >= 0, values, 0)
 
 
-@struct.dataclass
-class PerTurn:
+class PerTurn(struct.PyTreeNode):
     """Values of the turns of streams, [N, T, ...]; 0, or anything, where nobody acted."""
 
     values: jax.Array
@@ -177,8 +174,7 @@ class PerTurn:
         return at_positions(self.values, rows)
 
 
-@struct.dataclass
-class PerPosition:
+class PerPosition(struct.PyTreeNode):
     """Values of the positions of rows, [R, L, ...]."""
 
     values: jax.Array
@@ -189,8 +185,7 @@ class PerPosition:
         return self.values
 
 
-@struct.dataclass
-class Shared:
+class Shared(struct.PyTreeNode):
     """A number, or any arrays, that all turns and positions share."""
 
     values: Any

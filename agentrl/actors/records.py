@@ -21,8 +21,7 @@ from envs.text import between, thinks
 _TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
 
 
-@struct.dataclass
-class Memory:
+class Memory(struct.PyTreeNode):
     """Memory of the lanes of B episodes and A agents, leaves [B, A, ...].
 
     turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.

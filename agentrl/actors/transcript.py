@@ -19,8 +19,7 @@ OBSERVED, REPLIED, OMITTED, SUMMARIZED, REQUESTED = range(5)
 SPAN_OF_KIND = np.array([OBSERVATION, ACTION, OBSERVATION, SUMMARY, OBSERVATION], np.int8)
 
 
-@struct.dataclass
-class Transcript:
+class Transcript(struct.PyTreeNode):
     """Pieces of E lanes. tokens: i32[E, ...], lengths: i32[E, ...], placed by a `Layout`.
 
     A piece of length 0 is not shown: contexts drop pieces by setting their length to 0.
@@ -30,8 +29,7 @@ class Transcript:
     lengths: jax.Array
 
 
-@struct.dataclass
-class Composed:
+class Composed(struct.PyTreeNode):
     """Rows of pieces: tokens i32[R, L], and of each position the turn, the kind of piece (-1 in
     padding) and the offset in the piece; length i32[R]; cut bool[R]: the row did not fit.
     """

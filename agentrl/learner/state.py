@@ -7,8 +7,7 @@ import jax
 from flax import struct
 
 
-@struct.dataclass
-class TrainState:
+class TrainState(struct.PyTreeNode):
     """Saved, restored and sharded as one.
 
     params: all parameters, trained or frozen. opt_state: of those that are trained. rollout:

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from flax import struct
 
 
-@struct.dataclass
-class Totals:
+class Totals(struct.PyTreeNode):
     """Totals and weights of metrics by name; values: f32[..., K, 2]."""
 
     values: jax.Array

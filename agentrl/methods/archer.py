@@ -17,8 +17,7 @@ from agentrl.methods.curiosity import Embedding
 from agentrl.streams import PerTurn
 
 
-@struct.dataclass
-class Critics:
+class Critics(struct.PyTreeNode):
     """params, slow: of the critics and of their slow copies. opt_state. replay: {name: [C, ...]} of
     `transitions`. place: i32[], where the next one goes. updates: i32[]. key: for draws."""
 

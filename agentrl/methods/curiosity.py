@@ -16,8 +16,7 @@ from agentrl.rewards.novelty import Episodic, episodic_novelty, novelty_gain, of
 from agentrl.streams import PerTurn, Rows, Streams
 
 
-@struct.dataclass
-class Curiosity:
+class Curiosity(struct.PyTreeNode):
     """target: parameters of the fixed random network. predictor, opt_state: of the network that is
     trained to give the same. moments: f32[3], number, sum and sum of squares of the bonuses."""
 

@@ -13,8 +13,7 @@ from agentrl.streams import Streams
 Weighting = Literal["learnability", "failure"]
 
 
-@struct.dataclass
-class Record:
+class Record(struct.PyTreeNode):
     """success: f32[K], running mean success of each task. seen: i32[K], collections that it was
     drawn in."""
 

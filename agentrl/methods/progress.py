@@ -13,8 +13,7 @@ from agentrl.methods.curiosity import Embedding, observations
 from agentrl.streams import PerTurn, Rows, Streams
 
 
-@struct.dataclass
-class Progress:
+class Progress(struct.PyTreeNode):
     """params, opt_state: of the network that tells the progress of each action."""
 
     params: chex.ArrayTree

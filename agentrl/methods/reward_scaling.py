@@ -8,8 +8,7 @@ from agentrl.learner.component import Component, Setup
 from agentrl.streams import PerTurn
 
 
-@struct.dataclass
-class Moments:
+class Moments(struct.PyTreeNode):
     """Count, mean and sum of squared distances from the mean of all returns so far, f32[] each."""
 
     count: jax.Array

@@ -12,8 +12,7 @@ from agentrl.methods.by_turn import bare, collected, returns_of, rows_by_stream,
 from agentrl.streams import PerTurn, Rows, Shared, Streams
 
 
-@struct.dataclass
-class Buffer:
+class Buffer(struct.PyTreeNode):
     """Up to M good streams, and statistics of the last H groups.
 
     streams, rows: one stream each [M, ...], and its rows [M, rows per stream, ...]. since: i32[M],

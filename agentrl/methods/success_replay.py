@@ -13,8 +13,7 @@ from agentrl.methods.by_turn import PLACE, bare, collected, returns_of, rows_by_
 from agentrl.streams import Rows, Streams
 
 
-@struct.dataclass
-class Buffer:
+class Buffer(struct.PyTreeNode):
     """Successes of C tasks, up to K of each: leaves [C, K, ...].
 
     task: u32[C, 2], fingerprint of what the first turn of the task is acted from. count: i32[C],

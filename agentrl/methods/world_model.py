@@ -140,8 +140,7 @@ class LearnedEnvironment(Environment):
         return jnp.zeros((), bool)
 
 
-@struct.dataclass
-class Model:
+class Model(struct.PyTreeNode):
     """weights, opt_state: of `Dynamics`. starts: [N, ...], first observations of the last real
     episodes. updates: i32[], how many it was trained in."""
 

@@ -16,8 +16,7 @@ from agentrl.policies.attention import span
 from agentrl.policies.decoder_config import DecoderConfig
 
 
-@struct.dataclass
-class Cache:
+class Cache(struct.PyTreeNode):
     """Keys and values of the tokens of B rows, and the write position of each row.
 
     k, v: for each layer, segments [B, K, hd, S_i] and [B, K, S_i, hd], whose lengths add up to the

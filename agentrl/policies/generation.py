@@ -25,8 +25,7 @@ class Constraint(NamedTuple):
     advance: Callable[[chex.ArrayTree, jax.Array], chex.ArrayTree]
 
 
-@struct.dataclass
-class Generated:
+class Generated(struct.PyTreeNode):
     """Replies of B rows, up to G tokens each.
 
     tokens: i32[B, G], EOS included and repeated as padding. logp: f32[B, G], under the distribution

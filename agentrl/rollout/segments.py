@@ -23,8 +23,7 @@ from agentrl.rollout.unroll import keep_turn, unroll
 from envs.vector import World
 
 
-@struct.dataclass
-class SegmentState:
+class SegmentState(struct.PyTreeNode):
     """Environments in mid-episode, [B, ...], and running totals of their episodes."""
 
     observation: chex.ArrayTree

@@ -14,8 +14,7 @@ from agentrl.learner.state import new_if
 NAME = "guard"
 
 
-@struct.dataclass
-class Guard:
+class Guard(struct.PyTreeNode):
     """in_a_row, total: i32[], rejected updates. rollout, key: of the state that the last rejected
     update started from; its batch can be collected again, for parameters have not changed since.
     """

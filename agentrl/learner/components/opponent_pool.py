@@ -13,8 +13,7 @@ DRAWS = ("latest", "uniform", "prioritised", "nash")
 EVEN = 0.1
 
 
-@struct.dataclass
-class Pool:
+class Pool(struct.PyTreeNode):
     """Opponent pool with capacity C.
 
     members: trainable parameters [C, ...], C times their memory. since: i32[C], the update at which

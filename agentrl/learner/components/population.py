@@ -12,8 +12,7 @@ from agentrl.learner.component import Component, Inputs, Setup, Start
 NAME = "population"
 
 
-@struct.dataclass
-class Member:
+class Member(struct.PyTreeNode):
     """options: f32[] by path in the config, for example "optimizer.learning_rate". fitness: f32[2],
     total and weight since the last selection. key: for its selections.
     """
