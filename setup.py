@@ -42,6 +42,7 @@ setuptools.setup(
             "pytest-xdist>=3.8",
             "hypothesis",
             "ruff",
+            "mypy>=1.18",
             "gguf>=0.17",
             "jinja2",  # with which transformers renders chat templates
             "pettingzoo",

@@ -112,6 +112,13 @@ def _properties(attribute: str, names: tuple[str, ...]) -> Callable[[Function], 
     return declare
 
 
+def moves_reward(function: Function) -> Function:
+    """States that a reward term moves reward between turns: it applies after those that change
+    it."""
+    setattr(function, "moves_reward", True)  # noqa: B010
+    return function
+
+
 def averaged(*, over: str = "loss_mask", unit: str = "position") -> Callable[[Function], Function]:
     """States how a loss is averaged: sets `function.over` and `function.unit`.
 
@@ -130,8 +137,8 @@ def averaged(*, over: str = "loss_mask", unit: str = "position") -> Callable[[Fu
         raise ValueError(f"averaged unit={unit!r}: expected one of {', '.join(UNITS)}")
 
     def declare(function: Function) -> Function:
-        function.over = over
-        function.unit = unit
+        setattr(function, "over", over)  # noqa: B010
+        setattr(function, "unit", unit)  # noqa: B010
         return function
 
     return declare
@@ -145,6 +152,11 @@ def assumptions_of(function: Callable) -> frozenset[str]:
 def broken_by(function: Callable) -> frozenset[str]:
     """The properties of streams that a reward term takes away."""
     return getattr(function, "breaks", frozenset())
+
+
+def is_moving_reward(function: Callable) -> bool:
+    """Whether a reward term moves reward between turns."""
+    return getattr(function, "moves_reward", False)
 
 
 def over_of(function: Callable) -> str:

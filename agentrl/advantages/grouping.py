@@ -24,7 +24,7 @@ class Moments(NamedTuple):
 
     mean: jax.Array
     std: jax.Array
-    count: jax.Array
+    count: jax.Array  # type: ignore[assignment]  # not that of tuples
     extent: jax.Array
     constant: jax.Array
 
@@ -156,7 +156,7 @@ def number_segments(mask: jax.Array, *keys: jax.Array) -> jax.Array:
     )
 
 
-def per_turn(stream: jax.Array, shape: tuple[int, int]) -> jax.Array:
+def per_turn(stream: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """A value per stream [N], repeated for each of its turns: [N * T]."""
     return jnp.broadcast_to(jnp.asarray(stream)[:, None], shape).reshape(-1)
 
@@ -274,7 +274,7 @@ def as_advantage(values: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def runs_of_equals(
-    values: jax.Array, segment: jax.Array, *, resolution: float = ROUNDING
+    values: jax.Array, segment: jax.Array, *, resolution: float | np.floating = ROUNDING
 ) -> tuple[jax.Array, jax.Array]:
     """Elements sorted by (segment, value), and where a new value or segment begins among them.
 
@@ -298,7 +298,9 @@ def runs_of_equals(
     return order, ~same
 
 
-def distinct(values: jax.Array, segment: jax.Array, *, resolution: float = ROUNDING) -> jax.Array:
+def distinct(
+    values: jax.Array, segment: jax.Array, *, resolution: float | np.floating = ROUNDING
+) -> jax.Array:
     """One representative of each distinct value of each segment, bool[M].
 
     As a `frequency` of `moments` it counts each distinct value once. Arguments as for

@@ -102,8 +102,13 @@ def hae(
     """
     for name, number in (("gamma", gamma), ("lam", lam), ("subgoal_lam", subgoal_lam)):
         check_range(f"hae {name}", number, 0.0, 1.0)
-    numbers = {"reward": reward, "value": value, "subgoal_value": subgoal_value}
-    numbers |= {"switch_value": switch_value, "duration": duration}
+    numbers = {
+        "reward": reward,
+        "value": value,
+        "subgoal_value": subgoal_value,
+        "switch_value": switch_value,
+        "duration": duration,
+    }
     flags = {"switch": switch, "terminated": terminated, "truncated": truncated}
     check_streams("hae", mask, numbers=numbers, flags=flags)
     check_bootstrap("hae", bootstrap, mask)
@@ -123,7 +128,7 @@ def hae(
     return Hierarchical(as_advantage(action, mask), as_advantage(subgoal, mask), switched)
 
 
-def _per_turn(after: jax.Array, shape: tuple[int, int]) -> jax.Array:
+def _per_turn(after: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     after = jnp.asarray(after, jnp.float32)
     return jnp.broadcast_to(after[:, None] if after.ndim == 1 else after, shape)
 
@@ -331,5 +336,6 @@ def _of_teams(
         duration=acts.astype(jnp.float32),
         **rates,
     )
+    assert given.switch is not None  # `switch_value` was given
     planned = jnp.zeros_like(reward).at[planner].add(jnp.where(plans, given.subgoal, 0.0))
     return jnp.where(acts, given.action, planned), given.switch, played

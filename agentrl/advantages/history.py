@@ -78,9 +78,17 @@ def hgpo(
     returns, scale = returns.reshape(-1), scale.reshape(-1)
     total = weights = jnp.zeros_like(returns)
     if base:
-        options = {"normalize": normalize, "statistics": statistics, "singleton": singleton}
-        options |= {"penalty": penalty, "role": role, "epsilon": epsilon}
-        outcome = grpo(reward, mask, group, **options).reshape(-1)
+        outcome = grpo(
+            reward,
+            mask,
+            group,
+            normalize=normalize,
+            statistics=statistics,
+            singleton=singleton,
+            penalty=penalty,
+            role=role,
+            epsilon=epsilon,
+        ).reshape(-1)
         total, weights = outcome, (outcome != 0) * 1.0
     keys = [per_turn(key, mask.shape) for key in (group, role) if key is not None]
     number = jnp.cumsum(mask, axis=1) - 1

@@ -1,5 +1,7 @@
 """IGPO: information gain of the turns and the outcome, each compared within its group."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -63,11 +65,11 @@ def igpo(
     last = last_turns(mask)
     gains = mask & ~last
     gain = jnp.where(gains, information_gain, 0.0).reshape(-1)
-    options = {"normalize": normalize, "epsilon": epsilon}
+    divided = functools.partial(relative, normalize=normalize, epsilon=epsilon)
     keys = (group,) if role is None else (group, role)
-    one = relative(gain, moments(gain, turn_segments(gains, *keys)), **options)
+    one = divided(gain, moments(gain, turn_segments(gains, *keys)))
     outcome = jnp.sum(jnp.where(mask, reward, 0.0), axis=1)
     present = jnp.any(mask, axis=1)
-    whole = relative(outcome, moments(outcome, group_segments(group, present, role)), **options)
+    whole = divided(outcome, moments(outcome, group_segments(group, present, role)))
     z = jnp.where(gains, one.reshape(mask.shape), jnp.where(last, whole[:, None], 0.0))
     return as_advantage(discounted_return(z, mask, gamma=gamma), mask)

@@ -135,7 +135,7 @@ class _Tokens:
     the turn's last token. Positions that were not written are at the end.
     """
 
-    def __init__(self, value, loss_mask, stream, turn, shape: tuple[int, int]):
+    def __init__(self, value, loss_mask, stream, turn, shape: tuple[int, ...]):
         check_rows("advantages of tokens", loss_mask, stream, turn, numbers={"token_value": value})
         self.shape, self.mask = shape, loss_mask
         number = stream[:, None] * shape[1] + jnp.clip(turn, 0, shape[1] - 1)

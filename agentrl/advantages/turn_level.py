@@ -111,7 +111,7 @@ def mars(
         values, scale = (discounted_return(x, mask, gamma=gamma) for x in (values, scale))
     values = values.reshape(-1)
     frequency = None
-    if count_by == "token":
+    if count_by == "token" and cost is not None:
         frequency = jnp.where(mask, cost, 0.0).reshape(-1)
     elif count_by == "distinct":
         frequency = distinct(values, segment)

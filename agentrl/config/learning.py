@@ -9,6 +9,7 @@ import ml_collections
 from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.config.bind import TERM_KEYS, bind, bound, flat, nearest
+from agentrl.declarations import is_moving_reward
 from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe
 from agentrl.learner.learner import Learner
@@ -73,7 +74,7 @@ def recipe_of(config: ml_collections.ConfigDict) -> Recipe:
     """
     reward = [(key, bound(f"reward.{key}", values)) for key, values in config.reward.items()]
     # Terms that move reward between turns come after those that change it.
-    reward.sort(key=lambda term: getattr(term[1].function, "moves_reward", False))
+    reward.sort(key=lambda term: is_moving_reward(term[1].function))
     estimator = bound("advantage", config.advantage)
     filters: dict[str, dict[str, Bound]] = {"before": {}, "after": {}}
     for key, values in config.filters.items():

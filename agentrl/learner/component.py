@@ -80,8 +80,9 @@ class Context(NamedTuple):
 
 
 Notes = Mapping[str, Note]
-# (Context, Streams, Rows) -> {name: Note}, or ({name: Note}, metrics).
-Annotation = Callable[[Context, Streams, Rows], Notes | tuple[Notes, Metrics]]
+# (Context, Streams, Rows) -> {name: Note}, or ({name: Note}, metrics). A source may have no
+# streams: what is of turns is not read there.
+Annotation = Callable[[Context, Any, Rows], Notes | tuple[Notes, Metrics]]
 Batches = Mapping[str, tuple[Streams | None, Rows]]
 
 

@@ -110,9 +110,10 @@ def credit_of(
     carried: dict[str, jax.Array] = {}
     if recipe.carried is not None:
         advantage, carried[recipe.carried] = advantage
-    kind, like, shape = PerTurn, streams.mask, "[N, T]"
+    kind: type[PerTurn] | type[PerPosition] = PerTurn
+    like, shape = streams.mask, "[N, T]"
     if by_position:
-        kind, like, shape = PerPosition, rows.loss_mask, "[R, L]"
+        kind, like, shape = PerPosition, arrays["loss_mask"], "[R, L]"
     check_returned(estimator.name, advantage, like, f"advantages {shape}")
     for chosen in recipe.after.values():
         keep = keep & chosen(arrays)
@@ -120,12 +121,12 @@ def credit_of(
     if recipe.value is not None:
         mask = arrays["loss_mask"] if by_position else streams.mask
         target = kind(jnp.where(mask, advantage + arrays[recipe.value], 0.0))
-    found = kind(advantage)
+    found: PerTurn | PerPosition = kind(advantage)
     for change in recipe.reweighting.values():
         by_row = reads_positions(change)
         given = found if by_row and isinstance(found, PerTurn) else found.values
         advantage = change({**with_rows, "advantage": given})
-        like = rows.loss_mask if by_row else found.values
+        like = with_rows["loss_mask"] if by_row else found.values
         check_returned(change.name, advantage, like, "advantages of as many turns or positions")
         found = PerPosition(advantage) if by_row else found.replace(values=advantage)
     return Credit(found, keep, target, carried)
@@ -141,6 +142,8 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
     in groups of one; anchor_size/*: share of the turns in groups of that size.
     """
     group, role = streams.group, streams.role
+    if group is None:
+        return {}
     signal = advantages.dynamic_sampling(streams.reward, streams.mask, group, role=role)
     present = jnp.any(streams.mask, axis=1)
 

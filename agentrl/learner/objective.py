@@ -23,6 +23,7 @@ from agentrl.checks import check_returned
 from agentrl.declarations import over_of, unit_of
 from agentrl.learner.bound import Bound
 from agentrl.learner.totals import sums
+from agentrl.losses.aggregation import Aggregation
 from agentrl.streams import Rows, fields_of
 
 # The positions that a policy produced and is trained on.
@@ -119,14 +120,17 @@ def learnt_positions(example: Example, terms: Sequence[Term]) -> jax.Array:
     return functools.reduce(jnp.logical_or, [arrays[name] for name in sorted(names)])
 
 
-def weigh(example: Example, terms: Sequence[Term], aggregation: str, unit_size: int) -> Example:
+def weigh(
+    example: Example, terms: Sequence[Term], aggregation: Aggregation, unit_size: int
+) -> Example:
     """The example of a whole minibatch with the weights of its positions, before it is cut."""
     mask, arrays = example.rows.loss_mask, fields_of(example.rows) | dict(example.arrays)
     weights = {}
     for term in terms:
         if term.unit == "position" and term.over not in weights:
             over = arrays[term.over]
-            how = aggregation if term.over in (POSITIONS, "turn_start") else "token_mean"
+            replies = term.over in (POSITIONS, "turn_start")
+            how: Aggregation = aggregation if replies else "token_mean"
             constant = mask.size if how == "constant" else None
             weights[term.over] = losses.aggregation_weights(over, how, constant=constant)
         elif term.unit != "position":
@@ -160,8 +164,8 @@ def make_loss(
     def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
         rows, mask = example.rows, example.rows.loss_mask
         if policy.reads_text:
-            needed = learnt_positions(example, tuple(terms.values())) | mask
-            logp, entropy, value = policy.score(params, rows, needed)
+            scored = learnt_positions(example, tuple(terms.values())) | mask
+            logp, entropy, value = policy.score(params, rows, scored)
         else:
             logp, entropy, value = policy.score(params, rows)
         arrays = fields_of(rows) | dict(example.arrays)
@@ -170,25 +174,26 @@ def make_loss(
         for name, output in policy.outputs.items():
             if name in needed:
                 arrays[name] = output(params, rows, arrays)
-        parts, means, metrics = {}, {}, {}
+        parts, metrics = {}, {}
+        means: dict[str, tuple[jax.Array, jax.Array]] = {}
         for name, term in terms.items():
             here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
             values, measured = term.evaluate(here)
             means |= {metric: (each, here["mask"]) for metric, each in measured.items()}
             if term.scale is not None:
                 values = arrays[term.scale] * values
-            where = term.over if term.unit == "position" else term.unit
-            parts[name] = _weighted(values, example.weights[where], term.unit)
+            over = term.over if term.unit == "position" else term.unit
+            parts[name] = _weighted(values, example.weights[over], term.unit)
         if reports_policy:
             means["entropy"] = entropy, mask
             means["approx_kl"] = losses.approx_kl_terms(logp, arrays["old_logp"], mask), mask
         within = {name: jnp.where(where, values, 0.0) for name, (values, where) in means.items()}
         of_terms, of_means = sums((parts, jax.lax.stop_gradient(within)))
         for name, term in terms.items():
-            where = term.over if term.unit == "position" else term.unit
+            over = term.over if term.unit == "position" else term.unit
             # This part's share of the aggregate over the minibatch.
-            count = jnp.sum(example.weights[where] > 0, dtype=jnp.float32)
-            metrics[f"loss/{name}"] = jnp.stack([of_terms[name] * example.counts[where][0], count])
+            count = jnp.sum(example.weights[over] > 0, dtype=jnp.float32)
+            metrics[f"loss/{name}"] = jnp.stack([of_terms[name] * example.counts[over][0], count])
         for name, (_, where) in means.items():
             metrics[name] = jnp.stack([of_means[name], jnp.sum(where, dtype=jnp.float32)])
         total = sum(weights[name] * loss for name, loss in of_terms.items())

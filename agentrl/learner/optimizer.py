@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import optax
 
+from agentrl.losses.aggregation import Aggregation
+
 AUTO = "auto"  # microbatch
 OVER_MAX_KL = ("stop", "reject")
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
@@ -98,7 +100,7 @@ class UpdateOptions:
     minibatches: int = 1
     microbatch: int | str | None = None
     lengths: int = 1
-    aggregation: str = "token_mean"
+    aggregation: Aggregation = "token_mean"
     normalize_advantage: str = "none"
     max_kl: float | None = None
     over_max_kl: str = "stop"
@@ -106,4 +108,4 @@ class UpdateOptions:
     @property
     def pass_rows(self) -> int | None:
         """Rows per pass, None for the whole minibatch; 1 in a program that no run has sized."""
-        return 1 if self.microbatch == AUTO else self.microbatch
+        return 1 if isinstance(self.microbatch, str) else self.microbatch

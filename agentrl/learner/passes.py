@@ -54,11 +54,11 @@ class _Passes:
         some = jnp.sum(length > 0, dtype=jnp.int32)
         self.count = -(-some // microbatch)
 
-    def size(self, i: jax.Array) -> jax.Array:
+    def size(self, i: jax.Array | int) -> jax.Array:
         """Number of the shortest of the sizes that holds the rows of pass i."""
         return jnp.searchsorted(self._sizes, self._length[i * self._microbatch])
 
-    def rows(self, batch: chex.ArrayTree, i: jax.Array) -> chex.ArrayTree:
+    def rows(self, batch: chex.ArrayTree, i: jax.Array | int) -> chex.ArrayTree:
         """The rows of pass i of a batch that is in order."""
         size = self._microbatch
         return along_data(
@@ -77,7 +77,7 @@ def gradients(
     lengths: int = 1,
     shared: int = 0,
     unit: int = 1,
-    head: Callable[[Any, int], Any] | None = None,
+    head: Callable[[Any, int], Any] = lambda part, length: part,
 ) -> tuple[jax.Array, Any, chex.ArrayTree]:
     """(loss, metrics, gradients) of a batch of R rows, each a sum over its microbatches.
 
@@ -92,7 +92,7 @@ def gradients(
       lengths, shared: a pass is cut to the shortest of the `compiled_lengths` that holds its
         longest row.
       unit: neighbouring rows that stay in one microbatch.
-      head: (part of the batch, l) -> its first l positions; needed for more than one length.
+      head: (part of the batch, l) -> its first l positions; default: nothing is cut.
     """
     function = jax.value_and_grad(loss_of, has_aux=True)
     if microbatch is None:

@@ -29,7 +29,7 @@ from agentrl.learner.state import TrainState, new_if
 from agentrl.learner.totals import Totals, summed, totals
 from agentrl.learner.update import Batch, update
 from agentrl.policies.scoring import split
-from agentrl.streams import Rows, Streams
+from agentrl.streams import Note, Rows, Streams
 
 Metrics = dict[str, jax.Array]
 Train = Callable[[TrainState], tuple[TrainState, Metrics]]
@@ -87,7 +87,9 @@ def keys_of(state: TrainState) -> Keys:
 
 def inputs_of(phase: Phase, state: TrainState) -> Inputs:
     """What all components together have to say before the update."""
-    arrays, params, numbers, key = {}, state.params, {}, keys_of(state).components
+    arrays: dict[str, Any] = {}
+    numbers: Metrics = {}
+    params, key = state.params, keys_of(state).components
     for name, component in phase.components.items():
         if component.before is not None:
             own = component.before(state.carry[name], state.params, own_key(key, name))
@@ -104,7 +106,8 @@ def collect(setup: Setup, phase: Phase, state: TrainState) -> Collected | None:
     inputs, rollout = inputs_of(phase, state), setup.rollout
     given = {name: inputs.arrays[name] for name in rollout.needs}
     key = keys_of(state).collect
-    return Collected(*rollout.collect(inputs.params, state.rollout, key, **given), inputs.arrays)
+    new, streams, rows, metrics = rollout.collect(inputs.params, state.rollout, key, **given)
+    return Collected(new, streams, rows, metrics, inputs.arrays)
 
 
 def learn(
@@ -155,16 +158,17 @@ def batched(
 ) -> tuple[dict[str, Batch], Metrics, Metrics]:
     """({source: Batch}, metrics of collecting, metrics of annotations)."""
     sources, metrics = gathered(setup, phase, state, collected)
-    batches, told = {}, {}
+    batches: dict[str, Batch] = {}
+    told: Metrics = {}
     for source, (streams, rows) in sources.items():
         notes, of_notes = annotated(setup, phase, state, source, streams, rows)
         told |= of_notes if source == "rollout" else {}
         credit = None
-        if source in phase.credited:
+        if source in phase.credited and streams is not None:
             arrays = {name: note.values for name, note in notes.items()}
             credit = credit_of(recipe, streams, rows, arrays)
-        unit = 1 if source == "rollout" else phase.components[source].source.unit
-        batches[source] = Batch(streams, rows, credit, notes, unit)
+        made = None if source == "rollout" else phase.components[source].source
+        batches[source] = Batch(streams, rows, credit, notes, 1 if made is None else made.unit)
     return batches, metrics, told
 
 
@@ -188,9 +192,10 @@ def gathered(
             metrics |= group_metrics(streams)
         sources["rollout"] = streams, rows
     for name in phase.sources:
-        if name != "rollout":
+        made = None if name == "rollout" else phase.components[name].source
+        if made is not None:
             context = _context(setup, state, f"{name}.source", state.carry[name])
-            sources[name] = phase.components[name].source.make(context, sources)
+            sources[name] = made.make(context, sources)
     return sources, metrics
 
 
@@ -203,13 +208,16 @@ def annotated(
     rows: Rows,
 ) -> tuple[Notes, Metrics]:
     """(notes, metrics) of a source, without gradients, computed before credit is given."""
-    given = [(name, annotate, (name,), ()) for name, annotate in phase.annotations.items()]
+    given: list[tuple[str, Annotation, tuple[str, ...], Any]] = [
+        (name, annotate, (name,), ()) for name, annotate in phase.annotations.items()
+    ]
     given += [
         (name, component.annotate, component.fills, state.carry[name])
         for name, component in phase.components.items()
         if component.annotate is not None
     ]
-    notes, metrics = {}, {}
+    notes: dict[str, Note] = {}
+    metrics: Metrics = {}
     for name, annotate, fills, value in given:
         if source == "rollout" or phase.reads[source] & set(fills):
             context = _context(setup, state, f"{name}.annotate", value)
@@ -227,13 +235,14 @@ def carried(
     components: Mapping[str, Component], carry: Mapping[str, Any], outcome: Outcome
 ) -> tuple[dict[str, Any], Metrics]:
     """The carry after an update, and the components' metrics."""
-    carry, metrics = dict(carry), {}
+    carry = dict(carry)
+    metrics: Metrics = {}
     for name, component in components.items():
         if component.after is None:
             continue
         value, told = component.after(carry[name], outcome)
         if not component.counts_rejected:
-            value = new_if(outcome.finite, value, carry[name])
+            value = new_if(jnp.asarray(outcome.finite), value, carry[name])
         carry[name] = value
         metrics |= told
     return carry, metrics
@@ -281,8 +290,8 @@ def _on_host(setup: Setup, phase: Phase) -> Train:
     @jax.jit
     def ahead(view: TrainState, carry: dict[str, Any], params: chex.ArrayTree) -> TrainState:
         outcome = Outcome(before=view.replace(params=params))
-        carry = {n: phase.components[n].after(value, outcome)[0] for n, value in carry.items()}
-        return view.replace(key=keys_of(view).following, carry=view.carry | carry)
+        new, _ = carried({name: phase.components[name] for name in carry}, carry, outcome)
+        return view.replace(key=keys_of(view).following, carry=view.carry | new)
 
     def program(state: TrainState, collected: Collected) -> tuple[TrainState, Metrics]:
         return learn(setup, phase, state, collected)
@@ -291,7 +300,8 @@ def _on_host(setup: Setup, phase: Phase) -> Train:
     donating, keeping = jax.jit(program, donate_argnums=0), jax.jit(program)
 
     def train(state: TrainState) -> tuple[TrainState, Metrics]:
-        view, sums = state, None
+        view = state
+        sums: Metrics = {}
         lagging = [name for name in phase.components if lags(state, name)]
         for _ in range(setup.log_every):
             collected = collect(setup, phase, view)
@@ -299,7 +309,7 @@ def _on_host(setup: Setup, phase: Phase) -> Train:
                 view = ahead(view, {name: view.carry[name] for name in lagging}, state.params)
             state, metrics = (keeping if lagging else donating)(state, collected)
             view = view if lagging else state
-            sums = metrics if sums is None else jax.tree.map(jnp.add, sums, metrics)
+            sums = jax.tree.map(jnp.add, sums, metrics) if sums else metrics
         return state, sums
 
     return train

@@ -137,8 +137,8 @@ def update(
     metrics = _metrics(step, terms, per_step, within)
     metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
     for batch in batches.values():
-        if batch.credit is not None:
-            metrics |= advantage_metrics(batch)
+        if batch.credit is not None and batch.streams is not None:
+            metrics |= advantage_metrics(batch.credit, batch.streams, batch.rows)
     # A rejected update reports only that it was rejected.
     told = totals(metrics)
     told = told.replace(values=jnp.where(finite, told.values, 0.0))
@@ -254,13 +254,13 @@ def example_of(
     """The rows of a source with the arrays that its terms read."""
     rows, credit, streams = batch.rows, batch.credit, batch.streams
     arrays: dict[str, jax.Array] = {"old_logp": rows.behaviour_logp}
-    if credit is not None:
+    if credit is not None and streams is not None:
         rows = rows.replace(loss_mask=rows.loss_mask & credit.keep[rows.stream][:, None])
-        advantage = _normalized(batch, normalize_advantage, roles)
+        advantage = _normalized(credit, streams, batch.rows, normalize_advantage, roles)
         arrays["advantage"] = advantage.at_positions(batch.rows)
         if credit.target is not None:
             arrays["target"] = credit.target.at_positions(batch.rows)
-            arrays["old_value"] = at_positions(streams.value, batch.rows)
+            arrays["old_value"] = at_positions(jnp.asarray(streams.value), batch.rows)
     arrays |= {
         name: note.at_positions(batch.rows)
         for name, note in batch.notes.items()
@@ -273,20 +273,21 @@ def example_of(
     return Example(rows, arrays, {}, {})
 
 
-def _normalized(batch: Batch, how: str, roles: int) -> PerTurn | PerPosition:
-    advantage, role = batch.credit.advantage, batch.streams.role
+def _normalized(
+    credit: Credit, streams: Streams, rows: Rows, how: str, roles: int
+) -> PerTurn | PerPosition:
+    advantage, role = credit.advantage, streams.role
     if isinstance(advantage, PerPosition) and role is not None:
-        role = role[batch.rows.stream]
-    new = normalized(advantage.values, trained(batch), role, how, roles)
+        role = role[rows.stream]
+    new = normalized(advantage.values, trained(credit, streams, rows), role, how, roles)
     return advantage.replace(values=new)
 
 
-def trained(batch: Batch) -> jax.Array:
-    """Which values of the batch's advantages are learnt from, bool[N, T] or [R, L]."""
-    keep = batch.credit.keep
-    if isinstance(batch.credit.advantage, PerTurn):
-        return batch.streams.mask & keep[:, None]
-    return batch.rows.loss_mask & keep[batch.rows.stream][:, None]
+def trained(credit: Credit, streams: Streams, rows: Rows) -> jax.Array:
+    """Which advantages are learnt from, bool[N, T] or [R, L]."""
+    if isinstance(credit.advantage, PerTurn):
+        return streams.mask & credit.keep[:, None]
+    return rows.loss_mask & credit.keep[rows.stream][:, None]
 
 
 def normalized(
@@ -300,16 +301,15 @@ def normalized(
     """
     if how == "batch":
         return advantages.whiten(advantage, trained)
-    if how == "role":
-        return sum(
-            advantages.whiten(advantage, trained & (role == n)[:, None]) for n in range(roles)
-        )
+    if how == "role" and role is not None:
+        of_role = [trained & (role == number)[:, None] for number in range(roles)]
+        return functools.reduce(jnp.add, [advantages.whiten(advantage, x) for x in of_role])
     return advantage
 
 
-def advantage_metrics(batch: Batch) -> dict[str, jax.Array]:
+def advantage_metrics(credit: Credit, streams: Streams, rows: Rows) -> dict[str, jax.Array]:
     """adv/mean, adv/std and, with a critic, explained_variance, over trained turns."""
-    credit, streams, where = batch.credit, batch.streams, trained(batch)
+    where = trained(credit, streams, rows)
     count = jnp.sum(where, dtype=jnp.float32)
     advantage = jnp.where(where, credit.advantage.values, 0.0)
     mean = jnp.sum(advantage) / jnp.maximum(count, 1)
@@ -318,7 +318,7 @@ def advantage_metrics(batch: Batch) -> dict[str, jax.Array]:
         "adv/mean": jnp.stack([mean * count, count]),
         "adv/std": jnp.stack([jnp.sqrt(square) * count, count]),
     }
-    if isinstance(credit.target, PerTurn):
+    if isinstance(credit.target, PerTurn) and streams.value is not None:
         # A critic per turn has a reweighting per position, or none.
         turns = streams.mask & credit.keep[:, None]
         explained = losses.explained_variance(streams.value, credit.target.values, turns)

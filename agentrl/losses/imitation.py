@@ -100,7 +100,13 @@ def self_imitation(
     References:
       SPEAR (2025), https://arxiv.org/abs/2509.22601; read in code, where Clip-Cov is the clip.
     """
-    bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
-    good = jnp.maximum(recalibrated_advantage, 0.0)
-    values, _ = clipped_surrogate(logp, old_logp, good, mask, **bounds)
+    values, _ = clipped_surrogate(
+        logp,
+        old_logp,
+        jnp.maximum(recalibrated_advantage, 0.0),
+        mask,
+        clip_low=clip_low,
+        clip_high=clip_high,
+        dual_clip=dual_clip,
+    )
     return replay_weight * values

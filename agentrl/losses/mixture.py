@@ -73,8 +73,8 @@ def mixed_imitation(
     share = cosine_share(progress, peak=peak, valley=valley, until=until)
     (logp,) = masked(mask, logp)
     p = jax.lax.stop_gradient(jnp.exp(logp))
-    weight = {"one": 1.0, "p": p, "p(1-p)": p * (1 - p)}[weighting]
-    return -share * weight * logp
+    weights: dict[str, jax.Array | float] = {"one": 1.0, "p": p, "p(1-p)": p * (1 - p)}
+    return -share * weights[weighting] * logp
 
 
 def mixed_surrogate(
@@ -108,6 +108,13 @@ def mixed_surrogate(
       As for `cosine_share`.
     """
     share = cosine_share(progress, peak=peak, valley=valley, until=until)
-    bounds = {"clip_low": clip_low, "clip_high": clip_high, "dual_clip": dual_clip}
-    values, metrics = clipped_surrogate(logp, old_logp, advantage, mask, **bounds)
+    values, metrics = clipped_surrogate(
+        logp,
+        old_logp,
+        advantage,
+        mask,
+        clip_low=clip_low,
+        clip_high=clip_high,
+        dual_clip=dual_clip,
+    )
     return (1.0 - share) * values, metrics

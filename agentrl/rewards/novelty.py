@@ -131,7 +131,7 @@ def episodic_novelty(
 ) -> jax.Array:
     """The factor f32[N, T] of an episodic bonus: 1, first visits, or `elliptical_novelty`."""
     check_choice("episodic", kind, get_args(Episodic))
-    if kind == "first":
+    if kind == "first" and anchor is not None:
         return first_visits(anchor, mask, ended) * 1.0
     if kind == "elliptical":
         return elliptical_novelty(features, mask, ended, ridge=ridge)

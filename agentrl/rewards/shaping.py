@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range, check_streams
-from agentrl.declarations import assumes, breaks
+from agentrl.declarations import assumes, breaks, moves_reward
 from agentrl.streams import last_turns
 
 
@@ -118,6 +118,7 @@ def step_penalty(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Ar
     return jnp.where(mask, jnp.asarray(reward, jnp.float32) - amount, 0.0)
 
 
+@moves_reward
 @assumes("whole_episodes")
 def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Array:
     """Reward of which a share is moved to the stream's last acted turn; the stream's sum stays.
@@ -143,10 +144,6 @@ def at_end(reward: jax.Array, mask: jax.Array, *, share: float = 1.0) -> jax.Arr
     last = last_turns(mask)
     total = jnp.sum(reward, axis=1, keepdims=True)
     return (1 - share) * reward + jnp.where(last, share * total, 0.0)
-
-
-# Moves reward between turns: applied after the terms that change it.
-at_end.moves_reward = True
 
 
 @breaks("team")

@@ -92,10 +92,10 @@ def opponent_pool(
 
 
 def _check(capacity: int, every: int, draw: str, weighting: str) -> None:
-    for name, value in (("capacity", capacity), ("every", every)):
-        if value < 1:
+    for name, number in (("capacity", capacity), ("every", every)):
+        if number < 1:
             raise ValueError(
-                f"config.pool.{name}={value} with config.rollout.opponent='pool': expected at "
+                f"config.pool.{name}={number} with config.rollout.opponent='pool': expected at "
                 "least 1"
             )
     for name, value, known in (("draw", draw, DRAWS), ("weighting", weighting, pfsp.WEIGHTINGS)):
