@@ -65,7 +65,7 @@ WORLDS = {
     "shop": World(env_section("Shop-v1"), 50_000, score=RETURN),
 }
 # Which rank the methods nearly as all do (README.md), in minutes.
-REDUCED = ("coin", "wide_2", "doors_4", "lake", "team")
+REDUCED = ("wide_2", "doors_2", "lake", "tool_calls")
 
 Config = ml_collections.ConfigDict
 
