@@ -13,7 +13,7 @@ from agentrl.advantages.utterance import twin_targets
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import collected, transitions
-from agentrl.methods.curiosity import Embedding
+from agentrl.methods.networks import Embedding
 from agentrl.streams import PerTurn
 
 

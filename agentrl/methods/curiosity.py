@@ -1,9 +1,6 @@
 """Curiosity: an intrinsic reward by random network distillation, with a network of its own."""
 
-from collections.abc import Callable
-
 import chex
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
@@ -12,6 +9,7 @@ from flax import struct
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import ended, to_turns
+from agentrl.methods.networks import Embedding, descended, observations
 from agentrl.rewards.novelty import Episodic, episodic_novelty, novelty_gain, of_next_turn
 from agentrl.streams import PerTurn, Rows, Streams
 
@@ -26,24 +24,6 @@ class Curiosity(struct.PyTreeNode):
     moments: jax.Array
 
 
-class Embedding(nn.Module):
-    """An MLP of two hidden layers on the flattened observation."""
-
-    hidden: int
-    features: int
-    num_codes: int | None
-
-    @nn.compact
-    def __call__(self, observation: jax.Array) -> jax.Array:
-        """Features f32[n, features] of observations [n, ...]."""
-        if self.num_codes is not None:
-            observation = jax.nn.one_hot(observation, self.num_codes)
-        x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
-        for width in (self.hidden, self.hidden):
-            x = nn.relu(nn.Dense(width)(x))
-        return nn.Dense(self.features)(x)
-
-
 def prediction_error(predicted: jax.Array, target: jax.Array) -> jax.Array:
     """|predicted - target|_2 over the last axis; its gradient at 0 is 0."""
     square = jnp.sum(jnp.square(predicted - target), axis=-1)
@@ -56,12 +36,6 @@ def deviation(moments: jax.Array) -> jax.Array:
     mean = total / jnp.maximum(count, 1.0)
     variance = square / jnp.maximum(count, 1.0) - mean**2
     return jnp.where(variance > 1e-12, jnp.sqrt(jnp.maximum(variance, 1e-12)), 1.0)
-
-
-def observations(rows: Rows) -> tuple[jax.Array, jax.Array]:
-    """(observations [R L, ...], bool[R L] whether they were acted from)."""
-    seen = rows.observation
-    return seen.reshape(-1, *seen.shape[2:]), rows.loss_mask.reshape(-1)
 
 
 def raw_novelty(
@@ -84,25 +58,6 @@ def raw_novelty(
     factor = episodic_novelty(episodic, phi, streams.anchor, mask, ends, ridge=ridge)
     gain = novelty_gain(of_next_turn(error, mask, ends), error, scale=known_scale)
     return jnp.where(mask, gain * of_next_turn(factor, mask, ends), 0.0)
-
-
-def descended(
-    loss_of: Callable[[chex.ArrayTree], jax.Array],
-    transform: optax.GradientTransformation,
-    value: Curiosity,
-    steps: int,
-) -> tuple[chex.ArrayTree, chex.ArrayTree, jax.Array]:
-    """(predictor, opt_state, loss before the first step) after `steps` gradient steps."""
-
-    def step(carry, _):
-        predictor, opt_state = carry
-        loss, grads = jax.value_and_grad(loss_of)(predictor)
-        updates, opt_state = transform.update(grads, opt_state, predictor)
-        return (optax.apply_updates(predictor, updates), opt_state), loss
-
-    carry = (value.predictor, value.opt_state)
-    (predictor, opt_state), losses = jax.lax.scan(step, carry, length=steps)
-    return predictor, opt_state, losses[0]
 
 
 def _check(setup: Setup, episodic: Episodic, **sizes: int) -> None:
@@ -185,11 +140,16 @@ def curiosity(
             error = jnp.sum(jnp.square(network.apply(predictor, seen) - target), axis=-1)
             return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
 
-        predictor, opt_state, loss = descended(loss_of, adam, value, steps)
+        predictor, opt_state, losses = descended(
+            loss_of, adam, value.predictor, value.opt_state, steps
+        )
         raw = bonus(value, outcome.streams, outcome.rows)
         count = jnp.sum(outcome.streams.mask) * 1.0
         added = jnp.stack([count, jnp.sum(raw), jnp.sum(raw**2)])
-        metrics = {"novelty": added[1::-1], "prediction_error": jnp.stack([loss, jnp.ones(())])}
+        metrics = {
+            "novelty": added[1::-1],
+            "prediction_error": jnp.stack([losses[0], jnp.ones(())]),
+        }
         return Curiosity(value.target, predictor, opt_state, value.moments + added), metrics
 
     return Component(init=init, annotate=annotate, after=after, fills=("novelty",))

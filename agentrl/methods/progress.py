@@ -9,7 +9,7 @@ from flax import struct
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import to_turns
-from agentrl.methods.curiosity import Embedding, observations
+from agentrl.methods.networks import Embedding, descended, observations
 from agentrl.streams import PerTurn, Rows, Streams
 
 
@@ -86,15 +86,7 @@ def progress(
         def loss_of(params):
             return progress_error(by_turn(params, streams, rows), returns, streams.mask)
 
-        def step(carry, _):
-            params, opt_state = carry
-            loss, grads = jax.value_and_grad(loss_of)(params)
-            updates, opt_state = adam.update(grads, opt_state, params)
-            return (optax.apply_updates(params, updates), opt_state), loss
-
-        (params, opt_state), losses = jax.lax.scan(
-            step, (value.params, value.opt_state), length=steps
-        )
+        params, opt_state, losses = descended(loss_of, adam, value.params, value.opt_state, steps)
         error = jnp.stack([losses[0], jnp.ones(())])
         return Progress(params, opt_state), {"progress_error": error}
 

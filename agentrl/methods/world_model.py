@@ -1,7 +1,6 @@
 """A learned environment: a model of the real one, trained beside the policy that acts in both."""
 
 import dataclasses
-from collections.abc import Mapping
 
 import chex
 import flax.linen as nn
@@ -14,6 +13,7 @@ from agentrl import rollout as rollouts
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import stream_rows, transitions
+from agentrl.methods.networks import descended
 from envs.environment import Environment, EnvParams, EnvState
 
 
@@ -179,27 +179,6 @@ def model_loss(
     return jnp.sum(jnp.where(acted, loss, 0.0)) / jnp.maximum(jnp.sum(acted), 1)
 
 
-def fitted(
-    env: LearnedEnvironment,
-    transform: optax.GradientTransformation,
-    value: Model,
-    batch: Mapping[str, jax.Array],
-    steps: int,
-) -> tuple[chex.ArrayTree, chex.ArrayTree, jax.Array]:
-    """(weights, opt_state, losses f32[steps] before each step) after steps on all of a batch."""
-
-    def step(carry, _):
-        weights, opt_state = carry
-        loss, grads = jax.value_and_grad(lambda w: model_loss(env, w, **batch))(weights)
-        updates, opt_state = transform.update(grads, opt_state, weights)
-        return (optax.apply_updates(weights, updates), opt_state), loss
-
-    (weights, opt_state), losses = jax.lax.scan(
-        step, (value.weights, value.opt_state), length=steps
-    )
-    return weights, opt_state, losses
-
-
 def world_model(
     setup: Setup,
     *,
@@ -269,7 +248,13 @@ def world_model(
 
     def after(value, outcome):
         met = transitions(outcome.streams, outcome.rows)
-        weights, opt_state, losses = fitted(model, adam, value, met, steps)
+        weights, opt_state, losses = descended(
+            lambda weights: model_loss(model, weights, **met),
+            adam,
+            value.weights,
+            value.opt_state,
+            steps,
+        )
         rows = stream_rows(outcome.rows, outcome.streams)
         new = Model(weights, opt_state, rows.observation[:, 0], value.updates + 1)
         return new, {"model_loss": jnp.stack([losses[0], jnp.ones(())])}

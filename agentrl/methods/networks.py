@@ -1,0 +1,54 @@
+"""Networks that methods train beside the policy: an embedding of observations, and its steps."""
+
+from collections.abc import Callable
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+
+from agentrl.streams import Rows
+
+
+class Embedding(nn.Module):
+    """An MLP of two hidden layers on the flattened observation."""
+
+    hidden: int
+    features: int
+    num_codes: int | None
+
+    @nn.compact
+    def __call__(self, observation: jax.Array) -> jax.Array:
+        """Features f32[n, features] of observations [n, ...]."""
+        if self.num_codes is not None:
+            observation = jax.nn.one_hot(observation, self.num_codes)
+        x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
+        for width in (self.hidden, self.hidden):
+            x = nn.relu(nn.Dense(width)(x))
+        return nn.Dense(self.features)(x)
+
+
+def observations(rows: Rows) -> tuple[jax.Array, jax.Array]:
+    """(observations [R L, ...], bool[R L] whether they were acted from)."""
+    seen = rows.observation
+    return seen.reshape(-1, *seen.shape[2:]), rows.loss_mask.reshape(-1)
+
+
+def descended(
+    loss_of: Callable[[chex.ArrayTree], jax.Array],
+    transform: optax.GradientTransformation,
+    params: chex.ArrayTree,
+    opt_state: chex.ArrayTree,
+    steps: int,
+) -> tuple[chex.ArrayTree, chex.ArrayTree, jax.Array]:
+    """(params, opt_state, losses f32[steps] before each step) after `steps` gradient steps."""
+
+    def step(carry, _):
+        params, opt_state = carry
+        loss, grads = jax.value_and_grad(loss_of)(params)
+        updates, opt_state = transform.update(grads, opt_state, params)
+        return (optax.apply_updates(params, updates), opt_state), loss
+
+    (params, opt_state), losses = jax.lax.scan(step, (params, opt_state), length=steps)
+    return params, opt_state, losses
