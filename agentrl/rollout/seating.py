@@ -7,7 +7,7 @@ slots round-robin; each group therefore meets one opponent, and the policy has e
 often against each.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -22,6 +22,9 @@ from agentrl.rollout.types import Seating
 from envs.agents import Agents
 from envs.environment import Environment
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from envs.hosted import Hosted
 
 
 def teams(env: Agents) -> np.ndarray:
@@ -57,7 +60,7 @@ def seat_all(env: Agents, batch: int) -> Seating:
     return Seating(jnp.zeros(shape, jnp.int32), jnp.ones(shape, bool))
 
 
-def check_side(env: Environment, side: str, opponent: str) -> None:
+def check_side(env: "Environment | Hosted", side: str, opponent: str) -> None:
     """ValueError unless the game has that side, and an opponent has the others."""
     if side == "none":
         return
