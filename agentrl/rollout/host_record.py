@@ -22,7 +22,7 @@ class Collected(NamedTuple):
 
 
 def _traced(array: np.ndarray) -> jax.Array:
-    # Programs take NumPy arrays in the place of their own, and these are written to until then.
+    # A NumPy array that is written to here, and is an argument of programs afterwards.
     return cast(jax.Array, array)
 
 

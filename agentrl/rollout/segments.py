@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from envs.environment import Environment
     from envs.hosted import Hosted
 
-
 # (memory, view) -> f32[B, S]
 _Critic = Callable[..., jax.Array]
 
