@@ -8,7 +8,7 @@ environment states and change nothing else, and `step` resets as gymnax does.
 import dataclasses
 import functools
 import importlib
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -67,6 +67,7 @@ class Environment(Agents):
 
     wording: str = dataclasses.field(default="compact", kw_only=True)
 
+    in_python: ClassVar[Literal[False]] = False
     wordings: ClassVar[str | None] = None
     num_codes: ClassVar[int | None] = None
     # Whether `is_success` is defined; if not, metrics omit the success rate.

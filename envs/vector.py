@@ -17,8 +17,7 @@ from flax import struct
 from envs.agents import AgentViews
 
 
-@struct.dataclass
-class Starts:
+class Starts(struct.PyTreeNode):
     """Tasks drawn ahead: observation and state of P fresh episodes."""
 
     observation: chex.ArrayTree

@@ -108,6 +108,7 @@ def array_actor(
 def _anchor(view: View, anchor: str | None, world: World | None) -> jax.Array | None:
     """Fingerprints u32[B, S, 2] of what each agent sees, or of the state for it."""
     if anchor == "state":
+        assert world is not None  # it is given with this anchor
         return world.vmap(lambda s, agent, p: world.env.fingerprint(s, p, of="state")[agent])(
             view.state, view.agent
         )

@@ -92,7 +92,8 @@ def _context(make: Callable[..., Context]) -> Callable[..., Context]:
         given = {name: options.pop(name) for name in _SHARED if name in options}
         return _checked(make(**options)._replace(**given))
 
-    with_shared.__signature__ = own.replace(parameters=[*own.parameters.values(), *shared])
+    signature = own.replace(parameters=[*own.parameters.values(), *shared])
+    vars(with_shared)["__signature__"] = signature
     return with_shared
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from agentrl.actors.contexts import Context
 from agentrl.policies import codec as codecs
 from agentrl.policies.codec import Codec
+from envs.environment import Environment
 from envs.text import pack
 
 
@@ -23,7 +24,7 @@ class Injection(NamedTuple):
     tokens: Callable[..., tuple[jax.Array, jax.Array]] | None = None
 
 
-def injection(codec: Codec, context: Context, env: Any) -> Injection:
+def injection(codec: Codec, context: Context, env: Environment) -> Injection:
     """The injection of a context into observations of an environment."""
     if not context.inject:
         return Injection(0)

@@ -36,7 +36,7 @@ class Memory(struct.PyTreeNode):
     cache: decoder.Cache | None
 
 
-class Written(NamedTuple):
+class Written(struct.PyTreeNode):
     """A prompt and the tokens written after it; leaves [B, S, ...].
 
     prompt: i32[.., L - G]; None where the row is the episode. age: i16, own turns since the turn
@@ -104,14 +104,14 @@ class Replied(NamedTuple):
 
 def written(prompt: Composed | None, said: Generated, turn: jax.Array, spans: jax.Array) -> Written:
     """The record of prompts [n, ...] and what was written after them at own turns i32[n]."""
-    shown = (None, None, None, None)
-    if prompt is not None:
-        inside = prompt.turn >= 0
-        age = jnp.where(inside, turn[:, None] - prompt.turn, -1).astype(jnp.int16)
-        kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(prompt.kind, 0)]
-        span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
-        shown = (prompt.tokens, age, span, prompt.length)
-    return Written(*shown, said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
+    reply = (said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
+    if prompt is None:
+        return Written(None, None, None, None, *reply)
+    inside = prompt.turn >= 0
+    age = jnp.where(inside, turn[:, None] - prompt.turn, -1).astype(jnp.int16)
+    kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(prompt.kind, 0)]
+    span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
+    return Written(prompt.tokens, age, span, prompt.length, *reply)
 
 
 def token_spans(

@@ -7,7 +7,6 @@ computed at once. O tokens of an observation, G of a reply, L of a row, V in the
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import chex
 import jax
@@ -20,7 +19,7 @@ from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
 from agentrl.actors.types import View
 from agentrl.devices.placement import along_data
 from agentrl.policies import decoder
-from agentrl.policies.generation import Generated, Given, generate
+from agentrl.policies.generation import Constraint, Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.prefill import read
 from envs.text import contains
@@ -179,7 +178,7 @@ class Speaker:
         key: jax.Array,
         *,
         greedy: bool = False,
-        constraint: Any = None,
+        constraint: Constraint | None = None,
         expert: Generated | None = None,
         given: Given | None = None,
     ) -> tuple[Replied, Memory]:

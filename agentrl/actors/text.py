@@ -5,7 +5,7 @@ A where the KV cache lives across turns). G tokens of a reply.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING
 
 import chex
 import jax
@@ -25,11 +25,15 @@ from agentrl.policies.language import LanguagePolicy
 from envs.text import lower, parse
 from envs.vector import World
 
+if TYPE_CHECKING:
+    from envs.environment import Environment
+    from envs.hosted import Hosted
+
 # Folded into the key of a turn for an expert's noise.
 _NOISE = 1001
 
 
-def check_roles(policy: LanguagePolicy, env: Any, roles: int) -> None:
+def check_roles(policy: LanguagePolicy, env: "Environment | Hosted", roles: int) -> None:
     """ValueError where a language policy has adapters for fewer roles than the environment."""
     if 1 < policy.config.lora_roles < roles:
         raise ValueError(

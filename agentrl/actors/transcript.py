@@ -62,12 +62,12 @@ class Layout:
         self.replaced = len(codec.before) if codec.opening else 0
         self.added = len(codec.opening) - self.replaced
         self.omitted = (*codec.before, *codec.after)
-        self.request = ()
+        self.request: tuple[int, ...] = ()
         if context.limit is not None:
             self.request = (*codec.before, *tokens_of(codec, context.request), *codec.after)
         # Turns of a window are kept in a ring, all others at a place of their own.
-        kept = (context.history, context.replies)
-        recent = turns if None in kept else max(kept)
+        history, replies = context.history, context.replies
+        recent = turns if history is None or replies is None else max(history, replies)
         self._ring = min(recent, turns) + 1
         self._first_apart = context.keep_first and self._ring < turns + 1
         self.slots = self._ring + self._first_apart
@@ -108,10 +108,8 @@ class Layout:
         tokens[self._fixed : self._fixed + len(constants)] = constants
         lengths = np.zeros(2 * self.slots + 3, np.int32)
         lengths[2 * self.slots :] = len(self.omitted), 0, len(self.request)
-        return jax.tree.map(
-            lambda x: jnp.broadcast_to(jnp.asarray(x), (lanes, *x.shape)),
-            Transcript(tokens, lengths),
-        )
+        of_all = [jnp.broadcast_to(jnp.asarray(x), (lanes, *x.shape)) for x in (tokens, lengths)]
+        return Transcript(*of_all)
 
     def restarted(self, transcript: Transcript, done: jax.Array) -> Transcript:
         """Transcripts whose lanes `done` bool[E] begin a new episode; turns are overwritten."""

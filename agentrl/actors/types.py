@@ -18,14 +18,15 @@ class View(NamedTuple):
 
     agent: i32[B, S], index of the agent. acting: bool[B, S], it acts now, in a running episode, and
     this actor has its seat; decisions for others are ignored. observation: [B, S, ...], or None if
-    no actor reads arrays. legal: bool[B, S, num_actions]; all True for agents that do not act.
-    state: [B, ...], the environment's states, for text, experts and search.
+    no actor reads arrays. legal: bool[B, S, num_actions]; all True for agents that do not act; None
+    where nobody chooses among legal actions. state: [B, ...], the environment's states, for text,
+    experts and search.
     """
 
     agent: jax.Array
     acting: jax.Array
     observation: chex.ArrayTree
-    legal: jax.Array
+    legal: jax.Array | None
     state: chex.ArrayTree
 
 

@@ -166,7 +166,7 @@ def bind(
     return {key: _value(f"{where}{key}", x, known[key].annotation) for key, x in given.items()}
 
 
-def _value(where: str, value: Any, annotation: Any) -> Any:
+def _value(where: str, value: Any, annotation: object) -> Any:
     """An option as its function takes it: lists are tuples, "@path" is the function of that path.
 
     Raises:

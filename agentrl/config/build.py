@@ -1,7 +1,7 @@
 """A config, bound to functions: the experiment that a run executes."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
 import jax
@@ -23,6 +23,12 @@ from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
+
+if TYPE_CHECKING:
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
+    from envs.environment import Environment
+    from envs.hosted import Hosted
 
 Metrics = dict[str, jax.Array]
 
@@ -73,17 +79,17 @@ class Experiment(NamedTuple):
         )
 
     @property
-    def env(self) -> Any:
+    def env(self) -> "Environment | Hosted":
         """The environment of the first of `tasks`; of most configs the only one."""
         return self._first.env
 
     @property
-    def env_params(self) -> Any:
+    def env_params(self) -> chex.ArrayTree:
         """The parameters of `env`, as `envs.make` returns them."""
         return self._first.env_params
 
     @property
-    def policy(self) -> Any:
+    def policy(self) -> "Policy | LanguagePolicy":
         """The policy, as it acts in the first task."""
         return self._first.policy
 
@@ -111,7 +117,7 @@ class Experiment(NamedTuple):
         return lax_map if self.policy.reads_text else jax.vmap
 
 
-def no_jit(function: Callable, **_: Any) -> Callable:
+def no_jit(function: Callable, **_: object) -> Callable:
     """In the place of `jax.jit`, for functions that cannot be compiled as a whole."""
     return function
 
@@ -157,6 +163,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         # Rows of each environment have an opening of their own.
         tasks = {
             name: task._replace(policy=task.policy._replace(shares_opening=False))
+            if task.policy.reads_text
+            else task
             for name, task in tasks.items()
         }
     policy = next(iter(tasks.values())).policy

@@ -1,7 +1,7 @@
 """The objective, the credit, the optimizer and the update of a config."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import ml_collections
@@ -23,6 +23,9 @@ from agentrl.learner.optimizer import (
 )
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout
+
+if TYPE_CHECKING:
+    from agentrl.policies.protocol import AnyPolicy
 
 DURING = ("rl", "warm_start", "both")
 # Carried numbers that an estimator takes and returns a new value of.
@@ -98,7 +101,10 @@ def recipe_of(config: ml_collections.ConfigDict) -> Recipe:
 
 
 def learner_of(
-    config: ml_collections.ConfigDict, policy: Any, rollout: Rollout, updates: tuple[int, int]
+    config: ml_collections.ConfigDict,
+    policy: "AnyPolicy",
+    rollout: Rollout,
+    updates: tuple[int, int],
 ) -> Learner:
     """How the updates after the warm start learn, those from updates[0] to updates[1].
 
@@ -131,7 +137,7 @@ def supervised(learner: Learner, updates: int, learning_rate: float) -> Learner:
     )
 
 
-def _entries(config: ml_collections.ConfigDict, policy: Any) -> dict[str, dict[str, Any]]:
+def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str, dict[str, Any]]:
     """{entry of the trained parameters: options of its own}, as config.optimizers has them."""
     if not config.optimizers:
         return {}
@@ -150,7 +156,7 @@ def _entries(config: ml_collections.ConfigDict, policy: Any) -> dict[str, dict[s
     }
 
 
-def check_learner(config: ml_collections.ConfigDict, policy: Any, rollout: Rollout) -> None:
+def check_learner(config: ml_collections.ConfigDict, policy: "AnyPolicy", rollout: Rollout) -> None:
     """ValueError for options of the update that cannot be as they say."""
     given, roles = config.learner, rollout.roles
     for name, known in (

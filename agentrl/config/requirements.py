@@ -6,7 +6,7 @@ them. `agentrl.streams.FILLED_BY` says once per array what fills it, and errors 
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import ml_collections
@@ -23,6 +23,10 @@ from agentrl.learner.objective import FORWARD, Term
 from agentrl.learner.optimizer import AUTO
 from agentrl.rollout import Rollout
 from agentrl.streams import FILLED_BY, Rows
+
+if TYPE_CHECKING:
+    from agentrl.config.build import Experiment
+    from agentrl.policies.language import LanguagePolicy
 
 ROW_FIELDS = frozenset(Rows.__dataclass_fields__)
 # Fields that all rows have.
@@ -210,7 +214,7 @@ def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:
     )
 
 
-def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
+def _check_adapters(config, policy: "LanguagePolicy", rollout: Rollout) -> None:
     roles = policy.config.lora_roles
     if roles > 1 and roles != rollout.roles:
         raise ValueError(
@@ -225,7 +229,7 @@ def _check_adapters(config, policy: Any, rollout: Rollout) -> None:
         )
 
 
-def check_options_of_seeds(config: ml_collections.ConfigDict, experiment: Any) -> None:
+def check_options_of_seeds(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
     """ValueError unless the options that seeds have of their own can be traced."""
     if not {"population", "per_seed"} & experiment.components.keys():
         return
@@ -236,7 +240,7 @@ def check_options_of_seeds(config: ml_collections.ConfigDict, experiment: Any) -
     tuned.check_traced(experiment.init, train, fitness)
 
 
-def check_sources(config: ml_collections.ConfigDict, experiment: Any) -> None:
+def check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
     """ValueError unless minibatches divide the rows, or pairs, of each source beside the rollout.
 
     Where environments are in Python, nothing is traced before the first update, which checks it.

@@ -3,8 +3,9 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import chex
 import ml_collections
 
 import envs
@@ -15,9 +16,17 @@ from agentrl.evaluation import play
 from agentrl.learner.bound import Bound
 from agentrl.players.scripted import opponent_named
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
+from agentrl.policies.actor_critic import Policy
 from agentrl.policies.by_role import Network, by_role
 from agentrl.rollout import Rollout, processes, starts
+from agentrl.rollout.host import Host
 from agentrl.rollout.seating import check_side, first_of_teams
+
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.language import LanguagePolicy
+    from envs.environment import Environment
+    from envs.hosted import Hosted
 
 
 class Task(NamedTuple):
@@ -26,15 +35,19 @@ class Task(NamedTuple):
     evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
     """
 
-    env: Any
-    env_params: Any
-    policy: Any
+    env: "Environment | Hosted"
+    env_params: chex.ArrayTree
+    policy: "Policy | LanguagePolicy"
     rollout: Rollout
     evaluate: Callable[..., play.Outcomes]
 
 
 def make_task(
-    config: ml_collections.ConfigDict, policy: Any, name: str, env: Any, env_params: Any
+    config: ml_collections.ConfigDict,
+    policy: "Policy | LanguagePolicy",
+    name: str,
+    env: "Environment | Hosted",
+    env_params: chex.ArrayTree,
 ) -> Task:
     """Binds the policy and the rollout of a config to an environment.
 
@@ -57,7 +70,7 @@ def make_task(
     return Task(env, env_params, policy, rollout, evaluate)
 
 
-def context_of(config: ml_collections.ConfigDict) -> Any:
+def context_of(config: ml_collections.ConfigDict) -> "Context | None":
     """The context of a language policy, None for other policies."""
     if config.context.name == "none":
         check_keys("config.context", config.context, {"name": "none"})
@@ -66,7 +79,7 @@ def context_of(config: ml_collections.ConfigDict) -> Any:
     return context.function(**context.options)
 
 
-def _host_of(config: ml_collections.ConfigDict, env: Any) -> Any:
+def _host_of(config: ml_collections.ConfigDict, env: "Environment | Hosted") -> Host | None:
     """The options of environments in Python, None for others."""
     options = bind("host", processes, config.host)
     if env.in_python:
@@ -91,7 +104,9 @@ def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[...,
     return functools.partial(sampler.function, **sampler.options)
 
 
-def _policy_by_role(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
+def _policy_by_role(
+    config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]
+) -> Policy:
     """A network per role, from `roles_section`."""
     ((env, _),) = made.values()
     networks = {}
@@ -154,7 +169,9 @@ def _made(label: str, one: Bound, reads_text: bool, *given: Any) -> Any:
     return policy
 
 
-def _check_fit(config: ml_collections.ConfigDict, name: str, env: Any, reads_text: bool) -> None:
+def _check_fit(
+    config: ml_collections.ConfigDict, name: str, env: "Environment | Hosted", reads_text: bool
+) -> None:
     """ValueError unless policy and context of a config are for this kind of environment."""
     if reads_text != (config.context.name != "none"):
         raise ValueError(
@@ -193,13 +210,17 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
             f"environment; use a language policy ({', '.join(LANGUAGE_POLICIES)})"
         )
     # Before it is asked for what environments of another kind do not have.
-    _check_fit(config, *made, env, False)
+    (label,) = made
+    _check_fit(config, label, env, False)
     arrays = env.observation_shape, env.num_codes, env.num_actions, env.continuous
     return _made("policy", one, False, *arrays)
 
 
 def evaluation_of(
-    config: ml_collections.ConfigDict, env: Any, env_params: Any, rollout: Rollout
+    config: ml_collections.ConfigDict,
+    env: "Environment | Hosted",
+    env_params: chex.ArrayTree,
+    rollout: Rollout,
 ) -> tuple[Actor | None, str | None]:
     """Whom the policy meets when it is measured, and the side that it has then.
 

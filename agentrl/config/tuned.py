@@ -76,7 +76,7 @@ def _number(config: ml_collections.ConfigDict, learner: Learner, path: str, labe
     raise ValueError(f"{label}: config.{path}={node!r} is not a real number")
 
 
-def _are_numbers(values: Any) -> bool:
+def _are_numbers(values: object) -> bool:
     return isinstance(values, tuple | list) and all(
         isinstance(x, float | int) and not isinstance(x, bool) for x in values
     )

@@ -18,6 +18,7 @@ def random_actions(env: Any, view: View, key: jax.Array) -> jax.Array:
     """Any legal action of each agent, [B, S]; of continuous ones uniform in [-1, 1]."""
     if env.continuous:
         return jax.random.uniform(key, (*view.agent.shape, *env.action_shape), minval=-1.0)
+    assert view.legal is not None  # only views for values have none
     logits = jnp.where(view.legal, 0.0, -jnp.inf)
     return jax.random.categorical(key, logits).astype(jnp.int32)
 

@@ -1,7 +1,7 @@
 """Actor-critics over arrays: MLP, CNN or GRU (`torsos`) with one set of pure functions."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import chex
 import flax.linen as nn
@@ -56,7 +56,7 @@ class Policy(NamedTuple):
         )
 
     @property
-    def reads_text(self) -> bool:
+    def reads_text(self) -> Literal[False]:
         """False: it reads arrays. A `LanguagePolicy` has True."""
         return False
 

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import chex
 import jax
@@ -65,7 +65,7 @@ class LanguagePolicy(NamedTuple):
         return self.constrained or cut
 
     @property
-    def reads_text(self) -> bool:
+    def reads_text(self) -> Literal[True]:
         """True: it reads and writes text. A `Policy` over arrays has False."""
         return True
 

@@ -1,8 +1,9 @@
 """A policy bound to an environment: its actor, and how its rows are made."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import chex
 import jax
 
 from agentrl.actors.array import array_actor
@@ -10,7 +11,12 @@ from agentrl.actors.types import Actor
 from agentrl.players.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.pack import Packing, array_packing
+from envs.environment import Environment
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.language import LanguagePolicy
 
 LISTENERS = ("none", "all", "others")
 
@@ -38,10 +44,10 @@ class Bound(NamedTuple):
 
 
 def bind(
-    policy: Any,
-    env: Any,
-    env_params: Any,
-    context: Any,
+    policy: "Policy | LanguagePolicy",
+    env: Environment,
+    env_params: chex.ArrayTree,
+    context: "Context | None",
     turns: int,
     *,
     mask_illegal: bool,
@@ -62,7 +68,7 @@ def bind(
     return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
 
 
-def check_no_context(context: Any) -> None:
+def check_no_context(context: "Context | None") -> None:
     """ValueError where a policy over arrays has a context."""
     if context is not None:
         raise ValueError(
@@ -73,7 +79,7 @@ def check_no_context(context: Any) -> None:
 
 def bind_arrays(
     policy: Policy,
-    env: Any,
+    env: Environment,
     *,
     mask_illegal: bool,
     anchor: str | None = None,
@@ -109,7 +115,7 @@ def bind_arrays(
     return Bound(actor, demonstrator, packing, frozen=policy.frozen)
 
 
-def _check_beliefs(policy: Policy, env: Any, listeners: str) -> None:
+def _check_beliefs(policy: Policy, env: Environment, listeners: str) -> None:
     """ValueError unless the policy can answer the environment's belief question, and all listen."""
     asks = env.num_answers if env.num_agents > 1 else 0
     if policy.num_answers != asks and policy.num_answers:

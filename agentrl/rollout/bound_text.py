@@ -1,8 +1,8 @@
 """A language policy bound to an environment in the graph."""
 
 from collections.abc import Callable
-from typing import Any
 
+import chex
 import jax
 
 from agentrl.actors.contexts import Context
@@ -11,13 +11,14 @@ from agentrl.players.scripted import check_expert
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.bound import Bound
 from agentrl.rollout.text_rows import text_packing
+from envs.environment import Environment
 from envs.vector import World
 
 
 def bind_text(
     policy: LanguagePolicy,
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: chex.ArrayTree,
     context: Context | None,
     turns: int,
     *,

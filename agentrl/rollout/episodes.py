@@ -1,7 +1,7 @@
 """Whole episodes in groups that share a task, for GRPO, RLOO, GiGPO and self-play."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -22,13 +22,21 @@ from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
 
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
+    from agentrl.rollout.host import Host
+    from envs.environment import Environment
+    from envs.hosted import Hosted
+
 
 def episodes(
-    policy: Any,
-    env: Any,
-    env_params: Any,
-    context: Any = None,
-    host: Any = None,
+    policy: "Policy | LanguagePolicy",
+    env: "Environment | Hosted",
+    env_params: chex.ArrayTree,
+    context: "Context | None" = None,
+    host: "Host | None" = None,
     sampler: Sampler = independent,
     *,
     num_groups: int = 16,
@@ -78,8 +86,10 @@ def episodes(
             opponent=opponent, members=members, side=side, anchor=anchor, listeners=listeners,
             mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every,
         )  # fmt: skip
-        sizes = {"num_groups": num_groups, "group_size": group_size, "max_turns": max_turns}
-        return host_episodes(policy, env, context, host, **sizes)
+        return host_episodes(
+            policy, env, context, host,
+            num_groups=num_groups, group_size=group_size, max_turns=max_turns,
+        )  # fmt: skip
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
     bound = bind(
@@ -144,7 +154,12 @@ class _Episodes(NamedTuple):
         )
 
     def act(
-        self, params: Any, state: Any, key: jax.Array, given: dict[str, Any], keep: Callable
+        self,
+        params: chex.ArrayTree,
+        state: chex.ArrayTree,
+        key: jax.Array,
+        given: dict[str, chex.ArrayTree],
+        keep: Callable,
     ) -> tuple[World, Seating, Trajectory]:
         """The episodes of a collection; keep: see `unroll`."""
         task_key, act_key = jax.random.split(key)
@@ -173,7 +188,13 @@ class _Episodes(NamedTuple):
         )
         return world, seating, trajectory
 
-    def collect(self, params: Any, state: Any, key: jax.Array, **given: Any) -> tuple:
+    def collect(
+        self,
+        params: chex.ArrayTree,
+        state: chex.ArrayTree,
+        key: jax.Array,
+        **given: chex.ArrayTree,
+    ) -> tuple:
         """Plays num_groups x group_size whole episodes; arguments and results as in
         `Rollout.collect`."""
         world, seating, trajectory = self.act(params, state, key, given, keep_turn)
@@ -186,16 +207,24 @@ class _Episodes(NamedTuple):
         if self.listeners != "none":
             record = turns.decision.record
             asked = record.asked & turns.running[..., None] & seating.learns
+            assert side_of is not None  # where beliefs are asked there are sides
             opposed = side_of != 0
-            about = (asked, record.belief, turns.acting, opposed)
-            moved = rewards.persuasion_of_turns(*about, among=self.listeners)
+            moved = rewards.persuasion_of_turns(
+                asked, record.belief, turns.acting, opposed, among=self.listeners
+            )
             streams = streams.replace(persuasion=by_stream(moved))
         ended = whole_episodes(turns, streams, side_of)
         metrics = metrics_of(world.env, ended, streams, self.opposition.name)
         metrics |= self.bound.packing.metrics(turns)
         return (state + 1 if self.horizons else state), streams, rows, metrics
 
-    def states(self, params: Any, state: Any, key: jax.Array, **given: Any) -> chex.ArrayTree:
+    def states(
+        self,
+        params: chex.ArrayTree,
+        state: chex.ArrayTree,
+        key: jax.Array,
+        **given: chex.ArrayTree,
+    ) -> chex.ArrayTree:
         """The environments' states before each turn of the episodes that `collect` plays for the
         same key, and after the last, [T + 1, B, ...]; see `Rollout.states`."""
 
@@ -229,7 +258,7 @@ class _Episodes(NamedTuple):
         return pack(world.env, bound.packing, trajectory, seating.learns)
 
     def play(
-        self, params: Any, task_keys: jax.Array, key: jax.Array, greedy: bool
+        self, params: chex.ArrayTree, task_keys: jax.Array, key: jax.Array, greedy: bool
     ) -> tuple[Streams, Rows]:
         """`Rollout.play`.
 
@@ -265,7 +294,7 @@ def packed(
     world: World,
     trajectory: Trajectory,
     seating: Seating,
-    params: Any,
+    params: chex.ArrayTree,
     group: jax.Array | None,
 ) -> tuple[Streams, Rows]:
     """Streams and rows of a trajectory of whole episodes."""
@@ -280,7 +309,7 @@ def packed(
     )
 
 
-def turn_limit(env_params: Any, max_turns: int | None) -> int:
+def turn_limit(env_params: chex.ArrayTree, max_turns: int | None) -> int:
     """T of whole episodes. ValueError if the environment's limit is smaller."""
     limit = int(env_params.max_steps_in_episode)
     turns = limit if max_turns is None else max_turns

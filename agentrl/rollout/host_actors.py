@@ -81,8 +81,10 @@ def _keys(key: jax.Array, shown: Shown) -> jax.Array:
 
 def host_array_actor(policy: Policy, agents: int) -> HostActor:
     """The `HostActor` of a policy over arrays for environments of `agents` agents."""
-    options = {"records": True, "anchor": "observation"}
-    actors = {greedy: array_actor(policy, greedy=greedy, **options) for greedy in (False, True)}
+    actors = {
+        greedy: array_actor(policy, greedy=greedy, records=True, anchor="observation")
+        for greedy in (False, True)
+    }
 
     def rows(function):
         """Every row by itself, as a batch of one episode."""
@@ -123,13 +125,18 @@ def host_array_actor(policy: Policy, agents: int) -> HostActor:
 def host_text_actor(
     policy: LanguagePolicy,
     env: Hosted,
-    context: Context,
+    context: Context | None,
     *,
     turns: int,
     observation_tokens: int,
     segments: bool,
 ) -> HostActor:
     """A language policy. ValueError where policy, context and environment do not fit."""
+    if context is None:
+        raise ValueError(
+            "a language policy needs a context: set config.context, for example "
+            "section(contexts.window, history=0)"
+        )
     _check_text(policy, env, context)
     least = len(policy.codec.before) + len(policy.codec.after) + 1
     check_range("host observation_tokens", observation_tokens, least)
@@ -208,12 +215,7 @@ def _understood(speaker, lane, observed, replied, memory):
     return decision, Said(text, start, end), memory
 
 
-def _check_text(policy: LanguagePolicy, env: Hosted, context: Context | None) -> None:
-    if context is None:
-        raise ValueError(
-            "a language policy needs a context: set config.context, for example "
-            "section(contexts.window, history=0)"
-        )
+def _check_text(policy: LanguagePolicy, env: Hosted, context: Context) -> None:
     if env.observation_shape:
         raise ValueError(
             f"{env.name} has observations of numbers, which have no words: use a policy over arrays"

@@ -1,6 +1,6 @@
 """What happened in a collection of environments in Python, as NumPy arrays [T, B, ...]."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -19,6 +19,11 @@ class Collected(NamedTuple):
     bootstrap: np.ndarray
     metrics: dict[str, jax.Array]
     continues: bool
+
+
+def _traced(array: np.ndarray) -> jax.Array:
+    # A NumPy array that is written to here, and is an argument of programs afterwards.
+    return cast(jax.Array, array)
 
 
 class HostRecord:
@@ -44,18 +49,24 @@ class HostRecord:
             self.agent[:] = np.arange(agents)
         self.acted = np.zeros((*steps, shown), bool)
         self.outcome = Outcome(
-            reward=np.zeros(each, np.float32),
-            terminated=np.zeros(steps, bool),
-            truncated=np.zeros(steps, bool),
-            valid=np.ones(each, bool),
-            success=np.zeros(each, bool),
-            offender=np.full(steps, -1, np.int32),
+            reward=_traced(np.zeros(each, np.float32)),
+            terminated=_traced(np.zeros(steps, bool)),
+            truncated=_traced(np.zeros(steps, bool)),
+            valid=_traced(np.ones(each, bool)),
+            success=_traced(np.zeros(each, bool)),
+            offender=_traced(np.full(steps, -1, np.int32)),
             seconds=None,
         )
         self.bootstrap = np.zeros(each if restart else (batch, agents), np.float32)
 
     def decided(
-        self, at: int, episode: int, decision: Decision, agent: Any, acting: Any, begins: bool
+        self,
+        at: int,
+        episode: int,
+        decision: Decision,
+        agent: np.ndarray,
+        acting: np.ndarray,
+        begins: bool,
     ) -> None:
         """Writes the decision [S, ...] of one step of one episode to its place.
 
@@ -93,11 +104,11 @@ class HostRecord:
     def turns(self) -> Turn:
         """The turns of the collection; every agent that acted is learnt from."""
         return Turn(
-            running=self.running,
-            begins=self.begun if self.restart else None,
-            agent=self.agent,
-            acting=self.acted,
-            learns=self.acted & self.running[..., None],
+            running=_traced(self.running),
+            begins=_traced(self.begun) if self.restart else None,
+            agent=_traced(self.agent),
+            acting=_traced(self.acted),
+            learns=_traced(self.acted & self.running[..., None]),
             decision=self.decision,
             action=None,
             outcome=self.outcome,

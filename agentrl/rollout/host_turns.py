@@ -22,12 +22,20 @@ class HostTurns:
     """
 
     def __init__(self, env: Hosted, actor: HostActor, host: Host, *, length: int):
+        assert actor.prompt is not None  # of every actor in words
         self.env, self._prompt = env, actor.prompt
         self._given: Given | None = None
         self.actor = actor._replace(act=lambda *view: actor.act(*view, given=self._given))
         host = host._replace(workers=1)
         self._loop = HostLoop(env, self.actor, host, length=length, restart=False)
-        self._playing: Playing | None = None
+        self._begun: Playing | None = None
+
+    @property
+    def _playing(self) -> Playing:
+        """The episode that was begun last."""
+        if self._begun is None:
+            raise RuntimeError("no episode: call begin() first")
+        return self._begun
 
     @property
     def record(self) -> HostRecord:
@@ -42,9 +50,9 @@ class HostTurns:
     def begin(self, params: chex.ArrayTree, seed: int, key: jax.Array, greedy: bool) -> None:
         """Starts the episode of a seed; `collect` with the same arguments would play it."""
         self._given = None
-        self._playing = self._loop.begin(params, [seed], key, greedy=greedy)
-        self._playing.playing[0] = 0
-        pool = self._playing.workers.pool
+        self._begun = playing = self._loop.begin(params, [seed], key, greedy=greedy)
+        playing.playing[0] = 0
+        pool = playing.workers.pool
         while 0 not in pool.idle():
             pool.wait()
         pool.ask(0, {"op": "reset", "seed": seed})
@@ -56,7 +64,8 @@ class HostTurns:
         if not self._playing.waiting:
             return {}
         workers = self._playing.workers
-        return {int(workers.agent[0, place]): place for place in np.flatnonzero(workers.acting[0])}
+        places = np.flatnonzero(workers.acting[0]).tolist()
+        return {int(workers.agent[0, place]): place for place in places}
 
     def prompt(self) -> Composed:
         """The prompts of the next turn, [S, ...]."""

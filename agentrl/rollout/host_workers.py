@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Collection
 from typing import Any
 
+import chex
 import numpy as np
 
 from agentrl.actors.records import Observed
@@ -34,7 +35,7 @@ class Workers:
         self.begins = np.ones(host.workers, bool)
         self.turns = np.zeros(host.workers, np.int32)
         self.waits = np.zeros(host.workers, bool)
-        self.memory: Any = None
+        self.memory: chex.ArrayTree = None
 
     def _no_observations(self, rows):
         if self.actor.speaker is None:

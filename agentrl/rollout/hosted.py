@@ -8,8 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.actors.contexts import Context
 from agentrl.actors.types import select
 from agentrl.checks import check_range
+from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.bound import check_no_context
 from agentrl.rollout.host import Host, processes
 from agentrl.rollout.host_actors import HostActor, host_array_actor, host_text_actor
@@ -42,9 +45,9 @@ def check_unused(rollout: Callable[..., Rollout], env: Hosted, **given: Any) -> 
 
 
 def host_episodes(
-    policy: Any,
+    policy: Policy | LanguagePolicy,
     env: Hosted,
-    context: Any,
+    context: Context | None,
     host: Host | None,
     *,
     num_groups: int,
@@ -101,7 +104,13 @@ def host_episodes(
 
 
 def host_segments(
-    policy: Any, env: Hosted, context: Any, host: Host | None, *, num_envs: int, length: int
+    policy: Policy | LanguagePolicy,
+    env: Hosted,
+    context: Context | None,
+    host: Host | None,
+    *,
+    num_envs: int,
+    length: int,
 ) -> Rollout:
     """`agentrl.rollout.segments` of an environment in Python: one process per environment.
 
@@ -162,7 +171,13 @@ def host_segments(
 
 
 def _bind(
-    policy: Any, env: Hosted, context: Any, host: Host, turns: int, *, segments: bool
+    policy: Policy | LanguagePolicy,
+    env: Hosted,
+    context: Context | None,
+    host: Host,
+    turns: int,
+    *,
+    segments: bool,
 ) -> tuple[HostActor, Packing]:
     """A policy bound to an environment in Python."""
     if policy.reads_text:
@@ -174,6 +189,7 @@ def _bind(
             observation_tokens=host.observation_tokens,
             segments=segments,
         )
+        assert actor.speaker is not None  # of every actor in words
         return actor, text_packing(actor.speaker, env)
     check_no_context(context)
     if not env.observation_shape:

@@ -1,6 +1,6 @@
 """Metrics of the episodes that ended in a collection: sums and weights f32[2] by name."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,10 @@ from agentrl.actors.types import select
 from agentrl.rollout.pack import of_agents
 from agentrl.rollout.types import Turn
 from agentrl.streams import Streams
+
+if TYPE_CHECKING:
+    from envs.environment import Environment
+    from envs.hosted import Hosted
 
 
 class Ended(NamedTuple):
@@ -43,6 +47,7 @@ def mean(x: jax.Array, of: jax.Array) -> jax.Array:
 def whole_episodes(turns: Turn, streams: Streams, side: jax.Array | None = None) -> Ended:
     """The episodes of a trajectory in which none restarts."""
     outcome = turns.outcome
+    assert streams.success is not None  # of every rollout
     batch, agents = outcome.reward.shape[1:]
 
     def by_agent(x):
@@ -108,7 +113,7 @@ def restarted_episodes(turns: Turn, notes: Running) -> Ended:
 
 
 def metrics_of(
-    env: Any, ended: Ended, streams: Streams, opponent: str = "self"
+    env: "Environment | Hosted", ended: Ended, streams: Streams, opponent: str = "self"
 ) -> dict[str, jax.Array]:
     """The metrics that hold for every way of acting.
 
@@ -117,6 +122,7 @@ def metrics_of(
     per episode. invalid_action_rate: per turn. Of several agents besides draw_rate and
     invalid_end_rate per episode, and win_rate and return of each role and side, against `opponent`.
     """
+    assert streams.valid is not None  # of every rollout
     plays, won = ended.plays, ended.success
     whole = plays
     if env.callers is not None:

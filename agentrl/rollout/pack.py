@@ -5,7 +5,7 @@ its turns and the next belongs to the earlier one; rewards before its first turn
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.types import beside, flat
+from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.types import Trajectory, Turn
 from agentrl.streams import Rows, Streams, to_last_turn
+from envs.agents import Agents
 
 
 class Packing(NamedTuple):
@@ -28,7 +30,7 @@ class Packing(NamedTuple):
     properties: further `Rollout.properties`.
     """
 
-    rows: Callable[[Trajectory, jax.Array], Rows]
+    rows: Callable[[Trajectory, chex.Array], Rows]
     num_rows: Callable[[int, int], int]
     fields: Callable[[Turn], dict[str, jax.Array]] = lambda turns: {}
     metrics: Callable[[Turn], dict[str, jax.Array]] = lambda turns: {}
@@ -36,7 +38,7 @@ class Packing(NamedTuple):
     properties: frozenset[str] = frozenset()
 
 
-def filled(env: Any, *, whole: bool) -> frozenset[str]:
+def filled(env: Agents, *, whole: bool) -> frozenset[str]:
     """Fields of `Streams` that are filled for any policy. whole: streams are whole episodes."""
     names = {"reward", "mask", "terminated", "truncated", "valid", "success"}
     if env.timed:
@@ -47,17 +49,17 @@ def filled(env: Any, *, whole: bool) -> frozenset[str]:
     return frozenset(names | ({"role", "task"} if env.num_agents > 1 else set()))
 
 
-def properties_of(env: Any, *, whole: bool) -> frozenset[str]:
+def properties_of(env: Agents, *, whole: bool) -> frozenset[str]:
     """`Rollout.properties` of any policy. whole: streams are whole episodes."""
     names = {"whole_episodes", "one_end"} if whole else set()
     return frozenset(names | ({"team"} if env.cooperative else set()))
 
 
 def pack(
-    env: Any,
+    env: Agents,
     packing: Packing,
     trajectory: Trajectory,
-    learns: jax.Array,
+    learns: chex.Array,
     *,
     group: jax.Array | None = None,
     bootstrap: jax.Array | None = None,
@@ -94,7 +96,7 @@ def by_stream(values: jax.Array) -> jax.Array:
     return jnp.moveaxis(values, 0, 2).reshape(batch * agents, turns, *values.shape[3:])
 
 
-def parents(env: Any, batch: int) -> jax.Array | None:
+def parents(env: Agents, batch: int) -> jax.Array | None:
     """The stream of the agent that calls each stream's agent, i32[N], -1 for none; or None."""
     if env.callers is None:
         return None
@@ -115,7 +117,7 @@ def call_turns(parent: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def streams_of(
-    env: Any,
+    env: Agents,
     turns: Turn,
     *,
     group: jax.Array | None,
@@ -151,6 +153,7 @@ def streams_of(
     parent = None if restarts else parents(env, batch)
     value = None
     if bootstrap is not None:
+        assert decision.value is not None  # there is a critic
         value = by_stream(of_agents(turns.agent, decision.value, agents))
         bootstrap = (
             to_turns(bootstrap)
@@ -185,7 +188,7 @@ def streams_of(
     return streams.replace(**own)
 
 
-def array_packing(policy: Any, env: Any) -> Packing:
+def array_packing(policy: Policy, env: Agents) -> Packing:
     """The packing of a policy over arrays."""
     remembers = policy.memory(1) is not None
     shown = env.num_agents if remembers else env.num_acting
@@ -203,7 +206,7 @@ def array_packing(policy: Any, env: Any) -> Packing:
     )
 
 
-def array_rows(env: Any, turns: Turn, learns: jax.Array, memory: chex.ArrayTree | None) -> Rows:
+def array_rows(env: Agents, turns: Turn, learns: chex.Array, memory: chex.ArrayTree | None) -> Rows:
     """Rows of a policy over arrays.
 
     A policy without memory gets one row per turn of those that were shown something, [T * B * S, 1]

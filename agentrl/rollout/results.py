@@ -72,6 +72,7 @@ def play_results(
 def _add_turn(so_far: Results, turn: Turn) -> tuple[Results, None]:
     outcome = turn.outcome
     moved = of_agents(turn.agent, turn.acting, outcome.reward.shape[1])
+    assert turn.after is not None  # turns are kept after this
     course = jax.vmap(lambda *states: envs.fingerprint(states))(so_far.course, turn.after.state)
     following = Results(
         episode_return=so_far.episode_return + outcome.reward,

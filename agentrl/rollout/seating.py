@@ -7,7 +7,7 @@ slots round-robin; each group therefore meets one opponent, and the policy has e
 often against each.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -19,43 +19,48 @@ from agentrl.players.scripted import opponent_named
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import Bound
 from agentrl.rollout.types import Seating
+from envs.agents import Agents
+from envs.environment import Environment
 from envs.vector import World
 
+if TYPE_CHECKING:
+    from envs.hosted import Hosted
 
-def teams(env: Any) -> np.ndarray:
+
+def teams(env: Agents) -> np.ndarray:
     """The team of each agent, i32[A], numbered from 0 (`sides_of_seats`)."""
     return np.array(env.sides_of_seats, np.int32)
 
 
-def first_of_teams(env: Any) -> np.ndarray:
+def first_of_teams(env: Agents) -> np.ndarray:
     """The first agent of each team, i32[teams]: its results are the team's."""
     return np.unique(teams(env), return_index=True)[1].astype(np.int32)
 
 
-def sides(world: World, state: Any) -> jax.Array | None:
+def sides(world: World, state: chex.ArrayTree) -> jax.Array | None:
     """Index of the environment's side of each agent in states [B, ...], i32[B, A], or None."""
     return world.vmap(world.env.side_of)(state) if world.env.sides else None
 
 
-def seat_teams(env: Any, team: jax.Array, opponent: int = 1) -> Seating:
+def seat_teams(env: Agents, team: jax.Array, opponent: int = 1) -> Seating:
     """Actor 0 has the seats of team i32[B] of each episode, actor `opponent` the others."""
     own = teams(env) == team[:, None]
     return Seating(jnp.where(own, 0, opponent).astype(jnp.int32), own)
 
 
-def seat_side(world: World, state: Any, side: str, opponent: int = 1) -> Seating:
+def seat_side(world: World, state: chex.ArrayTree, side: str, opponent: int = 1) -> Seating:
     """Actor 0 has the seats of one of the environment's sides, actor `opponent` the others."""
     own = sides(world, state) == world.env.sides.index(side)
     return Seating(jnp.where(own, 0, opponent).astype(jnp.int32), own)
 
 
-def seat_all(env: Any, batch: int) -> Seating:
+def seat_all(env: Agents, batch: int) -> Seating:
     """The seating in which actor 0 has all seats of all episodes and learns from each of them."""
     shape = (batch, env.num_agents)
     return Seating(jnp.zeros(shape, jnp.int32), jnp.ones(shape, bool))
 
 
-def check_side(env: Any, side: str, opponent: str) -> None:
+def check_side(env: "Environment | Hosted", side: str, opponent: str) -> None:
     """ValueError unless the game has that side, and an opponent has the others."""
     if side == "none":
         return
@@ -174,7 +179,7 @@ class Opposition(NamedTuple):
     slots: Slots | None
     actor: Actor | None
 
-    def seating(self, world: World, state: Any, count: int) -> Seating:
+    def seating(self, world: World, state: chex.ArrayTree, count: int) -> Seating:
         """The seats in `count` episodes at these states; state is read for sides only."""
         if self.name == "self":
             return seat_all(world.env, count)
@@ -199,8 +204,8 @@ class Opposition(NamedTuple):
 
 
 def make_opposition(
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: chex.ArrayTree,
     opponent: str,
     *,
     members: int | None = None,

@@ -1,6 +1,8 @@
 """Segments of fixed length with automatic restarts, for PPO."""
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -22,6 +24,17 @@ from agentrl.rollout.types import Rollout, Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
 from envs.vector import World
 
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
+    from agentrl.rollout.host import Host
+    from envs.environment import Environment
+    from envs.hosted import Hosted
+
+# (memory, view) -> f32[B, S]
+_Critic = Callable[..., jax.Array]
+
 
 class SegmentState(struct.PyTreeNode):
     """Environments in mid-episode, [B, ...], and running totals of their episodes."""
@@ -34,11 +47,11 @@ class SegmentState(struct.PyTreeNode):
 
 
 def segments(
-    policy: Any,
-    env: Any,
-    env_params: Any,
-    context: Any = None,
-    host: Any = None,
+    policy: "Policy | LanguagePolicy",
+    env: "Environment | Hosted",
+    env_params: chex.ArrayTree,
+    context: "Context | None" = None,
+    host: "Host | None" = None,
     sampler: Sampler = independent,
     *,
     num_envs: int = 64,
@@ -86,8 +99,9 @@ def segments(
     limit = int(env_params.max_steps_in_episode)
     bound = bind(policy, env, env_params, context, limit, mask_illegal=mask_illegal, segments=True)
     # Demonstrations and evaluation are of whole episodes.
-    one = {"num_groups": 1, "group_size": 1, "mask_illegal": mask_illegal}
-    whole = episodes(policy, env, env_params, context, **one)
+    whole = episodes(
+        policy, env, env_params, context, num_groups=1, group_size=1, mask_illegal=mask_illegal
+    )
     return _Segments(
         world=World(env, env_params),
         bound=bound,
@@ -147,7 +161,7 @@ class _Segments(NamedTuple):
             notes=no_turns(*shape),
         )
 
-    def collect(self, params: Any, state: SegmentState, key: jax.Array) -> tuple:
+    def collect(self, params: chex.ArrayTree, state: SegmentState, key: jax.Array) -> tuple:
         """Plays `length` steps on from where the last collection stopped; arguments and results as
         in `Rollout.collect`."""
         world, bound, env = self.world, self.bound, self.world.env
@@ -164,16 +178,17 @@ class _Segments(NamedTuple):
 
         actors = self.opposition.actors(bound, world, params)
         seats = self.opposition.seating(world, None, self.num_envs)
-        critic = actors[0].value is not None
+        value = actors[0].value
+        critic = None if value is None else functools.partial(value, actors[0].params)
 
         def keep(notes, turn):
             following, now = count_turn(notes, turn)
             after = None
-            if critic and bound.reads_arrays:
+            if critic is not None and bound.reads_arrays:
                 after = (turn.after.observation, None, turn.after.memory[0])
-            elif critic:
+            elif critic is not None:
                 # Transcripts of every step would be too much to keep.
-                after = _truncated_value(world, actors[0], turn)
+                after = _truncated_value(world, critic, turn)
             return following, (keep_turn(None, turn)[1], now, after)
 
         trajectory = unroll(
@@ -189,22 +204,23 @@ class _Segments(NamedTuple):
         )
         turns, notes, after = trajectory.turns
         bootstrap, final = None, trajectory.final
-        if critic:
+        if critic is not None:
             truncated = turns.outcome.truncated
             if bound.reads_arrays:
-                after = _last_values(world, actors[0], after, truncated)
-            bootstrap = _bootstrap(world, actors[0], final, after, truncated)
+                after = _last_values(world, critic, after, truncated)
+            bootstrap = _bootstrap(world, critic, final, after, truncated)
         trajectory = trajectory._replace(turns=turns)
         streams, rows = pack(env, bound.packing, trajectory, seats.learns, bootstrap=bootstrap)
         metrics = metrics_of(env, restarted_episodes(turns, notes), streams, self.opposition.name)
         metrics |= bound.packing.metrics(turns)
+        assert final.begins is not None  # `unroll` fills it
         following = SegmentState(
             final.observation, final.state, final.memory, final.begins, trajectory.notes
         )
         return following, streams, rows, metrics
 
 
-def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -> jax.Array:
+def _last_values(world: World, critic: _Critic, after: tuple, truncated: jax.Array) -> jax.Array:
     """f32[T, B, A]: values of the last states of truncated episodes.
 
     after: observation, states and memory after each step, [T, B, ...]. The critic evaluates last
@@ -219,39 +235,39 @@ def _last_values(world: World, actor: Any, after: tuple, truncated: jax.Array) -
             lambda x: x.reshape(turns * batch, *x.shape[2:]), after
         )
         view = _everyone(world, state, observation, turns * batch)
-        found = actor.value(actor.params, memory, view).reshape(shape)
+        found = critic(memory, view).reshape(shape)
         return jnp.where(truncated[..., None], found, 0.0)
 
     return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
 
 
-def _truncated_value(world: World, actor: Any, turn: Turn) -> jax.Array:
+def _truncated_value(world: World, critic: _Critic, turn: Turn) -> jax.Array:
     """f32[B, A]: the value after a step of the episodes that it truncated."""
     truncated, after = turn.outcome.truncated, turn.after
     shape = (truncated.shape[0], world.env.num_agents)
 
     def evaluate(_):
         view = _everyone(world, after.state, after.observation, shape[0])
-        found = actor.value(actor.params, after.memory[0], view)
+        found = critic(after.memory[0], view)
         return jnp.where(truncated[:, None], found, 0.0)
 
     return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
 
 
 def _bootstrap(
-    world: World, actor: Any, final: Start, last: jax.Array, truncated: jax.Array
+    world: World, critic: _Critic, final: Start, last: jax.Array, truncated: jax.Array
 ) -> jax.Array:
     """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
 
     last: of truncated episodes, [T, B, A].
     """
     view = _everyone(world, final.state, final.observation, truncated.shape[1])
-    following = actor.value(actor.params, final.memory[0], view)
+    following = critic(final.memory[0], view)
     # An episode that is cut by the segment goes on; one that ended there has its own value.
     return last.at[-1].set(jnp.where(truncated[-1, :, None], last[-1], following))
 
 
-def _everyone(world: World, state: Any, observation: Any, count: int) -> View:
+def _everyone(world: World, state: chex.ArrayTree, observation: chex.ArrayTree, count: int) -> View:
     """A view of all agents, for their values only: without states and legal actions."""
     if state is not None:
         return view_of(world, state, observation, follows=True)

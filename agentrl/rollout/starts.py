@@ -1,9 +1,9 @@
 """Tasks: which ones the episodes of a collection start from."""
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -12,11 +12,16 @@ from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import fresh
 from envs.vector import World
 
-# (key, n, given) -> (task keys [n], parameters of each task [n, ...] or None)
-Sampler = Callable[[jax.Array, int, Any], tuple[jax.Array, Any]]
+
+class Sampler(Protocol):
+    """Draws tasks: (key, n, given) -> (task keys [n], parameters of each task [n, ...] or None)."""
+
+    def __call__(
+        self, key: jax.Array, count: int, /, given: chex.ArrayTree
+    ) -> tuple[jax.Array, chex.ArrayTree | None]: ...
 
 
-def independent(key: jax.Array, count: int, given: Any = None) -> tuple[jax.Array, None]:
+def independent(key: jax.Array, count: int, given: chex.ArrayTree = None) -> tuple[jax.Array, None]:
     """The sampler of independent tasks: as many keys, and the environment's own parameters."""
     del given
     return jax.random.split(key, count), None
@@ -36,7 +41,12 @@ def task_keys(seed: int, episodes: int) -> jax.Array:
 
 
 def start_groups(
-    sampler: Sampler, world: World, key: jax.Array, groups: int, size: int, given: Any
+    sampler: Sampler,
+    world: World,
+    key: jax.Array,
+    groups: int,
+    size: int,
+    given: chex.ArrayTree,
 ) -> tuple[World, Start]:
     """Episodes in groups that share a task: (world of groups * size episodes, start).
 

@@ -25,7 +25,7 @@ class Loop(NamedTuple):
     world: World
     actors: Sequence[Actor]
     seating: Seating
-    limit: jax.Array | int | None
+    limit: jax.Array | int
     restart: Restart | None
     everyone: bool
     freezes: bool
@@ -49,6 +49,7 @@ def others_act(loop: Loop, now: Start, key: jax.Array) -> tuple[Start, Outcome]:
 
     Turn-based games only. Returns the next state, and the outcome.
     """
+    assert now.running is not None  # `unroll` fills it
     world, batch = loop.world, now.running.shape[0]
 
     def shown(now):
@@ -93,6 +94,7 @@ def _decide_others(
         chosen = decision.action
         action = chosen if action is None else jnp.where(beside(owner == k, chosen), chosen, action)
         following.append(after)
+    assert action is not None  # there are other actors
     return action, tuple(following)
 
 
@@ -210,6 +212,8 @@ def merge(first: Outcome, then: Outcome) -> Outcome:
         valid=first.valid & then.valid,
         success=first.success | then.success,
         offender=jnp.maximum(first.offender, then.offender),
-        seconds=None if first.seconds is None else first.seconds + then.seconds,
+        seconds=None
+        if first.seconds is None or then.seconds is None
+        else first.seconds + then.seconds,
         info=then.info,
     )

@@ -4,8 +4,6 @@ Letters: T turns, B episodes, A agents, S agents shown in a turn, N = B * A stre
 reply, R rows of L positions.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -15,12 +13,13 @@ from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
 from agentrl.rollout.pack import Packing
 from agentrl.rollout.types import Turn
 from agentrl.streams import Rows
+from envs.agents import Agents
 
 # Entropy is shown for these turns, where they exist: it often falls turn by turn.
 _SHOWN_TURNS = (1, 2, 4, 8, 16)
 
 
-def text_packing(speaker: Speaker, env: Any) -> Packing:
+def text_packing(speaker: Speaker, env: Agents) -> Packing:
     """The packing of a language policy."""
     critic = {"value", "bootstrap"} if speaker.policy.has_critic else set()
     return Packing(
@@ -108,22 +107,23 @@ def _turn_rows(
 ) -> Rows:
     """One row per turn and agent with a view: the recorded prompt, and the tokens written
     after it."""
+    assert written.age is not None  # rows of turns have their prompts
     length = trained.shape[0]
     rank = jnp.take_along_axis(clock.rank[:, None], clock.stream.reshape(length, 1, -1), axis=2)
     turn = clock.step(clock.stream, rank.reshape(trained.shape)[..., None] - written.age)
     turn = jnp.where(written.age >= 0, turn, -1)
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), (written, trained, turn, role))
-    written, trained, turn, role = flat
-    there = trained & (written.count > 0)
-    extra = size - written.prompt.shape[1]
+    said, trained, turn, role = flat
+    there = trained & (said.count > 0)
+    extra = size - said.prompt.shape[1]
 
     def wide(x, fill):
         x = jnp.pad(x, ((0, 0), (0, extra)), constant_values=fill)
         return jnp.where(there[:, None], x, jnp.asarray(fill, x.dtype))
 
     position = jnp.arange(size, dtype=jnp.int32)
-    offset = position - written.length[:, None]
-    mask = there[:, None] & (offset >= 0) & (offset < written.count[:, None])
+    offset = position - said.length[:, None]
+    mask = there[:, None] & (offset >= 0) & (offset < said.count[:, None])
     offset = jnp.where(mask, offset, 0)
 
     def of_reply(x):
@@ -132,16 +132,16 @@ def _turn_rows(
 
     own = jnp.arange(length, dtype=jnp.int32)
     own = jnp.repeat(own, mask.shape[0] // length)[:, None]
-    span = jnp.where(mask, of_reply(written.spans), wide(written.span, -1))
+    span = jnp.where(mask, of_reply(said.spans), wide(said.span, -1))
     return Rows(
-        tokens=jnp.where(mask, of_reply(written.tokens), wide(written.prompt, 0)),
+        tokens=jnp.where(mask, of_reply(said.tokens), wide(said.prompt, 0)),
         loss_mask=mask,
         stream=clock.stream.reshape(-1),
         turn=jnp.where(mask, own, wide(turn, -1)),
-        behaviour_logp=jnp.where(mask, of_reply(written.logp), 0.0),
+        behaviour_logp=jnp.where(mask, of_reply(said.logp), 0.0),
         span=span.astype(jnp.int32),
         # Nothing is cut where nothing was sampled, so that logits stay finite.
-        legal=None if written.kept is None else of_reply(written.kept) | ~mask[..., None],
+        legal=None if said.kept is None else of_reply(said.kept) | ~mask[..., None],
         role=role,
     )
 

@@ -18,13 +18,13 @@ class Start(NamedTuple):
     """States from which B episodes begin or continue.
 
     state: [B, ...]. observation: [B, A, ...], None where no actor reads arrays. memory: one per
-    actor, or None: as before an episode's first turn. running: bool[B], or None: all of them.
+    actor, or (): as before an episode's first turn. running: bool[B], or None: all of them.
     begins: bool[B], the next step is an episode's first; None: of all of them.
     """
 
     state: chex.ArrayTree
     observation: chex.ArrayTree
-    memory: tuple[chex.ArrayTree, ...] | None = None
+    memory: tuple[chex.ArrayTree, ...] = ()
     running: jax.Array | None = None
     begins: jax.Array | None = None
 
@@ -48,7 +48,7 @@ class Turn(NamedTuple):
     agent: i32[B, S], agents with a view. acting: bool[B, S], the agent acted. learns: bool[B, S],
       it acted and is learnt from.
     decision: the first actor's, for all agents with a view.
-    action: [B, S, ...], the action taken, by any actor.
+    action: [B, S, ...], the action taken, by any actor; None where not kept.
     outcome: its result.
     before, after: in front of the step, and behind it before a restart; None where not kept.
     """
@@ -59,7 +59,7 @@ class Turn(NamedTuple):
     acting: jax.Array
     learns: jax.Array
     decision: Decision
-    action: jax.Array
+    action: jax.Array | None
     outcome: Outcome
     before: Start | None = None
     after: Start | None = None
@@ -71,10 +71,10 @@ class Trajectory(NamedTuple):
     nor were cut. notes: further values carried from step to step.
     """
 
-    turns: Any
+    turns: chex.ArrayTree
     first: Start
     final: Start
-    notes: Any = None
+    notes: chex.ArrayTree = None
 
 
 class Rollout(NamedTuple):

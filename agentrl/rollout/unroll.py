@@ -32,7 +32,7 @@ from envs.vector import World
 _ACT, _STEP, _RESTART, _OTHERS = 0, 1, 2, 3
 
 
-def keep_turn(notes: Any, turn: Turn) -> tuple[Any, Turn]:
+def keep_turn(notes: chex.ArrayTree, turn: Turn) -> tuple[chex.ArrayTree, Turn]:
     """Keeps a turn without the states around it and without environment-specific data."""
     outcome = turn.outcome._replace(info=None)
     return notes, turn._replace(before=None, after=None, outcome=outcome)
@@ -52,7 +52,7 @@ def unroll(
     early_exit: bool = False,
     own_turns: bool = False,
     keep: Callable[[Any, Turn], tuple[Any, Any]] = keep_turn,
-    notes: Any = None,
+    notes: chex.ArrayTree = None,
 ) -> Trajectory:
     """Runs actors for `length` steps, T, from the starts of B episodes.
 
@@ -78,7 +78,7 @@ def unroll(
     """
     shape = seating.actor.shape
     first = start._replace(
-        memory=tuple(x.init(*shape) for x in actors) if start.memory is None else start.memory,
+        memory=start.memory or tuple(x.init(*shape) for x in actors),
         running=jnp.ones(shape[0], bool) if start.running is None else start.running,
         begins=jnp.ones(shape[0], bool) if start.begins is None else start.begins,
     )
@@ -110,14 +110,18 @@ def unroll(
     return Trajectory(turns, first, final, notes)
 
 
-def _for_length(advance: Callable, first: Any, length: int, limit: Any) -> tuple[Any, Any]:
+def _for_length(
+    advance: Callable, first: chex.ArrayTree, length: int, limit: jax.Array | int
+) -> tuple[chex.ArrayTree, chex.ArrayTree]:
     """(carry, what each of `length` steps gave)."""
     del limit
     steps = jnp.arange(length, dtype=jnp.int32)
     return jax.lax.scan(lambda carry, t: advance(t, carry), first, steps)
 
 
-def _while_running(advance: Callable, first: Any, length: int, limit: Any) -> tuple[Any, Any]:
+def _while_running(
+    advance: Callable, first: chex.ArrayTree, length: int, limit: jax.Array | int
+) -> tuple[chex.ArrayTree, chex.ArrayTree]:
     """The same, ending when no episode runs; zeros for steps that were not taken."""
     # Traced once for the shapes and for the loop.
     advance = jax.jit(advance, inline=True)
@@ -155,9 +159,11 @@ def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Star
     """One step of all episodes: (next state, the turn)."""
     world, restarts = loop.world, loop.restart is not None
     keys = [jax.random.fold_in(key, i) for i in (_ACT, _STEP, _RESTART, _OTHERS)]
-    memory, runs = now.memory, now.running
+    memory, runs, begins = now.memory, now.running, now.begins
+    assert runs is not None and begins is not None  # `unroll` fills them
+    running = runs
     if restarts:
-        memory = _restarted(loop, memory, now.begins)
+        memory = _restarted(loop, memory, begins)
         runs = jnp.ones(runs.shape, bool)
     view = view_of_step(loop, now)
     view = view._replace(acting=runs[:, None] & view.acting)
@@ -171,7 +177,7 @@ def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Star
     if loop.freezes or decision.full is not None:
         state, observation = select(runs, (state, observation), (now.state, now.observation))
     if loop.own_turns:
-        following = Start(state, observation, memory, runs & ~ended(outcome), now.begins)
+        following = Start(state, observation, memory, runs & ~ended(outcome), begins)
         following, more = others_act(loop, following, keys[_OTHERS])
         state, observation, memory, *_ = following
         outcome = merge(outcome, more)
@@ -180,25 +186,27 @@ def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Star
         truncated |= runs & ~outcome.terminated & (t == loop.limit - 1)
     outcome = outcome._replace(truncated=truncated)
     done = outcome.terminated | truncated
+    learns = acting & of_shown(loop, loop.seating.learns, view.agent)
+    after = Start(state, observation, memory, running & ~done, done)
     turn = Turn(
         running=runs,
-        begins=now.begins if restarts else None,
+        begins=begins if restarts else None,
         agent=view.agent,
         acting=acting,
-        learns=acting & of_shown(loop, loop.seating.learns, view.agent),
+        learns=learns,
         decision=decision,
         action=action,
         outcome=outcome,
         before=now,
-        after=Start(state, observation, memory, now.running & ~done, done),
+        after=after,
     )
-    if not restarts:
-        return turn.after._replace(begins=now.begins & False), turn
+    if loop.restart is None:
+        return after._replace(begins=begins & False), turn
     starts = loop.restart(keys[_RESTART])
     if observation is None:
         starts = starts.replace(observation=None)
     observation, state = envs.vector.restart(done, observation, state, starts)
-    return Start(state, observation, memory, now.running, done), turn
+    return Start(state, observation, memory, running, done), turn
 
 
 def fresh(world: World, keys: jax.Array) -> Start:

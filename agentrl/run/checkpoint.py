@@ -5,9 +5,11 @@ import json
 import pathlib
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 
 
@@ -37,7 +39,7 @@ def steps(directory: pathlib.Path) -> list[int]:
     return sorted(int(p.name) for p in directory.iterdir() if p.name.isdigit() and p.is_dir())
 
 
-def save(directory: pathlib.Path, step: int, state: Any, keep: int) -> None:
+def save(directory: pathlib.Path, step: int, state: chex.ArrayTree, keep: int) -> None:
     """Saves the state under its update number; older ones beyond `keep` are deleted.
 
     Orbax writes into a temporary directory and renames it when complete, so killing the process
@@ -70,7 +72,9 @@ def check_layers(directory: pathlib.Path) -> None:
             )
 
 
-def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tuple[int, Any]:
+def restore(
+    directory: pathlib.Path, like: chex.ArrayTree, step: int | None = None
+) -> tuple[int, Any]:
     """Restores (update, state), the newest unless `step` is given.
 
     like: the state's structure as arrays or `jax.ShapeDtypeStruct`s, with shardings if they differ
@@ -126,14 +130,19 @@ def restore(directory: pathlib.Path, like: Any, step: int | None = None) -> tupl
 # before or after our own message.
 
 
-def _but_of_readers(show: Callable[..., None], unraisable: Any) -> None:
+def _but_of_readers(show: Callable[..., None], unraisable: "sys.UnraisableHookArgs") -> None:
     """Shows an error that cannot be raised, unless it is a cancelled reader's."""
     code = getattr(unraisable.object, "cr_code", None)
     if code is None or "orbax" not in code.co_filename:
         show(unraisable)
 
 
-def _but_of_late_readers(show: Callable[..., None], kind: type, error: Any, trace: Any) -> None:
+def _but_of_late_readers(
+    show: Callable[..., None],
+    kind: type[BaseException],
+    error: BaseException,
+    trace: types.TracebackType | None,
+) -> None:
     """Shows an uncaught error, unless it is a reader's whose event loop is closed."""
     if kind is not RuntimeError or str(error) != "Event loop is closed":
         show(kind, error, trace)

@@ -7,21 +7,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import chex
 import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.text import TextActor, text_actor
 from agentrl.actors.types import Actor
 from agentrl.config.build import Experiment
-from agentrl.config.tasks import context_of
+from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
 from agentrl.evaluation.host_conversation import HostConversation
 from agentrl.players.program import PREFIX, Program, program_actor
 from agentrl.players.scripted import SCRIPTED, scripted, translated
+from agentrl.policies.actor_critic import Policy
+from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.host import processes
 from agentrl.rollout.host_actors import host_text_actor
 from agentrl.rollout.host_turns import HostTurns
 from agentrl.run import restored
+from envs.environment import Environment
+from envs.hosted import Hosted
 from envs.vector import World
 
 # Name of a person, where one may play: `seated`.
@@ -31,7 +36,9 @@ _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
 
 
 @contextlib.contextmanager
-def programs(names: Sequence[str], env: Any, *, timeout_s: float) -> Iterator[dict[str, Program]]:
+def programs(
+    names: Sequence[str], env: Environment, *, timeout_s: float
+) -> Iterator[dict[str, Program]]:
     """The programs among the names of players, started; they are ended with the context.
 
     timeout_s: seconds for each answer.
@@ -49,8 +56,8 @@ def programs(names: Sequence[str], env: Any, *, timeout_s: float) -> Iterator[di
 
 def named(
     names: Sequence[str],
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: chex.ArrayTree,
     *,
     greedy: bool,
     started: Mapping[str, Program] | None = None,
@@ -82,8 +89,8 @@ def named(
 
 def seated(
     names: Sequence[str],
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: chex.ArrayTree,
     *,
     greedy: bool,
     started: Mapping[str, Program] | None = None,
@@ -115,8 +122,8 @@ def seated(
 
 def _named(
     name: str,
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: chex.ArrayTree,
     greedy: bool,
     started: Mapping[str, Program],
     known: Sequence[str] = SCRIPTED,
@@ -151,6 +158,7 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     for task in run.experiment.tasks.values():
         form = env.form_of(task.env) if task.env != env else None
         if form is not None:
+            assert not task.policy.reads_text  # other forms are of games over arrays
             player = array_actor(task.policy, params, **options)
             return translated(player, form, World(task.env, task.env_params))
     trained, policy = _as_trained(name, run.experiment, env)
@@ -163,10 +171,13 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
         )
     # Text is a view: the policy reads the wording that it was trained on.
     context = context_of(run.config)
+    assert context is not None  # of every language policy
     return text_actor(policy, params, World(trained, env_params), context, greedy=greedy)
 
 
-def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:
+def _as_trained(
+    name: str, experiment: Experiment, env: Environment
+) -> tuple[Environment | Hosted, Policy | LanguagePolicy]:
     """The game as one of the run's tasks, and the policy in it.
 
     A language policy may play games that it was not trained on, if it has the words.
@@ -193,7 +204,7 @@ def _as_trained(name: str, experiment: Experiment, env: Any) -> tuple[Any, Any]:
 
 
 def conversation_of(
-    run: restored.Run, task: Any, seed: int, greedy: bool
+    run: restored.Run, task: Task, seed: int, greedy: bool
 ) -> Conversation | HostConversation:
     """A conversation with the policy of a run's first seed in a task, as evaluation plays it.
 
@@ -214,14 +225,15 @@ def conversation_of(
     return Conversation(text, params, key, turns=turns, greedy=greedy)
 
 
-def text_actor_of(run: restored.Run, task: Any) -> tuple[Any, int]:
+def text_actor_of(run: restored.Run, task: Task) -> tuple[Any, int]:
     """(a run's language policy as the actor of a task, turns of an episode)."""
-    rollout, context = task.rollout, context_of(run.config)
+    rollout, policy, context = task.rollout, task.policy, context_of(run.config)
+    assert policy.reads_text and context is not None  # of every language policy
     whole = "whole_episodes" in rollout.properties
     if task.env.in_python:
         host = processes(**run.config.host)
         turns = rollout.turns if whole else host.max_turns
         sizes = {"turns": turns, "observation_tokens": host.observation_tokens}
-        return host_text_actor(task.policy, task.env, context, **sizes, segments=False), turns
+        return host_text_actor(policy, task.env, context, **sizes, segments=False), turns
     turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
-    return TextActor(task.policy, World(task.env, task.env_params), context, turns=turns), turns
+    return TextActor(policy, World(task.env, task.env_params), context, turns=turns), turns

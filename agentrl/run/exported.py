@@ -7,7 +7,7 @@ generation; policies over arrays become plain safetensors with a description of 
 import dataclasses
 import json
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chex
 import jax
@@ -26,7 +26,11 @@ from agentrl.rollout.seating import seat_all
 from agentrl.rollout.unroll import fresh, unroll
 from agentrl.run.contestants import text_actor_of
 from agentrl.run.restored import Run
+from envs.environment import Environment
 from envs.vector import World
+
+if TYPE_CHECKING:
+    import tokenizers
 
 # Files of a policy over arrays.
 ARRAYS = (tensor_files.SINGLE, "policy.json")
@@ -79,6 +83,7 @@ def export(
             "with config.policy.rehearsal=False to export it"
         )
     context = context_of(config)
+    assert context is not None  # of every language policy
     source = config.policy.get("directory")
     companions, notes = {}, []
     fields: dict[str, Any] = {}
@@ -129,7 +134,7 @@ def _format(
         companions["tokenizer.json"] = json.loads(tokenizer.to_str())
         fields = {"bos_token_id": None, "eos_token_id": codec.end, "pad_token_id": codec.pad}
         fields["max_position_embeddings"] = length
-        notes = _cut_apart(run, tokenizer)
+        notes = _cut_apart(run, codec, tokenizer)
     else:
         kept = pathlib.Path(source) / "tokenizer_config.json"
         if kept.exists():
@@ -140,9 +145,9 @@ def _format(
     return companions, fields, notes + [note] * bool(note)
 
 
-def _cut_apart(run: Run, tokenizer: Any) -> list[str]:
+def _cut_apart(run: Run, codec: Codec, tokenizer: "tokenizers.Tokenizer") -> list[str]:
     """A note for each task whose observations the tokenizer cuts into other tokens."""
-    codec, notes = run.experiment.policy.codec, []
+    notes = []
     plain = dataclasses.replace(codec, before=(), after=())
     for name, task in run.experiment.tasks.items():
         env, params = task.env, task.env_params
@@ -168,7 +173,7 @@ def _cut_apart(run: Run, tokenizer: Any) -> list[str]:
     return notes
 
 
-def _some_states(env: Any, params: Any) -> Any:
+def _some_states(env: Environment, params: chex.ArrayTree) -> chex.ArrayTree:
     """States after a few steps of random play."""
     world, key = World(env, params), jax.random.key(0)
     actor, seating = scripted("random", env, params), seat_all(env, _CHECKED)

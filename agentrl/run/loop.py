@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import ml_collections
 import numpy as np
@@ -104,7 +105,7 @@ def run(
             experiment.rollout.close()
 
 
-def _begun(ready: Prepared, params: Any) -> TrainState:
+def _begun(ready: Prepared, params: chex.ArrayTree) -> TrainState:
     """The state before the first update. params: entries to begin from, or None."""
     programs = ready.programs
     state = programs.init(programs.seeds)
@@ -331,7 +332,7 @@ def _save_rejected(
     seed: int,
     workdir: pathlib.Path,
     update: int,
-    device_mesh: Any,
+    device_mesh: jax.sharding.Mesh | None,
 ) -> pathlib.Path:
     """Collects the rejected batch again, from the guard's inputs, and writes it as arrays."""
     one = guard.rejected_start(jax.tree.map(lambda x: x[seed], state))

@@ -4,8 +4,9 @@ import contextlib
 import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import chex
 import jax
 
 from agentrl.run.restored import RunError
@@ -43,9 +44,10 @@ class Need(NamedTuple):
         return f"{self.total / 2**30:.1f} GiB ({parts})"
 
 
-def need(compiled: Any) -> Need:
+def need(compiled: jax.stages.Compiled) -> Need:
     """The memory of a compiled program."""
     found = compiled.memory_analysis()
+    assert found is not None  # as on CPUs and GPUs
     return Need(
         found.argument_size_in_bytes,
         found.output_size_in_bytes - found.alias_size_in_bytes,
@@ -53,7 +55,7 @@ def need(compiled: Any) -> Need:
     )
 
 
-def size(shapes: Any) -> int:
+def size(shapes: chex.ArrayTree) -> int:
     """Bytes per device of arrays, from their shapes and shardings."""
     return sum(
         math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize

@@ -2,8 +2,9 @@
 
 import contextlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import chex
 import jax
 import ml_collections
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -12,10 +13,16 @@ from agentrl.checks import check_range
 from agentrl.devices.placement import AXES, BATCH, parameter_spec
 from agentrl.devices.targets import Target
 from agentrl.learner.components import guard as guards
+from agentrl.learner.state import TrainState
+
+if TYPE_CHECKING:
+    from agentrl.config.build import Experiment
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
 
 
 def make_mesh(
-    config: ml_collections.ConfigDict, experiment: Any, target: Target | None = None
+    config: ml_collections.ConfigDict, experiment: "Experiment", target: Target | None = None
 ) -> Mesh | None:
     """The mesh of config.mesh, with the axes of `agentrl.devices.placement`.
 
@@ -73,7 +80,7 @@ def make_mesh(
     )
 
 
-def _check_tensor(size: int, policy: Any) -> None:
+def _check_tensor(size: int, policy: "Policy | LanguagePolicy") -> None:
     if size == 1:
         return
     if not policy.reads_text:
@@ -90,7 +97,7 @@ def _check_tensor(size: int, policy: Any) -> None:
             )
 
 
-def _check_attention(platform: str, policy: Any) -> None:
+def _check_attention(platform: str, policy: "Policy | LanguagePolicy") -> None:
     chosen = policy.config.attention if policy.reads_text else "blocks"
     if chosen == "cudnn" and platform != "gpu":
         raise ValueError(
@@ -109,7 +116,7 @@ def everywhere(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 
 
-def parameter_shardings(mesh: Mesh | None, tree: Any) -> Any:
+def parameter_shardings(mesh: Mesh | None, tree: chex.ArrayTree) -> Any:
     """Shardings of parameters, or of trees with the same leaves. None without a mesh.
 
     tree: arrays or shapes. The names of a leaf are the keys of the dicts around it: Adam's moments
@@ -126,7 +133,7 @@ def parameter_shardings(mesh: Mesh | None, tree: Any) -> Any:
     return jax.tree_util.tree_map_with_path(place, tree)
 
 
-def state_shardings(mesh: Mesh | None, state: Any) -> Any:
+def state_shardings(mesh: Mesh | None, state: TrainState) -> Any:
     """Shardings of a `TrainState` (arrays or shapes) with a leading axis of seeds.
 
     Episodes are sharded over `data` and `fsdp`, parameters and trees with the same leaves as in

@@ -67,7 +67,9 @@ def _with_evaluation(ready: Prepared, allowed: int | None) -> Prepared:
     return ready._replace(evaluate=compiled, needs=ready.needs | {"evaluation": need})
 
 
-def _compiled(config: Any, experiment: Experiment, programs: Programs) -> Prepared:
+def _compiled(
+    config: ml_collections.ConfigDict, experiment: Experiment, programs: Programs
+) -> Prepared:
     compiled = {
         name: program.lower(programs.shapes).compile()
         for name, program in programs.train.items()
@@ -79,7 +81,10 @@ def _compiled(config: Any, experiment: Experiment, programs: Programs) -> Prepar
 
 
 def _largest(
-    config: Any, experiment: Experiment, device_mesh: jax.sharding.Mesh | None, allowed: int | None
+    config: ml_collections.ConfigDict,
+    experiment: Experiment,
+    device_mesh: jax.sharding.Mesh | None,
+    allowed: int | None,
 ) -> Prepared:
     """`_compiled` with the largest microbatch that fits."""
     label = f"config.learner.microbatch={AUTO!r}"

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import ml_collections
 import numpy as np
@@ -26,11 +27,11 @@ class Programs:
     restart: Callable[[TrainState], TrainState]
     evaluate: Callable[[Any], dict[str, play.Outcomes]]
     seeds: np.ndarray
-    shapes: Any
+    shapes: chex.ArrayTree
 
 
 def compile_programs(
-    experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: Any
+    experiment: Experiment, config: ml_collections.ConfigDict, device_mesh: jax.sharding.Mesh | None
 ) -> Programs:
     """Wraps the experiment's functions for `num_seeds` seeds and the mesh. No program runs yet."""
     seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
@@ -45,7 +46,7 @@ def compile_programs(
     # from.
     placed = {} if shardings is None else {"out_shardings": shardings}
     state_and_metrics, replicated = {}, {}
-    if shardings is not None:
+    if device_mesh is not None:
         # Metrics are fully replicated, so every process can read them.
         replicated = {"out_shardings": mesh.everywhere(device_mesh)}
         state_and_metrics = {"out_shardings": (shardings, replicated["out_shardings"])}

@@ -3,8 +3,8 @@
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+import chex
 import ml_collections
 import numpy as np
 from rich import console as rich_console
@@ -26,7 +26,9 @@ SHOWN = (
 )
 
 
-def title(config: ml_collections.ConfigDict, tasks: Iterable[str], params: Any, update: int) -> str:
+def title(
+    config: ml_collections.ConfigDict, tasks: Iterable[str], params: chex.ArrayTree, update: int
+) -> str:
     """What a run says of itself as it begins. params: of all seeds; update: the last done."""
     begins = f" · from {config.init_from}" if config.init_from else ""
     begins = f" · resumes after update {update}" if update else begins

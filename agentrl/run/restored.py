@@ -3,7 +3,7 @@
 import json
 import pathlib
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -74,7 +74,9 @@ def _origin(workdir: pathlib.Path) -> str:
 
 
 def beginning(
-    config: ml_collections.ConfigDict, experiment: Experiment, device_mesh: Any = None
+    config: ml_collections.ConfigDict,
+    experiment: Experiment,
+    device_mesh: jax.sharding.Mesh | None = None,
 ) -> chex.ArrayTree | None:
     """Initial parameters [seeds, ...] of training: of other runs (config.init_from), or published
     weights, which have no value heads. None: random ones.

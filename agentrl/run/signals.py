@@ -37,14 +37,14 @@ class Stop:
         self._thread.start()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup)
         os.close(self._writes)
         self._thread.join()
 
-    def _set(self, number: int, frame: Any) -> None:
+    def _set(self, number: int, frame: object) -> None:
         self.requested = True
 
     def _watch(self, reads: int) -> None:

@@ -24,7 +24,7 @@ RESUMABLE = ("updates", "env_steps", "learner.microbatch")
 TRIES = 5
 
 
-def write_json(path: pathlib.Path, content: Any) -> None:
+def write_json(path: pathlib.Path, content: object) -> None:
     """Writes JSON with sorted keys; readers see the old file or the whole new one, never a part."""
     temporary = _temporary(path)
     temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")

@@ -6,7 +6,7 @@ explains how to write one of your own.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from envs.agents import Agents
 from envs.hosted.pool import HostError as HostError
@@ -42,7 +42,7 @@ class Hosted(Agents):
     continuous: of environments of numbers; () and 0 of those in words.
     """
 
-    in_python: ClassVar[bool] = True
+    in_python: ClassVar[Literal[True]] = True
 
     name: str
     options: Mapping[str, Any]
