@@ -157,9 +157,9 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     options = {"greedy": greedy, "mask_illegal": run.config.rollout.get("mask_illegal", False)}
     for task in run.experiment.tasks.values():
         form = env.form_of(task.env) if task.env != env else None
-        if form is not None:
-            assert not task.policy.reads_text  # other forms are of games over arrays
-            player = array_actor(task.policy, params, **options)
+        policy = task.policy
+        if form is not None and not policy.reads_text:
+            player = array_actor(policy, params, **options)
             return translated(player, form, World(task.env, task.env_params))
     trained, policy = _as_trained(name, run.experiment, env)
     if not policy.reads_text:
