@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from agentrl.learner.component import (
     Annotation,
+    Batches,
     Component,
     Context,
     Inputs,
@@ -114,12 +115,13 @@ def learn(
     setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
 ) -> tuple[TrainState, Metrics]:
     """(the next state, metrics): one update on the collected batch."""
-    keys, policy = keys_of(state), setup.policy
-    learner = phase.learner
+    keys, policy, learner = keys_of(state), setup.policy, phase.learner
     for path, value in inputs_of(phase, state).numbers.items():
         learner = learner.at(path, value)
-    batches, metrics, told = batched(setup, phase, learner.recipe, state, collected)
-    params, opt_state, learning, finite = update(
+    sources, metrics = gathered(setup, phase, state, collected)
+    notes, of_notes = annotated(setup, phase, state, sources)
+    batches = credited(phase, learner.recipe, sources, notes)
+    params, opt_state, of_update, finite = update(
         policy,
         learner,
         state.params,
@@ -133,14 +135,19 @@ def learn(
         before=state, params=params, trained=split(params, policy.frozen)[0], finite=finite
     )
     if collected is not None:
-        streams, rows, credit, notes, _ = batches["rollout"]
+        batch = batches["rollout"]
         outcome = outcome._replace(
-            streams=streams, rows=rows, credit=credit, notes=notes, inputs=collected.inputs
+            streams=batch.streams,
+            rows=batch.rows,
+            credit=batch.credit,
+            notes=batch.notes,
+            inputs=collected.inputs,
         )
-    carry, more = carried(phase.components, state.carry, outcome)
+    carry, of_components = carried(phase.components, state.carry, outcome)
+    metrics |= of_update
     # A rejected update reports only that it was rejected, and what was collected.
-    told = {name: jnp.where(finite, value, 0.0) for name, value in (told | more).items()}
-    metrics |= learning | told
+    for name, value in (of_notes | of_components).items():
+        metrics[name] = jnp.where(finite, value, 0.0)
     metrics["rejected_updates"] = jnp.stack([~finite * 1.0, jnp.ones(())])
     state = TrainState(
         params=params,
@@ -151,25 +158,6 @@ def learn(
         carry=carry,
     )
     return state, metrics
-
-
-def batched(
-    setup: Setup, phase: Phase, recipe: Recipe, state: TrainState, collected: Collected | None
-) -> tuple[dict[str, Batch], Metrics, Metrics]:
-    """({source: Batch}, metrics of collecting, metrics of annotations)."""
-    sources, metrics = gathered(setup, phase, state, collected)
-    batches: dict[str, Batch] = {}
-    told: Metrics = {}
-    for source, (streams, rows) in sources.items():
-        notes, of_notes = annotated(setup, phase, state, source, streams, rows)
-        told |= of_notes if source == "rollout" else {}
-        credit = None
-        if source in phase.credited and streams is not None:
-            arrays = {name: note.values for name, note in notes.items()}
-            credit = credit_of(recipe, streams, rows, arrays)
-        made = None if source == "rollout" else phase.components[source].source
-        batches[source] = Batch(streams, rows, credit, notes, 1 if made is None else made.unit)
-    return batches, metrics, told
 
 
 def gathered(
@@ -186,8 +174,8 @@ def gathered(
         for name, component in phase.components.items():
             if component.amend is not None:
                 context = _context(setup, state, f"{name}.amend", state.carry[name])
-                streams, rows, told = component.amend(context, streams, rows)
-                metrics |= told
+                streams, rows, measured = component.amend(context, streams, rows)
+                metrics |= measured
         if streams.group is not None:
             metrics |= group_metrics(streams)
         sources["rollout"] = streams, rows
@@ -200,14 +188,12 @@ def gathered(
 
 
 def annotated(
-    setup: Setup,
-    phase: Phase,
-    state: TrainState,
-    source: str,
-    streams: Streams | None,
-    rows: Rows,
-) -> tuple[Notes, Metrics]:
-    """(notes, metrics) of a source, without gradients, computed before credit is given."""
+    setup: Setup, phase: Phase, state: TrainState, sources: Batches
+) -> tuple[dict[str, Notes], Metrics]:
+    """({source: notes}, metrics): what looks at the model before credit is given.
+
+    Of the rollout every annotation is taken, of other sources those that something reads there.
+    """
     given: list[tuple[str, Annotation, tuple[str, ...], Any]] = [
         (name, annotate, (name,), ()) for name, annotate in phase.annotations.items()
     ]
@@ -216,15 +202,34 @@ def annotated(
         for name, component in phase.components.items()
         if component.annotate is not None
     ]
-    notes: dict[str, Note] = {}
+    notes: dict[str, Notes] = {}
     metrics: Metrics = {}
-    for name, annotate, fills, value in given:
-        if source == "rollout" or phase.reads[source] & set(fills):
-            context = _context(setup, state, f"{name}.annotate", value)
-            own, told = noted(name, annotate, context, streams, rows)
-            notes |= own
-            metrics |= told
+    for source, (streams, rows) in sources.items():
+        of_source: dict[str, Note] = {}
+        for name, annotate, fills, value in given:
+            if source == "rollout" or phase.reads[source] & set(fills):
+                context = _context(setup, state, f"{name}.annotate", value)
+                own, measured = noted(name, annotate, context, streams, rows)
+                of_source |= own
+                metrics |= measured if source == "rollout" else {}
+        notes[source] = of_source
     return notes, metrics
+
+
+def credited(
+    phase: Phase, recipe: Recipe, sources: Batches, notes: Mapping[str, Notes]
+) -> dict[str, Batch]:
+    """The batch of each source: its streams and rows, with credit where terms read it."""
+    batches = {}
+    for source, (streams, rows) in sources.items():
+        credit = None
+        if source in phase.credited and streams is not None:
+            arrays = {name: note.values for name, note in notes[source].items()}
+            credit = credit_of(recipe, streams, rows, arrays)
+        made = None if source == "rollout" else phase.components[source].source
+        unit = 1 if made is None else made.unit
+        batches[source] = Batch(streams, rows, credit, notes[source], unit)
+    return batches
 
 
 def _context(setup: Setup, state: TrainState, name: str, value: Any) -> Context:
@@ -240,11 +245,11 @@ def carried(
     for name, component in components.items():
         if component.after is None:
             continue
-        value, told = component.after(carry[name], outcome)
+        value, measured = component.after(carry[name], outcome)
         if not component.counts_rejected:
             value = new_if(jnp.asarray(outcome.finite), value, carry[name])
         carry[name] = value
-        metrics |= told
+        metrics |= measured
     return carry, metrics
 
 
@@ -319,7 +324,8 @@ def make_batches(setup: Setup, phase: Phase) -> Callable[[TrainState], dict[str,
     """(TrainState) -> {source: Batch}: the batches of the next update, without learning."""
 
     def batches(state: TrainState) -> dict[str, Batch]:
-        collected = collect(setup, phase, state)
-        return batched(setup, phase, phase.learner.recipe, state, collected)[0]
+        sources, _ = gathered(setup, phase, state, collect(setup, phase, state))
+        notes, _ = annotated(setup, phase, state, sources)
+        return credited(phase, phase.learner.recipe, sources, notes)
 
     return batches
