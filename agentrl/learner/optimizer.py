@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import optax
 
-from agentrl.losses.aggregation import Aggregation
+if TYPE_CHECKING:
+    from agentrl.losses.aggregation import Aggregation
 
 AUTO = "auto"  # microbatch
 OVER_MAX_KL = ("stop", "reject")
@@ -100,7 +101,7 @@ class UpdateOptions:
     minibatches: int = 1
     microbatch: int | str | None = None
     lengths: int = 1
-    aggregation: Aggregation = "token_mean"
+    aggregation: "Aggregation" = "token_mean"
     normalize_advantage: str = "none"
     max_kl: float | None = None
     over_max_kl: str = "stop"
