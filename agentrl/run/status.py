@@ -12,6 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl.evaluation.records import record_of
+from agentrl.run.files import steps
+
 # Files that tell it, beside metrics and checkpoints: the last process that trained in a directory
 # (`workdir.claimed`), the stages of a run of several (`stages.run`), and metrics that wait for
 # their evaluation (`evaluations.pending`).
@@ -86,7 +89,7 @@ def is_spent(workdir: pathlib.Path, update: int) -> bool:
         budget = _read(workdir / "config.json").get("env_steps") or 0
     except _Broken:
         return False
-    records = [r for r in _last_records(workdir / "metrics.jsonl") if isinstance(r, dict)]
+    records = _last_records(workdir / "metrics.jsonl")
     steps = [record.get("env_steps", 0) for record in records if record.get("update") == update]
     return bool(steps) and 0 < budget <= min(steps)
 
@@ -128,7 +131,7 @@ def _of_run(workdir: pathlib.Path, config: Mapping[str, Any]) -> Status:
     updates, seed, num_seeds = numbers
     logged, shown = _metrics(workdir / "metrics.jsonl")
     folder = workdir / "checkpoints"
-    saved = [int(p.name) for p in folder.glob("*") if p.name.isdigit()]
+    saved = steps(folder)
     process = _read(workdir / PROCESS)
     changed, host = _changed(workdir), str(process.get("host", ""))
     last = updates if updates in saved else max(saved, default=0)
@@ -217,19 +220,16 @@ def _metrics(path: pathlib.Path) -> tuple[int, dict[str, float]]:
     return last, means
 
 
-def _last_records(path: pathlib.Path) -> Sequence[Any]:
-    """Complete lines at the end of a file of metrics."""
+def _last_records(path: pathlib.Path) -> Sequence[Mapping[str, Any]]:
+    """Complete records at the end of a file of metrics."""
     if not path.exists():
         return []
     with path.open("rb") as file:
         start = max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0)
         file.seek(start)
         lines = file.read().split(b"\n")
-    records = []
-    for line in lines[start > 0 : -1]:  # what follows the last line's end is being written
-        with contextlib.suppress(ValueError):
-            records.append(json.loads(line))
-    return records
+    found = map(record_of, lines[start > 0 : -1])  # after the last line's end it is being written
+    return [record for record in found if record is not None]
 
 
 def _changed(workdir: pathlib.Path) -> float | None:
