@@ -4,7 +4,7 @@ import functools
 import json
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 # Numbers of damaged lines that a warning names.
@@ -55,13 +55,14 @@ def read(path: pathlib.Path) -> list[dict[str, Any]]:
     return [line.record for line in lines(path) if line.record is not None]
 
 
-@functools.cache
-def _tell(path: pathlib.Path, numbers: tuple[int, ...]) -> None:
+def told(numbers: Sequence[int]) -> str:
+    """What is said of damaged lines."""
     shown = ", ".join(map(str, numbers[:_NAMED]))
     shown += f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     one = len(numbers) == 1
-    print(
-        f"warning: {path}: line{'' if one else 's'} {shown} {'is' if one else 'are'} no record of "
-        f"a run and left out; the others are read",
-        file=sys.stderr,
-    )
+    return f"line{'' if one else 's'} {shown} {'is' if one else 'are'} no record of a run"
+
+
+@functools.cache
+def _tell(path: pathlib.Path, numbers: tuple[int, ...]) -> None:
+    print(f"warning: {path}: {told(numbers)}; the others are read", file=sys.stderr)

@@ -99,10 +99,13 @@ def _whole(directory: pathlib.Path, found: Sequence[int]) -> int:
         wrong.append(damage)
     chosen = processes.from_first(chosen)
     if chosen < 0:
-        others = f", nor is any of {len(found)} checkpoints" if len(found) > 1 else ""
+        others = [step for step in steps(directory) if step not in found]
+        none = f"; none of {len(found)} checkpoints is whole" if len(found) > 1 else ""
+        remedy = f"name another update ({', '.join(map(str, others))})" if others else ""
         raise CheckpointError(
-            f"{wrong[0] if wrong else directory / str(found[-1])}{others}: put a copy of one back, "
-            f"or use another --workdir; without {checksums.NAME} a checkpoint is read unchecked"
+            f"{wrong[0] if wrong else directory / str(found[-1])}{none}; "
+            f"{remedy or 'use another --workdir'}, or put a copy of it back; without "
+            f"{checksums.NAME} a checkpoint is read unchecked"
         )
     for damage in wrong:
         print(f"warning: {damage}; taking the checkpoint of update {chosen}", file=sys.stderr)

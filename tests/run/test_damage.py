@@ -262,7 +262,9 @@ def test_the_newest_checkpoint_that_is_whole_is_read(copy, capfd):
     told = [line for line in capfd.readouterr().err.splitlines() if "warning: " in line]
     assert len(told) == 1 and str(wrong) in told[0] and "update 4" in told[0]
     assert content(copy) == before, "reading changes nothing"
-    with pytest.raises(checkpoint.CheckpointError, match=f"{wrong} is not as it was saved"):
+    with pytest.raises(
+        checkpoint.CheckpointError, match=f"{wrong} is not as it was.*another update .2, 4."
+    ):
         restored.load(copy, 6)
 
 
@@ -271,7 +273,9 @@ def test_without_a_whole_checkpoint_one_error_says_what_to_do(copy):
         flip(largest(copy, update))
     before = content(copy)
     for read in (restored.load, lambda d: loop.run(config(updates=8), d, command="test")):
-        with pytest.raises(checkpoint.CheckpointError, match="3 checkpoints.*put a copy") as error:
+        with pytest.raises(
+            checkpoint.CheckpointError, match="none of 3 checkpoints.*put a copy"
+        ) as error:
             read(copy)
         assert str(largest(copy, 6)) in str(error.value)
     after = content(copy)

@@ -44,6 +44,7 @@ def test_a_damaged_line_is_told_once_and_the_others_are_read(name, tmp_path, cap
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(f"warning: {path}: line 2 is no record of a run")
     assert status(tmp_path).update == 6
+    assert status(tmp_path).message == "metrics.jsonl: line 2 is no record of a run"
 
 
 def test_many_damaged_lines_are_one_warning(tmp_path, capfd):
