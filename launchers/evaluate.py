@@ -41,10 +41,11 @@ def main(argv: list[str]) -> None:
         cli.fail("--workdir is missing: name a run's directory, for example --workdir=runs/coin")
     workdir = pathlib.Path(_WORKDIR.value)
     cli.use_compilation_cache()
-    from agentrl.run import checkpoint, restored
+    from agentrl.run import checkpoint, files, restored
     from envs.hosted import HostError
 
     try:
+        files.check(workdir)  # before minutes of play
         run = restored.load(workdir, _UPDATE.value)
         if _ENV.value is not None and _OPTIONS.value:
             raise ValueError("--options change the run's own environment: leave --env out")
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> None:
     try:
         for name, task in tasks.items():
             _evaluate(workdir, run, name, task)
-    except (HostError, ValueError) as error:
+    except (HostError, ValueError, OSError) as error:
         cli.fail(error)
 
 

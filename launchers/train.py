@@ -108,6 +108,10 @@ def main(argv: list[str]) -> None:
         sys.exit(3)
     except (ValueError, HostError, loop.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
+    except OSError as error:
+        if error.filename is None:  # not of files
+            raise
+        cli.fail(f"{error.filename}: {error.strerror}; the same command resumes when it is mended")
     if processes.is_first():
         done = "finished" if _STOP_AFTER.value is None else f"done to update {_STOP_AFTER.value}"
         print(

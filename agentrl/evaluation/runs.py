@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.evaluation import standings
+from agentrl.evaluation import records, standings
 from agentrl.selfplay.arena import Arena
 
 # Headline metrics, if present.
@@ -131,20 +131,13 @@ def _read_evaluations(directory: pathlib.Path) -> tuple[dict[str, Any], ...]:
 def _read_lines(path: pathlib.Path) -> dict[int, list[dict[str, float]]]:
     """Complete records by seed. Values that are not finite numbers are left out of a record."""
     by_seed: dict[int, list[dict[str, float]]] = {}
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            record = json.loads(text)
-        except json.JSONDecodeError:
-            break  # a line that is being written, or was cut when the process was killed
-        if not isinstance(record, dict):
-            continue
+    for record in records.read(path):
         numbers = {
             str(name): value
             for name, value in record.items()
             if isinstance(value, int | float) and np.isfinite(value)
         }
-        if {"seed", "update"} <= numbers.keys():
-            by_seed.setdefault(int(numbers["seed"]), []).append(numbers)
+        by_seed.setdefault(record["seed"], []).append(numbers)
     return {seed: sorted(lines, key=lambda r: r["update"]) for seed, lines in by_seed.items()}
 
 

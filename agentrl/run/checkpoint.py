@@ -1,16 +1,24 @@
 """Checkpoints of the whole training state, through Orbax."""
 
 import functools
+import itertools
 import json
+import os
 import pathlib
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import chex
 import jax
+
+from agentrl.run import checksums, processes
+from agentrl.run.files import steps
+
+# What Orbax leaves in each checkpoint, of which one is enough to know it by.
+_MARKS = ("_CHECKPOINT_METADATA", "commit_success.txt", "default")
 
 
 class CheckpointError(RuntimeError):
@@ -32,33 +40,36 @@ def _manager(directory: pathlib.Path, keep: int | None, create: bool) -> Any:
     )
 
 
-def steps(directory: pathlib.Path) -> list[int]:
-    """Updates with a finished checkpoint, ascending. Incomplete saves do not count."""
-    if not directory.is_dir():
-        return []
-    return sorted(int(p.name) for p in directory.iterdir() if p.name.isdigit() and p.is_dir())
-
-
 def save(directory: pathlib.Path, step: int, state: chex.ArrayTree, keep: int) -> None:
     """Saves the state under its update number; older ones beyond `keep` are deleted.
 
     Orbax writes into a temporary directory and renames it when complete, so killing the process
-    does not damage earlier checkpoints.
+    does not damage earlier checkpoints. Checksums follow; a checkpoint that was left without them
+    is restored unchecked.
     """
     import orbax.checkpoint as ocp
 
     with _manager(directory, keep, create=True) as manager:
         manager.save(step, args=ocp.args.StandardSave(state))
+    # All processes have written: Orbax waits for them.
+    if processes.is_first():
+        checksums.write(directory / str(step))
 
 
 # The last commit whose language policies have an entry per layer, params["layers"]["0"], ...
 _UNSTACKED = "d6b663a"
 
 
-def check_layers(directory: pathlib.Path) -> None:
-    """CheckpointError if a checkpoint has a decoder whose layers are not stacked arrays."""
+def check(directory: pathlib.Path) -> None:
+    """CheckpointError for a folder that looks like a checkpoint and is none, and for a decoder
+    whose layers are not stacked arrays."""
     for step in steps(directory):
         path = directory / str(step)
+        if not any((path / name).exists() for name in _MARKS):
+            raise CheckpointError(
+                f"{path} has the name of a checkpoint and holds none (no {_MARKS[0]}): with it "
+                "there nothing would be saved; move it away"
+            )
         try:
             content = json.loads((path / "default" / "_METADATA").read_text())
         except (OSError, ValueError):  # damaged, which restoring tells
@@ -72,10 +83,51 @@ def check_layers(directory: pathlib.Path) -> None:
             )
 
 
+def _whole(directory: pathlib.Path, found: Sequence[int]) -> int:
+    """The last of these updates whose checkpoint is as it was saved. The first process looks at the
+    files, and says which are damaged.
+
+    Raises:
+      CheckpointError: none is.
+    """
+    chosen, wrong = -1, []
+    for step in reversed(found) if processes.is_first() else ():
+        damage = checksums.damage(directory / str(step))
+        if damage is None:
+            chosen = step
+            break
+        wrong.append(damage)
+    chosen = processes.from_first(chosen)
+    if chosen < 0:
+        others = [step for step in steps(directory) if step not in found]
+        none = f"; none of {len(found)} checkpoints is whole" if len(found) > 1 else ""
+        remedy = f"name another update ({', '.join(map(str, others))})" if others else ""
+        raise CheckpointError(
+            f"{wrong[0] if wrong else directory / str(found[-1])}{none}; "
+            f"{remedy or 'use another --workdir'}, or put a copy of it back; without "
+            f"{checksums.NAME} a checkpoint is read unchecked"
+        )
+    for damage in wrong:
+        print(f"warning: {damage}; taking the checkpoint of update {chosen}", file=sys.stderr)
+    return chosen
+
+
+def set_aside(directory: pathlib.Path, update: int) -> None:
+    """Renames the checkpoints after an update, which are damaged, N.damaged: a run that goes on
+    from there saves its own under their names."""
+    for step in steps(directory):
+        if step > update:
+            names = (f"{step}.damaged{i or ''}" for i in itertools.count())
+            free = next(name for name in names if not os.path.lexists(directory / name))
+            (directory / str(step)).rename(directory / free)
+
+
 def restore(
     directory: pathlib.Path, like: chex.ArrayTree, step: int | None = None
 ) -> tuple[int, Any]:
-    """Restores (update, state), the newest unless `step` is given.
+    """Restores (update, state), the newest that is whole unless `step` is given.
+
+    A damaged one that is left out is told on stderr. Each file is hashed at most once.
 
     like: the state's structure as arrays or `jax.ShapeDtypeStruct`s, with shardings if they differ
     from those at saving.
@@ -90,12 +142,12 @@ def restore(
         raise CheckpointError(
             f"no checkpoint in {directory}; train first, or name the run's own directory"
         )
-    step = found[-1] if step is None else step
-    if step not in found:
+    if step is not None and step not in found:
         raise CheckpointError(
             f"no checkpoint of update {step} in {directory}; there are {', '.join(map(str, found))}"
         )
-    check_layers(directory)
+    check(directory)
+    step = _whole(directory, found if step is None else [step])
     shown = sys.unraisablehook, sys.excepthook
     sys.unraisablehook = functools.partial(_but_of_readers, sys.unraisablehook)
     sys.excepthook = functools.partial(_but_of_late_readers, sys.excepthook)

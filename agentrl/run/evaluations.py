@@ -5,7 +5,6 @@ loses no updates, and without it when a signal arrives. Until then the metrics o
 `pending.json`: a run that resumes from the checkpoint evaluates first, and completes them.
 """
 
-import json
 import pathlib
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from agentrl.evaluation import play
 from agentrl.run import checkpoint, status
-from agentrl.run.workdir import write_json
+from agentrl.run.files import RunError, read_json, write_json
 
 _PENDING = "pending.json"
 
@@ -67,10 +66,19 @@ def keep(workdir: pathlib.Path, waiting: Pending) -> None:
 
 
 def pending(workdir: pathlib.Path, update: int) -> Pending | None:
-    """Metrics of the update, if its evaluation did not end."""
+    """Metrics of the update, if its evaluation did not end. RunError for another content."""
     path = workdir / _PENDING
-    found = Pending(**json.loads(path.read_text())) if path.exists() else None
-    return found if found is not None and found.update == update else None
+    if not path.exists():
+        return None
+    remedy = "move it away to go on without the metrics and the evaluation that it stands for"
+    content = read_json(path, Pending._fields, remedy)
+    found = Pending(*(content[name] for name in Pending._fields))
+    kinds = (int, list, dict)
+    if not all(isinstance(x, kind) for x, kind in zip(found, kinds, strict=True)) or not all(
+        isinstance(record, dict) for record in found.records
+    ):
+        raise RunError(f"{path} holds no update, records and machine of a run; {remedy}")
+    return found if found.update == update else None
 
 
 def forget(workdir: pathlib.Path) -> None:

@@ -19,13 +19,13 @@ from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
 from agentrl.run import checkpoint, evaluations, memory, mesh, metrics, processes, restored
+from agentrl.run.files import RunError, write_json
 from agentrl.run.prepare import Prepared, prepare
 from agentrl.run.programs import compile_programs
 from agentrl.run.progress import Progress, title
 from agentrl.run.provenance import provenance
-from agentrl.run.restored import RunError
 from agentrl.run.signals import NOTICE_SECONDS, Stop
-from agentrl.run.workdir import claimed, store, with_stored_microbatch, write_json
+from agentrl.run.workdir import claimed, opened, store
 
 
 class NonFiniteError(RunError):
@@ -53,7 +53,7 @@ def run(
       NonFiniteError: the run is broken; the batch that broke it is in `rejected/`.
     """
     started = time.time()
-    config = with_stored_microbatch(workdir, config)
+    config = opened(workdir, config)
     experiment = build(config)
     if experiment.rollout.on_host and jax.process_count() > 1:
         raise ValueError(
@@ -62,7 +62,6 @@ def run(
         )
     device_mesh = mesh.make_mesh(config, experiment)
     directory, params = workdir / "checkpoints", None
-    checkpoint.check_layers(directory)
     if not checkpoint.steps(directory):
         params = restored.beginning(config, experiment, device_mesh)
     signals = Stop() if stop is None else contextlib.nullcontext(stop)
@@ -77,6 +76,7 @@ def run(
             stop.saved = update
         if processes.is_first():
             unevaluated = evaluations.pending(workdir, update) is not None
+            checkpoint.set_aside(directory, update)
             metrics.rewind(workdir / "metrics.jsonl", update - unevaluated)
             first = metrics.first_with("approx_kl", workdir / "metrics.jsonl")
             write_json(workdir / "provenance.json", provenance(command))

@@ -12,6 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from agentrl.evaluation import records
+from agentrl.evaluation.records import read as read
+
 # Metrics of the machine. All others are a function of config and seed.
 MACHINE_METRICS = (
     "wall_time",
@@ -59,32 +62,18 @@ def rates(
 def rewind(path: pathlib.Path, update: int) -> None:
     """Drops the lines after `update`: a run that resumes there writes them again.
 
-    Also drops an incomplete last line. The file is replaced atomically.
+    Also drops an incomplete last line. Damaged lines before stay. The file is replaced atomically.
     """
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text().splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            break
-        if record["update"] <= update:
-            kept.append(line + "\n")
+    kept, passed = [], False
+    for line in records.lines(path):
+        passed = passed or (line.record is not None and line.record["update"] > update)
+        if not passed if line.record is None else line.record["update"] <= update:
+            kept.append(line.text.removesuffix(b"\n") + b"\n")
     temporary = path.with_suffix(".tmp")
-    temporary.write_text("".join(kept))
+    temporary.write_bytes(b"".join(kept))
     os.replace(temporary, path)
-
-
-def read(path: pathlib.Path) -> list[dict[str, Any]]:
-    """All complete lines of a metrics file, as dicts."""
-    lines = []
-    for line in path.read_text().splitlines():
-        try:
-            lines.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return lines
 
 
 def first_with(name: str, path: pathlib.Path) -> dict[int, dict[str, Any]]:

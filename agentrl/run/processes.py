@@ -21,3 +21,12 @@ def any_of(flag: bool) -> bool:
     from jax.experimental import multihost_utils
 
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
+
+
+def from_first(number: int) -> int:
+    """The first process's number, in all of them."""
+    if jax.process_count() == 1:
+        return number
+    from jax.experimental import multihost_utils
+
+    return int(multihost_utils.broadcast_one_to_all(np.asarray(number)))

@@ -1,6 +1,7 @@
 """A run read back from its directory: config, experiment and state."""
 
 import json
+import os
 import pathlib
 import re
 from typing import NamedTuple
@@ -19,14 +20,11 @@ from agentrl.config.tasks import Task, make_task
 from agentrl.devices.placement import parameter_sharding
 from agentrl.learner.state import TrainState
 from agentrl.run import checkpoint, mesh
+from agentrl.run.files import RunError, read_json
 from agentrl.run.programs import compile_programs
 
 # Entries of a language policy that a run it starts from may lack: adapters, and a critic's head.
 _BEGIN_ANEW = ("lora", "value_head")
-
-
-class RunError(RuntimeError):
-    """A run that cannot start, resume or be read; the message gives the remedy."""
 
 
 class Run(NamedTuple):
@@ -46,13 +44,13 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
         code. CheckpointError: no usable checkpoint.
     """
     path = workdir / "config.json"
-    if not path.exists():
+    if not os.path.lexists(path):
         raise RunError(f"{workdir} holds no run (no config.json); name the directory of a run")
     try:
-        config = ml_collections.ConfigDict(json.loads(path.read_text()))
-    except (json.JSONDecodeError, TypeError) as error:
+        config = ml_collections.ConfigDict(read_json(path))
+    except TypeError as error:
         raise RunError(f"{path} is not a readable config ({error})") from None
-    checkpoint.check_layers(workdir / "checkpoints")
+    checkpoint.check(workdir / "checkpoints")
     try:
         experiment = build(config)
     except ValueError as error:
@@ -67,8 +65,8 @@ def load(workdir: pathlib.Path, update: int | None = None) -> Run:
 def _origin(workdir: pathlib.Path) -> str:
     """Where to find the code that can read a run."""
     try:
-        commit = json.loads((workdir / "provenance.json").read_text())["git"]["commit"]
-    except (OSError, json.JSONDecodeError, KeyError, TypeError):
+        commit = read_json(workdir / "provenance.json")["git"]["commit"]
+    except (RunError, KeyError, TypeError):
         return "read it with the version that wrote it"
     return f"read it with the version that wrote it: git checkout {commit}"
 

@@ -7,10 +7,9 @@ import ml_collections
 
 from agentrl.config import bind as configs
 from agentrl.config.build import build
-from agentrl.run import evaluations, loop, processes
+from agentrl.run import evaluations, files, loop, processes
 from agentrl.run.signals import Stop
 from agentrl.run.status import STAGES
-from agentrl.run.workdir import write_json
 
 # In config.init_from: prefix for the run of an earlier stage.
 EARLIER = "stage:"
@@ -74,10 +73,11 @@ def run(config: ml_collections.ConfigDict, workdir: pathlib.Path, *, command: st
     Returns and raises as `loop.run`; ValueError also as in `check`.
     """
     names = check(config)
+    files.check(workdir)
     if processes.is_first():
         workdir.mkdir(parents=True, exist_ok=True)
         plan = [{"name": name, "updates": config.stages[name].updates} for name in names]
-        write_json(workdir / STAGES, {"stages": plan})
+        files.write_json(workdir / STAGES, {"stages": plan})
     with Stop() as stop:
         for name in names:
             stage, directory = config.stages[name].copy_and_resolve_references(), workdir / name

@@ -9,8 +9,11 @@ import pathlib
 import platform
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from agentrl.evaluation.records import record_of, told
+from agentrl.run.files import steps
 
 # Files that tell it, beside metrics and checkpoints: the last process that trained in a directory
 # (`workdir.claimed`), the stages of a run of several (`stages.run`), and metrics that wait for
@@ -32,7 +35,8 @@ class Status:
     state: "waiting" (there is no directory, or an empty one), "running", "stopped" (the same
       command resumes), "failed", "done", or "broken" (files that no run has left so).
     update, updates: the last update that was logged or saved, of how many; None if unknown.
-    message: why it failed or is broken, or how it stopped; one line, "" if there is none to give.
+    message: why it failed or is broken, how it stopped, or that metrics are damaged; one line, ""
+      if there is none to give.
     seeds: of the config; of all stages together.
     config: what --config named in the command; "" if unknown.
     metrics: the last value of each of `SHOWN`, a mean over seeds.
@@ -86,7 +90,7 @@ def is_spent(workdir: pathlib.Path, update: int) -> bool:
         budget = _read(workdir / "config.json").get("env_steps") or 0
     except _Broken:
         return False
-    records = [r for r in _last_records(workdir / "metrics.jsonl") if isinstance(r, dict)]
+    records = filter(None, map(record_of, _last_lines(workdir / "metrics.jsonl").values()))
     steps = [record.get("env_steps", 0) for record in records if record.get("update") == update]
     return bool(steps) and 0 < budget <= min(steps)
 
@@ -126,15 +130,16 @@ def _of_run(workdir: pathlib.Path, config: Mapping[str, Any]) -> Status:
     if not all(isinstance(number, int) for number in numbers):
         raise _Broken("config.json is not a run's config (no updates, seed or num_seeds)")
     updates, seed, num_seeds = numbers
-    logged, shown = _metrics(workdir / "metrics.jsonl")
+    logged, shown, damaged = _metrics(workdir / "metrics.jsonl")
     folder = workdir / "checkpoints"
-    saved = [int(p.name) for p in folder.glob("*") if p.name.isdigit()]
+    saved = steps(folder)
     process = _read(workdir / PROCESS)
     changed, host = _changed(workdir), str(process.get("host", ""))
     last = updates if updates in saved else max(saved, default=0)
     done = last == updates or is_spent(workdir, last)
     done = done and _read(workdir / PENDING).get("update") != last
     state, message = _state(workdir, process, changed, done)
+    message = message or damaged
     return Status(
         workdir,
         state,
@@ -204,32 +209,32 @@ def _of_stages(workdir: pathlib.Path, content: Mapping[str, Any]) -> Status:
     )
 
 
-def _metrics(path: pathlib.Path) -> tuple[int, dict[str, float]]:
-    """The last update of a file of metrics, 0 if it has none, and the last values of `SHOWN`."""
+def _metrics(path: pathlib.Path) -> tuple[int, dict[str, float], str]:
+    """The last update of a file of metrics, 0 if it has none, the last values of `SHOWN`, and which
+    lines are damaged, "" if none is."""
     last, by_seed = 0, {name: {} for name in SHOWN}
-    for record in _last_records(path):
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            last = max(last, int(record["update"]))
-            for name in SHOWN:
-                if name in record:
-                    by_seed[name][record["seed"]] = float(record[name])
+    lines = _last_lines(path)
+    for record in filter(None, map(record_of, lines.values())):
+        last = max(last, record["update"])
+        for name in SHOWN:
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                by_seed[name][record["seed"]] = float(record[name])
     means = {name: sum(x.values()) / len(x) for name, x in by_seed.items() if x}
-    return last, means
+    wrong = [number for number, text in lines.items() if text.strip() and not record_of(text)]
+    return last, means, f"{path.name}: {told(wrong)}" if wrong else ""
 
 
-def _last_records(path: pathlib.Path) -> Sequence[Any]:
-    """Complete lines at the end of a file of metrics."""
+def _last_lines(path: pathlib.Path) -> dict[int, bytes]:
+    """Complete lines at the end of a file of metrics, by number from 1; from the end of a long
+    file, down from -1."""
     if not path.exists():
-        return []
+        return {}
     with path.open("rb") as file:
         start = max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0)
         file.seek(start)
         lines = file.read().split(b"\n")
-    records = []
-    for line in lines[start > 0 : -1]:  # what follows the last line's end is being written
-        with contextlib.suppress(ValueError):
-            records.append(json.loads(line))
-    return records
+    lines = lines[start > 0 : -1]  # what follows the last line's end is being written
+    return dict(enumerate(lines, -len(lines) if start else 1))
 
 
 def _changed(workdir: pathlib.Path) -> float | None:

@@ -14,26 +14,14 @@ import ml_collections
 
 from agentrl.config import bind as configs
 from agentrl.learner.optimizer import AUTO
-from agentrl.run import processes
-from agentrl.run.restored import RunError
+from agentrl.run import checkpoint, evaluations, files, processes
+from agentrl.run.files import RunError, write_json
 from agentrl.run.status import PROCESS
 
 # Keys that may differ when a run resumes, besides config.mesh.
 RESUMABLE = ("updates", "env_steps", "learner.microbatch")
 # Tries of the lock, 0.1 s apart: `status.is_locked` holds it for an instant.
 TRIES = 5
-
-
-def write_json(path: pathlib.Path, content: object) -> None:
-    """Writes JSON with sorted keys; readers see the old file or the whole new one, never a part."""
-    temporary = _temporary(path)
-    temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-    os.replace(temporary, path)
-
-
-def _temporary(path: pathlib.Path) -> pathlib.Path:
-    """The file that `write_json` renames; it stays if the process is killed in between."""
-    return path.with_suffix(".tmp")
 
 
 @contextlib.contextmanager
@@ -93,7 +81,8 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     path = workdir / "config.json"
     content = _content(config)
     if path.exists():
-        before = _stored(path) if _holds_results(workdir) else content
+        stored = files.read_json(path)
+        before = stored if _holds_results(workdir) else content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
@@ -106,7 +95,7 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
                 f"{workdir} holds a run of another config ({'; '.join(changed[:3])}); use another "
                 f"--workdir, or the same config to resume"
             )
-    elif any(entry != _temporary(path) for entry in workdir.iterdir()):
+    elif any(entry != files.temporary_of(path) for entry in workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
     store(workdir, config)
 
@@ -139,26 +128,28 @@ def _content(config: ml_collections.ConfigDict) -> dict[str, Any]:
         ) from error
 
 
-def _stored(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise RunError(f"{path} is not readable JSON ({error}); use another --workdir") from None
-
-
-def with_stored_microbatch(
-    workdir: pathlib.Path, config: ml_collections.ConfigDict
-) -> ml_collections.ConfigDict:
-    """The config with the microbatch of the run in the directory in the place of "auto".
+def opened(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """The config, with the microbatch of the run in the directory in the place of "auto".
 
     A resumed run then computes what the uninterrupted one would, whatever memory is free.
+
+    Raises:
+      RunError: no run can be written there (`files.check`), or what is there cannot be read.
+      CheckpointError: as `checkpoint.check`.
     """
-    path = workdir / "config.json"
-    if config.learner.microbatch != AUTO or not path.exists():
-        return config
+    with _together():
+        files.check(workdir)
+        checkpoint.check(workdir / "checkpoints")
+        evaluations.pending(workdir, update=0)
+        path = workdir / "config.json"
+        if config.learner.microbatch != AUTO or not path.exists():
+            return config
+        stored = files.read_json(path, ["learner"])["learner"]
+        if not isinstance(stored, dict) or "microbatch" not in stored:
+            raise RunError(f"{path} has no learner.microbatch; use another --workdir")
     config = ml_collections.ConfigDict(config.to_dict())
     with config.ignore_type():
-        config.learner.microbatch = _stored(path)["learner"]["microbatch"]
+        config.learner.microbatch = stored["microbatch"]
     return config
 
 
@@ -166,14 +157,21 @@ def with_stored_microbatch(
 def claimed(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> Iterator[None]:
     """`alone`, `_claim` and `_noted` by the first process, for all of them."""
     with contextlib.ExitStack() as held:
-        refusal = None
-        if processes.is_first():
-            try:
+        with _together():
+            if processes.is_first():
                 held.enter_context(alone(workdir))
                 _claim(workdir, config)
                 held.enter_context(_noted(workdir))
-            except RunError as error:
-                refusal = error
-        if processes.any_of(refusal is not None):
-            raise refusal or RunError("the first process has refused to start; see what it says")
         yield
+
+
+@contextlib.contextmanager
+def _together() -> Iterator[None]:
+    """If RunError or CheckpointError is raised inside in any process, all raise one."""
+    refusal = None
+    try:
+        yield
+    except (RunError, checkpoint.CheckpointError) as error:
+        refusal = error
+    if processes.any_of(refusal is not None):
+        raise refusal or RunError("another process has refused to start; see what it says")

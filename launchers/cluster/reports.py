@@ -102,7 +102,7 @@ def _update(job: Job) -> int:
             try:
                 total += int(json.loads(line)["update"])
                 break
-            except (json.JSONDecodeError, KeyError, TypeError):  # not written to its end
+            except (ValueError, KeyError, TypeError):  # not written to its end, or damaged
                 continue
     return total
 

@@ -39,7 +39,7 @@ def test_a_directory_without_a_run(tmp_path):
     with pytest.raises(restored.RunError, match="holds no run"):
         restored.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(restored.RunError, match="not a readable config"):
+    with pytest.raises(restored.RunError, match="config.json is not readable JSON"):
         restored.load(tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_checkpoints_with_an_entry_per_layer_name_the_commit_that_reads_them(tmp
         checkpoint.restore(tmp_path / "before", before)
     stacked = {"params": {"layers": layer}}
     checkpoint.save(tmp_path / "now", 1, stacked, 1)
-    checkpoint.check_layers(tmp_path / "now")
+    checkpoint.check(tmp_path / "now")
     assert checkpoint.restore(tmp_path / "now", stacked)[0] == 1
 
 

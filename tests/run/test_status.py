@@ -63,7 +63,7 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path, monkeypatch):
         for update in range(2000):
             file.write(json.dumps({"seed": 3, "update": update, "success_rate": 0.5}) + "\n")
     monkeypatch.setattr(states, "TAIL_BYTES", 500)
-    assert len(states._last_records(tmp_path / "run" / "metrics.jsonl")) < 12
+    assert len(states._last_lines(tmp_path / "run" / "metrics.jsonl")) < 12
     assert status(tmp_path / "run").update == 1999
 
 
