@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import optax
 
+from agentrl.checks import check_range
 from agentrl.losses.aggregation import Aggregation
 
 AUTO = "auto"  # microbatch
@@ -39,6 +40,23 @@ def optimizer(
         optax.clip_by_global_norm(max_grad_norm),
         optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
     )
+
+
+def check_options(section: str, options: Mapping[str, Any]) -> None:
+    """ValueError for numbers of `optimizer` with which nothing can be learnt.
+
+    section: where they are, for the message.
+    """
+    finite = float("inf")
+    for name, low, high, above in (
+        ("learning_rate", 0.0, finite, False),
+        ("max_grad_norm", 0.0, finite, True),
+        ("b1", 0.0, 1.0, False),
+        ("b2", 0.0, 1.0, False),
+        ("eps", 0.0, finite, False),
+        ("weight_decay", 0.0, finite, False),
+    ):
+        check_range(f"{section}.{name}", options.get(name), low, high, above=above, below=True)
 
 
 class Optimizer(NamedTuple):
