@@ -7,7 +7,7 @@ import numpy as np
 from absl import flags
 
 from agentrl.evaluation import statistics, sweeps
-from launchers.search.definition import KINDS, Search, check, resolved, rungs_of
+from launchers.search.definition import KINDS, Search, check, check_cells, resolved, rungs_of
 from launchers.search.driver import Run, search
 from launchers.search.space import parse
 
@@ -56,6 +56,7 @@ def search_of(configs: Sequence[str], metric: str, at_once: int) -> Search:
 def plan(what: Search) -> str:
     """How many cells run how far, and the cells of a space of choices. Runs nothing."""
     check(what)
+    check_cells(what)
     rungs, alive, parts, updates, before = (
         rungs_of(what, resolved(what.space.arguments({}))),
         what.count,
