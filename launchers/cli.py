@@ -66,6 +66,10 @@ def named(flag: str, values: Sequence[str], example: str) -> list[str]:
     return list(values)
 
 
+# What flags and config files raise for what a user gave.
+_WRONG = (AttributeError, KeyError, TypeError, SyntaxError, ValueError, OSError, flags.Error)
+
+
 def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
     """Message for an invalid key: the exception contains its name, and perhaps a similar one."""
     key, _, similar = str(error.args[0] if error.args else "").partition("\n")
@@ -142,15 +146,7 @@ def read(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
         return rest
     except ImportError as error:
         raise ValueError(_of_import(error)) from None
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        SyntaxError,
-        ValueError,
-        OSError,
-        flags.Error,
-    ) as error:
+    except _WRONG as error:
         _check_variant(path, variant)
         # ml_collections wraps an exception about a key in an AttributeError.
         inner = next((e for e in (error, *error.args) if isinstance(e, KeyError)), None)

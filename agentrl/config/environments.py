@@ -67,11 +67,13 @@ def environments(section: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """
     if isinstance(section["name"], str):
         return {section["name"]: envs.make(**_options(section))}
-    if not isinstance(section["name"], tuple | list) or not section["name"]:
+    if not isinstance(section["name"], tuple | list):
         raise ValueError(
             f"config.env.name={section['name']!r}: expected the name of an environment, or several"
         )
     names = tuple(section["name"])
+    if not names:
+        raise ValueError("config.env.name is empty: expected one environment or more")
     check_keys("config.env", section, dict.fromkeys(("name", *names)))
     return {name: envs.make(name, **_options(section[name])) for name in names}
 

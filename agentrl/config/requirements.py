@@ -57,7 +57,7 @@ def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
         raise ValueError(
             f"{rollout.num_streams} streams of {rollout.turns} turns for config.num_seeds="
             f"{config.num_seeds} are {turns} turns in a batch: expected at most {LARGEST}; lower "
-            f"config.num_seeds, or the sizes of config.rollout"
+            f"{rollout.units[1]} or config.num_seeds"
         )
     minibatches, microbatch = config.learner.minibatches, config.learner.microbatch
     if minibatches < 1 or rollout.num_rows % minibatches:

@@ -47,16 +47,12 @@ def check_options(section: str, options: Mapping[str, Any]) -> None:
 
     section: where they are, for the message.
     """
-    finite = float("inf")
-    for name, low, high, above in (
-        ("learning_rate", 0.0, finite, False),
-        ("max_grad_norm", 0.0, finite, True),
-        ("b1", 0.0, 1.0, False),
-        ("b2", 0.0, 1.0, False),
-        ("eps", 0.0, finite, False),
-        ("weight_decay", 0.0, finite, False),
-    ):
-        check_range(f"{section}.{name}", options.get(name), low, high, above=above, below=True)
+    for name in ("learning_rate", "eps", "weight_decay"):
+        check_range(f"{section}.{name}", options.get(name), 0.0, below=True)
+    for name in ("b1", "b2"):
+        check_range(f"{section}.{name}", options.get(name), 0.0, 1.0, below=True)
+    # Gradients of a norm below infinity are not clipped.
+    check_range(f"{section}.max_grad_norm", options.get("max_grad_norm"), 0.0, above=True)
 
 
 class Optimizer(NamedTuple):
