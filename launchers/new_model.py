@@ -23,9 +23,11 @@ _VOCAB = flags.DEFINE_integer(
     lower_bound=259,
     upper_bound=1_000_000,
 )
-_WIDTH = flags.DEFINE_integer("width", 64, "Width of the model.", lower_bound=2)
-_LAYERS = flags.DEFINE_integer("layers", 2, "Number of layers.", lower_bound=1)
-_HEADS = flags.DEFINE_integer("heads", 2, "Query and key-value heads of each layer.", lower_bound=1)
+_WIDTH = flags.DEFINE_integer("width", 64, "Width of the model.", lower_bound=2, upper_bound=65536)
+_LAYERS = flags.DEFINE_integer("layers", 2, "Number of layers.", lower_bound=1, upper_bound=1000)
+_HEADS = flags.DEFINE_integer(
+    "heads", 2, "Query and key-value heads of each layer.", lower_bound=1, upper_bound=1024
+)
 _SEED = flags.DEFINE_integer(
     "seed", 0, "Seed of the weights.", lower_bound=0, upper_bound=cli.LARGEST_SEED
 )
@@ -35,6 +37,7 @@ def main(argv: list[str]) -> None:
     """Trains the tokenizer, initialises the weights, writes both."""
     if len(argv) > 1 or _OUT.value is None:
         cli.fail("give --out=, the directory to write")
+    cli.output("out", _OUT.value, folder=True)
     names = cli.named("envs", _ENVS.value, "Household-v1")
     import envs
     from agentrl.policies import new_model

@@ -36,6 +36,10 @@ FLAGS = [
     (("new_model", "--out=m", "--envs="), ["--envs=: expected one name", "Household-v1"]),
     (("new_model", "--out=m", "--vocab_size=100000000"), ["--vocab_size", "[259, 1000000]"]),
     (("new_model", "--out=m", f"--vocab_size={HUGE}"), ["--vocab_size", "[259, 1000000]"]),
+    *(
+        (("new_model", "--out=m", f"--{size}={HUGE}"), [f"--{size}={HUGE}", "in the range"])
+        for size in ("width", "layers", "heads")
+    ),
     (("compile", f"--config={COIN}:gigpo", "--programs="), ["--programs=: expected one name"]),
     ((*CURVES, "--out=a.svg", "--metric="), ["--metric=: expected one name", "success_rate"]),
     ((*CURVES, "--out="), ["--out is empty: name a file"]),
@@ -89,6 +93,25 @@ OUTPUTS = [
     (("solve", f"--config={KUHN}:kuhn", "--out=folder"), ["--out=folder: this is a folder"]),
     (("solve", f"--config={KUHN}:kuhn", "--out=/proc/a"), ["nothing can be written there"]),
     (("solve", f"--config={KUHN}:kuhn", "--out=none/a"), ["there is no directory none"]),
+    (("new_model", "--out=file"), ["--out=file: this is a file"]),
+    (("export", "--workdir=x", "--out=/proc/a"), ["nothing can be written there"]),
+    (("import_gguf", "--file=file", "--out=file"), ["--out=file: this is a file"]),
+    (("benchmark", "--suite=games", "--out=folder"), ["--out=folder: this is a folder"]),
+    (("compare", "--suite=arrays", "--table", "--figure=a.xyz"), ["expected a name that ends in"]),
+    (("compare", "--suite=arrays", "--workdir=file"), ["--workdir=file: this is a file"]),
+    (("train", f"--config={COIN}:gigpo", "--workdir=file"), ["--workdir=file: this is a file"]),
+    (("train", f"--config={COIN}:gigpo", "--workdir=/proc/a"), ["nothing can be written there"]),
+    (("sweep", f"--configs={COIN}:gigpo", "--workdir=file"), ["--workdir=file: this is a file"]),
+    (
+        (
+            *RANDOM[:-2],
+            "--nodry_run",
+            *RANDOM[-2:],
+            "--space=seed=1;advantage.gamma=0,1",
+            "--workdir=file",
+        ),
+        ["--workdir=file: this is a file"],
+    ),
 ]
 
 
