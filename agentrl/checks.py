@@ -4,8 +4,9 @@ Shapes, types and Python numbers are checked; the values of arrays cannot be, as
 """
 
 import difflib
+import math
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 # Numbers that differ by less, relative to their size, count as equal: sums of the same float32
 # numbers in another order differ by a few units in the last place.
 ROUNDING = 8 * np.finfo(np.float32).eps
+# Programs count in int32: seeds, sizes and numbers of updates are at most this.
+LARGEST = 2**31 - 1
 
 
 def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
@@ -40,7 +43,7 @@ def check_range(
 ) -> None:
     """Refuses a Python number outside [low, high]; traced numbers and None pass.
 
-    above: `low` itself is refused. below: `high` itself is refused.
+    above: `low` itself is refused. below: `high` itself is refused, infinity if there is none.
 
     Raises:
       ValueError: the number is outside, or not a number.
@@ -51,10 +54,41 @@ def check_range(
     fits = given < high if below else given <= high
     if enough and fits:
         return
-    expected = f"more than {low:g}" if above else f"at least {low:g}"
+    expected = f"more than {low:.10g}" if above else f"at least {low:.10g}"
     if high != float("inf"):
-        expected += f" and less than {high:g}" if below else f" and at most {high:g}"
+        expected += f" and less than {high:.10g}" if below else f" and at most {high:.10g}"
+    elif below:
+        expected += ", and a finite number"
     raise ValueError(f"{name}={given}: expected {expected}")
+
+
+def check_sizes(name: str, sizes: Iterable[int]) -> None:
+    """Refuses sizes of arrays, such as widths of layers, of which one is below 1.
+
+    Raises:
+      ValueError: says all of them.
+    """
+    sizes = tuple(sizes)
+    if any(size < 1 for size in sizes):
+        raise ValueError(f"{name}={sizes}: expected sizes of at least 1")
+
+
+def check_number(name: str, given: Any) -> None:
+    """Refuses, also within tuples, what no option can be: nan, and integers beyond int32.
+
+    Raises:
+      ValueError: says what was given.
+    """
+    if isinstance(given, tuple | list):
+        for value in given:
+            check_number(name, value)
+    elif isinstance(given, float) and math.isnan(given):
+        raise ValueError(f"{name}=nan: expected a number, which nan is not")
+    elif isinstance(given, int) and abs(given) > LARGEST:
+        raise ValueError(
+            f"{name}={given}: expected an integer from -{LARGEST} to {LARGEST}, as programs count "
+            "in 32 bits"
+        )
 
 
 def check_streams(

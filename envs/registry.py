@@ -138,6 +138,11 @@ def _wrapped(
 def _imported(name: str) -> type[Environment]:
     """An environment class of a user's own module, by its dotted path. ValueError if none."""
     module, _, attribute = name.rpartition(".")
+    if not all(map(str.isidentifier, name.split("."))):
+        raise ValueError(
+            f"environment {name!r} does not exist: expected a name, such as Coin-v1, or the dotted "
+            "path of a class of yours, my_module.MyEnvironment"
+        )
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ModuleNotFoundError as error:

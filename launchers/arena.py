@@ -21,7 +21,6 @@ games without chance: the result is exact, not estimated.
 """
 
 import os
-import pathlib
 import shlex
 import sys
 
@@ -31,8 +30,16 @@ from launchers import cli
 
 _GAME = flags.DEFINE_string("game", None, "Name of the game, for example TicTacToe-v1.")
 _PLAYERS = flags.DEFINE_list("players", [], "Players, separated by commas.")
-_MATCHES = flags.DEFINE_integer("matches", 1000, "Matches of each pair, over all seats.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the tasks and of all randomness.")
+_MATCHES = flags.DEFINE_integer(
+    "matches", 1000, "Matches of each pair, over all seats.", upper_bound=cli.MOST_TASKS
+)
+_SEED = flags.DEFINE_integer(
+    "seed",
+    0,
+    "Seed of the tasks and of all randomness.",
+    lower_bound=0,
+    upper_bound=cli.LARGEST_SEED,
+)
 _OUT = flags.DEFINE_string("out", None, "Directory for arena.json and arena.html, or lineups.json.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the game: name=value, ...")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Checkpoints take their most likely actions.")
@@ -51,6 +58,7 @@ def main(argv: list[str]) -> None:
         cli.fail("--players is missing: name some, for example --players=random,expert,mcts:100")
     if _EXHAUSTIVE.value and _LINEUPS.value is not None:
         cli.fail("--exhaustive plays one player at a time; leave out --lineups")
+    out = None if _OUT.value is None else cli.output("out", _OUT.value, folder=True)
     cli.use_compilation_cache()
     import envs
     from agentrl.run import checkpoint, contestants, restored
@@ -76,8 +84,7 @@ def main(argv: list[str]) -> None:
     except (OSError, ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     print(shown)
-    if _OUT.value is not None:
-        out = pathlib.Path(_OUT.value)
+    if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             temporary = (out / name).with_suffix(".tmp")
@@ -101,6 +108,11 @@ def _meet(players, env, env_params, about, started) -> tuple[str, dict[str, str]
     from agentrl.evaluation import standings
     from agentrl.selfplay import arena
 
+    if len(players) < 2:
+        raise ValueError(
+            f"--players={','.join(players)}: expected two or more, as random,expert; --exhaustive "
+            "and --lineups take one"
+        )
     played = arena.play_all(players, env, env_params, matches=_MATCHES.value, seed=_SEED.value)
     failures = _failures(about, started)
     return standings.text(played, about) + failures, {

@@ -18,7 +18,6 @@ median of the rounds, with its range. Do not use the machine for anything else m
 
 import json
 import os
-import pathlib
 import shlex
 import sys
 
@@ -54,7 +53,7 @@ def main(argv: list[str]) -> None:
     unknown = [name for name in _SUITE.value if name not in SUITES]
     if unknown or not _SUITE.value:
         cli.fail(f"--suite={','.join(_SUITE.value)}: expected some of {', '.join(SUITES)}")
-    out = pathlib.Path(_OUT.value)
+    out = cli.output("out", _OUT.value)
     if not out.parent.is_dir():
         cli.fail(f"--out={out}: {out.parent} is not a directory; create it first")
     # No compilation cache: compile times are part of what is measured.

@@ -23,11 +23,19 @@ from launchers import cli
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _ENV = flags.DEFINE_string("env", None, "One of the run's environments, or another one.")
-_TASK = flags.DEFINE_integer("task", 0, "Number of the first task.", lower_bound=0)
+_TASK = flags.DEFINE_integer(
+    "task", 0, "Number of the first task.", lower_bound=0, upper_bound=cli.MOST_TASKS
+)
 _GREEDY = flags.DEFINE_bool("greedy", False, "The agent writes the most likely tokens.")
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint; the newest by default.")
 _SEAT = flags.DEFINE_integer("seat", None, "Seat in which you are asked; all by default.")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the tasks and of all randomness.")
+_SEED = flags.DEFINE_integer(
+    "seed",
+    0,
+    "Seed of the tasks and of all randomness.",
+    lower_bound=0,
+    upper_bound=cli.LARGEST_SEED,
+)
 
 
 def main(argv: list[str]) -> None:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -13,6 +14,10 @@ from absl import app, flags, logging
 
 import launchers
 from launchers import config_files
+
+# Seeds are 32 bits. Of more tasks or matches the keys alone fill the memory of small machines.
+LARGEST_SEED = 2**31 - 1
+MOST_TASKS = 10_000_000
 
 
 def one_line(message: object) -> str:
@@ -27,6 +32,42 @@ def fail(message: object) -> NoReturn:
     """Ends the program with one line on stderr and exit code 2."""
     print(f"error: {one_line(message)}", file=sys.stderr)
     sys.exit(2)
+
+
+def output(flag: str, path: str, *, folder: bool = False) -> pathlib.Path:
+    """The path of a file, or folder, that a command writes once its work is done.
+
+    Ends the program, before the work, if it cannot be written.
+    """
+    out, kind = pathlib.Path(path), "folder" if folder else "file"
+    where = f"--{flag}={path}"
+    try:
+        if not path:
+            fail(f"--{flag} is empty: name a {kind}")
+        if out.is_dir() and not folder:
+            fail(f"{where}: this is a folder; expected the name of a file, such as {out / 'out'}")
+        if out.exists() and folder and not out.is_dir():
+            fail(f"{where}: this is a file; expected the name of a folder to write into")
+        places = [out.absolute(), *out.absolute().parents][not folder :]
+        there = next(place for place in places if os.path.lexists(place))
+        if not there.is_dir():
+            fail(f"{where}: {there} is no folder; name another {kind}")
+        with tempfile.TemporaryFile(dir=there):  # no other way tells for all file systems
+            pass
+    except OSError as error:
+        fail(f"{where}: nothing can be written there ({error.strerror}); name another {kind}")
+    return out
+
+
+def named(flag: str, values: Sequence[str], example: str) -> list[str]:
+    """The words of a flag; ends the program if there is none, or an empty one."""
+    if not values or not all(values):
+        fail(f"--{flag}={','.join(values)}: expected one name or several, such as {example}")
+    return list(values)
+
+
+# What flags and config files raise for what a user gave.
+_WRONG = (AttributeError, KeyError, TypeError, SyntaxError, ValueError, OSError, flags.Error)
 
 
 def _of_key(error: KeyError, arguments: Sequence[str]) -> str:
@@ -79,6 +120,7 @@ def _with_config(arguments: Sequence[str]) -> tuple[list[str], str, str | None]:
             i, flag, equals, value = i + 1, "", "", arguments[i + 1]
         named, colon, variant = value.partition(":")
         path = config_files.located(named)
+        config_files.check_defines(named, path)
         if variant == "?":
             print(config_files.explained(named, config_files.glance(path)))
             sys.exit(0)
@@ -104,7 +146,7 @@ def read(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
         return rest
     except ImportError as error:
         raise ValueError(_of_import(error)) from None
-    except (AttributeError, KeyError, TypeError, ValueError, OSError, flags.Error) as error:
+    except _WRONG as error:
         _check_variant(path, variant)
         # ml_collections wraps an exception about a key in an AttributeError.
         inner = next((e for e in (error, *error.args) if isinstance(e, KeyError)), None)
@@ -142,7 +184,20 @@ def given(config: Any) -> Any:
         config.keys()
     except OSError as error:  # which ml_collections keeps for the first access
         fail(error.__cause__ or error)
+    try:
+        check_trains(config)
+    except ValueError as error:
+        fail(error)
     return config
+
+
+def check_trains(config: Any) -> None:
+    """ValueError for a config that launchers.solve is for."""
+    if "game" in config and "method" in config:
+        raise ValueError(
+            "this config is of launchers.solve, which solves a game exactly: start python -m "
+            "launchers.solve --config=FILE --out=FILE.json"
+        )
 
 
 def cache_home() -> pathlib.Path:

@@ -22,7 +22,7 @@ from typing import Any
 
 from absl import flags
 
-from launchers import cli
+from launchers import cli, drawing
 from launchers.cluster import reports
 
 _SUITE = flags.DEFINE_string("suite", "arrays", "A module of configs/comparison.")
@@ -124,6 +124,10 @@ def main(argv: list[str]) -> None:
     worlds = _worlds(suite)
     if not (_WORKDIR.value or ((_TABLE.value or _FIGURE.value) and not _NOISE.value)):
         cli.fail("--workdir is missing: the directory of the runs; or --table")
+    if _FIGURE.value:
+        drawing.check_format(cli.output("figure", _FIGURE.value))
+    if _WORKDIR.value and not _DRY_RUN.value:
+        cli.output("workdir", _WORKDIR.value, folder=True)
     try:
         known = rows.read(suites.packaged(suite.name))
         if _WORKDIR.value and _DRY_RUN.value:
@@ -144,9 +148,9 @@ def main(argv: list[str]) -> None:
     if not known:
         cli.fail(ended or "there are no results yet; without --table the command runs them")
     if _FIGURE.value:
-        from launchers.comparison import drawing
+        from launchers.comparison.drawing import draw
 
-        drawing.draw(suite, known, pathlib.Path(_FIGURE.value))
+        draw(suite, known, pathlib.Path(_FIGURE.value))
     print("\n".join(tables.text(suite, known)))
     if ended:
         cli.fail(ended)

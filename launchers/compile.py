@@ -123,7 +123,8 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is not a flag; write --config=... --target=... --config.key=value")
     config, name = cli.given(_CONFIG.value), _TARGET.value
-    if unknown := sorted(set(_PROGRAMS.value) - set(PROGRAMS)):
+    programs = cli.named("programs", _PROGRAMS.value, "init,train")
+    if unknown := sorted(set(programs) - set(PROGRAMS)):
         cli.fail(f"--programs={','.join(unknown)}: expected some of {', '.join(PROGRAMS)}")
     import jax
 
@@ -139,7 +140,7 @@ def main(argv: list[str]) -> None:
         stages = config.stages if "stages" in config else {"": config}
         for stage, part in stages.items():
             prefix = f"{stage}: " if stage else ""
-            rows.extend(measure(part, _PROGRAMS.value, target, prefix))
+            rows.extend(measure(part, programs, target, prefix))
     except ValueError as error:
         cli.fail(error)
     title = f"Memory of one device of {name or 'this machine'}"

@@ -1,5 +1,6 @@
 """Config files of a command line: where they are, and the variants that they have."""
 
+import ast
 import contextlib
 import difflib
 import importlib.abc
@@ -29,6 +30,12 @@ def located(path: str) -> pathlib.Path:
         return here
     places = [here.absolute()]
     installed = launchers.ROOT / path
+    for folder in (here, installed):
+        if folder.is_dir():
+            inside = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*.py"))]
+            inside = [x for x in inside if not x.startswith("_") and "/_" not in x]
+            such = f", such as {pathlib.Path(path) / inside[0]}" if inside else ""
+            raise ValueError(f"{path}: this is a folder; expected a config file{such}")
     if installed.resolve().is_relative_to(CONFIGS.resolve()):
         if installed.is_file():
             return installed
@@ -52,6 +59,28 @@ def _known(folder: pathlib.Path) -> list[str]:
     installed = [path.relative_to(launchers.ROOT) for path in CONFIGS.rglob("*.py")]
     paths = dict.fromkeys([*sorted(own), *sorted(installed)])
     return [str(p) for p in paths if not p.name.startswith("_") and p.parent.name != "_shared"]
+
+
+def check_defines(named: str, path: pathlib.Path) -> None:
+    """ValueError unless a file, named so by the user, is one of Python that gives `get_config`."""
+    expected = "expected a config file, which defines get_config(), as configs/credit/coin.py"
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f" (line {error.lineno}: {error.msg})" if isinstance(error, SyntaxError) else ""
+        raise ValueError(f"{named}: this is no Python{line}; {expected}") from None
+    except OSError as error:
+        raise ValueError(f"{named}: {error.strerror}; {expected}") from None
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name):
+            names.add(node.id)
+    if not {"get_config", "*"} & names:
+        raise ValueError(f"{named}: this file has no get_config(); {expected}")
 
 
 def moved(missing: str) -> str:

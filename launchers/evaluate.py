@@ -25,8 +25,12 @@ from launchers import cli
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _ENV = flags.DEFINE_string("env", None, "Another environment than the run's own.")
 _OPTIONS = flags.DEFINE_list("options", [], "KEY=VALUE of the environment, to override the run's.")
-_EPISODES = flags.DEFINE_integer("episodes", 1024, "Number of tasks.", lower_bound=2)
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the set of tasks.")
+_EPISODES = flags.DEFINE_integer(
+    "episodes", 1024, "Number of tasks.", lower_bound=2, upper_bound=cli.MOST_TASKS
+)
+_SEED = flags.DEFINE_integer(
+    "seed", 0, "Seed of the set of tasks.", lower_bound=0, upper_bound=cli.LARGEST_SEED
+)
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint to evaluate; the newest by default.")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the most likely action instead of sampling.")
 _TURNS = flags.DEFINE_list("turns", [], "Limits on turns, to print what each saves and loses.")

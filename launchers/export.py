@@ -31,6 +31,7 @@ def main(argv: list[str]) -> None:
     """Restores, writes."""
     if len(argv) > 1 or _WORKDIR.value is None or _OUT.value is None:
         cli.fail("give --workdir=, the directory of a run, and --out=, the directory to write")
+    cli.output("out", _OUT.value, folder=True)
     from agentrl.run import checkpoint, exported, restored
 
     try:

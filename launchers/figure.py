@@ -33,6 +33,8 @@ def main(argv: list[str]) -> None:
     """Reads, draws, writes."""
     if len(argv) > 1 or _OUT.value is None or bool(_WORKDIRS.value) == (_ARENA.value is not None):
         cli.fail("give --workdirs=runs/a,runs/b or --arena=arena.json, and --out=curves.svg")
+    metrics = cli.named("metric", _METRIC.value, "success_rate,entropy")
+    drawing.check_format(cli.output("out", _OUT.value))
     if _ARENA.value is not None:
         _payoffs(pathlib.Path(_ARENA.value))
         return
@@ -46,8 +48,8 @@ def main(argv: list[str]) -> None:
         loaded = [runs.load([pathlib.Path(name)])[0] for name in _WORKDIRS.value]
     except (ValueError, OSError) as error:
         cli.fail(error)
-    panels = list(itertools.product(dict.fromkeys(run.env for run in loaded), _METRIC.value))
-    columns = len(_METRIC.value) if len(_METRIC.value) > 1 else len(panels)
+    panels = list(itertools.product(dict.fromkeys(run.env for run in loaded), metrics))
+    columns = len(metrics) if len(metrics) > 1 else len(panels)
     rows = len(panels) // columns
     figure, axes = plt.subplots(
         rows, columns, figsize=(5.2 * columns, 3.4 * rows), squeeze=False, layout="constrained"

@@ -33,6 +33,7 @@ def main(argv: list[str]) -> None:
     """Reads, dequantises, writes."""
     if len(argv) > 1 or (_FILE.value is None) == (_PACKAGE.value is None) or _OUT.value is None:
         cli.fail("give --file=, a GGUF file, or --package=, and --out=, the directory to write")
+    cli.output("out", _OUT.value, folder=True)
     from agentrl.policies import gguf
 
     file = _FILE.value if _PACKAGE.value is None else _file_of(_PACKAGE.value)

@@ -27,7 +27,13 @@ _GREEDY = flags.DEFINE_bool("greedy", False, "Checkpoints take their most likely
 _WORDING = flags.DEFINE_string("wording", None, "Wording of the environment.")
 _RUN = flags.DEFINE_string("run", None, "A run whose newest checkpoint plays its own game.")
 _OPTIONS = flags.DEFINE_string("options", "", "Options of the environment: name=value, ...")
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the task and of all randomness.")
+_SEED = flags.DEFINE_integer(
+    "seed",
+    0,
+    "Seed of the task and of all randomness.",
+    lower_bound=0,
+    upper_bound=cli.LARGEST_SEED,
+)
 _TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program.")
 
 

@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
         )
     if _OUT.value is None and len(workdirs) > 1:
         cli.fail("--out is missing: name the file to write, for example --out=report.html")
-    out = workdirs[0] / "report.html" if _OUT.value is None else pathlib.Path(_OUT.value)
+    out = workdirs[0] / "report.html" if _OUT.value is None else cli.output("out", _OUT.value)
     cli.use_compilation_cache()
     from agentrl.evaluation import report, runs
 
@@ -68,10 +68,11 @@ def _sweep(directory):
 
     if _WORKDIRS.value or len(_METRICS.value or []) > 1:
         cli.fail("--sweep takes no --workdirs, and one of --metrics: that of its table")
+    out = directory / "report.html" if _OUT.value is None else cli.output("out", _OUT.value)
     try:
         sweep = sweeps.read(directory, *(_METRICS.value or []))
         text = sweep_report.report(sweep, trials.importance(sweep))
-        _write(pathlib.Path(_OUT.value or directory / "report.html"), text)
+        _write(out, text)
     except (ValueError, OSError) as error:
         cli.fail(error)
 

@@ -36,13 +36,13 @@ def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
       ValueError: an unused key, a game that is not tabular, or an unknown method.
     """
     from agentrl import selfplay
-    from agentrl.checks import check_range
+    from agentrl.checks import LARGEST, check_range
     from agentrl.config import bind as configs
 
     configs.check_keys("config", config, dict.fromkeys(KEYS))
     function, options = configs.bound("method", config.method)
     game = {key: value for key, value in config.game.items() if key != "name"}
-    check_range("config.iterations", config.iterations, 1)
+    check_range("config.iterations", config.iterations, 1, LARGEST)
     result = function(config.game.name, config.iterations, **options, **game)
     return result._asdict() | {
         "infostates": selfplay.infostates(config.game.name, **game),
@@ -83,11 +83,16 @@ def main(argv: list[str]) -> None:
         cli.fail(f"{argv[1]!r} is not a flag; write --config=... --out=... --config.key=value")
     if _CONFIG.value is None or _OUT.value is None:
         cli.fail("give --config=configs/games/psro.py:kuhn and --out=psro.json")
-    out = pathlib.Path(_OUT.value)
-    if not out.parent.is_dir():
-        cli.fail(f"--out={out}: there is no directory {out.parent}")
+    if not pathlib.Path(_OUT.value).parent.is_dir():
+        cli.fail(f"--out={_OUT.value}: there is no directory {pathlib.Path(_OUT.value).parent}")
+    out = cli.output("out", _OUT.value)
     try:
         config = _CONFIG.value.copy_and_resolve_references()
+        if "game" not in config and "policy" in config:
+            raise ValueError(
+                "this config is of a run: start python -m launchers.train --config=FILE "
+                "--workdir=DIR"
+            )
         cli.use_compilation_cache()
         solution = solve(config)
     except (OSError, ValueError) as error:

@@ -150,6 +150,7 @@ def _submit(launch: Launch, name: str) -> None:
         jobs = reports.due(launch, reports.reports(launch, name), retry=_RETRY.value)
         print(reports.backend(name).plan(reports.only(launch, jobs)))
         return
+    cli.output("workdir", str(launch.workdir), folder=True)
     known = reports.carry_out(launch, name, retry=_RETRY.value)
     if name == "local":
         _show_table(launch, known)
@@ -172,6 +173,7 @@ def _search(workdir: pathlib.Path) -> None:
     if _DRY_RUN.value:
         print(searches.plan(what))
         return
+    cli.output("workdir", str(workdir), folder=True)
 
     def carry_out(jobs: Sequence[Job]) -> None:
         stages = (Stage("trials", tuple(jobs), _resources()),)

@@ -5,7 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.checks import check_choice, check_range, check_returned, check_streams
+from agentrl.checks import (
+    LARGEST,
+    check_choice,
+    check_number,
+    check_range,
+    check_returned,
+    check_sizes,
+    check_streams,
+)
 
 MASK = np.ones((4, 3), bool)
 
@@ -37,6 +45,30 @@ def test_ranges_of_python_numbers():
         check_range("cap", 0, 0.0, above=True)
     with pytest.raises(ValueError, match="p=1: expected at least 0 and less than 1"):
         check_range("p", 1, 0.0, 1.0, below=True)
+    check_range("rate", np.inf, 0.0)
+    with pytest.raises(ValueError, match="rate=inf: expected at least 0, and a finite number"):
+        check_range("rate", np.inf, 0.0, below=True)
+    with pytest.raises(ValueError, match="seed=-1: expected at least 0 and at most 2147483647"):
+        check_range("seed", -1, 0, LARGEST)
+
+
+def test_numbers_that_no_option_can_be():
+    for given in (0, -LARGEST, LARGEST, 0.5, np.inf, 1e300, True, "nan", None, (1, (2, 0.5))):
+        check_number("x", given)
+    for given in (np.nan, (1.0, np.nan), [((np.float64("nan"),),)]):
+        with pytest.raises(ValueError, match="x=nan: expected a number, which nan is not"):
+            check_number("x", given)
+    for given in (LARGEST + 1, -LARGEST - 1, (1, 2**40)):
+        with pytest.raises(ValueError, match="x=.*: expected an integer from -2147483647 to"):
+            check_number("x", given)
+
+
+def test_sizes_are_at_least_one():
+    check_sizes("hidden", [1, 64])
+    check_sizes("hidden", ())
+    for given in ((0,), [64, -3]):
+        with pytest.raises(ValueError, match="hidden=.*: expected sizes of at least 1"):
+            check_sizes("hidden", given)
 
 
 @pytest.mark.parametrize(

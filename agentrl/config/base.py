@@ -3,8 +3,8 @@
 import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
-from agentrl.checks import check_range
-from agentrl.config.bind import check_keys, section, term
+from agentrl.checks import LARGEST, check_number, check_range
+from agentrl.config.bind import check_keys, flat, section, term
 from agentrl.learner.components.expert import expert
 from agentrl.learner.components.opponent_pool import opponent_pool
 from agentrl.learner.components.population import population
@@ -144,9 +144,15 @@ def check(config: ml_collections.ConfigDict) -> None:
     check_keys("config", config, expected)
     for name in ("mesh", "evaluation", "checkpoint"):
         check_keys(f"config.{name}", config[name], expected[name])
+    for path, value in flat(config.to_dict()):
+        if path != "env_steps":  # which is counted in 64 bits
+            check_number(f"config.{path}", value)
     for name in ("num_seeds", "updates", "log_every", "max_rejected_updates"):
         check_range(f"config.{name}", config[name], 1)
+    check_range("config.seed", config.seed, 0, LARGEST - config.num_seeds + 1)
     check_range("config.env_steps", config.env_steps, 0)
+    check_range("config.evaluation.episodes", config.evaluation.episodes, 1)
+    check_range("config.checkpoint.keep", config.checkpoint.keep, 1)
     for name, every in (
         ("updates", config.updates),
         ("warm_start.updates", config.warm_start.get("updates", 0)),

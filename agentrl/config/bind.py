@@ -10,8 +10,10 @@ import contextlib
 import difflib
 import importlib
 import inspect
+import numbers
 import re
 import sys
+import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import ml_collections
 from ml_collections import config_dict
 
+from agentrl.checks import check_number
 from agentrl.learner.bound import Bound, options_of
 
 # Where the library's own functions of each section are: their short names work too.
@@ -101,6 +104,10 @@ def lookup(section: str, name: str) -> Callable:
       ValueError: there is none; says the nearest of the library's.
     """
     home = HOMES.get(section.partition(".")[0])
+    if not isinstance(name, str) or not all(map(str.isidentifier, name.split("."))):
+        raise ValueError(
+            f"config.{section}.name={name!r}: expected the name of a function, or its dotted path"
+        )
     module, _, attribute = name.rpartition(".")
     here, why = None, ""
     try:
@@ -163,17 +170,25 @@ def bind(
     for key, parameter in known.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             raise ValueError(f"{where}{key} is missing: {label!r} has no default for it")
-    return {key: _value(f"{where}{key}", x, known[key].annotation) for key, x in given.items()}
+    return {key: _value(f"{where}{key}", x, known[key]) for key, x in given.items()}
 
 
-def _value(where: str, value: Any, annotation: object) -> Any:
+def _value(where: str, value: Any, parameter: inspect.Parameter) -> Any:
     """An option as its function takes it: lists are tuples, "@path" is the function of that path.
 
     Raises:
-      ValueError: there is no such function.
+      ValueError: there is no such function, or the value is of another type than the parameter.
     """
-    if isinstance(value, list):
-        return tuple(value)
+    annotation = parameter.annotation
+    value = tuple(value) if isinstance(value, list) else value
+    check_number(where, value)
+    if not _is_a(value, annotation):
+        default = parameter.default
+        given = default if default is not inspect.Parameter.empty and _is_plain(default) else None
+        raise ValueError(
+            f"{where}={value!r}: expected {inspect.formatannotation(annotation)}"
+            + (f", such as {given!r}" if given is not None else "")
+        )
     if not (isinstance(value, str) and "Callable" in str(annotation)):
         return value
     path = re.fullmatch(rf"{FUNCTION}([\w.]+)\.(\w+)", value)
@@ -189,6 +204,37 @@ def _value(where: str, value: Any, annotation: object) -> Any:
             "the Python path"
         )
     return found
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str | tuple | None)
+
+
+# Types that a config can hold, and what counts as one.
+_KINDS = {
+    int: numbers.Integral,
+    float: numbers.Real,
+    str: str,
+    bool: bool,
+    type(None): type(None),
+    None: type(None),
+    tuple: tuple,
+}
+
+
+def _is_a(value: Any, annotation: Any) -> bool:
+    """Whether a value of a config is of an annotation; True where the annotation does not tell."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_a(value, part) for part in parts)
+    if not _is_plain(value):  # arrays, functions, sections
+        return True
+    if origin is tuple and isinstance(value, tuple):
+        each = parts[:1] * len(value) if parts[-1:] == (...,) else parts
+        return len(each) == len(value) and all(map(_is_a, value, each))
+    if origin is tuple:
+        return False
+    return isinstance(value, _KINDS.get(annotation, object))
 
 
 def bound(section: str, values: Mapping[str, Any], *, beside: Mapping[str, Any] = {}) -> Bound:

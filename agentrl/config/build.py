@@ -19,6 +19,7 @@ from agentrl.learner.component import Component, Setup, Start
 from agentrl.learner.components.population import Selection
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
+from agentrl.learner.optimizer import check_options
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
 from agentrl.policies.scoring import split
@@ -169,6 +170,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         }
     policy = next(iter(tasks.values())).policy
     warm = bind("warm_start", warm_start, config.warm_start)
+    check_options("config.warm_start", warm)
     requirements.check_batch(config, rollout)
     updates = (warm["updates"], config.updates)
     learner = learner_of(config, policy, rollout, updates)

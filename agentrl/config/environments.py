@@ -67,6 +67,10 @@ def environments(section: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """
     if isinstance(section["name"], str):
         return {section["name"]: envs.make(**_options(section))}
+    if not isinstance(section["name"], tuple | list):
+        raise ValueError(
+            f"config.env.name={section['name']!r}: expected the name of an environment, or several"
+        )
     names = tuple(section["name"])
     if not names:
         raise ValueError("config.env.name is empty: expected one environment or more")

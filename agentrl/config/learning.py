@@ -19,6 +19,7 @@ from agentrl.learner.optimizer import (
     OVER_MAX_KL,
     Optimizer,
     UpdateOptions,
+    check_options,
     optimizer,
 )
 from agentrl.policies.scoring import split
@@ -120,6 +121,9 @@ def learner_of(
         _entries(config, policy),
     )
     # A wrong value is an error here, not where an update is traced.
+    check_options("config.optimizer", optimizers.options)
+    for entry, own in optimizers.entries.items():
+        check_options(f"config.optimizers.{entry}", own)
     optimizers.transform()
     return Learner(recipe_of(config), objective_of(config), options, optimizers)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import ml_collections
 
+from agentrl.checks import LARGEST
 from agentrl.config import tuned
 from agentrl.config.bind import bound, nearest
 from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
@@ -49,7 +50,15 @@ def names_read(terms: Mapping[str, Term], recipe: Recipe | None) -> frozenset[st
 
 
 def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
-    """ValueError unless minibatches and microbatches divide the rows of a batch."""
+    """ValueError unless minibatches and microbatches divide the rows of a batch, which is not
+    larger than programs count."""
+    turns = config.num_seeds * rollout.num_streams * rollout.turns
+    if turns > LARGEST:
+        raise ValueError(
+            f"{rollout.num_streams} streams of {rollout.turns} turns for config.num_seeds="
+            f"{config.num_seeds} are {turns} turns in a batch: expected at most {LARGEST}; lower "
+            f"{rollout.units[1]} or config.num_seeds"
+        )
     minibatches, microbatch = config.learner.minibatches, config.learner.microbatch
     if minibatches < 1 or rollout.num_rows % minibatches:
         raise ValueError(

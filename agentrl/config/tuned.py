@@ -1,6 +1,7 @@
 """Numbers that seeds of one compiled program have of their own: `population.tuned`, `per_seed`."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ import ml_collections
 
 from agentrl.config.bind import flat, nearest
 from agentrl.learner.learner import SECTIONS, Learner
+from agentrl.learner.optimizer import check_options
 
 
 def ranges(config: ml_collections.ConfigDict, learner: Learner) -> dict[str, tuple[float, float]]:
@@ -21,7 +23,7 @@ def ranges(config: ml_collections.ConfigDict, learner: Learner) -> dict[str, tup
     for path, bounds in flat(config.population.tuned.to_dict()):
         label = f"config.population.tuned.{path}"
         own = _number(config, learner, path, label)
-        if not _are_numbers(bounds) or len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
+        if not _are_numbers(bounds) or len(bounds) != 2 or not 0 < bounds[0] <= bounds[1] < inf:
             raise ValueError(f"{label}={bounds!r}: expected (low, high) with 0 < low <= high")
         if not bounds[0] <= own <= bounds[1]:
             raise ValueError(
@@ -49,6 +51,10 @@ def by_seed(config: ml_collections.ConfigDict, learner: Learner) -> dict[str, tu
             )
         if path in tuned:
             raise ValueError(f"{label}: config.population.tuned has it, too; leave one of them out")
+        options, _, name = path.rpartition(".")
+        for value in values:
+            if options.startswith("optimizer"):
+                check_options(f"config.per_seed.{options}", {name: value})
         found[path] = tuple(float(value) for value in values)
     return found
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import optax
 
+from agentrl.checks import check_range
+
 if TYPE_CHECKING:
     from agentrl.losses.aggregation import Aggregation
 
@@ -40,6 +42,19 @@ def optimizer(
         optax.clip_by_global_norm(max_grad_norm),
         optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
     )
+
+
+def check_options(section: str, options: Mapping[str, Any]) -> None:
+    """ValueError for numbers of `optimizer` with which nothing can be learnt.
+
+    section: where they are, for the message.
+    """
+    for name in ("learning_rate", "eps", "weight_decay"):
+        check_range(f"{section}.{name}", options.get(name), 0.0, below=True)
+    for name in ("b1", "b2"):
+        check_range(f"{section}.{name}", options.get(name), 0.0, 1.0, below=True)
+    # Gradients of a norm below infinity are not clipped.
+    check_range(f"{section}.max_grad_norm", options.get("max_grad_norm"), 0.0, above=True)
 
 
 class Optimizer(NamedTuple):

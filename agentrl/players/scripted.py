@@ -12,6 +12,8 @@ from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from envs.vector import World
 
 SCRIPTED = ("random", "expert", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS")
+# More simulations of a move, or a deeper search, than anyone waits for.
+_MOST = 1_000_000
 
 
 def random_actions(env: Any, view: View, key: jax.Array) -> jax.Array:
@@ -92,6 +94,8 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
     """
     kind, colon, text = name.partition(":")
     number = int(text) if text.isdecimal() and int(text) > 0 else None
+    if number is not None and number > _MOST:
+        raise ValueError(f"player {name!r}: expected {kind}:1 to {kind}:{_MOST}")
     if kind == "random" and not colon:
         return random_actor(env)
     if kind == "expert" and not colon:

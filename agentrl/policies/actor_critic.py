@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.checks import check_range, check_sizes
 from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head
 from agentrl.policies.scoring import Scored
 from agentrl.policies.torsos import ACTIVATIONS, cnn_network, gru_network, mlp_network
@@ -196,6 +197,7 @@ def mlp(
     Initialisation is orthogonal: gain sqrt(2), 0.01 for logits and means, 1 for the value.
     """
     spread = _check(critic, activation, answers, continuous, log_std)
+    check_sizes("policy hidden", hidden)
     hidden = tuple(hidden)
 
     def prepare(observation: jax.Array, batch_dims: int) -> jax.Array:
@@ -230,6 +232,8 @@ def cnn(
             f"policy 'cnn' needs a grid observation of rank {grid_rank}, the environment's has "
             f"shape {observation_shape}; use policy 'mlp'"
         )
+    check_sizes("policy channels", channels)
+    check_sizes("policy hidden", hidden)
     channels, hidden = tuple(channels), tuple(hidden)
     network = cnn_network(channels, hidden, activation, num_actions, spread, critic, answers)
     return _memoryless(
@@ -260,6 +264,8 @@ def gru(
     spread = _check(critic, activation, answers, continuous, log_std)
     if critic == "separate":
         raise ValueError("policy 'gru' has one memory: use critic='shared' or critic='none'")
+    check_sizes("policy hidden", hidden)
+    check_range("policy memory_size", memory_size, 1)
     network = gru_network(
         tuple(hidden), memory_size, activation, num_actions, spread, critic, answers
     )

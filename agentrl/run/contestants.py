@@ -13,6 +13,7 @@ import jax
 from agentrl.actors.array import array_actor
 from agentrl.actors.text import TextActor, text_actor
 from agentrl.actors.types import Actor
+from agentrl.checks import check_range
 from agentrl.config.build import Experiment
 from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
@@ -46,6 +47,7 @@ def programs(
     Raises:
       ValueError: a program that does not start, or a game without words.
     """
+    check_range("timeout_s", timeout_s, 0, above=True, below=True)
     with contextlib.ExitStack() as stack:
         yield {
             name: stack.enter_context(Program(name.removeprefix(PREFIX), env, timeout_s=timeout_s))

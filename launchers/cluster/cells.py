@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from launchers.cluster.launch import Job
 
-_KEY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+KEY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 # Names of files have at most 255 signs, and a job's log and seed are named after its cell.
 _LONGEST_NAME = 150
 _SEED = "__seed="
@@ -31,7 +31,7 @@ def read_grid(grid: str) -> list[tuple[str, list[str]]]:
     axes = []
     for axis in filter(None, grid.split(";")):
         key, equals, values = axis.strip().partition("=")
-        if not equals or not values or not _KEY.fullmatch(key):
+        if not equals or not values or not KEY.fullmatch(key):
             raise ValueError(
                 f"--grid: {axis!r} is not an axis; write key=value,value with ; between axes, and "
                 "keys of the config, such as optimizer.learning_rate"

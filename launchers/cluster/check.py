@@ -28,6 +28,7 @@ def resolved(arguments: Sequence[str]) -> ml_collections.ConfigDict:
         values.config.keys()
     except OSError as error:  # ml_collections reports a missing file at the first access
         raise ValueError(str(error)) from None
+    cli.check_trains(values.config)
     return values.config
 
 

@@ -1,12 +1,14 @@
 """What is searched, and how; and whether that can be done, before anything runs."""
 
 import math
+import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import ml_collections
 
 from launchers.cluster import check as check_launch
+from launchers.cluster.launch import Job, Launch, Stage
 from launchers.search.space import CONFIG, Space
 
 KINDS = ("grid", "random", "tpe", "halving")
@@ -53,7 +55,7 @@ class Search(NamedTuple):
 
 
 def check(what: Search) -> None:
-    """ValueError if the search cannot be made, or a cell of a finite one is no config."""
+    """ValueError if the search cannot be made, or a key or value of its space is of no config."""
     if what.kind not in KINDS:
         raise ValueError(f"search={what.kind!r}: expected one of {', '.join(KINDS)}")
     if not what.space.axes:
@@ -87,8 +89,19 @@ def check(what: Search) -> None:
             f"{', '.join(_COMMON)} of {', '.join(what.space.configs)} are "
             f"{', '.join(map(str, common))}: expected the same of all; give each of them one value"
         )
-    for values in what.space.every_cell() if what.is_grid else ():
+    for values in what.space.every_cell() if what.is_grid else what.space.examples():
         resolved(what.space.arguments(values))
+
+
+def check_cells(what: Search) -> None:
+    """ValueError for a cell that `launchers.train` would refuse: of a space that is searched at
+    random, cells that have all choices and the ends of ranges."""
+    cells = what.space.every_cell() if what.is_grid else what.space.examples()
+    jobs = tuple(
+        Job(what.space.name(values), what.space.arguments(values), pathlib.Path())
+        for values in cells
+    )
+    check_launch.checked(Launch("", pathlib.Path(), (Stage("trials", jobs),)))
 
 
 def rungs_of(what: Search, config: ml_collections.ConfigDict) -> tuple[int, ...]:

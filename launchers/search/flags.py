@@ -7,7 +7,8 @@ import numpy as np
 from absl import flags
 
 from agentrl.evaluation import statistics, sweeps
-from launchers.search.definition import KINDS, Search, check, resolved, rungs_of
+from launchers import cli
+from launchers.search.definition import KINDS, Search, check, check_cells, resolved, rungs_of
 from launchers.search.driver import Run, search
 from launchers.search.space import parse
 
@@ -19,7 +20,13 @@ _TRIALS = flags.DEFINE_integer("trials", None, "Number of cells that a search tr
 _RUNGS = flags.DEFINE_list("rungs", [], "Updates at which the worse cells stop, separated by ,")
 _ETA = flags.DEFINE_integer("eta", 3, "Of so many cells one goes on at a rung.", lower_bound=2)
 _MINIMIZE = flags.DEFINE_bool("minimize", False, "Whether less of --metric is better.")
-_SEARCH_SEED = flags.DEFINE_integer("search_seed", 0, "Seed of what is proposed.", lower_bound=0)
+_SEARCH_SEED = flags.DEFINE_integer(
+    "search_seed",
+    0,
+    "Seed of what is proposed.",
+    lower_bound=0,
+    upper_bound=cli.LARGEST_SEED,
+)
 _FRESH_SEEDS = flags.DEFINE_integer(
     "fresh_seeds",
     10,
@@ -56,6 +63,7 @@ def search_of(configs: Sequence[str], metric: str, at_once: int) -> Search:
 def plan(what: Search) -> str:
     """How many cells run how far, and the cells of a space of choices. Runs nothing."""
     check(what)
+    check_cells(what)
     rungs, alive, parts, updates, before = (
         rungs_of(what, resolved(what.space.arguments({}))),
         what.count,

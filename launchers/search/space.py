@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from launchers.cluster.cells import KEY
+
 # The axis of --configs, if there are several.
 CONFIG = "config"
 # The axis whose values are repetitions of every cell.
@@ -64,6 +66,13 @@ class Space(NamedTuple):
         for values in itertools.product(*(axis.choices for axis in self.axes)):
             yield dict(zip((axis.key for axis in self.axes), values, strict=True))
 
+    def examples(self) -> Iterator[dict[str, Value]]:
+        """Cells that have, together, every choice and both ends of each range."""
+        for axis in self.axes:
+            ends = () if axis.choices else (axis.rounded(axis.low), axis.rounded(axis.high))
+            for value in (*axis.choices, *ends):
+                yield {axis.key: value}
+
     def arguments(self, values: Mapping[str, Value]) -> tuple[str, ...]:
         """Flags of `launchers.train` that give a cell; those of {} give the default."""
         keys = {**self.fixed, **{k: v for k, v in values.items() if k != CONFIG}}
@@ -98,10 +107,10 @@ def parse(configs: Sequence[str], text: str) -> Space:
         axes.append(Axis(CONFIG, "choice", tuple(configs)))
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, equals, values = (word.strip() for word in part.partition("="))
-        if not equals or not values or not key:
+        if not equals or not values or not KEY.fullmatch(key):
             raise ValueError(
                 f"{part!r} is not an axis; write key=value,value or key=log(1e-4,1e-2) with ; "
-                "between axes"
+                "between axes, and keys of the config, such as optimizer.learning_rate"
             )
         axis = _axis(key, values)
         if key in fixed or any(key == other.key for other in axes) or (key == SEED and seeds):

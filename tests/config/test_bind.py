@@ -2,7 +2,9 @@
 
 import importlib.util
 import sys
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from agentrl import advantages, losses, rollout
@@ -114,3 +116,42 @@ def test_a_function_as_an_option_is_its_path(tmp_path, monkeypatch):
     config.context = local
     with pytest.raises(workdir.RunError, match="config.context.inject=.* cannot be written"):
         workdir.store(tmp_path, config)
+
+
+def typed(
+    reward,
+    mask,
+    *,
+    count: int = 1,
+    share: float = 0.5,
+    sizes: tuple[int, ...] = (4,),
+    pair: tuple[int, float] | None = None,
+    flag: bool = False,
+    mode: "str" = "a",
+    hint: Callable | None = None,
+    free=None,
+):
+    """Options of several types."""
+
+
+@pytest.mark.parametrize(
+    ("option", "right", "wrong", "message"),
+    [
+        ("count", [1, np.int32(4), True], [0.5, "1", (1,), None], "expected int, such as 1"),
+        ("share", [1, 0.5, np.float32(1), np.inf], ["1", None, (1.0,)], "expected float"),
+        ("sizes", [(), (1, 2), [1, 2]], [1, (1, "a"), ("a",), None], r"tuple\[int, ...\], such as"),
+        ("pair", [None, (1, 0.5)], [(1,), (0.5, 1), 3], r"tuple\[int, float\] \| None"),
+        ("flag", [True, False], [1, "yes"], "expected bool, such as False"),
+        ("mode", ["b", 3], [], ""),  # an annotation that is a text tells nothing
+        ("hint", [None, len, np.ones(3)], [], ""),
+        ("free", [None, 3, "a", (1,)], [], ""),
+        ("share", [], [np.nan, (0.5, np.nan)], "which nan is not"),
+        ("count", [2**31 - 1], [2**31, 10**30], "expected an integer from"),
+    ],
+)
+def test_options_are_of_the_types_of_their_parameters(option, right, wrong, message):
+    for value in right:
+        assert option in bind("advantage", typed, {option: value})
+    for value in wrong:
+        with pytest.raises(ValueError, match=f"config.advantage.{option}=.*{message}"):
+            bind("advantage", typed, {option: value})

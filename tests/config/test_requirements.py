@@ -184,6 +184,94 @@ WRONG = {
     ),
 }
 
+# Values, by their paths, that no option can have.
+BEYOND = "expected an integer from -2147483647 to 2147483647"
+VALUES = [
+    ("seed", -1, "config.seed=-1: expected at least 0 and at most 2147483647"),
+    ("seed", 2**32, f"config.seed=4294967296: {BEYOND}"),
+    ("seed", 10**30, f"config.seed=10*: {BEYOND}"),
+    ("updates", 10**30, f"config.updates=10*: {BEYOND}"),
+    ("num_seeds", 10**8, "32 streams of 6 turns for config.num_seeds=100000000 are .* in a batch"),
+    ("rollout__num_groups", 999999999999, f"config.rollout.num_groups=9*: {BEYOND}"),
+    (
+        "rollout__num_groups",
+        10**9,
+        "6 turns .* lower config.rollout.num_groups or config.num_seeds",
+    ),
+    ("evaluation__episodes", 0, "config.evaluation.episodes=0: expected at least 1"),
+    ("evaluation__episodes", -4, "config.evaluation.episodes=-4: expected at least 1"),
+    ("checkpoint__keep", 0, "config.checkpoint.keep=0: expected at least 1"),
+    ("checkpoint__keep", -3, "config.checkpoint.keep=-3: expected at least 1"),
+    ("policy__hidden", (0,), r"policy hidden=\(0,\): expected sizes of at least 1"),
+    ("policy__hidden", (8, -3), r"policy hidden=\(8, -3\): expected sizes of at least 1"),
+    (
+        "policy__hidden",
+        ("a",),
+        r"config.policy.hidden=\('a',\): expected tuple\[int, ...\]",
+    ),
+    (
+        "policy__hidden",
+        64,
+        r"hidden=64: expected tuple\[int, ...\], such as \(64, 64\)",
+    ),
+    ("policy__activation", 5, "config.policy.activation=5: expected str, such as 'tanh'"),
+    ("env__name", "../../etc/passwd", "'../../etc/passwd' does not exist: expected a name"),
+    ("env__name", 5, "config.env.name=5: expected the name of an environment"),
+    ("env__slippery", float("nan"), "config.env.slippery=nan: expected a number"),
+    ("advantage", {"name": 5}, "config.advantage.name=5: expected the name of a function"),
+    (
+        "advantage__name",
+        "../../x",
+        "name='../../x': expected the name of a function",
+    ),
+    ("advantage__step_weight", float("nan"), "config.advantage.step_weight=nan: expected a number"),
+    (
+        "objective__policy__weight",
+        float("nan"),
+        "objective.policy.weight=nan: expected",
+    ),
+    ("optimizer__learning_rate", -1.0, "config.optimizer.learning_rate=-1.0: expected at least 0"),
+    ("optimizer__learning_rate", float("nan"), "optimizer.learning_rate=nan: expected a number"),
+    ("optimizer__learning_rate", float("inf"), "learning_rate=inf: .*, and a finite number"),
+    ("optimizer__max_grad_norm", 0.0, "config.optimizer.max_grad_norm=0.0: expected more than 0"),
+    ("optimizer__b1", 1.0, "config.optimizer.b1=1.0: expected at least 0 and less than 1"),
+    ("optimizers", {"Dense_0": {"eps": -1.0}}, "config.optimizers.Dense_0.eps=-1.0: expected at"),
+    (
+        "warm_start__learning_rate",
+        -1.0,
+        "config.warm_start.learning_rate=-1.0: expected at",
+    ),
+    (
+        "per_seed",
+        {"optimizer": {"learning_rate": (-1.0,)}},
+        "seed.optimizer.learning_rate=-1.0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), VALUES)
+def test_a_value_that_no_option_can_have_is_an_error(path, value, message):
+    config = tiny.groups_config()
+    config.unlock()
+    with config.ignore_type():
+        tiny.changed(config, {path: value})
+    with pytest.raises(ValueError, match=message):
+        build(config)
+
+
+@pytest.mark.parametrize(("option", "value"), [("hidden", 0), ("memory_size", -1)])
+def test_sizes_of_other_networks_are_checked_too(option, value):
+    config = tiny.segments_config()
+    config.policy[option] = (value,) if option == "hidden" else value
+    with pytest.raises(ValueError, match=f"policy {option}=.*expected .*at least 1"):
+        build(config)
+
+
+def test_what_is_large_or_has_no_end_is_no_error():
+    config = tiny.groups_config(env_steps=10**12, seed=2**31 - 1, optimizer__learning_rate=0.0)
+    config.optimizer.max_grad_norm = float("inf")
+    build(config)
+
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_config_is_an_error_that_names_the_remedy(name):

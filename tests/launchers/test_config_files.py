@@ -156,7 +156,7 @@ def test_variants_that_are_not_there(tmp_path):
 
 
 def test_an_import_that_fails_in_a_config_is_one_line(tmp_path):
-    (tmp_path / "own.py").write_text("import not_there\n")
+    (tmp_path / "own.py").write_text("from not_there import get_config\n")
     done = call("train", "--config=own.py", "--dry_run", cwd=tmp_path)
     refused(done, "No module named 'not_there'", "on PYTHONPATH")
 
