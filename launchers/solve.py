@@ -13,7 +13,6 @@ import os
 import pathlib
 from typing import Any
 
-import ml_collections
 import numpy as np
 from absl import flags
 from ml_collections import config_flags
@@ -26,28 +25,6 @@ _CONFIG = config_flags.DEFINE_config_file(
 _OUT = flags.DEFINE_string("out", None, "JSON file to write.")
 # Largest number of lines of the printed table; the file contains all iterations.
 _SHOWN = 12
-KEYS = ("game", "iterations", "method")
-
-
-def solve(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """The fields of `selfplay.psro.Result`, `infostates`, and `nash_conv` of the last policy.
-
-    Raises:
-      ValueError: an unused key, a game that is not tabular, or an unknown method.
-    """
-    from agentrl import selfplay
-    from agentrl.checks import LARGEST, check_range
-    from agentrl.config import bind as configs
-
-    configs.check_keys("config", config, dict.fromkeys(KEYS))
-    function, options = configs.bound("method", config.method)
-    game = {key: value for key, value in config.game.items() if key != "name"}
-    check_range("config.iterations", config.iterations, 1, LARGEST)
-    result = function(config.game.name, config.iterations, **options, **game)
-    return result._asdict() | {
-        "infostates": selfplay.infostates(config.game.name, **game),
-        "nash_conv": selfplay.nash_conv(config.game.name, result.policy, **game),
-    }
 
 
 def report(solution: dict[str, Any]) -> str:
@@ -94,6 +71,8 @@ def main(argv: list[str]) -> None:
                 "--workdir=DIR"
             )
         cli.use_compilation_cache()
+        from launchers.solving import solve
+
         solution = solve(config)
     except (OSError, ValueError) as error:
         cli.fail(error)

@@ -7,7 +7,7 @@ from commands import call, refused
 from in_process import call_here
 
 from configs.games import jpsro, psro
-from launchers import solve
+from launchers import solving
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_double_oracle_solves_kuhn_and_the_file_says_how(written):
 def test_every_config_is_one(written):
     for config in (*map(psro.get_config, psro.VARIANTS), *map(jpsro.get_config, jpsro.VARIANTS)):
         config.iterations = 1
-        solution = solve.solve(config)
+        solution = solving.solve(config)
         assert solution["gap"].shape == solution["value"].shape
 
 
@@ -55,7 +55,7 @@ def test_what_cannot_be_run_is_an_error(changes, words):
     with config.unlocked():
         config.update_from_flattened_dict(changes)
     with pytest.raises(ValueError, match=words):
-        solve.solve(config)
+        solving.solve(config)
 
 
 def test_bad_flags(tmp_path):
