@@ -84,8 +84,6 @@ def main(argv: list[str]) -> None:
     config = cli.given(_CONFIG.value)
     if _WORKDIR.value is None and not _DRY_RUN.value:
         cli.fail("--workdir is missing: name the run's directory, for example --workdir=runs/coin")
-    if not _DRY_RUN.value:
-        cli.output("workdir", _WORKDIR.value, folder=True)
     cli.use_compilation_cache()
     _join()
     # Imported after the flags are parsed: a typing error is told at once.

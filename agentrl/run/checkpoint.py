@@ -68,7 +68,7 @@ def check(directory: pathlib.Path) -> None:
         if not any((path / name).exists() for name in _MARKS):
             raise CheckpointError(
                 f"{path} has the name of a checkpoint and holds none (no {_MARKS[0]}): with it "
-                "there nothing would be saved; move it away"
+                "there nothing would be saved; move it away, or use another --workdir"
             )
         try:
             content = json.loads((path / "default" / "_METADATA").read_text())

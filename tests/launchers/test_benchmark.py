@@ -161,7 +161,8 @@ workdir = pathlib.Path(sys.argv[-1].removeprefix("--workdir="))
 workdir.mkdir()
 seen = pathlib.Path(os.environ["AGENTRL_CACHE"]) / "starts"
 seen.open("a").write(sys.argv[1] + " " + str("JAX_COMPILATION_CACHE_DIR" in os.environ) + "\\n")
-line = json.dumps({"compile_time": 0.25, "peak_memory_gib": 0.5})
+numbers = {"seed": 0, "update": 1, "compile_time": 0.25, "peak_memory_gib": 0.5}
+line = json.dumps(numbers)
 with (workdir / "metrics.jsonl").open("w", buffering=1) as file:
     file.write(line[:5]); file.flush(); time.sleep(0.2); file.write(line[5:] + "\\n")
 time.sleep(0.2)

@@ -99,8 +99,8 @@ OUTPUTS = [
     (("benchmark", "--suite=games", "--out=folder"), ["--out=folder: this is a folder"]),
     (("compare", "--suite=arrays", "--table", "--figure=a.xyz"), ["expected a name that ends in"]),
     (("compare", "--suite=arrays", "--workdir=file"), ["--workdir=file: this is a file"]),
-    (("train", f"--config={COIN}:gigpo", "--workdir=file"), ["--workdir=file: this is a file"]),
-    (("train", f"--config={COIN}:gigpo", "--workdir=/proc/a"), ["nothing can be written there"]),
+    (("train", f"--config={COIN}:gigpo", "--workdir=file"), ["file is a file, expected a dir"]),
+    (("train", f"--config={COIN}:gigpo", "--workdir=/proc/a"), ["no run can be written there"]),
     (("sweep", f"--configs={COIN}:gigpo", "--workdir=file"), ["--workdir=file: this is a file"]),
     (
         (
