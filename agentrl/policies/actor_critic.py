@@ -1,6 +1,6 @@
 """Actor-critics over arrays: MLP, CNN or GRU (`torsos`) with one set of pure functions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import chex
@@ -67,23 +67,26 @@ class Policy(NamedTuple):
 
         arrays: the terms' other inputs, by name.
         """
-        answers = {"answer_logits": self.answers} if self.num_answers else {}
-        return {"reference_kl": self.divergence, **answers}
+        found = {
+            "reference_kl": lambda params, rows, arrays: self.divergence(
+                params, arrays["reference_params"], rows
+            )
+        }
+        if self.num_answers:
+            found["answer_logits"] = lambda params, rows, arrays: self.answers(params, rows)
+        return found
 
     def divergence(
-        self, params: chex.ArrayTree, rows: Rows, arrays: Mapping[str, Any]
+        self, params: chex.ArrayTree, reference: chex.ArrayTree, rows: Rows
     ) -> jax.Array:
-        """Exact KL from the parameters `reference_params`, f32[R, L], with no gradient to those."""
-        start, reference = _starts(rows), arrays["reference_params"]
+        """Exact KL from other parameters of the policy, f32[R, L], with no gradient to those."""
+        start = _starts(rows)
         own, _ = self.unroll(params, rows.memory, rows.observation, start, _roles(rows))
         other, _ = self.unroll(reference, rows.memory, rows.observation, start, _roles(rows))
         return self.head.kl(own, other, rows.legal)
 
-    def answers(
-        self, params: chex.ArrayTree, rows: Rows, arrays: Mapping[str, Any] | None = None
-    ) -> jax.Array:
+    def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""
-        del arrays
         return self.answer(params, rows.memory, rows.observation, _starts(rows))
 
 

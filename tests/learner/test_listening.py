@@ -22,7 +22,7 @@ from agentrl.streams import PerTurn, Rows, Streams
 ROWS, ACTIONS, ANSWERS = 12, 3, 4
 POLICY = policies.mlp((5,), None, ACTIONS, hidden=(6,), critic="none", answers=ANSWERS)
 PARAMS = jax.jit(POLICY.init)(jax.random.key(0))
-ANSWERED = POLICY.outputs["answer_logits"]
+ANSWERED = POLICY.answers
 
 
 def batch(seed=0):
