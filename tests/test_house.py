@@ -27,7 +27,7 @@ FLOORS = {
     "agentrl.players": 2,
     "agentrl.rollout": 3,
     "agentrl.selfplay": 4,
-    "agentrl.evaluation": 5,
+    "agentrl.evaluation": 4,
     "agentrl.learner": 5,
     "agentrl.methods": 5,
     "agentrl.config": 6,

@@ -187,7 +187,8 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         reads=requirements.names_read(learner.terms, learner.recipe),
         context=context_of(config) if policy.reads_text else None,
     )
-    components = make_components(config, setup, learner)
+    selection = selection_of(config, setup, learner)
+    components = make_components(config, setup, learner, selection)
     requirements.check_names(config, setup, learner, components)
     phases = _phases(config, setup, learner, components, warm["learning_rate"])
     experiment = Experiment(
@@ -195,7 +196,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         tasks=tasks,
         rollout=rollout,
         components=components,
-        selection=selection_of(config, setup, learner),
+        selection=selection,
         phases=tuple((phase, make_train(setup, phase)) for phase in phases),
         batches=make_batches(setup, phases[-1]),
     )

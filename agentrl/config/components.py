@@ -24,9 +24,9 @@ from agentrl.learner.objective import Term
 
 
 def make_components(
-    config: ml_collections.ConfigDict, setup: Setup, learner: Learner
+    config: ml_collections.ConfigDict, setup: Setup, learner: Learner, selection: Selection | None
 ) -> dict[str, Component]:
-    """The components of a run by name.
+    """The components of a run by name. selection: of its seeds as members of a population.
 
     Raises:
       ValueError: options of one that nothing asks for, or that cannot be as they say.
@@ -81,7 +81,6 @@ def make_components(
                 "another name, with `name` the dotted path of its function"
             )
         found[name] = _own(name, values, setup)
-    selection = selection_of(config, setup, learner)
     if selection is not None:
         found["population"] = members(setup, selection.ranges)
     return found

@@ -121,19 +121,29 @@ def credit_of(
     if recipe.value is not None:
         mask = arrays["loss_mask"] if by_position else streams.mask
         target = kind(jnp.where(mask, advantage + arrays[recipe.value], 0.0))
-    found: PerTurn | PerPosition = kind(advantage)
+    return Credit(reweighted(recipe, kind(advantage), with_rows), keep, target, carried)
+
+
+def reweighted(
+    recipe: Recipe, advantage: PerTurn | PerPosition, arrays: Mapping[str, jax.Array]
+) -> PerTurn | PerPosition:
+    """The advantages after the reweightings; of positions after one that reads positions.
+
+    arrays: fields of streams and rows by name.
+    """
     for change in recipe.reweighting.values():
         by_row = reads_positions(change)
-        given = found if by_row and isinstance(found, PerTurn) else found.values
-        advantage = change({**with_rows, "advantage": given})
-        like = with_rows["loss_mask"] if by_row else found.values
-        check_returned(change.name, advantage, like, "advantages of as many turns or positions")
-        found = PerPosition(advantage) if by_row else found.replace(values=advantage)
-    return Credit(found, keep, target, carried)
+        given = advantage if by_row and isinstance(advantage, PerTurn) else advantage.values
+        new = change({**arrays, "advantage": given})
+        like = arrays["loss_mask"] if by_row else advantage.values
+        check_returned(change.name, new, like, "advantages of as many turns or positions")
+        advantage = PerPosition(new) if by_row else advantage.replace(values=new)
+    return advantage
 
 
 def group_metrics(streams: Streams) -> dict[str, jax.Array]:
-    """Totals and weights, f32[2], that show whether groups and anchors carry a signal.
+    """Totals and weights, f32[2], that show whether groups and anchors carry a signal; none of
+    streams without groups.
 
     frac_zero_std_groups: share of the streams in groups whose returns are all equal.
     group_return_std: mean standard deviation of a group's raw returns (its fall while success

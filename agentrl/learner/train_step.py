@@ -176,8 +176,7 @@ def gathered(
                 context = _context(setup, state, f"{name}.amend", state.carry[name])
                 streams, rows, measured = component.amend(context, streams, rows)
                 metrics |= measured
-        if streams.group is not None:
-            metrics |= group_metrics(streams)
+        metrics |= group_metrics(streams)
         sources["rollout"] = streams, rows
     for name in phase.sources:
         made = None if name == "rollout" else phase.components[name].source

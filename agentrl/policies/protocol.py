@@ -17,7 +17,7 @@ class AnyPolicy(Protocol):
 
     @property
     def init(self) -> Callable[[jax.Array], chex.ArrayTree]:
-        """(key) -> params."""
+        """(key) -> all parameters, trained and frozen, drawn with the key."""
 
     @property
     def has_critic(self) -> bool:

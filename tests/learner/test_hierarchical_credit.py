@@ -13,8 +13,7 @@ import envs
 from agentrl import advantages, policies, rollout
 from agentrl.config import env_section, section
 from agentrl.config.build import build
-from agentrl.evaluation import gradient_noise
-from agentrl.run import restored
+from agentrl.run import gradient_noise, restored
 from agentrl.streams import Streams
 from envs.switched import SWITCHER
 

@@ -57,7 +57,6 @@ FULL = (
     "selfplay/test_neural.py",
     "evaluation/test_credit_view.py",
     "evaluation/test_flights.py",
-    "evaluation/test_gradient_noise.py",
     "evaluation/test_terminal.py",
     "evaluation/test_touches.py",
     # Environments by themselves: the quick tier has the conformance of `CORE`.

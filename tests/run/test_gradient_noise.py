@@ -12,10 +12,9 @@ from in_process import launch
 from agentrl import advantages
 from agentrl.config.bind import bound
 from agentrl.config.build import build
-from agentrl.evaluation import estimator_gradients, gradient_noise
 from agentrl.learner.credit import arrays_of
 from agentrl.policies import Policy
-from agentrl.run import loop, restored
+from agentrl.run import estimator_gradients, gradient_noise, loop, restored
 from agentrl.streams import Rows
 
 
