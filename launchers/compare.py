@@ -23,7 +23,7 @@ from typing import Any
 from absl import flags
 
 from launchers import cli, drawing
-from launchers.cluster import reports
+from launchers.cluster import job_flags, reports
 
 _SUITE = flags.DEFINE_string("suite", "arrays", "A module of configs/comparison.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the runs.")
@@ -39,6 +39,7 @@ _NOISE = flags.DEFINE_bool("noise", False, "How clear each estimator's gradient 
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Check all runs and print how many there are.")
 _TABLE = flags.DEFINE_bool("table", False, "Print the table of what there is.")
 _FIGURE = flags.DEFINE_string("figure", None, "Draw the table into this file (SVG or PNG).")
+job_flags.define()
 
 
 def _some(name: str, known: Sequence[str], asked: Sequence[str] | None) -> list[str]:
@@ -73,6 +74,13 @@ def _methods(suite: Any) -> list[Any]:
     return [suites.own_method(_METHOD.value, suite)]
 
 
+def _machines() -> Any:
+    """Where the runs are, and what each is given."""
+    from launchers.comparison import driver
+
+    return driver.Machines(_BACKEND.value, _AT_ONCE.value, job_flags.resources())
+
+
 def _with_runs(suite: Any, worlds: Sequence[str], known: list[Any]) -> tuple[list[Any], list[str]]:
     """(the stored rows with those of --workdir in their place, runs that did not end well)."""
     from launchers.comparison import driver, rows, suites
@@ -80,7 +88,7 @@ def _with_runs(suite: Any, worlds: Sequence[str], known: list[Any]) -> tuple[lis
     methods, workdir, failed = _methods(suite), pathlib.Path(_WORKDIR.value), []
     if not (_TABLE.value or _FIGURE.value):
         pairs = _pairs(worlds, methods, known)
-        failed = driver.run(suite, pairs, workdir, _BACKEND.value, _AT_ONCE.value)
+        failed = driver.run(suite, pairs, workdir, _machines())
     new = driver.collect(suite, worlds, methods, workdir)
     rows.write(workdir / "results.csv", new)
     seen = {(row.world, row.method) for row in new}
@@ -95,7 +103,7 @@ def _of_gradients(suite: Any, worlds: Sequence[str], known: list[Any]) -> list[s
     from launchers.comparison import noise, suites
 
     workdir, path = pathlib.Path(_WORKDIR.value), suites.packaged(f"{suite.name}_noise")
-    new, failed = noise.run(suite, worlds, known, workdir, _BACKEND.value, _AT_ONCE.value)
+    new, failed = noise.run(suite, worlds, known, workdir, _machines())
     found = [row for row in noise.read(path) if row.world not in {one.world for one in new}] + new
     noise.write(path if _STORE.value else workdir / path.name, found)
     print("\n".join(noise.table(suite, found)))

@@ -19,15 +19,14 @@ compares the best with the config as it is on seeds that the search has not seen
 """
 
 import pathlib
-import re
 from collections.abc import Sequence
 
 from absl import flags
 
 from launchers import cli
-from launchers.cluster import cells, records, reports
+from launchers.cluster import cells, job_flags, records, reports
 from launchers.cluster.backend import State
-from launchers.cluster.launch import Job, Launch, Resources, Stage
+from launchers.cluster.launch import Job, Launch, Stage
 from launchers.search import flags as searches
 
 _CONFIGS = flags.DEFINE_list("configs", None, "Config files, each with its :preset.")
@@ -45,33 +44,14 @@ _LOGS = flags.DEFINE_string("logs", None, "Print the end of the log of this job.
 _CANCEL = flags.DEFINE_bool("cancel", False, "Ask all jobs to save and stop.")
 _TABLE = flags.DEFINE_bool("table", False, "Print the table of the cells, and write table.csv.")
 _METRIC = flags.DEFINE_string("metric", "success_rate", "Metric of the table.")
-
-# What each job is given: Resources, whose docstring says what these are.
-_DEFAULTS = Resources()
-_FIELDS = re.findall(r"^    ([a-z_, ]+): (.+(?:\n {6}.+)*)", Resources.__doc__, flags=re.MULTILINE)
-_MEANING = {name: " ".join(text.split()) for names, text in _FIELDS for name in names.split(", ")}
-_INTEGERS, _FLOATS = ("nodes", "devices", "cpus"), ("hours", "memory_gib")
-_TEXTS = ("device", "queue", "account", "qos", "constraint", "image", "volume")
-for _name in _INTEGERS:
-    flags.DEFINE_integer(_name, getattr(_DEFAULTS, _name), _MEANING[_name])
-for _name in _FLOATS:
-    flags.DEFINE_float(_name, getattr(_DEFAULTS, _name), _MEANING[_name])
-for _name in _TEXTS:
-    flags.DEFINE_string(_name, getattr(_DEFAULTS, _name), _MEANING[_name])
-flags.DEFINE_multi_string("environment", [], "NAME=VALUE, a variable of the jobs.")
-
-
-def _resources() -> Resources:
-    given = {name: flags.FLAGS[name].value for name in (*_INTEGERS, *_FLOATS, *_TEXTS)}
-    pairs = [text.partition("=") for text in flags.FLAGS["environment"].value]
-    return Resources(**given, environment={name: value for name, _, value in pairs})
+job_flags.define()
 
 
 def _described() -> Launch | None:
     """The launch that flags or a file describe; None if they do not."""
     if _LAUNCH.value:
-        described = ("configs", "grid", "seeds", "workdir", "at_once", "retries", "environment")
-        names = (*described, *_INTEGERS, *_FLOATS, *_TEXTS)
+        described = ("configs", "grid", "seeds", "workdir", "at_once", "retries")
+        names = (*described, *job_flags.NAMES)
         given = [f"--{name}" for name in names if flags.FLAGS[name].present]
         if given:
             raise ValueError(f"{', '.join(given)}: the file of --launch says it; leave it out")
@@ -88,7 +68,7 @@ def _described() -> Launch | None:
     keys = check.keys(_CONFIGS.value)
     found = cells.cells(_CONFIGS.value, _GRID.value, keys)
     jobs = cells.jobs(found, workdir, tuple(map(int, _SEEDS.value or ())))
-    stages = (Stage("train", jobs, _resources()),)
+    stages = (Stage("train", jobs, job_flags.resources()),)
     return Launch(workdir.name, workdir, stages, _AT_ONCE.value, _RETRIES.value)
 
 
@@ -176,7 +156,7 @@ def _search(workdir: pathlib.Path) -> None:
     cli.output("workdir", str(workdir), folder=True)
 
     def carry_out(jobs: Sequence[Job]) -> None:
-        stages = (Stage("trials", tuple(jobs), _resources()),)
+        stages = (Stage("trials", tuple(jobs), job_flags.resources()),)
         launch = Launch(workdir.name, workdir, stages, _AT_ONCE.value, _RETRIES.value)
         reports.ended(launch, _BACKEND.value or "local")
 

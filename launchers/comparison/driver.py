@@ -2,17 +2,27 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from launchers.cluster import reports
 from launchers.cluster.backend import State
-from launchers.cluster.launch import Job, Launch, Stage
+from launchers.cluster.launch import Job, Launch, Resources, Stage
 from launchers.comparison import rows, suites
 from launchers.comparison.suites import Cell, Method, Suite
 
 # A world and a method.
 Pair = tuple[str, Method]
+
+
+class Machines(NamedTuple):
+    """Where runs are: a backend of `launchers.cluster`, how many at the same time, and with what
+    each."""
+
+    backend: str = "local"
+    at_once: int = 1
+    resources: Resources = Resources()
 
 
 def plan(suite: Suite, pairs: Sequence[Pair]) -> str:
@@ -38,7 +48,7 @@ def plan(suite: Suite, pairs: Sequence[Pair]) -> str:
 
 
 def run(
-    suite: Suite, pairs: Sequence[Pair], workdir: pathlib.Path, backend: str, at_once: int
+    suite: Suite, pairs: Sequence[Pair], workdir: pathlib.Path, machines: Machines
 ) -> list[str]:
     """Runs what has not ended yet: here pair by pair, elsewhere all pairs at the same time.
 
@@ -52,28 +62,27 @@ def run(
         jobs = [
             suites.start_job(suite, world, seeds, workdir) for world in worlds for seeds in kinds
         ]
-        failed += carry_out(jobs, workdir / "start", backend, at_once)
-    batches = [[pair] for pair in pairs] if backend == "local" else [pairs]
+        failed += carry_out(jobs, workdir / "start", machines)
+    batches = [[pair] for pair in pairs] if machines.backend == "local" else [pairs]
     for batch in batches:
         jobs = [suites.tuning_job(suite, w, m, workdir) for w, m in batch]
-        failed += carry_out(jobs, workdir / "tune", backend, at_once)
+        failed += carry_out(jobs, workdir / "tune", machines)
         jobs = []
         for world, method in batch:
             cell = chosen(suite, world, method, workdir)
             if cell is not None:
                 jobs.append(suites.result_job(suite, world, method, cell, workdir))
-        failed += carry_out(jobs, workdir / "results", backend, at_once)
+        failed += carry_out(jobs, workdir / "results", machines)
     return failed
 
 
-def carry_out(
-    jobs: Sequence[Job], directory: pathlib.Path, backend: str, at_once: int
-) -> list[str]:
+def carry_out(jobs: Sequence[Job], directory: pathlib.Path, machines: Machines) -> list[str]:
     """Runs what has not ended of these; a line for each that did not end well."""
     if not jobs:
         return []
-    launch = Launch(directory.name, directory, (Stage("train", tuple(jobs)),), at_once)
-    known = reports.ended(launch, backend)
+    stages = (Stage("train", tuple(jobs), machines.resources),)
+    launch = Launch(directory.name, directory, stages, machines.at_once)
+    known = reports.ended(launch, machines.backend)
     return [f"{r.job.name}: {r.message or r.state}" for r in known if r.state is not State.DONE]
 
 

@@ -103,14 +103,13 @@ def run(
     worlds: Sequence[str],
     known: Sequence[rows.Row],
     workdir: pathlib.Path,
-    backend: str,
-    at_once: int,
+    machines: driver.Machines,
 ) -> tuple[list[Noise], list[str]]:
     """(the rows of these worlds, runs that did not end well)."""
     found, failed = [], []
     for world in worlds:
         due = list(jobs(suite, world, known, workdir).values())
-        ended = driver.carry_out(due, workdir / "noise", backend, at_once)
+        ended = driver.carry_out(due, workdir / "noise", machines)
         failed += ended
         found += [] if ended else measured(suite, world, workdir)
     return found, failed

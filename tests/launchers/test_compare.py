@@ -98,7 +98,7 @@ def test_all_methods_of_words_go_on_from_the_same_runs_seed_by_seed(tmp_path, mo
     )
     monkeypatch.setattr(driver, "chosen", lambda *_: cell)
     pairs = [("coin", suites.Method(name, name)) for name in ("grpo", "ppo")]
-    assert driver.run(WORDS, pairs, tmp_path, "local", 1) == []
+    assert driver.run(WORDS, pairs, tmp_path, driver.Machines()) == []
     starts, runs = done[:2], done[2:]
     assert [job.name for job in starts] == ["start.coin.tune", "start.coin.results"]
     assert all(job.arguments[0].endswith("words.py:coin,sft") for job in starts)
@@ -125,7 +125,7 @@ def test_a_run_that_fails_is_said(tmp_path, monkeypatch):
         for job in stage.jobs
     ]
     monkeypatch.setattr(driver.reports, "ended", broken)
-    failed = driver.run(SUITE, [("coin", OURS)], tmp_path, "local", 1)
+    failed = driver.run(SUITE, [("coin", OURS)], tmp_path, driver.Machines())
     assert failed == ["tune.coin.grpo: error: no"]
 
 
