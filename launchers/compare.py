@@ -90,6 +90,7 @@ def _with_runs(suite: Any, worlds: Sequence[str], known: list[Any]) -> tuple[lis
         pairs = _pairs(worlds, methods, known)
         failed = driver.run(suite, pairs, workdir, _machines())
     new = driver.collect(suite, worlds, methods, workdir)
+    workdir.mkdir(parents=True, exist_ok=True)
     rows.write(workdir / "results.csv", new)
     seen = {(row.world, row.method) for row in new}
     known = [row for row in known if (row.world, row.method) not in seen] + new
