@@ -28,6 +28,7 @@ import collections
 import contextlib
 import json
 import os
+import secrets
 import shlex
 import signal
 import threading
@@ -39,6 +40,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from agentrl.actors.types import Actor, Decision, View
+from envs.hosted import worker
 from envs.text import join, make_grammar, parse
 from envs.vector import World
 
@@ -82,6 +84,7 @@ class Program:
         self._number, self._row = 0, 0
         self._process, self._transport, self._listener, self._errors = None, None, None, b""
         self._timeouts = (timeout_s, start_timeout_s)
+        self._mark = secrets.token_hex(16)
         self._greeting = {
             "game": env.name,
             "seats": env.num_agents,
@@ -154,6 +157,7 @@ class Program:
                 *self.words,
                 # Ctrl-C is handled here, and all processes that it starts can be ended with it.
                 start_new_session=True,
+                env={**os.environ, worker.MARK: self._mark},
             )
         except OSError as error:
             raise _Failure("ended", str(error)) from None
@@ -236,7 +240,8 @@ class Program:
             await asyncio.wait_for(self._process.wait(), grace)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        # A process that it started and that left the group may hold the pipes open.
+        worker.end_marked(self._mark)
+        # Where these are not found they may hold the pipes open.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), _GRACE)
         self._listener.cancel()

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import secrets
 import selectors
 import signal
 import subprocess
@@ -37,13 +38,16 @@ class Answer(NamedTuple):
 
 
 class _Worker:
-    """One process and its state. `deadline`: of the pending request, or None."""
+    """One process and its state. `pending`: the op of its last request; `deadline`: until when its
+    answer may come, None if there is no request."""
 
     def __init__(self, number: int, python: str, source: str, options: Mapping[str, Any]):
         self.number = number
         self.began = False
         self.buffer = bytearray()
         self.deadline: float | None = None
+        self.pending = "make"
+        self._mark = secrets.token_hex(16)
         # Unbuffered and opened for appending, so that truncating it at 0 discards all of
         # it.
         self.noise = tempfile.TemporaryFile("a+b", buffering=0)
@@ -56,12 +60,13 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=self.noise,
             start_new_session=True,
-            env={"OMP_NUM_THREADS": "1", **os.environ},
+            env={"OMP_NUM_THREADS": "1", **os.environ, protocol.MARK: self._mark},
         )
         os.set_blocking(self.process.stdout.fileno(), False)
         self.send({"op": "make", "source": source, "options": dict(options)})
 
     def send(self, message: Mapping[str, Any]) -> None:
+        self.pending = message["op"]
         # A process that has died is detected by its missing answer.
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(protocol.frame(message))
@@ -101,6 +106,7 @@ class _Worker:
         """Ends the process and all processes that it has started, immediately."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        protocol.end_marked(self._mark)
         self.process.wait()
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -193,7 +199,7 @@ class Pool:
         for worker in list(self._workers):
             message, failure = worker.receive() if worker.number in readable else (None, "")
             if message is not None:
-                failure = message.get("error", "")
+                failure = self._wrong(worker, message)
             elif not failure and worker.deadline is not None and worker.deadline <= now:
                 limit = self._timeouts[0 if worker.began else 1]
                 failure = f"no answer within {limit:g} seconds{worker.last_words()}"
@@ -202,6 +208,16 @@ class Pool:
             elif message is not None:
                 answers += self._answered(worker, message)
         return answers
+
+    def _wrong(self, worker: _Worker, message: Any) -> str:
+        """What is wrong with a message, "" if it answers the request: the environment shares the
+        process, and may have written it itself."""
+        if isinstance(message, dict) and isinstance(message.get("error"), str):
+            return message["error"]
+        asked = worker.deadline is not None
+        if asked and protocol.answers(worker.pending, message, self.about or {}):
+            return ""
+        return f"it sent no answer, but {json.dumps(message):.200}"
 
     def _answered(self, worker: _Worker, message: dict[str, Any]) -> list[Answer]:
         worker.deadline = None

@@ -73,6 +73,7 @@ import importlib
 import importlib.util
 import json
 import math
+import numbers
 import os
 import queue
 import random
@@ -89,6 +90,8 @@ _HEAD = struct.Struct(">I")
 LONGEST = 1 << 26
 # Time limit of the environment's `close`, in seconds.
 _GRACE = 2.0
+# A variable of the process's environment, which all that it starts inherits.
+MARK = "AGENTRL_STARTED_FOR"
 
 
 def frame(message):
@@ -114,6 +117,71 @@ def unframe(buffer):
     message = json.loads(buffer[_HEAD.size : end].decode())
     del buffer[:end]
     return message
+
+
+def end_marked(mark):
+    """Ends all processes whose variable MARK is this text, but not the one that calls it.
+
+    Ending a process group misses those that began a session of their own. They are found in /proc,
+    where there is one.
+    """
+    wanted, found = (MARK + "=" + mark).encode(), {os.getpid()}
+    while True:
+        before = len(found)
+        for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+            if not name.isdigit() or int(name) in found:
+                continue
+            try:
+                with open("/proc/" + name + "/environ", "rb") as file:
+                    if wanted in file.read().split(b"\0"):
+                        found.add(int(name))
+                        os.kill(int(name), signal.SIGKILL)
+            except OSError:  # it has ended, or is somebody else's
+                continue
+        # What one of them has started meanwhile is found the next time.
+        if len(found) == before:
+            return
+
+
+def answers(op, message, about):
+    """Whether a message has the form of a `Server`'s answer. about: what it answered to "make"."""
+    if not isinstance(message, dict):
+        return False
+    if op == "make":
+        seats = message.get("seats")
+        return isinstance(seats, int) and seats > 0 and isinstance(message.get("has_success"), bool)
+    seats, together = about["seats"], about.get("simultaneous", False)
+    shape = about.get("observation_shape")
+
+    def is_observation(given):
+        return isinstance(given, str) if shape is None else _shape(given) == tuple(shape)
+
+    def are(kinds, given):
+        many = isinstance(given, list) and len(given) == seats
+        return many and all(isinstance(x, kinds) and math.isfinite(x) for x in given)
+
+    def is_seat(given, least=0):
+        return type(given) is int and least <= given < seats
+
+    shown = message.get("observation")
+    if together:
+        observed = (
+            isinstance(shown, list) and len(shown) == seats and all(map(is_observation, shown))
+        )
+        observed = observed and are(bool, message.get("acting"))
+    else:
+        observed = is_observation(shown) and is_seat(message.get("seat"))
+    if op == "reset":
+        return observed and "reward" not in message
+    valid = message.get("valid")
+    return (
+        observed
+        and are((int, float), message.get("reward"))
+        and all(isinstance(message.get(name), bool) for name in ("terminated", "truncated"))
+        and (are(bool, valid) if together else isinstance(valid, bool))
+        and are(bool, message.get("success"))
+        and is_seat(message.get("offender"), -1)
+    )
 
 
 class Missing(Exception):
@@ -286,7 +354,7 @@ class Server:
 def _shape(values):
     """The shape of nested lists of finite numbers; None where they have none."""
     if not isinstance(values, (list, tuple)):
-        return () if math.isfinite(values) else None
+        return () if isinstance(values, numbers.Real) and math.isfinite(values) else None
     shapes = {_shape(value) for value in values}
     if len(shapes) > 1 or None in shapes:
         return None
@@ -307,6 +375,7 @@ def _listen(source, requests):
             message = unframe(buffer)
     requests.put(None)
     time.sleep(_GRACE)
+    end_marked(os.environ.get(MARK, ""))
     # The environment is busy and its caller is gone: end it, and all that it has started.
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
@@ -343,6 +412,7 @@ def main():
     if close is not None:
         close()
     sys.stdout.flush()
+    end_marked(os.environ.get(MARK, ""))
     os._exit(0)
 
 

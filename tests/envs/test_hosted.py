@@ -106,6 +106,8 @@ def test_the_process_needs_nothing_of_ours():
         ("die", "its process ended with status 7; its last words: about to die"),
         ("hang", "no answer within 0.5 seconds"),
         ("garble", "it sent no message"),
+        ("forge", "it sent no answer, but {}"),
+        ("flee", "KeyError: 'nothing there'"),
         ("nan", "expected finite numbers"),
     ],
 )
@@ -124,7 +126,7 @@ def test_a_worker_that_fails_is_replaced_with_all_that_it_has_started(how, messa
         started(made, 2)
         assert ask(made, 0, op="reset", seed=0).reply["observation"]
     marks = [int(p.name) for p in tmp_path.iterdir()]
-    assert len(marks) == 3 + (how == "hang")
+    assert len(marks) == 3 + (how in ("hang", "flee"))
     wait_for(lambda: not any(map(alive, marks)))
 
 

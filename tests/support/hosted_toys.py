@@ -73,15 +73,29 @@ class Trouble(Sum):
             print("about to die", file=sys.stderr, flush=True)
             os._exit(7)
         if self.how == "hang":
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+            child = subprocess.Popen(sleep, start_new_session=True)
             self._mark(child.pid)
             time.sleep(600)
         if self.how == "garble":
-            for descriptor in range(3, 20):
-                try:
-                    os.write(descriptor, b"\xff\xff\xff\xff no frame")
-                except OSError:
-                    pass
+            self._into_the_pipe(b"\xff\xff\xff\xff no frame")
+        if self.how == "forge":
+            self._into_the_pipe(b"\0\0\0\x02{}")
+        if self.how == "flee":
+            # Through a process that ends, so that nobody knows its parent.
+            sleep = "[sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True"
+            quiet = "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"
+            start = f"import subprocess, sys; print(subprocess.Popen({sleep}, {quiet}).pid)"
+            started = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True)
+            self._mark(int(started.stdout))
+            raise KeyError("nothing there")
+
+    def _into_the_pipe(self, data):
+        for descriptor in range(3, 20):
+            try:
+                os.write(descriptor, data)
+            except OSError:
+                pass
 
 
 class Race:

@@ -27,7 +27,7 @@ def flood(line):
 
 def left_behind(request):
     """A child outside the process group keeps the pipes open."""
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(5)"], start_new_session=True)
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(597)"], start_new_session=True)
     sys.exit(3)
 
 
