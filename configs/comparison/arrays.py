@@ -26,6 +26,7 @@ from agentrl.methods.turn_entropy import turn_entropy
 from configs._shared.comparison import (
     IN_ARRAYS,
     RETURN,
+    Score,
     World,
     check_variant,
     critic,
@@ -61,6 +62,11 @@ WORLDS = {
     # What was called before stays in the observation, so that no observation comes again.
     "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
     "team": World(env_section("TeamGraph-v1"), 100_000),
+    # Turns of unequal time. From random play's good jobs a shift to the most that can be expected,
+    # with the quick method always; both exact.
+    "jobs": World(
+        env_section("Jobs-v1"), 100_000, score=Score("evaluation/episode_return", 4.7982, 20.8)
+    ),
     # A purchase is paid by how much of the request it meets, and hardly one meets all of it.
     "shop": World(env_section("Shop-v1"), 50_000, score=RETURN),
 }
@@ -152,6 +158,11 @@ def _spear(config: Config) -> None:
     config.objective.self_imitation = term(losses.self_imitation, source="self_imitation")
 
 
+def _duration_aware(config: Config) -> None:
+    config.advantage = section(advantages.grpo)
+    config.reweighting.duration_aware = section(advantages.duration_aware)
+
+
 def _branching(config: Config) -> None:
     config.rollout = section(branching, num_groups=16, group_size=8, initial=4)
     config.advantage = section(advantages.grpo)
@@ -196,6 +207,7 @@ METHODS: dict[str, Callable[[Config], None]] = {
     "spear": _spear,
     "replay": replay,
     "branching": _branching,
+    "duration_aware": _duration_aware,
 }
 
 
