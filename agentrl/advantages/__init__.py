@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from agentrl.advantages.temporal import length_adaptive_gae as length_adaptive_gae
     from agentrl.advantages.temporal import spoken_gae as spoken_gae
     from agentrl.advantages.token_level import bilevel_gae as bilevel_gae
+    from agentrl.advantages.token_level import (
+        length_adaptive_token_gae as length_adaptive_token_gae,
+    )
     from agentrl.advantages.token_level import token_gae as token_gae
     from agentrl.advantages.turn_assignment import dual_level as dual_level
     from agentrl.advantages.turn_assignment import user_rl as user_rl

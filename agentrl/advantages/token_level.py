@@ -53,10 +53,80 @@ def token_gae(
     """
     check_range("token_gae gamma", gamma, 0.0, 1.0)
     check_range("token_gae lam", lam, 0.0, 1.0)
+    arrays = reward, token_value, mask, terminated, bootstrap, loss_mask, stream, turn, truncated
+    return _chained("token_gae", *arrays, gamma=gamma, lam=lam)
+
+
+def length_adaptive_token_gae(
+    reward: jax.Array,
+    token_value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    loss_mask: jax.Array,
+    stream: jax.Array,
+    turn: jax.Array,
+    *,
+    gamma: float = 1.0,
+    alpha: float = 0.05,
+    truncated: jax.Array | None = None,
+) -> jax.Array:
+    """`token_gae` whose lambda grows with the stream's written tokens l: max(0, 1 - 1 / (alpha l)).
+
+    With gamma 1 the last reward's weight at the first token is lambda^(l - 1), which tends to
+    exp(-1 / alpha): it does not vanish, however long the stream.
+
+    Args:
+      token_value: f32[R, L].
+      reward, mask, terminated, bootstrap, loss_mask, stream, turn, gamma, truncated: as for
+        `token_gae`.
+      alpha: above 0. For l <= 1 / alpha lambda is 0 (the rule gives none there).
+
+    Returns:
+      f32[R, L], 0 where loss_mask is False, gradient stopped.
+
+    Raises:
+      ValueError: gamma outside [0, 1], alpha not above 0, or arrays of other shapes.
+
+    References:
+      VAPO (2025), https://arxiv.org/abs/2504.05118, and UI-TARS-2 (2025),
+      https://arxiv.org/abs/2509.02544: the rule as notes on the papers give it; no code was read.
+      Its critic has a lambda of its own: component `agentrl.methods.lambda_targets`.
+    """
+    name = "length_adaptive_token_gae"
+    check_range(f"{name} gamma", gamma, 0.0, 1.0)
+    check_range(f"{name} alpha", alpha, 0.0, above=True)
+    arrays = reward, token_value, mask, terminated, bootstrap, loss_mask, stream, turn, truncated
+    return _chained(name, *arrays, gamma=gamma, alpha=alpha)
+
+
+def _chained(
+    name: str,
+    reward: jax.Array,
+    token_value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    loss_mask: jax.Array,
+    stream: jax.Array,
+    turn: jax.Array,
+    truncated: jax.Array | None,
+    *,
+    gamma: float,
+    lam: float = 1.0,
+    alpha: float | None = None,
+) -> jax.Array:
+    """The advantages of `token_gae`, with alpha of `length_adaptive_token_gae`; name: in errors."""
     flags = {"terminated": terminated, "truncated": truncated}
-    check_streams("token_gae", mask, numbers={"reward": reward}, flags=flags)
-    check_bootstrap("token_gae", bootstrap, mask)
+    check_streams(name, mask, numbers={"reward": reward}, flags=flags)
+    check_bootstrap(name, bootstrap, mask)
     tokens = _Tokens(token_value, loss_mask, stream, turn, mask.shape)
+    trace: float | jax.Array = gamma * lam
+    if alpha is not None:
+        written = jnp.sum(loss_mask, axis=1, dtype=jnp.float32)
+        length = jnp.zeros(mask.shape[0]).at[stream].add(written)
+        adapted = jnp.maximum(1.0 - 1.0 / jnp.maximum(alpha * length, 1e-30), 0.0)
+        trace = gamma * tokens.per_token(jnp.broadcast_to(adapted[:, None], mask.shape), 0.0)
     ends = tokens.per_token(terminated, False)
     cut = jnp.zeros(mask.shape, bool) if truncated is None else jnp.asarray(truncated)
     cut = cut | last_turns(mask)
@@ -67,7 +137,7 @@ def token_gae(
     after = jnp.where(stops, after, tokens.following)
     gained = jnp.where(tokens.last, tokens.per_token(reward, 0.0), 0.0)
     delta = gained + gamma * after - tokens.value
-    return tokens.in_rows(_backwards(delta, jnp.where(stops, 0.0, gamma * lam)))
+    return tokens.in_rows(_backwards(delta, jnp.where(stops, 0.0, trace)))
 
 
 def bilevel_gae(

@@ -39,11 +39,13 @@ def token_value_loss(
     return value_loss(value, target, mask)
 
 
-@averaged(over="turn_start")
 def decoupled_value_loss(
     value: jax.Array, critic_target: jax.Array, mask: jax.Array | None = None
 ) -> jax.Array:
-    """`value_loss` with a target of its own instead of the advantage plus the value.
+    """`token_value_loss` with a target of its own instead of the advantage plus the value.
+
+    Averaged over all tokens that the policy wrote, which over arrays are the turns. A target of a
+    turn is that of all its tokens: without discount and with lambda 1 the return from there on.
 
     Args:
       value: [R, L], the critic's value.

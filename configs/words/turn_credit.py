@@ -29,7 +29,7 @@ WITHOUT_CRITIC = {
 WITH_CRITIC = {
     "tokens": lambda: section(advantages.token_gae, gamma=1.0, lam=0.95),
     "bilevel": lambda: section(advantages.bilevel_gae, gamma=1.0, turn_gamma=0.95, lam=0.95),
-    "decoupled": lambda: section(advantages.length_adaptive_gae, alpha=1.0),
+    "decoupled": lambda: section(advantages.length_adaptive_token_gae, alpha=1.0),
     "turns": lambda: section(advantages.gae, gamma=0.95, lam=0.95),
 }
 VARIANTS = (*WITHOUT_CRITIC, *WITH_CRITIC)
@@ -43,11 +43,11 @@ def get_config(variant: str = "bilevel") -> ml_collections.ConfigDict:
     preset = "ppo" if variant in WITH_CRITIC else "grpo"
     config = language.config_of(preset, env, acting, context, warm_updates=40, updates=60)
     config.advantage = (WITHOUT_CRITIC | WITH_CRITIC)[variant]()
-    if variant in ("tokens", "bilevel"):
+    if variant in ("tokens", "bilevel", "decoupled"):
         config.components.token_values = section(token_values)
         config.objective.value = term(losses.token_value_loss, weight=0.5)
     if variant == "decoupled":
-        # UI-TARS-2: the critic's lambda is 1, the policy's grows with the length; clip-higher.
+        # UI-TARS-2: the critic's lambda is 1, the policy's grows with the tokens; clip-higher.
         config.components.lambda_targets = section(lambda_targets)
         config.objective.value = term(losses.decoupled_value_loss, weight=0.5)
         config.objective.policy.clip_high = 0.28

@@ -57,6 +57,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "igpo": {},
     "twin_critics": {},
     "token_gae": {"gamma": 1.0, "lam": 0.95},
+    "length_adaptive_token_gae": {},
     "bilevel_gae": {"gamma": 1.0, "turn_gamma": 0.95, "lam": 0.95},
     # Reweightings and filters.
     "duration_aware": {},

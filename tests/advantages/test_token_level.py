@@ -112,10 +112,93 @@ def test_without_decay_every_token_has_the_return_less_its_value():
         np.testing.assert_allclose(function(**arrays, **options), to_go - value, atol=2e-5)
 
 
+def written_in_rows(seed):
+    """Streams of 1 to 4 turns of 1 to 5 tokens, every turn in a row of its own, shuffled: (arrays,
+    the tokens (value, reward or 0, turn, number) of each stream in order, row of each turn)."""
+    rng = np.random.default_rng(seed)
+    rows, of_stream = [], []
+    reward = rng.normal(size=(5, 4)).astype(np.float32)
+    mask = np.arange(4) < rng.integers(1, 5, (5, 1))
+    for stream in range(5):
+        of_stream.append([])
+        for turn in range(mask[stream].sum()):
+            count = int(rng.integers(1, 6))
+            value = rng.normal(size=count).astype(np.float32)
+            rows.append((stream, turn, value))
+            gained = [0.0] * (count - 1) + [reward[stream, turn]]
+            of_stream[-1] += [(v, gained[i], turn, i) for i, v in enumerate(value)]
+    order = rng.permutation(len(rows))
+    token_value = np.full((len(rows), 7), np.nan, np.float32)
+    loss_mask, turns = np.zeros((len(rows), 7), bool), np.full((len(rows), 7), -1)
+    place = {}
+    for row, number in enumerate(order):
+        stream, turn, value = rows[number]
+        token_value[row, 2 : 2 + len(value)] = value
+        loss_mask[row, 2 : 2 + len(value)], turns[row, 2 : 2 + len(value)] = True, turn
+        place[stream, turn] = row
+    last = mask & ~np.pad(mask[:, 1:], ((0, 0), (0, 1)))
+    arrays = dict(
+        reward=reward,
+        token_value=token_value,
+        mask=mask,
+        terminated=last,
+        bootstrap=0.0,
+        loss_mask=loss_mask,
+        stream=np.array([rows[number][0] for number in order]),
+        turn=turns,
+    )
+    return arrays, of_stream, place
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_lambda_grows_with_the_tokens_of_the_stream(gamma, alpha):
+    """A loop over the tokens in plain Python."""
+    arrays, of_stream, place = written_in_rows(3)
+    expected = np.zeros(arrays["loss_mask"].shape)
+    for stream, tokens in enumerate(of_stream):
+        lam = max(0.0, 1.0 - 1.0 / (alpha * len(tokens)))
+        advantage, following = 0.0, 0.0
+        for value, gained, turn, i in reversed(tokens):
+            advantage = gained + gamma * following - value + gamma * lam * advantage
+            expected[place[stream, turn], 2 + i] = advantage
+            following = value
+    ours = advantages.length_adaptive_token_gae(**arrays, gamma=gamma, alpha=alpha)
+    np.testing.assert_allclose(ours, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_the_last_rewards_weight_at_the_first_token_does_not_vanish(alpha):
+    for length in (100, 1000, 10_000):
+        mask, turn = np.ones((1, length), bool), np.arange(length)[None] * 4 // length
+        reward = np.eye(1, length, length - 1, dtype=np.float32)
+        arrays = recorded(reward, np.zeros((1, length)), mask, turn)
+        ours = advantages.length_adaptive_token_gae(**arrays, alpha=alpha)
+        np.testing.assert_allclose(
+            ours[0, 0], (1 - 1 / (alpha * length)) ** (length - 1), rtol=1e-3
+        )
+    np.testing.assert_allclose(ours[0, 0], np.exp(-1 / alpha), rtol=0.03)
+
+
+def test_lambda_by_tokens_is_that_by_turns_where_a_turn_is_one_token():
+    whole, value, _ = streams(0)
+    rows = dict(
+        token_value=np.where(whole["mask"], value, np.nan),
+        loss_mask=whole["mask"],
+        stream=np.arange(6),
+        turn=np.where(whole["mask"], np.arange(4), -1),
+    )
+    ours = advantages.length_adaptive_token_gae(**whole, **rows, alpha=0.6)
+    expected = advantages.length_adaptive_gae(**whole, value=value, alpha=0.6)
+    np.testing.assert_allclose(ours, expected, atol=2e-5)
+
+
 def test_errors():
     arrays = recorded(*np.zeros((2, 1, 2)), np.ones((1, 2), bool), np.array([[0, 1]]))
     with pytest.raises(ValueError, match="token_gae lam"):
         advantages.token_gae(**arrays, lam=2.0)
+    with pytest.raises(ValueError, match="length_adaptive_token_gae alpha"):
+        advantages.length_adaptive_token_gae(**arrays, alpha=0.0)
     with pytest.raises(ValueError, match="bilevel_gae gamma"):
         advantages.bilevel_gae(**arrays, gamma=-1.0)
 
