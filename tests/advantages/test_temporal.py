@@ -105,13 +105,8 @@ def test_reference_gae_across_gaps():
     data = np.load(path)
     mask, value = data["in/mask"].astype(bool), data["in/values"]
     none = np.zeros(mask.shape, bool)
-    gaes = [
-        advantages.gae(data["in/token_rewards"], value, mask, none, 0.0, gamma=g, lam=l)
-        for g, l in ((1.0, 0.95), (0.99, 0.95), (1.0, 1.0))
-    ]
-    targets = data["adv/gae_returns"][mask]
-    errors = [np.abs((np.asarray(a) + value)[mask] - targets).max() for a in gaes]
-    assert min(errors) < 2e-5, errors
+    ours = advantages.gae(data["in/token_rewards"], value, mask, none, 0.0, gamma=1.0, lam=0.95)
+    np.testing.assert_allclose((ours + value)[mask], data["adv/gae_returns"][mask], atol=2e-6)
 
 
 def test_limits():
