@@ -15,8 +15,8 @@ from typing import Any
 from agentrl.actors.contexts import Context
 from agentrl.config import base
 from agentrl.config.bind import HOMES, TERM_KEYS, path_of
-from agentrl.learner.bound import options_of
 from agentrl.learner.component import Component
+from agentrl.learner.function import options_of
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.types import Rollout

@@ -201,14 +201,14 @@ def _estimates(run, streams):
 
     from agentrl import advantages
     from agentrl.config.learning import recipe_of
-    from agentrl.learner.bound import Bound, options_of
     from agentrl.learner.credit import credit_of
+    from agentrl.learner.function import Function, options_of
 
     recipe, estimates = recipe_of(run.config), {}
     options = recipe.estimator.options
     for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
         shared = {k: v for k, v in options.items() if k in options_of(function)}
-        other = recipe._replace(estimator=Bound(function, shared), carried=None)
+        other = recipe._replace(estimator=Function(function, shared), carried=None)
         credit = jax.jit(lambda s, other=other: credit_of(other, s, None, {}))(streams)
         estimates[label] = credit.advantage.values
     return estimates

@@ -14,7 +14,7 @@ import pytest
 from arrays_by_name import POSITIONS, ROWS, STREAMS, TURNS
 
 from agentrl.declarations import assumptions_of, unit_of
-from agentrl.learner.bound import Bound
+from agentrl.learner.function import Function
 from agentrl.streams import last_turns
 from launchers.methods_page import listed
 
@@ -28,7 +28,7 @@ BY_TURN, BY_POSITION, BY_STREAM = (STREAMS, TURNS), (ROWS, POSITIONS), (STREAMS,
 @functools.cache
 def compiled(function):
     """(the function of arrays by name, compiled; how often it was traced, as a list)."""
-    traced, bound = [], Bound(function, arrays_by_name.options_for(function))
+    traced, bound = [], Function(function, arrays_by_name.options_for(function))
 
     @jax.jit
     def call(arrays):
@@ -101,7 +101,7 @@ def test_credit(function):
         other = np.asarray(call(permuted(arrays, order)))
         np.testing.assert_allclose(other, result[order], rtol=1e-4, atol=1e-5)
     assert len(traced) == 1
-    bound = Bound(function, arrays_by_name.options_for(function))
+    bound = Function(function, arrays_by_name.options_for(function))
     np.testing.assert_allclose(first_of(bound(arrays)), result, rtol=1e-5, atol=1e-6)
     numbers = {k: x for k, x in arrays.items() if x.dtype == np.float32}
 
@@ -117,7 +117,7 @@ def test_credit(function):
 @pytest.mark.parametrize("function", ESTIMATORS, ids=lambda f: f.__name__)
 def test_wrong_arrays_are_refused_by_name(function):
     arrays = arrays_by_name.arrays_for(function, 0)
-    bound = Bound(function, arrays_by_name.options_for(function))
+    bound = Function(function, arrays_by_name.options_for(function))
     for name, value in arrays.items():
         # Masks say how many there are; an advantage may be of turns or of positions, and state as
         # large as its run needs it: those have another type or number of axes.
@@ -155,7 +155,7 @@ def test_streams_of_several_episodes_are_read_by_their_ends(function):
         last = np.asarray(last_turns(arrays["mask"]))
         arrays[name] = last if name == "terminated" else np.zeros_like(last)
     joined = {k: x.reshape(STREAMS // 2, 2 * TURNS, *x.shape[2:]) for k, x in arrays.items()}
-    bound = Bound(function, arrays_by_name.options_for(function))
+    bound = Function(function, arrays_by_name.options_for(function))
     call = jax.jit(lambda arrays: bound(arrays))
     apart = np.asarray(call(arrays))
     np.testing.assert_allclose(
@@ -166,7 +166,7 @@ def test_streams_of_several_episodes_are_read_by_their_ends(function):
 @functools.cache
 def compiled_loss(function):
     """(arrays -> (values, metrics, gradients of their sum), how often it was traced)."""
-    traced, bound = [], Bound(function, arrays_by_name.options_for(function))
+    traced, bound = [], Function(function, arrays_by_name.options_for(function))
 
     def total(numbers, others):
         result = bound(numbers | others)
@@ -223,7 +223,7 @@ def test_losses(function):
         place = pairs if unit_of(function) == "pair" else order
         np.testing.assert_allclose(other, values[place], rtol=1e-4, atol=1e-5)
     assert len(traced) == 1
-    plain = Bound(function, arrays_by_name.options_for(function))(arrays)
+    plain = Function(function, arrays_by_name.options_for(function))(arrays)
     plain = plain if isinstance(plain, tuple) else (plain, {})
     for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves((values, metrics)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -232,7 +232,7 @@ def test_losses(function):
 @pytest.mark.parametrize("function", LOSSES, ids=lambda f: f.__name__)
 def test_losses_refuse_arrays_of_several_shapes(function):
     arrays = arrays_by_name.positions_for(function, 0)
-    bound = Bound(function, arrays_by_name.options_for(function))
+    bound = Function(function, arrays_by_name.options_for(function))
     for name, value in arrays.items():
         if value.ndim > 1:
             with pytest.raises(ValueError, match="shape"):

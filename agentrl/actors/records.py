@@ -36,7 +36,7 @@ class Memory(struct.PyTreeNode):
     cache: decoder.Cache | None
 
 
-class Written(struct.PyTreeNode):
+class PromptAndReply(struct.PyTreeNode):
     """A prompt and the tokens written after it; leaves [B, S, ...].
 
     prompt: i32[.., L - G]; None where the row is the episode. age: i16, own turns since the turn
@@ -69,8 +69,8 @@ class TextRecord(NamedTuple):
 
     replied: jax.Array
     turn: jax.Array
-    reply: Written
-    summary: Written | None
+    reply: PromptAndReply
+    summary: PromptAndReply | None
     ended: jax.Array
     cut: jax.Array
     format_ok: jax.Array
@@ -78,7 +78,7 @@ class TextRecord(NamedTuple):
     thinks: jax.Array | None
 
 
-class Observed(NamedTuple):
+class ObservationTokens(NamedTuple):
     """Observations of n lanes as tokens: i32[n, O], i32[n], bool[n], and their anchor u32[n, 2]."""
 
     tokens: jax.Array
@@ -87,7 +87,7 @@ class Observed(NamedTuple):
     anchor: jax.Array
 
 
-class Replied(NamedTuple):
+class TurnResult(NamedTuple):
     """The result of a turn in n lanes.
 
     The prompt's last hidden state gives `value`; fits: bool[n], the prompt had room.
@@ -102,16 +102,18 @@ class Replied(NamedTuple):
     summary: tuple[Composed, Generated] | None
 
 
-def written(prompt: Composed | None, said: Generated, turn: jax.Array, spans: jax.Array) -> Written:
+def written(
+    prompt: Composed | None, said: Generated, turn: jax.Array, spans: jax.Array
+) -> PromptAndReply:
     """The record of prompts [n, ...] and what was written after them at own turns i32[n]."""
     reply = (said.tokens, said.length, said.logp, said.entropy, said.kept, spans)
     if prompt is None:
-        return Written(None, None, None, None, *reply)
+        return PromptAndReply(None, None, None, None, *reply)
     inside = prompt.turn >= 0
     age = jnp.where(inside, turn[:, None] - prompt.turn, -1).astype(jnp.int16)
     kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(prompt.kind, 0)]
     span = jnp.where(prompt.kind >= 0, kinds, -1).astype(jnp.int8)
-    return Written(prompt.tokens, age, span, prompt.length, *reply)
+    return PromptAndReply(prompt.tokens, age, span, prompt.length, *reply)
 
 
 def token_spans(
@@ -133,8 +135,8 @@ def token_spans(
 
 def text_record(
     policy: LanguagePolicy,
-    replied: Replied,
-    observed: Observed,
+    replied: TurnResult,
+    observed: ObservationTokens,
     text: jax.Array,
     length: jax.Array,
     *,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.records import Memory, Observed, Replied
+from agentrl.actors.records import Memory, ObservationTokens, TurnResult
 from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
 from agentrl.actors.types import View
 from agentrl.devices.placement import along_data
@@ -174,14 +174,14 @@ class Speaker:
         memory: Memory,
         lane: jax.Array,
         active: jax.Array,
-        observed: Observed,
+        observed: ObservationTokens,
         key: jax.Array,
         *,
         greedy: bool = False,
         constraint: Constraint | None = None,
         expert: Generated | None = None,
         given: Given | None = None,
-    ) -> tuple[Replied, Memory]:
+    ) -> tuple[TurnResult, Memory]:
         """The active lanes read their observations and reply.
 
         lane: i32[n], of [B * A]. key: one for all, or one per lane [n]: a lane's reply then depends
@@ -222,7 +222,7 @@ class Speaker:
             transcript=transcript, turn=memory.turn.at[lane].add(active.astype(jnp.int32))
         )
         said = said.replace(cache=None, hidden=None)
-        out = Replied(active, fits, turn, value, said, prompt, summary)
+        out = TurnResult(active, fits, turn, value, said, prompt, summary)
         return out, self._by_agent(memory)
 
     def _observed(self, memory, lane, observed):
@@ -314,7 +314,7 @@ class Speaker:
         written = memory.summaries.at[lane].add(needs.astype(jnp.int32))
         return memory.replace(transcript=transcript, summaries=written), (asked, said), spent
 
-    def fold(self, memory: Memory, lane: jax.Array, replied: Replied, text, length) -> Memory:
+    def fold(self, memory: Memory, lane: jax.Array, replied: TurnResult, text, length) -> Memory:
         """Opens and closes branches by the tags in the replies' bytes u8[n, W], i32[n]."""
         opens, closes = (
             jax.vmap(functools.partial(contains, tag=tag))(text, length) & replied.active
@@ -329,7 +329,7 @@ class Speaker:
         return self._by_agent(memory)
 
     def value(
-        self, params: chex.ArrayTree, memory: Memory, lane: jax.Array, observed: Observed
+        self, params: chex.ArrayTree, memory: Memory, lane: jax.Array, observed: ObservationTokens
     ) -> jax.Array:
         """The critic's value f32[n] of the next prompt of lanes, without changing the memory."""
         memory, turn = self._observed(memory, lane, observed)
@@ -339,7 +339,7 @@ class Speaker:
         last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
         return decoder.values(params, self.policy.config, last)[..., 0]
 
-    def prompt(self, memory: Memory, lane: jax.Array, observed: Observed) -> Composed:
+    def prompt(self, memory: Memory, lane: jax.Array, observed: ObservationTokens) -> Composed:
         """What lanes i32[n] read before their next reply, unless they summarize it first."""
         memory, turn = self._observed(memory, lane, observed)
         return self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)

@@ -15,7 +15,7 @@ import envs
 from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
-from agentrl.actors.records import Memory, Observed, text_record
+from agentrl.actors.records import Memory, ObservationTokens, text_record
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.transcript import Composed
 from agentrl.actors.types import Actor, Decision, View
@@ -209,7 +209,7 @@ class TextActor:
         out = self.world.vmap(of_state)(state, agent, more)
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
 
-    def _observe(self, view: View, memory: Memory) -> Observed:
+    def _observe(self, view: View, memory: Memory) -> ObservationTokens:
         env, codec, injected = self.world.env, self.policy.codec, self._injected
         size = self.speaker.layout.observation_tokens
         by_agent = jnp.take_along_axis(memory.turn, view.agent, axis=1)
@@ -224,7 +224,7 @@ class TextActor:
                 anchor = env.fingerprint_as(state, agent, params, of="state")
             else:
                 anchor = envs.fingerprint(text.fragments)
-            return Observed(*seen, anchor)
+            return ObservationTokens(*seen, anchor)
 
         return self._each(one, view.state, view.agent, by_agent)
 

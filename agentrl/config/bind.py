@@ -1,7 +1,7 @@
 """Sections: a function by its dotted path, with its keyword options.
 
 `{"name": "agentrl.advantages.gigpo", "gamma": 0.95}` is bound to that function with gamma=0.95. The
-options are read off the function's signature (`agentrl.learner.bound`), so each exists in one
+options are read off the function's signature (`agentrl.learner.function`), so each exists in one
 place, and an unknown key is an error that names the nearest valid one, before anything compiles. A
 function of a user's own module works like one of the library's: `section(my_module.my_estimator)`.
 """
@@ -22,7 +22,7 @@ import ml_collections
 from ml_collections import config_dict
 
 from agentrl.checks import check_number
-from agentrl.learner.bound import Bound, options_of
+from agentrl.learner.function import Function, options_of
 
 # Where the library's own functions of each section are: their short names work too.
 HOMES = {
@@ -237,14 +237,14 @@ def _is_a(value: Any, annotation: Any) -> bool:
     return isinstance(value, _KINDS.get(annotation, object))
 
 
-def bound(section: str, values: Mapping[str, Any], *, beside: Mapping[str, Any] = {}) -> Bound:
+def bound(section: str, values: Mapping[str, Any], *, beside: Mapping[str, Any] = {}) -> Function:
     """The function of a section with its options; without a name, that of the section itself.
 
     Raises:
       ValueError: as `lookup` and `bind`.
     """
     function = lookup(section, values.get("name", section.rpartition(".")[2]))
-    return Bound(function, bind(section, function, values, beside=beside))
+    return Function(function, bind(section, function, values, beside=beside))
 
 
 def check_unused(section: str, function: Callable, values: Mapping[str, Any], remedy: str) -> None:

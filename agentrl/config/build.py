@@ -15,7 +15,7 @@ from agentrl.config.components import make_components, selection_of
 from agentrl.config.environments import environments
 from agentrl.config.learning import learner_of, supervised
 from agentrl.config.tasks import Task, context_of, make_policy, make_task
-from agentrl.learner.component import Component, Setup, Start
+from agentrl.learner.component import Component, InitInputs, Setup
 from agentrl.learner.components.population import Selection
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
@@ -64,14 +64,14 @@ class Experiment(NamedTuple):
             rollout=self.rollout.init(rollout_key),
             key=key,
             update=zero,
-            carry=_carry(self.components, Start(trained, carry_key, seed, zero)),
+            carry=_carry(self.components, InitInputs(trained, carry_key, seed, zero)),
         )
 
     def restart(self, state: TrainState) -> TrainState:
         """Between two phases: a fresh optimizer, and components that begin from the parameters."""
         trained, _ = split(state.params, self.policy.frozen)
         key, carry_key = jax.random.split(state.key)
-        start = Start(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
+        start = InitInputs(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
         again = {name: part for name, part in self.components.items() if part.restarts}
         return state.replace(
             opt_state=_opt_state(self.phases[-1][0].learner, trained),
@@ -280,7 +280,7 @@ def _in_order(sources: set[str], components: Mapping[str, Component]) -> tuple[s
     return tuple(sorted(sources | read, key=lambda name: (name != "rollout", name)))
 
 
-def _carry(components: Mapping[str, Component], start: Start) -> dict[str, Any]:
+def _carry(components: Mapping[str, Component], start: InitInputs) -> dict[str, Any]:
     keys = jax.random.split(start.key, max(len(components), 1))
     return {
         name: component.init(start._replace(key=key))

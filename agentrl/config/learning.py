@@ -10,8 +10,8 @@ from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.config.bind import TERM_KEYS, bind, bound, flat, nearest
 from agentrl.declarations import is_moving_reward
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe
+from agentrl.learner.function import Function
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import (
@@ -80,7 +80,7 @@ def recipe_of(config: ml_collections.ConfigDict) -> Recipe:
     # Terms that move reward between turns come after those that change it.
     reward.sort(key=lambda term: is_moving_reward(term[1].function))
     estimator = bound("advantage", config.advantage)
-    filters: dict[str, dict[str, Bound]] = {"before": {}, "after": {}}
+    filters: dict[str, dict[str, Function]] = {"before": {}, "after": {}}
     for key, values in config.filters.items():
         when = values.get("when", "after")
         if when not in filters:

@@ -15,11 +15,11 @@ from agentrl.checks import LARGEST
 from agentrl.config import tuned
 from agentrl.config.bind import bound, nearest
 from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
-from agentrl.learner.bound import Bound
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.credit import Recipe, reads_positions
+from agentrl.learner.function import Function
 from agentrl.learner.learner import Learner
-from agentrl.learner.minibatch import check_dealt
+from agentrl.learner.minibatch import check_minibatches
 from agentrl.learner.objective import FORWARD, Term
 from agentrl.learner.optimizer import AUTO
 from agentrl.rollout import Rollout
@@ -146,7 +146,7 @@ def _unit(components: Mapping[str, Component], source: str) -> int:
     return 1 if made is None else made.unit
 
 
-def _credit(recipe: Recipe) -> list[tuple[str, Bound]]:
+def _credit(recipe: Recipe) -> list[tuple[str, Function]]:
     """The functions of the credit, with their sections."""
     filters = {**recipe.before, **recipe.after}
     return [
@@ -260,4 +260,6 @@ def check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") -
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():
-        check_dealt(name, batch.rows.tokens.shape[0], minibatches, _unit(phase.components, name))
+        check_minibatches(
+            name, batch.rows.tokens.shape[0], minibatches, _unit(phase.components, name)
+        )

@@ -13,7 +13,7 @@ from agentrl.actors.array import array_actor
 from agentrl.actors.types import Actor
 from agentrl.config.bind import bind, bound, check_keys, check_unused
 from agentrl.evaluation import play
-from agentrl.learner.bound import Bound
+from agentrl.learner.function import Function
 from agentrl.players.scripted import opponent_named
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
 from agentrl.policies.actor_critic import Policy
@@ -139,7 +139,7 @@ def _takes_view(function: Callable) -> bool:
     return next(iter(inspect.signature(function).parameters), "") == "view"
 
 
-def _made(label: str, one: Bound, reads_text: bool, *given: Any) -> Any:
+def _made(label: str, one: Function, reads_text: bool, *given: Any) -> Any:
     """The policy of a section, from what is given by position.
 
     Raises:

@@ -42,7 +42,7 @@ class Setup(NamedTuple):
     context: Any = None
 
 
-class Start(NamedTuple):
+class InitInputs(NamedTuple):
     """Inputs of a component's `init`.
 
     The trained parameters, a key, the seed i32[] and the number of updates done i32[].
@@ -99,7 +99,7 @@ class Source(NamedTuple):
     reads: tuple[str, ...] = ()
 
 
-class Outcome(NamedTuple):
+class UpdateResult(NamedTuple):
     """A finished update, as input of components.
 
     before: the `TrainState` that it started from. params: all parameters after it. trained: those
@@ -129,7 +129,7 @@ class Component(NamedTuple):
       of the rollout's, before anything reads them.
     annotate: of the rollout, and of other sources where something reads what it fills. Gradients
       are stopped. Metrics are those of the rollout.
-    after: (value, Outcome) -> (value, metrics). With environments in Python the `after` of a
+    after: (value, UpdateResult) -> (value, metrics). With environments in Python the `after` of a
       component whose `before` gives parameters reads `outcome.before` alone: the next batch is
       collected while the learner works.
     report: (params) -> metrics, once per program of `log_every` updates.
@@ -141,12 +141,12 @@ class Component(NamedTuple):
       as they were. No metric is of such an update.
     """
 
-    init: Callable[[Start], Any] = lambda start: ()
+    init: Callable[[InitInputs], Any] = lambda start: ()
     before: Callable[[Any, chex.ArrayTree, jax.Array], Inputs] | None = None
     source: Source | None = None
     amend: Callable[[Context, Streams, Rows], tuple[Streams, Rows, Metrics]] | None = None
     annotate: Annotation | None = None
-    after: Callable[[Any, Outcome], tuple[Any, Metrics]] | None = None
+    after: Callable[[Any, UpdateResult], tuple[Any, Metrics]] | None = None
     report: Callable[[chex.ArrayTree], Metrics] | None = None
     fills: tuple[str, ...] = ()
     restarts: bool = False

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from agentrl import advantages
 from agentrl.checks import check_returned
-from agentrl.learner.bound import Bound
+from agentrl.learner.function import Function
 from agentrl.streams import PerPosition, PerTurn, Rows, Streams, fields_of
 
 # A reward term's result depends on its inputs: a term that reads the reward returns another reward,
@@ -40,12 +40,12 @@ class Recipe(NamedTuple):
     position; the critic's target is of the advantage before it.
     """
 
-    estimator: Bound
-    reward: Mapping[str, Bound] = {}
+    estimator: Function
+    reward: Mapping[str, Function] = {}
     carried: str | None = None
-    before: Mapping[str, Bound] = {}
-    after: Mapping[str, Bound] = {}
-    reweighting: Mapping[str, Bound] = {}
+    before: Mapping[str, Function] = {}
+    after: Mapping[str, Function] = {}
+    reweighting: Mapping[str, Function] = {}
 
     @property
     def value(self) -> str | None:
@@ -59,7 +59,7 @@ def arrays_of(streams: Streams, rows: Rows | None = None) -> dict[str, Any]:
     return ({} if rows is None else fields_of(rows)) | fields_of(streams)
 
 
-def reads_positions(function: Bound) -> bool:
+def reads_positions(function: Function) -> bool:
     """Whether an estimator or a reweighting is per position, [R, L]: it reads the rows' mask."""
     return "loss_mask" in function.inputs
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from agentrl.devices.placement import along_data
 
 
-def check_dealt(source: str, rows: int, minibatches: int, unit: int) -> None:
+def check_minibatches(source: str, rows: int, minibatches: int, unit: int) -> None:
     """ValueError unless minibatches divide the units of `unit` rows that a source has."""
     if rows % (minibatches * unit):
         together = f" (of which {unit} neighbours stay together)" if unit > 1 else ""
@@ -18,7 +18,7 @@ def check_dealt(source: str, rows: int, minibatches: int, unit: int) -> None:
         )
 
 
-def dealt(
+def shuffled_rows(
     learnt: jax.Array,
     key: jax.Array,
     minibatches: int,
@@ -47,7 +47,7 @@ def dealt(
     return order
 
 
-def of_numbers(example: Any, order: jax.Array | None) -> Any:
+def take_rows(example: Any, order: jax.Array | None) -> Any:
     """The rows of these numbers i32[...], or all of them."""
     if order is None:
         return example

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from agentrl import losses
 from agentrl.checks import check_returned
 from agentrl.declarations import over_of, unit_of
-from agentrl.learner.bound import Bound
+from agentrl.learner.function import Function
 from agentrl.learner.totals import sums
 from agentrl.losses.aggregation import Aggregation
 from agentrl.streams import Rows, fields_of
@@ -41,7 +41,7 @@ class Term(NamedTuple):
     active. scale: the name of an array [R, L] that multiplies the term, or None.
     """
 
-    loss: Bound
+    loss: Function
     weight: float | jax.Array = 1.0
     final_weight: float | None = None
     source: str = "rollout"
@@ -120,7 +120,7 @@ def learnt_positions(example: Example, terms: Sequence[Term]) -> jax.Array:
     return functools.reduce(jnp.logical_or, [arrays[name] for name in sorted(names)])
 
 
-def weigh(
+def with_weights(
     example: Example, terms: Sequence[Term], aggregation: Aggregation, unit_size: int
 ) -> Example:
     """The example of a whole minibatch with the weights of its positions, before it is cut."""

@@ -19,8 +19,8 @@ from agentrl.learner.component import (
     Context,
     Inputs,
     Notes,
-    Outcome,
     Setup,
+    UpdateResult,
     noted,
     own_key,
 )
@@ -131,7 +131,7 @@ def learn(
         progress=(state.update - phase.first) / max(phase.end - phase.first, 1),
         roles=setup.rollout.roles,
     )
-    outcome = Outcome(
+    outcome = UpdateResult(
         before=state, params=params, trained=split(params, policy.frozen)[0], finite=finite
     )
     if collected is not None:
@@ -236,7 +236,7 @@ def _context(setup: Setup, state: TrainState, name: str, value: Any) -> Context:
 
 
 def carried(
-    components: Mapping[str, Component], carry: Mapping[str, Any], outcome: Outcome
+    components: Mapping[str, Component], carry: Mapping[str, Any], outcome: UpdateResult
 ) -> tuple[dict[str, Any], Metrics]:
     """The carry after an update, and the components' metrics."""
     carry = dict(carry)
@@ -293,7 +293,7 @@ def _on_host(setup: Setup, phase: Phase) -> Train:
 
     @jax.jit
     def ahead(view: TrainState, carry: dict[str, Any], params: chex.ArrayTree) -> TrainState:
-        outcome = Outcome(before=view.replace(params=params))
+        outcome = UpdateResult(before=view.replace(params=params))
         new, _ = carried({name: phase.components[name] for name in carry}, carry, outcome)
         return view.replace(key=keys_of(view).following, carry=view.carry | new)
 

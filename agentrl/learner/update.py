@@ -13,8 +13,8 @@ from agentrl import advantages, losses
 from agentrl.learner.component import Notes
 from agentrl.learner.credit import Credit
 from agentrl.learner.learner import Learner
-from agentrl.learner.minibatch import check_dealt, dealt, of_numbers
-from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, weigh
+from agentrl.learner.minibatch import check_minibatches, shuffled_rows, take_rows
+from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, with_weights
 from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.passes import gradients
 from agentrl.learner.state import new_if
@@ -96,7 +96,7 @@ def update(
     }
     units = {source: batch.unit for source, batch in batches.items()}
     for source, example in examples.items():
-        check_dealt(source, example.rows.tokens.shape[0], minibatches, units[source])
+        check_minibatches(source, example.rows.tokens.shape[0], minibatches, units[source])
     params, frozen = split(params, policy.frozen)
     weights = {name: term.weight_at(progress) for name, term in terms.items()}
     shared = {"progress": progress} | {
@@ -109,7 +109,7 @@ def update(
 
     def epoch(carry, key):
         orders = {
-            source: dealt(
+            source: shuffled_rows(
                 learnt_positions(example, tuple(by_source[source].values())),
                 jax.random.fold_in(key, i) if i else key,
                 minibatches,
@@ -185,7 +185,7 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     orders: {source: the numbers of its rows, or None for all}.
     """
     params, opt_state, finite, within = carry
-    examples = {name: of_numbers(x, orders[name]) for name, x in examples.items()}
+    examples = {name: take_rows(x, orders[name]) for name, x in examples.items()}
     parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
     loss = sum(part[0] for part in parts)
     grads = functools.reduce(lambda a, b: jax.tree.map(jnp.add, a, b), [part[2] for part in parts])
@@ -228,7 +228,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
     if options.normalize_advantage == "minibatch" and "advantage" in example.arrays:
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
-    example = weigh(example, tuple(terms.values()), options.aggregation, unit)
+    example = with_weights(example, tuple(terms.values()), options.aggregation, unit)
     longest, policy = example.rows.loss_mask.shape[1], step.policy
     loss, metrics, grads = gradients(
         lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),

@@ -14,7 +14,7 @@ import numpy as np
 from agentrl.actors.types import beside, select
 from agentrl.checks import check_range
 from agentrl.methods.branch_points import branch_probability, first_entropy
-from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes, packed
 from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
 from agentrl.rollout.seating import seat_all
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
     """Constants of a branching rollout, G, M, N, T among them; scale: log of the vocabulary."""
 
     world: World
-    bound: Bound
+    bound: BoundPolicy
     sampler: Sampler
     groups: int
     size: int

@@ -12,7 +12,7 @@ from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import bare, stream_rows
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.prompted import without_inserted
-from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import packed
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start
@@ -31,7 +31,7 @@ class _Plan(NamedTuple):
     of a row; strip: and is taken out of it."""
 
     world: World
-    bound: Bound
+    bound: BoundPolicy
     text: Injection
     at: int
     groups: int

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 LISTENERS = ("none", "all", "others")
 
 
-class Bound(NamedTuple):
+class BoundPolicy(NamedTuple):
     """A policy bound to an environment, over arrays or over text.
 
     actor: (World, params, greedy=False) -> Actor. demonstrator: (World, noise, thoughts) -> Actor,
       the environment's expert with the records of this policy.
     packing: how streams and rows are made.
     reads_arrays: it reads observations. early_exit: the loop ends as soon as no episode runs; else
-      it has a fixed length. own_turns: see `unroll`. over_members: how members of a pool act, all
+      it has a fixed length. skip_others: see `unroll`. over_members: how members of a pool act, all
       at once or one after the other.
     frozen: entries of the parameters that are not trained.
     """
@@ -38,7 +38,7 @@ class Bound(NamedTuple):
     packing: Packing
     reads_arrays: bool = True
     early_exit: bool = False
-    own_turns: bool = False
+    skip_others: bool = False
     over_members: Callable = jax.vmap
     frozen: tuple[str, ...] = ()
 
@@ -54,7 +54,7 @@ def bind(
     anchor: str | None = None,
     listeners: str = "none",
     segments: bool = False,
-) -> Bound:
+) -> BoundPolicy:
     """A policy of any kind, for episodes of at most `turns` turns.
 
     Raises:
@@ -84,7 +84,7 @@ def bind_arrays(
     mask_illegal: bool,
     anchor: str | None = None,
     listeners: str = "none",
-) -> Bound:
+) -> BoundPolicy:
     """A policy over arrays. ValueError where its head for beliefs does not fit the environment."""
     _check_beliefs(policy, env, listeners)
 
@@ -112,7 +112,7 @@ def bind_arrays(
         return expert._replace(follows=policy.memory(1) is not None)
 
     packing = array_packing(policy, env)
-    return Bound(actor, demonstrator, packing, frozen=policy.frozen)
+    return BoundPolicy(actor, demonstrator, packing, frozen=policy.frozen)
 
 
 def _check_beliefs(policy: Policy, env: Environment, listeners: str) -> None:

@@ -9,7 +9,7 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.text import TextActor
 from agentrl.players.scripted import check_expert
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.bound import Bound
+from agentrl.rollout.bound import BoundPolicy
 from agentrl.rollout.text_rows import text_packing
 from envs.environment import Environment
 from envs.vector import World
@@ -24,7 +24,7 @@ def bind_text(
     *,
     anchor: str | None = None,
     segments: bool = False,
-) -> Bound:
+) -> BoundPolicy:
     """A language policy, for episodes of at most `turns` turns. segments: of segments.
 
     Raises:
@@ -51,13 +51,13 @@ def bind_text(
         check_expert(world.env, world.params)
         return bound(world).expert(noise=noise, thoughts=thoughts)
 
-    return Bound(
+    return BoundPolicy(
         actor=actor,
         demonstrator=demonstrator,
         packing=text_packing(speaker, env),
         reads_arrays=False,
         early_exit=True,
-        own_turns=env.in_turns,
+        skip_others=env.in_turns,
         # One member after the other: each stops writing when its own replies have ended.
         over_members=_one_by_one,
         frozen=policy.frozen,

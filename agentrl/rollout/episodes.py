@@ -12,7 +12,7 @@ from agentrl.actors.array import check_anchor
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
-from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
@@ -119,7 +119,7 @@ class _Episodes(NamedTuple):
     """What `episodes` was asked for, bound and checked."""
 
     world: World
-    bound: Bound
+    bound: BoundPolicy
     opposition: Opposition
     sampler: Sampler
     num_groups: int
@@ -183,7 +183,7 @@ class _Episodes(NamedTuple):
             length=self.turns,
             limit=limit,
             early_exit=self.bound.early_exit,
-            own_turns=self.bound.own_turns,
+            skip_others=self.bound.skip_others,
             keep=keep,
         )
         return world, seating, trajectory
@@ -284,13 +284,13 @@ class _Episodes(NamedTuple):
             key,
             length=self.turns,
             early_exit=bound.early_exit,
-            own_turns=bound.own_turns,
+            skip_others=bound.skip_others,
         )
         return packed(bound, world, trajectory, seating, params, None)
 
 
 def packed(
-    bound: Bound,
+    bound: BoundPolicy,
     world: World,
     trajectory: Trajectory,
     seating: Seating,

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
-from agentrl.actors.records import Memory, Observed, text_record
+from agentrl.actors.records import Memory, ObservationTokens, text_record
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.text import check_roles
 from agentrl.actors.transcript import Composed
@@ -29,12 +29,12 @@ from envs.hosted import Hosted
 from envs.text import lower, span
 
 
-class Shown(NamedTuple):
+class HostView(NamedTuple):
     """Views of W waiting processes, [W, S, ...].
 
     agent, acting: as in `View`; rows that do not wait have no acting agent. observation: arrays, or
-    `Observed` in words. begins: bool[W], a new episode begins. episode, turn: i32[W], whose key is
-    used.
+    `ObservationTokens` in words. begins: bool[W], a new episode begins. episode, turn: i32[W],
+    whose key is used.
     """
 
     agent: Any
@@ -45,7 +45,7 @@ class Shown(NamedTuple):
     turn: Any
 
 
-class Said(NamedTuple):
+class ReplyBytes(NamedTuple):
     """Replies as bytes u8[W, S, n], of which [start, end) is the action."""
 
     text: jax.Array
@@ -56,21 +56,21 @@ class Said(NamedTuple):
 class HostActor(NamedTuple):
     """A policy for W rows.
 
-    init: (params, W) -> memory. act: (params, memory, Shown, key, greedy) -> (Decision, Said or
-    None, memory); the memory given is consumed. value: (params, memory, Shown) -> f32[W, S], the
-    critic's value, or None without a critic.
-    Of a policy in words, else None: prompt: (memory, Shown) -> the prompts of its next replies,
+    init: (params, W) -> memory. act: (params, memory, HostView, key, greedy) -> (Decision,
+    ReplyBytes or None, memory); the memory given is consumed. value: (params, memory, HostView) ->
+    f32[W, S], the critic's value, or None without a critic.
+    Of a policy in words, else None: prompt: (memory, HostView) -> the prompts of its next replies,
     [W, S, ...]. speaker. Its act takes replies `given` [W * A, ...], too.
     """
 
     init: Callable[..., chex.ArrayTree]
-    act: Callable[..., tuple[Decision, Said | None, chex.ArrayTree]]
+    act: Callable[..., tuple[Decision, ReplyBytes | None, chex.ArrayTree]]
     value: Callable[..., jax.Array] | None
     prompt: Callable[..., Composed] | None = None
     speaker: Speaker | None = None
 
 
-def _keys(key: jax.Array, shown: Shown) -> jax.Array:
+def _keys(key: jax.Array, shown: HostView) -> jax.Array:
     """A key per row, [W]: that of its episode and turn."""
 
     def one(episode, turn):
@@ -95,7 +95,7 @@ def host_array_actor(policy: Policy, agents: int) -> HostActor:
 
         return alone
 
-    def view_of(shown: Shown) -> View:
+    def view_of(shown: HostView) -> View:
         return View(shown.agent, shown.acting, shown.observation, None, None)
 
     def act(params, memory, shown, key, greedy):
@@ -150,7 +150,7 @@ def host_text_actor(
         segments=segments,
     )
 
-    def lanes(shown: Shown) -> tuple[View, View, Observed]:
+    def lanes(shown: HostView) -> tuple[View, View, ObservationTokens]:
         """(view, view of all lanes that are computed, their observations)."""
         view = View(shown.agent, shown.acting, None, None, None)
         computed = speaker.all_lanes(view)
@@ -194,7 +194,7 @@ def host_text_actor(
 
 
 def _understood(speaker, lane, observed, replied, memory):
-    """(Decision, Said, memory) of n lanes: the environment parses the replies."""
+    """(Decision, ReplyBytes, memory) of n lanes: the environment parses the replies."""
     policy, said = speaker.policy, replied.said
     to_bytes = functools.partial(codecs.to_bytes, policy.codec)
     text, length = jax.vmap(to_bytes)(said.tokens, said.length)
@@ -212,7 +212,7 @@ def _understood(speaker, lane, observed, replied, memory):
         record=record,
         anchor=observed.anchor,
     )
-    return decision, Said(text, start, end), memory
+    return decision, ReplyBytes(text, start, end), memory
 
 
 def _check_text(policy: LanguagePolicy, env: Hosted, context: Context) -> None:

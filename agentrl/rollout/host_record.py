@@ -10,7 +10,7 @@ from agentrl.rollout.types import Trajectory, Turn
 from envs.vector import Outcome
 
 
-class Collected(NamedTuple):
+class HostCollection(NamedTuple):
     """bootstrap: the critic's value where an episode was cut, f32[B, A]; of segments f32[T, B, A],
     after each turn where it is needed. metrics: episodes left out and played again, and seconds
     spent in the policy and waiting. continues: segments go on from the collection before."""

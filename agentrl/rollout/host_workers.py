@@ -7,10 +7,10 @@ from typing import Any
 import chex
 import numpy as np
 
-from agentrl.actors.records import Observed
+from agentrl.actors.records import ObservationTokens
 from agentrl.policies import codec as codecs
 from agentrl.rollout.host import Host
-from agentrl.rollout.host_actors import HostActor, Shown
+from agentrl.rollout.host_actors import HostActor, HostView
 from envs.hosted import Hosted
 
 
@@ -41,7 +41,7 @@ class Workers:
         if self.actor.speaker is None:
             return np.zeros((*rows, *self.env.observation_shape), np.float32)
         size = self.actor.speaker.layout.observation_tokens
-        return Observed(
+        return ObservationTokens(
             np.zeros((*rows, size), np.int32),
             np.zeros(rows, np.int32),
             np.zeros(rows, bool),
@@ -65,14 +65,14 @@ class Workers:
             for array, value in zip(self.observation, (*tokens, anchor), strict=True):
                 array[worker, place] = value
 
-    def view(self, wanted: Collection[int], episode: np.ndarray, turn: np.ndarray) -> Shown:
+    def view(self, wanted: Collection[int], episode: np.ndarray, turn: np.ndarray) -> HostView:
         """The views of some processes; in the rows of the others no agent acts.
 
         episode, turn: i32[W], what each process plays.
         """
         waits = np.array([row in wanted for row in range(self.number)])
         acting, begins = self.acting & waits[:, None], self.begins & waits
-        return Shown(self.agent, acting, self.observation, begins, episode, turn)
+        return HostView(self.agent, acting, self.observation, begins, episode, turn)
 
     def close(self) -> None:
         """Ends the processes and their environments; the object is not used afterwards."""

@@ -17,7 +17,7 @@ import numpy as np
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.players.scripted import opponent_named
 from agentrl.policies.scoring import join, split
-from agentrl.rollout.bound import Bound
+from agentrl.rollout.bound import BoundPolicy
 from agentrl.rollout.types import Seating
 from envs.agents import Agents
 from envs.environment import Environment
@@ -132,7 +132,7 @@ def make_slots(
 
 
 def pool_actor(
-    bound: Bound, world: World, slots: Slots, members: chex.ArrayTree, params: chex.ArrayTree
+    bound: BoundPolicy, world: World, slots: Slots, members: chex.ArrayTree, params: chex.ArrayTree
 ) -> Actor:
     """The policy with frozen parameters: each slot's episodes are played by that slot's member.
 
@@ -189,7 +189,11 @@ class Opposition(NamedTuple):
         return seat_teams(world.env, number)
 
     def actors(
-        self, bound: Bound, world: World, params: chex.ArrayTree, members: chex.ArrayTree = None
+        self,
+        bound: BoundPolicy,
+        world: World,
+        params: chex.ArrayTree,
+        members: chex.ArrayTree = None,
     ) -> list[Actor]:
         """The policy with these parameters, and its opponent. members: of a pool, trained
         parameters [members, ...]."""
@@ -198,7 +202,7 @@ class Opposition(NamedTuple):
             return [own] if self.actor is None else [own, self.actor]
         return [own, pool_actor(bound, world, self.slots, members, params)]
 
-    def reads_arrays(self, bound: Bound) -> bool:
+    def reads_arrays(self, bound: BoundPolicy) -> bool:
         """Whether any of the actors looks at observations."""
         return bound.reads_arrays or (self.actor is not None and self.actor.reads_arrays)
 

@@ -14,7 +14,7 @@ from agentrl.actors.types import View
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import view_of
-from agentrl.rollout.bound import Bound, bind
+from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.pack import filled, pack, properties_of
@@ -117,7 +117,7 @@ class _Segments(NamedTuple):
     """What `segments` was asked for, bound and checked."""
 
     world: World
-    bound: Bound
+    bound: BoundPolicy
     opposition: Opposition
     sampler: Sampler
     num_envs: int

@@ -18,8 +18,8 @@ Restart = Callable[[jax.Array], envs.vector.Starts]
 class Loop(NamedTuple):
     """Constants of all steps; see `unroll`.
 
-    everyone: all agents get a view. freezes: states of episodes that do not run are kept. skips:
-    actors with nothing to do are not computed.
+    view_all: all agents get a view. hold_ended: states of episodes that do not run are kept.
+    skip_idle: actors with nothing to do are not computed.
     """
 
     world: World
@@ -27,15 +27,15 @@ class Loop(NamedTuple):
     seating: Seating
     limit: jax.Array | int
     restart: Restart | None
-    everyone: bool
-    freezes: bool
-    skips: bool
-    own_turns: bool
+    view_all: bool
+    hold_ended: bool
+    skip_idle: bool
+    skip_others: bool
 
 
 def view_of_step(loop: Loop, now: Start) -> View:
     """The view before a step; `acting` whether or not the episode runs."""
-    views = envs.vector.views(loop.world, now.state, now.observation, everyone=loop.everyone)
+    views = envs.vector.views(loop.world, now.state, now.observation, everyone=loop.view_all)
     return View(*views, now.state)
 
 
@@ -54,7 +54,7 @@ def others_act(loop: Loop, now: Start, key: jax.Array) -> tuple[Start, Outcome]:
 
     def shown(now):
         view = view_of_step(loop, now)
-        owner = of_shown(loop, loop.seating.actor, view.agent)
+        owner = take_viewed(loop, loop.seating.actor, view.agent)
         return view, now.running & jnp.any(view.acting & (owner > 0), axis=1)
 
     def act(i, now):
@@ -86,7 +86,7 @@ def _decide_others(
     loop: Loop, memory: tuple[chex.ArrayTree, ...], view: View, key: jax.Array
 ) -> tuple[jax.Array, tuple[chex.ArrayTree, ...]]:
     """Actions [B, S, ...] of all actors but the first, and the memories of all."""
-    owner = of_shown(loop, loop.seating.actor, view.agent)
+    owner = take_viewed(loop, loop.seating.actor, view.agent)
     action, following = None, [memory[0]]
     for k, actor in enumerate(loop.actors[1:], 1):
         own = view._replace(acting=view.acting & (owner == k))
@@ -98,7 +98,7 @@ def _decide_others(
     return action, tuple(following)
 
 
-def of_shown(loop: Loop, values: jax.Array, agent: jax.Array) -> jax.Array:
+def take_viewed(loop: Loop, values: jax.Array, agent: jax.Array) -> jax.Array:
     """Values of all agents [B, A] for those with a view, [B, S]."""
     if agent.shape == values.shape:
         return values
@@ -113,7 +113,7 @@ def decide(
     if len(actors) == 1:
         decision, after = actors[0].act(actors[0].params, memory[0], view, key)
         return decision, decision.action, (after,)
-    owner = of_shown(loop, loop.seating.actor, view.agent)
+    owner = take_viewed(loop, loop.seating.actor, view.agent)
     decisions, following = [], []
     for k, (actor, before) in enumerate(zip(actors, memory, strict=True)):
         own = view._replace(acting=view.acting & (owner == k))
@@ -124,7 +124,7 @@ def decide(
             # Only the actions of the other actors are used.
             return decision if k == 0 else Decision(decision.action), after
 
-        if loop.skips:
+        if loop.skip_idle:
             # An actor that follows the others' turns is called as long as it has a
             # seat.
             needed = jnp.any(loop.seating.actor == k) if actor.follows else jnp.any(own.acting)

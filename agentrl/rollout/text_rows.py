@@ -7,7 +7,7 @@ reply, R rows of L positions.
 import jax
 import jax.numpy as jnp
 
-from agentrl.actors.records import Memory, TextRecord, Written
+from agentrl.actors.records import Memory, PromptAndReply, TextRecord
 from agentrl.actors.speaker import Speaker
 from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
 from agentrl.rollout.pack import Packing
@@ -103,7 +103,7 @@ class _Clock:
 
 
 def _turn_rows(
-    written: Written, trained: jax.Array, role: jax.Array, clock: _Clock, size: int
+    written: PromptAndReply, trained: jax.Array, role: jax.Array, clock: _Clock, size: int
 ) -> Rows:
     """One row per turn and agent with a view: the recorded prompt, and the tokens written
     after it."""

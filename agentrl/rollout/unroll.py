@@ -21,9 +21,9 @@ from agentrl.rollout.steps import (
     decide,
     ended,
     merge,
-    of_shown,
     others_act,
     step,
+    take_viewed,
     view_of_step,
 )
 from agentrl.rollout.types import Seating, Start, Trajectory, Turn
@@ -50,7 +50,7 @@ def unroll(
     limit: jax.Array | int | None = None,
     restart: Restart | None = None,
     early_exit: bool = False,
-    own_turns: bool = False,
+    skip_others: bool = False,
     keep: Callable[[Any, Turn], tuple[Any, Any]] = keep_turn,
     notes: chex.ArrayTree = None,
 ) -> Trajectory:
@@ -68,7 +68,7 @@ def unroll(
       early_exit: the loop ends when no episode runs, instead of always after `length` steps; steps
         that were not taken are zeros. Of several actors those with nothing to do are skipped then.
         Under `vmap` it runs as long as the longest.
-      own_turns: of a game in turns the steps are the turns of the first actor. The others act in
+      skip_others: of a game in turns the steps are the turns of the first actor. The others act in
         between, as soon as it is their turn, and the results belong to the first actor's step. So
         all episodes wait for the first actor together, which is called half as often.
       keep, notes: (notes, Turn) -> (notes, kept part of the turn), from `notes` before the first
@@ -88,13 +88,13 @@ def unroll(
         seating=seating,
         limit=length if limit is None else limit,
         restart=restart,
-        everyone=any(actor.follows for actor in actors),
+        view_all=any(actor.follows for actor in actors),
         # Environments absorb: only truncated episodes have to be stopped from continuing.
-        freezes=start.running is not None or not (early_exit or limit is None),
-        skips=early_exit and len(actors) > 1,
-        own_turns=own_turns and len(actors) > 1,
+        hold_ended=start.running is not None or not (early_exit or limit is None),
+        skip_idle=early_exit and len(actors) > 1,
+        skip_others=skip_others and len(actors) > 1,
     )
-    if loop.own_turns:
+    if loop.skip_others:
         # Before the first actor's first turn nothing is brought to it, but episodes may end.
         first, _ = others_act(loop, first, jax.random.fold_in(key, length))
 
@@ -174,9 +174,9 @@ def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Star
         runs, acting = runs & ~cut, acting & ~cut[:, None]
     commands = loop.actors[0].commands
     observation, state, outcome = step(world, keys[_STEP], now, action, runs, commands)
-    if loop.freezes or decision.full is not None:
+    if loop.hold_ended or decision.full is not None:
         state, observation = select(runs, (state, observation), (now.state, now.observation))
-    if loop.own_turns:
+    if loop.skip_others:
         following = Start(state, observation, memory, runs & ~ended(outcome), begins)
         following, more = others_act(loop, following, keys[_OTHERS])
         state, observation, memory, *_ = following
@@ -186,7 +186,7 @@ def _advance(loop: Loop, now: Start, t: jax.Array, key: jax.Array) -> tuple[Star
         truncated |= runs & ~outcome.terminated & (t == loop.limit - 1)
     outcome = outcome._replace(truncated=truncated)
     done = outcome.terminated | truncated
-    learns = acting & of_shown(loop, loop.seating.learns, view.agent)
+    learns = acting & take_viewed(loop, loop.seating.learns, view.agent)
     after = Start(state, observation, memory, running & ~done, done)
     turn = Turn(
         running=runs,

@@ -19,8 +19,8 @@ import numpy as np
 
 from agentrl.actors.types import Decision
 from agentrl.rollout.host import Host
-from agentrl.rollout.host_actors import HostActor, Said, Shown
-from agentrl.rollout.host_record import Collected, HostRecord
+from agentrl.rollout.host_actors import HostActor, HostView, ReplyBytes
+from agentrl.rollout.host_record import HostCollection, HostRecord
 from agentrl.rollout.host_workers import Workers
 from agentrl.rollout.types import Start, Trajectory
 from envs.hosted import Hosted, HostError
@@ -84,7 +84,7 @@ class HostLoop:
 
     def collect(
         self, params: chex.ArrayTree, seeds: Sequence[int], key: jax.Array, *, greedy: bool = False
-    ) -> Collected:
+    ) -> HostCollection:
         """Plays one episode per seed to its end, or with `restart` a segment per process, whose
         seeds of episodes follow from its own.
 
@@ -140,13 +140,13 @@ class Playing:
             one = jax.tree.map(lambda x: np.asarray(x[:1]), workers.memory.replace(cache=None))
             self.final = jax.tree.map(lambda x: np.repeat(x, batch, axis=0), one)
 
-    def view(self, wanted: Collection[int]) -> Shown:
+    def view(self, wanted: Collection[int]) -> HostView:
         """Views of these processes; the other rows have no acting agent."""
         rows = range(self.workers.number)
         episode = np.array([self.playing.get(row, 0) for row in rows], np.int32)
         return self.workers.view(wanted, episode, self.at[episode])
 
-    def collected(self) -> Collected:
+    def collected(self) -> HostCollection:
         """What was played. Raises HostError if all episodes were lost."""
         # Segments go on with another task instead of playing one again.
         failed, retried = self.lost.sum(), 0
@@ -164,7 +164,7 @@ class Playing:
         metrics = {name: jnp.array([x, 1], jnp.float32) for name, x in metrics.items()}
         first, final = (Start(None, None, (memory,)) for memory in (self.before, self.final))
         trajectory = Trajectory(self.record.turns(), first, final)
-        return Collected(trajectory, self.record.bootstrap, metrics, self.request.continues)
+        return HostCollection(trajectory, self.record.bootstrap, metrics, self.request.continues)
 
     def run(self) -> None:
         """Plays all episodes, or all segments, to their ends."""
@@ -278,7 +278,7 @@ class Playing:
         self._bootstrap(worker, episode)
         self._finish(worker, episode)
 
-    def _actions(self, worker: int, decision: Decision, said: Said | None) -> list[Any]:
+    def _actions(self, worker: int, decision: Decision, said: ReplyBytes | None) -> list[Any]:
         """The actions of the agents that act, by place among the views; None for the others."""
         out: list[Any] = [None] * self.setup.env.num_acting
         for place in np.flatnonzero(self.workers.acting[worker]):

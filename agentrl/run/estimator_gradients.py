@@ -25,8 +25,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_returned
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import arrays_of
+from agentrl.learner.function import Function
 from agentrl.learner.passes import gradients, length_up_to
 from agentrl.learner.update import normalized
 from agentrl.streams import Rows, Streams, at_positions
@@ -49,7 +49,7 @@ def clarity(each: jax.Array, first: jax.Array) -> Clarity:
     return Clarity(noise, jnp.sum(jnp.square(mean)) - noise / count, along)
 
 
-def advantage_of(name: str, estimator: Bound, streams: Streams) -> jax.Array:
+def advantage_of(name: str, estimator: Function, streams: Streams) -> jax.Array:
     """f32[N, T]. ValueError for streams that lack what the estimator reads, or another result."""
     arrays = arrays_of(streams)
     missing = [x for x in estimator.inputs if arrays.get(x) is None]
@@ -64,7 +64,7 @@ def advantage_of(name: str, estimator: Bound, streams: Streams) -> jax.Array:
 
 
 def measure(
-    run: Any, estimators: Mapping[str, Bound], turns: int, batches: int
+    run: Any, estimators: Mapping[str, Function], turns: int, batches: int
 ) -> dict[str, Clarity]:
     """Of each estimator, f32[seeds], of a run that was read back.
 

@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import advantages
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import arrays_of
+from agentrl.learner.function import Function
 from agentrl.streams import Rows, Streams
 
 
@@ -77,7 +77,7 @@ def ways(run: Any) -> dict[str, Way]:
         of_both = {"subgoal_lam": chosen.get("subgoal_lam", chosen.lam)}
         return {
             name: lambda s, function=function, more=more: (
-                Bound(function, options | more)(arrays_of(s)),
+                Function(function, options | more)(arrays_of(s)),
                 s.parent >= 0,
             )
             for name, function, more in (
@@ -89,7 +89,7 @@ def ways(run: Any) -> dict[str, Way]:
         options = {key: value for key, value in chosen.items() if key not in ("name", "statistics")}
         return {
             f"{label} {role}": lambda s, statistics=statistics, role=role: (
-                Bound(advantages.dr_mas, options | {"statistics": statistics})(arrays_of(s)),
+                Function(advantages.dr_mas, options | {"statistics": statistics})(arrays_of(s)),
                 s.role == role,
             )
             for role in range(run.experiment.rollout.roles)

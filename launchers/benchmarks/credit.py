@@ -17,8 +17,8 @@ import numpy as np
 
 from agentrl import advantages, losses, policies
 from agentrl.advantages.grouping import segment_ids
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit, Recipe, arrays_of
+from agentrl.learner.function import Function
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import Optimizer, UpdateOptions
@@ -197,7 +197,7 @@ def positions(rows: Rows) -> dict[str, jax.Array]:
 
 def _loss(name: str, rows: Rows, work: int) -> Ready:
     """A loss and its gradient over all positions at once."""
-    term, arrays = Term(Bound(getattr(losses, name), LOSSES[name])), positions(rows)
+    term, arrays = Term(Function(getattr(losses, name), LOSSES[name])), positions(rows)
     loss = term.loss
     trained = {key: arrays[key] for key in TRAINED if key in loss.inputs}
 
@@ -239,8 +239,8 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
     """One whole update; parameters and optimiser state are carried from call to call."""
     policy = policies.mlp((FEATURES,), None, ACTIONS, hidden=(64, 64), critic="none")
     learner = Learner(
-        Recipe(Bound(advantages.gigpo, OPTIONS["gigpo"])),
-        {"policy": Term(Bound(losses.clipped_surrogate, {}))},
+        Recipe(Function(advantages.gigpo, OPTIONS["gigpo"])),
+        {"policy": Term(Function(losses.clipped_surrogate, {}))},
         UpdateOptions(epochs=epochs, minibatches=MINIBATCHES),
         Optimizer(10_000, {}),
     )
@@ -289,7 +289,7 @@ def run(
     rows, work = rows_of(streams), num_streams * turns
     contenders, notes = [], annotations(streams, rows)
     for name in estimators:
-        estimator = Bound(getattr(advantages, name), OPTIONS[name])
+        estimator = Function(getattr(advantages, name), OPTIONS[name])
 
         def timed(streams, rows, notes, estimator=estimator):
             return estimator(arrays_of(streams, rows) | notes)

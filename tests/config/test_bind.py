@@ -10,7 +10,7 @@ import pytest
 from agentrl import advantages, losses, rollout
 from agentrl.config import base_config, section, term
 from agentrl.config.bind import HOMES, bind, functions_of, lookup, path_of
-from agentrl.learner import bound
+from agentrl.learner import function
 from agentrl.run import workdir
 
 
@@ -39,11 +39,11 @@ def test_terms_hold_the_options_of_the_loss_and_their_own():
 
 
 def test_arrays_are_not_options():
-    assert "penalty" not in bound.options_of(advantages.gigpo)
-    assert "truncated" not in bound.options_of(advantages.gae)
-    assert bound.inputs_of(advantages.gigpo) == ("reward", "mask", "group", "anchor")
-    assert bound.inputs_of(losses.value_loss) == ("value", "target")
-    assert "penalty" in bound.optional_inputs(advantages.gigpo)
+    assert "penalty" not in function.options_of(advantages.gigpo)
+    assert "truncated" not in function.options_of(advantages.gae)
+    assert function.inputs_of(advantages.gigpo) == ("reward", "mask", "group", "anchor")
+    assert function.inputs_of(losses.value_loss) == ("value", "target")
+    assert "penalty" in function.optional_inputs(advantages.gigpo)
 
 
 def test_none_can_become_a_number_on_the_command_line():

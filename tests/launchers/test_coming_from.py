@@ -10,7 +10,7 @@ import envs
 from agentrl import losses
 from agentrl.config.base import base_config
 from agentrl.config.bind import TERM_KEYS
-from agentrl.learner.bound import options_of
+from agentrl.learner.function import options_of
 from launchers import config_page
 
 PAGE = pathlib.Path(__file__).parents[2] / "agentrl" / "COMING_FROM.md"

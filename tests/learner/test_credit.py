@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from agentrl import advantages, rewards
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe, credit_of, group_metrics
+from agentrl.learner.function import Function
 from agentrl.streams import Rows, Streams, at_positions
 
 
@@ -35,7 +35,7 @@ def plain(credit):
 def make(estimator, reward=(), before=(), after=(), reweighting=(), carried=None, **options):
     """(streams) -> Credit by an estimator with these options."""
     parts = [named(functions) for functions in (before, after, reweighting)]
-    recipe = Recipe(Bound(estimator, options), named(reward), carried, *parts)
+    recipe = Recipe(Function(estimator, options), named(reward), carried, *parts)
     return lambda streams, **carried: plain(credit_of(recipe, streams, None, carried))
 
 
@@ -49,7 +49,7 @@ def test_estimator_gets_its_fields_and_options():
 
 def test_penalties_reach_a_turn_alone():
     s = streams()
-    reward = [Bound(rewards.invalid_action_penalty, {"coefficient": 0.1})]
+    reward = [Function(rewards.invalid_action_penalty, {"coefficient": 0.1})]
     ours = make(advantages.grpo, reward, normalize="mean")(s).advantage
     plain = advantages.grpo(s.reward, s.mask, s.group, normalize="mean")
     invalid = s.mask & ~s.valid
@@ -70,7 +70,7 @@ def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
         valid=mask & ~jnp.zeros_like(mask).at[1, 1].set(True),
     )
     before = jnp.array([[0.25, -0.5]])
-    penalty = Bound(rewards.invalid_action_penalty, {"coefficient": 0.2})
+    penalty = Function(rewards.invalid_action_penalty, {"coefficient": 0.2})
     rae = advantages.rae_by_turn
     made = make(rae, [penalty], carried="baseline")(s, baseline=before)
     plain = make(rae, carried="baseline")(s, baseline=before)
@@ -88,7 +88,7 @@ def test_a_penalty_of_rae_is_charged_to_the_offending_reply_alone():
 
 def test_step_penalty_is_part_of_the_reward():
     s = streams()
-    ours = make(advantages.rloo, [Bound(rewards.step_penalty, {"amount": 0.05})])(s).advantage
+    ours = make(advantages.rloo, [Function(rewards.step_penalty, {"amount": 0.05})])(s).advantage
     np.testing.assert_allclose(
         ours, advantages.rloo(s.reward - 0.05 * s.mask, s.mask, s.group), atol=1e-5
     )
@@ -97,8 +97,8 @@ def test_step_penalty_is_part_of_the_reward():
 def test_rewards_move_to_the_end_after_the_step_penalty():
     s = streams().replace(role=jnp.arange(8) % 2, task=jnp.zeros(8, jnp.int32))
     at_end, step = (
-        Bound(rewards.at_end, {"share": 1.0}),
-        Bound(rewards.step_penalty, {"amount": 0.05}),
+        Function(rewards.at_end, {"share": 1.0}),
+        Function(rewards.step_penalty, {"amount": 0.05}),
     )
     ours = make(advantages.mars, [step, at_end])(s).advantage
     total = jnp.sum(s.reward - 0.05 * s.mask, axis=1, keepdims=True)
@@ -110,7 +110,7 @@ def test_rewards_move_to_the_end_after_the_step_penalty():
 def test_dynamic_sampling_keeps_groups_with_a_signal():
     s = streams()
     s = s.replace(reward=s.reward.at[:4].set(0.0))
-    credit = make(advantages.grpo, after=[Bound(advantages.dynamic_sampling, {})])(s)
+    credit = make(advantages.grpo, after=[Function(advantages.dynamic_sampling, {})])(s)
     np.testing.assert_array_equal(credit.keep, [False] * 4 + [True] * 4)
     shares = group_metrics(s)
     np.testing.assert_allclose(shares["frac_zero_std_groups"], [4, 8])
@@ -122,7 +122,7 @@ def test_a_filter_before_the_statistics_changes_them_and_one_after_does_not():
     s = streams()
     cut = jnp.zeros((8, 5), bool).at[1, 0].set(True)
     s = s.replace(truncated=cut)
-    not_truncated = [Bound(advantages.not_truncated, {})]
+    not_truncated = [Function(advantages.not_truncated, {})]
     before = make(advantages.grpo, before=not_truncated)(s)
     after = make(advantages.grpo, after=not_truncated)(s)
     kept = np.arange(8) != 1
@@ -149,7 +149,7 @@ def test_summaries_are_rows_of_one_rollout():
     truncated = np.zeros((4, 3), bool)
     truncated[3, 2] = True
     s = Streams(reward=reward, mask=mask, group=np.array([0, 0, 1, 1]), truncated=truncated)
-    credit = make(advantages.grpo, after=[Bound(advantages.not_truncated, {})])(s)
+    credit = make(advantages.grpo, after=[Function(advantages.not_truncated, {})])(s)
     stream = jnp.array([0, 0, 0, 1, 2, 3])
     turn = jnp.array([[0, 0, 1], [1, 2, 2], [2, 2, 2], [0, 0, 0], [0, 0, -1], [0, 1, 2]])
     there = turn >= 0
@@ -163,7 +163,7 @@ def test_summaries_are_rows_of_one_rollout():
 
 def test_reweighting_follows_the_estimator():
     s = streams()
-    ours = make(advantages.grpo, reweighting=[Bound(sharpened, {"factor": 3.0})])(s).advantage
+    ours = make(advantages.grpo, reweighting=[Function(sharpened, {"factor": 3.0})])(s).advantage
     plain = advantages.grpo(s.reward, s.mask, s.group)
     np.testing.assert_allclose(ours, plain * np.where(s.valid, 3, 1), rtol=1e-6)
 
@@ -212,15 +212,15 @@ def test_an_estimator_per_position_reads_rows_and_the_others_do_not():
         truncated=jnp.zeros((4, 3), bool).at[3, 2].set(True),
     )
     rows = rows_of(turns)
-    not_truncated = [Bound(advantages.not_truncated, {})]
-    recipe = Recipe(Bound(per_position, {}), before=named(not_truncated))
+    not_truncated = [Function(advantages.not_truncated, {})]
+    recipe = Recipe(Function(per_position, {}), before=named(not_truncated))
     ours = plain(credit_of(recipe, s, rows, {}))
     learnt = np.asarray(rows.loss_mask) & (np.asarray(rows.stream) != 3)[:, None]
     each = np.asarray(s.reward)[np.asarray(rows.stream)[:, None], np.asarray(rows.turn)]
     expected = np.where(learnt, each - each[learnt].mean(), 0)
     np.testing.assert_allclose(ours.advantage, expected, atol=1e-6)
     # Rows have roles and these streams have none: an estimator per turn takes none for its own.
-    recipe = Recipe(Bound(advantages.grpo, {}))
+    recipe = Recipe(Function(advantages.grpo, {}))
     ours = plain(credit_of(recipe, s, rows, {}))
     np.testing.assert_array_equal(ours.advantage, advantages.grpo(s.reward, s.mask, s.group))
 

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 
 from agentrl import advantages, losses, rewards
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe
+from agentrl.learner.function import Function
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import Optimizer, UpdateOptions
 
 LEARNER = Learner(
     Recipe(
-        Bound(advantages.gigpo, {"gamma": 0.9, "normalize": "std"}),
-        reward={"step": Bound(rewards.step_penalty, {"amount": 0.1})},
-        before={"short": Bound(advantages.dynamic_sampling, {})},
-        reweighting={"tail": Bound(advantages.uncertain_turns, {"share": 0.5})},
+        Function(advantages.gigpo, {"gamma": 0.9, "normalize": "std"}),
+        reward={"step": Function(rewards.step_penalty, {"amount": 0.1})},
+        before={"short": Function(advantages.dynamic_sampling, {})},
+        reweighting={"tail": Function(advantages.uncertain_turns, {"share": 0.5})},
     ),
     {
-        "policy": Term(Bound(losses.clipped_surrogate, {"clip_low": 0.2, "dual_clip": None})),
-        "entropy": Term(Bound(losses.negative_entropy, {}), weight=0.1, final_weight=0.01),
+        "policy": Term(Function(losses.clipped_surrogate, {"clip_low": 0.2, "dual_clip": None})),
+        "entropy": Term(Function(losses.negative_entropy, {}), weight=0.1, final_weight=0.01),
     },
     UpdateOptions(epochs=2, max_kl=0.5),
     Optimizer(10, {"learning_rate": 0.5}, {"critic": {"learning_rate": 0.25}}),

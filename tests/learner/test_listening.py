@@ -13,8 +13,8 @@ from steps import stepper
 from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import env_section, section, term
 from agentrl.config.build import build
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit, Recipe, credit_of
+from agentrl.learner.function import Function
 from agentrl.learner.objective import Term
 from agentrl.learner.update import Batch
 from agentrl.streams import PerTurn, Rows, Streams
@@ -52,9 +52,9 @@ def batch(seed=0):
 @functools.cache
 def updater(weight, microbatch=None):
     transform = optax.sgd(1.0)
-    terms = {"policy": Term(Bound(losses.reinforce, {}))}
+    terms = {"policy": Term(Function(losses.reinforce, {}))}
     if weight:
-        terms["listening"] = Term(Bound(losses.listening_loss, {}), weight=weight)
+        terms["listening"] = Term(Function(losses.listening_loss, {}), weight=weight)
     update = stepper(POLICY, transform, terms, microbatch=microbatch)
 
     def updated(params, batch):
@@ -125,8 +125,8 @@ def test_in_parts_as_in_one():
 
 
 def test_speaking_is_a_reward_of_the_turn():
-    speaking = Bound(rewards.persuasion_reward, {"coefficient": 2.0})
-    recipe = Recipe(Bound(advantages.rloo, {}), {"speaking": speaking})
+    speaking = Function(rewards.persuasion_reward, {"coefficient": 2.0})
+    recipe = Recipe(Function(advantages.rloo, {}), {"speaking": speaking})
     # Two streams of a group: returns 1 + 2 (0.25) and 0 - 2 (0.5), of which the mask hides 9.
     streams = Streams(
         reward=jnp.array([[0.0, 1.0], [0.0, 0.0]]),

@@ -12,9 +12,9 @@ from steps import stepper
 
 from agentrl import losses
 from agentrl.declarations import averaged
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Credit
-from agentrl.learner.minibatch import dealt
+from agentrl.learner.function import Function
+from agentrl.learner.minibatch import shuffled_rows
 from agentrl.learner.objective import Term
 from agentrl.learner.update import Batch
 from agentrl.streams import PerPosition, PerTurn, Rows, Streams
@@ -68,10 +68,10 @@ def at_questions(logp, mask):
 
 
 TERMS = {
-    "position": Term(Bound(losses.reinforce, {})),
-    "question": Term(Bound(at_questions, {})),
-    "row": Term(Bound(own_pieces.row_likelihood, {})),
-    "pair": Term(Bound(own_pieces.preference, {"beta": 0.3})),
+    "position": Term(Function(losses.reinforce, {})),
+    "question": Term(Function(at_questions, {})),
+    "row": Term(Function(own_pieces.row_likelihood, {})),
+    "pair": Term(Function(own_pieces.preference, {"beta": 0.3})),
 }
 
 
@@ -178,7 +178,7 @@ def test_minibatches_keep_units_whole():
     for seed in range(4):
         for microbatch in (None, 2):
             key = jax.random.key(seed)
-            order = dealt(learnt[:, None], key, 3, unit=2, microbatch=microbatch)
+            order = shuffled_rows(learnt[:, None], key, 3, unit=2, microbatch=microbatch)
             dealt_numbers = np.asarray(order)
             assert dealt_numbers.shape == (3, 4)
             np.testing.assert_array_equal(np.sort(dealt_numbers.reshape(-1)), number)
@@ -198,7 +198,7 @@ def test_minibatches_keep_units_whole():
     [(0.4, None, 0.7, 0.4), (0.4, 0.1, 0.0, 0.4), (0.4, 0.1, 0.5, 0.2), (0.1, 0.4, 1.0, 0.4)],
 )
 def test_weights_go_by_equal_factors(weight, final, progress, expected):
-    term = Term(Bound(losses.reinforce, {}), weight=weight, final_weight=final)
+    term = Term(Function(losses.reinforce, {}), weight=weight, final_weight=final)
     np.testing.assert_allclose(term.weight_at(progress), expected, rtol=1e-6)
 
 
@@ -229,7 +229,7 @@ def test_a_loss_returns_values_alone_or_with_metrics(returned, message):
     def wrong(logp, mask):
         return returned(jnp.where(mask, logp, 0.0))
 
-    update = stepper(Toy, SGD, {"mine": Term(Bound(wrong, {}))})
+    update = stepper(Toy, SGD, {"mine": Term(Function(wrong, {}))})
     given = {"rollout": batch()[0]}
     with pytest.raises(ValueError, match=message):
         update(PARAMS, SGD.init(PARAMS), given, jax.random.key(0))
@@ -237,9 +237,9 @@ def test_a_loss_returns_values_alone_or_with_metrics(returned, message):
 
 def test_sources_add_up_and_report_under_their_names():
     terms = {
-        "policy": Term(Bound(losses.reinforce, {})),
-        "imitation": Term(Bound(losses.behaviour_cloning, {}), weight=0.5, source="expert"),
-        "distance": Term(Bound(own_pieces.squared, {"at": 0.0}), weight=0.1, source="expert"),
+        "policy": Term(Function(losses.reinforce, {})),
+        "imitation": Term(Function(losses.behaviour_cloning, {}), weight=0.5, source="expert"),
+        "distance": Term(Function(own_pieces.squared, {"at": 0.0}), weight=0.1, source="expert"),
     }
     of = {"rollout": batch(0)[0], "expert": batch(1)[0]._replace(credit=None)}
 

@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome, Setup, Start
+from agentrl.learner.component import InitInputs, Setup, UpdateResult
 from agentrl.learner.components import opponent_pool as pools
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import carried
@@ -48,7 +48,7 @@ def pool_of(cooperative=False, **options):
 def outcome_of(params, who, streams, update, finite=True):
     """An update by which the parameters became these, against these members."""
     before = TrainState(None, None, None, None, jnp.int32(update), {})
-    return Outcome(
+    return UpdateResult(
         before=before,
         params=params,
         trained=params,
@@ -66,7 +66,7 @@ def filled(games, score, since):
     record = pfsp.Record(jnp.array([games], jnp.float32), jnp.array([score], jnp.float32))
     # Each beats the next one, in a circle; 0 beats 1 by twice as much.
     between = jnp.array([[0.5, 0.9, 0.3], [0.1, 0.5, 0.7], [0.7, 0.3, 0.5]])
-    return pools.Pool({"w": jnp.arange(3.0)}, jnp.array(since, jnp.int32), record, between)
+    return pools.OpponentPool({"w": jnp.arange(3.0)}, jnp.array(since, jnp.int32), record, between)
 
 
 def drawn(component, pool, draws=400):
@@ -140,7 +140,7 @@ def test_results_are_counted_for_the_member_that_was_met():
 
 def test_the_oldest_member_goes():
     components = {"pool": pool_of()}
-    start = Start({"w": jnp.float32(0)}, jax.random.key(0), jnp.int32(0), jnp.int32(0))
+    start = InitInputs({"w": jnp.float32(0)}, jax.random.key(0), jnp.int32(0), jnp.int32(0))
     pool = components["pool"].init(start)
     who, streams = jnp.zeros(4, jnp.int32), streams_of(np.ones(8))
     seen = []

@@ -14,7 +14,7 @@ from tiny import segments_config, talk_config
 from agentrl import advantages, losses
 from agentrl.config import section, term
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome
+from agentrl.learner.component import UpdateResult
 from agentrl.methods.archer import archer, stored
 from agentrl.methods.by_turn import transitions
 
@@ -86,7 +86,7 @@ def test_critics_converge_to_the_values_of_the_policy():
     component = experiment.components["archer"]
     state = jax.jit(experiment.init)(0)
     params, streams, rows = collected()
-    outcome = Outcome(None, params, streams=streams, rows=rows)
+    outcome = UpdateResult(None, params, streams=streams, rows=rows)
     value, after = state.carry["archer"], jax.jit(component.after)
     for _ in range(6):
         value, metrics = after(value, outcome)

@@ -12,7 +12,7 @@ import envs
 from agentrl import rewards
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome
+from agentrl.learner.component import UpdateResult
 from agentrl.methods.counts import bucket_of, visit_counts
 from agentrl.streams import Streams
 
@@ -49,7 +49,7 @@ def test_the_root_of_how_often_it_was_met(first_only, visits):
     np.testing.assert_allclose(notes["novelty"].values, expected, rtol=1e-6)
     assert metrics["places"][0] == 3 and metrics["novelty"][1] == 7
     # What was met before is less new; what is met for the first time is as new as ever.
-    counts, _ = component.after(none, Outcome(None, notes=notes))
+    counts, _ = component.after(none, UpdateResult(None, notes=notes))
     again = streams_of(np.array([[1, 7, 3, 3]], np.uint32), np.array([[True, True, True, False]]))
     later, _ = component.annotate(context(counts), again, None)
     np.testing.assert_allclose(later["novelty"].values, [[1, 2**-0.5, 0, 0]], rtol=1e-6)

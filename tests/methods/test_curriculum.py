@@ -10,7 +10,7 @@ from experiments import lake
 
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome
+from agentrl.learner.component import UpdateResult
 from agentrl.methods.curriculum import Record, curriculum, task_weights, tasks_by_number
 from agentrl.streams import Streams
 
@@ -29,7 +29,7 @@ def outcome(drawn, success):
         success=success,
     )
     nothing = dict.fromkeys(("before", "params", "trained", "rows", "credit", "notes", "finite"))
-    return Outcome(**nothing, streams=streams, inputs={"tasks": jnp.asarray(drawn)})
+    return UpdateResult(**nothing, streams=streams, inputs={"tasks": jnp.asarray(drawn)})
 
 
 def test_weights():

@@ -12,7 +12,7 @@ from agentrl import losses, policies, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.config.learning import objective_of
-from agentrl.learner.minibatch import check_dealt
+from agentrl.learner.minibatch import check_minibatches
 from agentrl.learner.update import example_of
 from agentrl.methods.by_turn import stream_rows
 from agentrl.methods.pairs import chosen_and_rejected, pairs, successes
@@ -170,11 +170,11 @@ def test_minibatches_divide_the_pairs():
     config.learner.minibatches = 4
     build(config)
     # The same as an update finds it, where environments are in Python.
-    check_dealt("mine", 12, 4, 3)
+    check_minibatches("mine", 12, 4, 3)
     with pytest.raises(ValueError, match="minibatches=8 does not divide the 12 rows of source 'mi"):
-        check_dealt("mine", 12, 8, 1)
+        check_minibatches("mine", 12, 8, 1)
     with pytest.raises(ValueError, match="minibatches=1 does not divide the 7 rows of source"):
-        check_dealt("mine", 7, 1, 2)
+        check_minibatches("mine", 7, 1, 2)
 
 
 def test_rows_of_whole_streams_are_in_the_order_of_the_streams():

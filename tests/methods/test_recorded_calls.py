@@ -11,8 +11,8 @@ from tiny import talk_config
 
 from agentrl import advantages, losses
 from agentrl.config.build import build
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe, credit_of
+from agentrl.learner.function import Function
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import optimizer
 from agentrl.learner.update import Batch
@@ -129,9 +129,9 @@ def test_a_programs_calls_are_scored_as_sampled_and_the_program_gets_better():
     streams, rows = collected(params, jax.random.key(1))
     logp = jnp.where(rows.loss_mask, policy.score(params, rows, rows.loss_mask).logp, 0)
     np.testing.assert_allclose(logp, rows.behaviour_logp, atol=1e-5)
-    recipe = Recipe(Bound(advantages.grpo, {}))
+    recipe = Recipe(Function(advantages.grpo, {}))
     transform = optimizer(100, learning_rate=0.02)
-    terms = {"policy": Term(Bound(losses.clipped_surrogate, {}))}
+    terms = {"policy": Term(Function(losses.clipped_surrogate, {}))}
     update = stepper(policy, transform, terms)
 
     @jax.jit

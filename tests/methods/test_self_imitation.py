@@ -14,7 +14,7 @@ from tiny import segments_config
 from agentrl import losses, rewards
 from agentrl.config import section, term
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome
+from agentrl.learner.component import UpdateResult
 from agentrl.methods import self_imitation as spear
 from agentrl.methods.self_imitation import self_imitation
 
@@ -41,7 +41,7 @@ def first_batch():
 def outcome_of(batch):
     nothing = dict.fromkeys(("before", "params", "trained", "inputs", "notes"))
     finite = jnp.ones((), bool)
-    return Outcome(
+    return UpdateResult(
         **nothing, streams=batch.streams, rows=batch.rows, credit=batch.credit, finite=finite
     )
 

@@ -13,7 +13,7 @@ from tiny import segments_config
 from agentrl import advantages
 from agentrl.config import section
 from agentrl.config.build import build
-from agentrl.learner.component import Outcome
+from agentrl.learner.component import UpdateResult
 from agentrl.methods.by_turn import stream_rows
 from agentrl.methods.success_replay import success_replay
 
@@ -28,7 +28,7 @@ def config_of(**options):
 
 def outcome_of(streams, rows):
     nothing = dict.fromkeys(("before", "params", "trained", "credit", "inputs", "notes"))
-    return Outcome(**nothing, streams=streams, rows=rows, finite=jnp.ones((), bool))
+    return UpdateResult(**nothing, streams=streams, rows=rows, finite=jnp.ones((), bool))
 
 
 def made(**options):

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from agentrl.learner.bound import inputs_of, optional_inputs, options_of
+from agentrl.learner.function import inputs_of, optional_inputs, options_of
 
 # Streams: a planner and the worker that it calls, in two matches of each of three tasks, and a
 # match in which nobody acted. One row for each stream, two positions for each turn.

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import optax
 
 from agentrl import advantages
-from agentrl.learner.bound import Bound
 from agentrl.learner.credit import Recipe
+from agentrl.learner.function import Function
 from agentrl.learner.learner import Learner
 from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.update import update
@@ -23,7 +23,7 @@ class Given(NamedTuple):
 
 def stepper(policy, transform, terms, **options):
     """(params, opt_state, {source: Batch}, key, progress=0) -> what `update` returns."""
-    recipe = Recipe(Bound(advantages.grpo, {}))
+    recipe = Recipe(Function(advantages.grpo, {}))
     learner = Learner(recipe, terms, UpdateOptions(**options), Given(transform))
 
     def step(params, opt_state, batches, key, progress=0.0):

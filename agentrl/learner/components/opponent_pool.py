@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.learner.component import Component, Inputs, Outcome, Setup, Start
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
 from agentrl.selfplay import pfsp
 
 DRAWS = ("latest", "uniform", "prioritised", "nash")
@@ -13,7 +13,7 @@ DRAWS = ("latest", "uniform", "prioritised", "nash")
 EVEN = 0.1
 
 
-class Pool(struct.PyTreeNode):
+class OpponentPool(struct.PyTreeNode):
     """Opponent pool with capacity C.
 
     members: trainable parameters [C, ...], C times their memory. since: i32[C], the update at which
@@ -59,8 +59,8 @@ def opponent_pool(
     rollout = setup.rollout
     cooperative = cooperative_tasks(setup)
 
-    def init(start: Start) -> Pool:
-        return Pool(
+    def init(start: InitInputs) -> OpponentPool:
+        return OpponentPool(
             members=jax.tree.map(
                 lambda x: jnp.zeros((capacity, *x.shape), x.dtype).at[0].set(x), start.params
             ),
@@ -69,13 +69,13 @@ def opponent_pool(
             between=jnp.full((capacity, capacity), 0.5),
         )
 
-    def before(pool: Pool, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+    def before(pool: OpponentPool, params: chex.ArrayTree, key: jax.Array) -> Inputs:
         chance = draw_chance(pool, draw, weighting)
         drawn = evenly_drawn(chance, pool.since >= 0, rollout.slots.members, key)
         met = jax.tree.map(lambda x: x[drawn], pool.members)
         return Inputs({"opponents": met, "drawn": drawn})
 
-    def after(pool: Pool, outcome: Outcome):
+    def after(pool: OpponentPool, outcome: UpdateResult):
         drawn, update = outcome.inputs["drawn"], outcome.before.update
         score, counts = results(outcome.streams, rollout.agents, cooperative)
         met = drawn[rollout.slots.of_match()]
@@ -108,7 +108,7 @@ def cooperative_tasks(setup: Setup) -> tuple[bool, ...]:
     return tuple(getattr(env, "cooperative", False) for env, _ in setup.envs.values())
 
 
-def draw_chance(pool: Pool, draw: str, weighting: str) -> jax.Array:
+def draw_chance(pool: OpponentPool, draw: str, weighting: str) -> jax.Array:
     """The probability with which each member is drawn, f32[C]."""
     filled = pool.since >= 0
     if draw == "latest":
@@ -149,7 +149,9 @@ def results(streams, seats: int, cooperative: tuple[bool, ...]) -> tuple[jax.Arr
     return jnp.where(plays_together, reached, (1 + jnp.sign(total)) / 2), jnp.any(mask, axis=1)
 
 
-def with_member(pool: Pool, params: chex.ArrayTree, update: jax.Array, joins: jax.Array) -> Pool:
+def with_member(
+    pool: OpponentPool, params: chex.ArrayTree, update: jax.Array, joins: jax.Array
+) -> OpponentPool:
     """The pool with the parameters in an empty place, or else the oldest member's, if `joins`."""
     place = jnp.argmin(pool.since)
 
@@ -157,7 +159,7 @@ def with_member(pool: Pool, params: chex.ArrayTree, update: jax.Array, joins: ja
         return all_.at[place].set(jnp.where(joins, one, all_[place]))
 
     rates = pfsp.win_rates(pool.record)[0].at[place].set(0.5)
-    return Pool(
+    return OpponentPool(
         members=jax.tree.map(put, pool.members, params),
         since=put(pool.since, update),
         record=jax.tree.map(lambda x: x.at[0].set(put(x[0], 0.0)), pool.record),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 
-from agentrl.learner.component import Component, Inputs, Setup, Start
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup
 
 NAME = "per_seed"
 
@@ -21,7 +21,7 @@ def per_seed(setup: Setup, values: Mapping[str, Sequence[float]]) -> Component:
       values: by path in the config, for example "optimizer.learning_rate", one for each seed.
     """
 
-    def init(start: Start):
+    def init(start: InitInputs):
         place = start.seed - setup.seed
         return {path: jnp.asarray(row, jnp.float32)[place] for path, row in values.items()}
 

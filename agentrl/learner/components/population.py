@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.learner.component import Component, Inputs, Setup, Start
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup
 
 NAME = "population"
 
@@ -79,7 +79,7 @@ def members(setup: Setup, ranges: Mapping[str, tuple[float, float]]) -> Componen
     # The rules are imported by runs that have members.
     from agentrl.selfplay import population as rules
 
-    def init(start: Start) -> Member:
+    def init(start: InitInputs) -> Member:
         # A stream of keys of its own: the members train as the seeds would.
         def own(seed):
             return jax.random.split(jax.random.fold_in(jax.random.key(seed), 0x9B7))

@@ -50,7 +50,7 @@ def optional_inputs(function: Callable) -> tuple[str, ...]:
     )
 
 
-class Bound(NamedTuple):
+class Function(NamedTuple):
     """A function of arrays by name, with its options (keyword-only) already given."""
 
     function: Callable
