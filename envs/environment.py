@@ -132,6 +132,8 @@ class Environment(Agents):
         Raises:
           NotImplementedError: the rules read it, and no class declares it.
         """
+        # A declaration that extends ours by `super()` means what the class above it observes, and
+        # that is not this object's `observe`.
         above = _above_declared(type(self))
         if above is not None:
             fields = (f.name for f in dataclasses.fields(above) if f.init)
