@@ -50,21 +50,10 @@ class Blackjack(Environment):
     # Points go up to 31: a ten on a hard 21.
     num_codes: ClassVar[int] = 32
     wordings: ClassVar[str] = "envs.wordings.blackjack"
-
-    @property
-    def default_params(self) -> EnvParams:
-        """A limit of 15 turns, as in the GiGPO code base (verl-agent)."""
-        return EnvParams(max_steps_in_episode=15)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """In the order of gym-cards' Blackjack: action 0 stands, 1 takes a card."""
-        return ("stand", "hit")
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Points, usable ace, dealer's card."""
-        return (3,)
+    # A limit of 15 turns, as in the GiGPO code base (verl-agent).
+    default_params: ClassVar[EnvParams] = EnvParams(max_steps_in_episode=15)
+    # In the order of gym-cards' Blackjack: action 0 stands, 1 takes a card.
+    action_names: ClassVar[tuple[str, ...]] = ("stand", "hit")
 
     def initial(self, key: jax.Array, params: EnvParams) -> BlackjackState:
         """Two cards for the player, one open card for the dealer."""

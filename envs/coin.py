@@ -79,6 +79,9 @@ class Coin(Environment):
     show_last_move: bool = True
 
     wordings: ClassVar[str] = "envs.wordings.coin"
+    # 12 steps: three times the shortest solution of the default map.
+    default_params: ClassVar[CoinParams] = CoinParams()
+    action_names: ClassVar[tuple[str, ...]] = ("north", "south", "east", "west", "take")
 
     def __post_init__(self):
         if self.quest_length < 1 or not 0 <= self.distractors <= 2 or self.rooms > 127:
@@ -95,20 +98,6 @@ class Coin(Environment):
     def rooms(self) -> int:
         """Number of rooms R: `quest_length` on the way and the distractors beside each."""
         return self.quest_length * (1 + self.distractors)
-
-    @property
-    def default_params(self) -> CoinParams:
-        """12 steps: three times the shortest solution of the default map."""
-        return CoinParams()
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        return ("north", "south", "east", "west", "take")
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of indicators,); the class lists them."""
-        return (self.show_name * self.num_names + 5 + self.show_last_move * 5,)
 
     def initial(self, key: jax.Array, params: CoinParams) -> CoinState:
         map_key, name_key = jax.random.split(key)

@@ -66,10 +66,6 @@ class ConnectFour(TurnGame):
     def action_names(self) -> tuple[str, ...]:
         return tuple(map(str, range(self.columns)))
 
-    @property
-    def observation_shape(self) -> tuple[int, int]:
-        return (self.rows, self.columns)
-
     def initial(self, key: jax.Array, params: GameParams) -> ConnectFourState:
         discs = jnp.zeros((2, self.columns), rules.word(self.rows))
         return ConnectFourState(**opening(), discs=discs, line=jnp.zeros((), bool))

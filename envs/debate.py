@@ -110,10 +110,6 @@ class Debate(TurnGame):
         """Pixels have 4 codes, claims one more than there are labels."""
         return max(4, self.labels + 1)
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (self.side**2 + 3,)
-
     def initial(self, key: jax.Array, params: DebateParams) -> DebateState:
         picture_key, seat_key = jax.random.split(key)
         label, picture = rules.draw(picture_key, self.model)

@@ -114,10 +114,6 @@ class DictSum(Environment):
         """The integers from -limit to limit, in that order."""
         return tuple(str(number) for number in range(-self.limit, self.limit + 1))
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (2 * self.pairs + self.recall * (self.pairs + 2),)
-
     def initial(self, key: jax.Array, params: DictSumParams) -> DictSumState:
         values_key, keys_key, errors_key = jax.random.split(key, 3)
         if self.dictionary_seed is not None:

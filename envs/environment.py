@@ -46,7 +46,8 @@ class Environment(Agents):
     A subclass is a frozen dataclass, so two environments with the same options are equal and share
     compiled functions. It defines
 
-    * `default_params`, `num_actions`, `action_names`, `observation_shape`;
+    * `default_params` and `action_names`: class attributes, or properties if they depend on fields
+      (`observation_shape` is derived, and defined only where the rules themselves read it);
     * `num_codes`: observations are uint8 codes below it, or None for float32 observations;
     * `initial(key, params) -> state`: draws a task from the key;
     * `transition(key, state, action, params) -> (state, reward)`: called for legal actions of
@@ -121,10 +122,30 @@ class Environment(Agents):
         (f32)."""
         return (self.num_actions,) if self.continuous else ()
 
-    @property
+    @functools.cached_property
     def observation_shape(self) -> tuple[int, ...]:
-        """Shape of what one agent observes, without an axis of agents."""
-        raise self.undefined("observation_shape")
+        """Shape of what one agent observes, without an axis of agents.
+
+        Traced from `reset_env` with `default_params` at the first access, which computes nothing. A
+        subclass declares it, as a property or class attribute, if its own rules read it.
+
+        Raises:
+          NotImplementedError: the rules read it, and no class declares it.
+        """
+        # A declaration that extends ours by `super()` means what the class above it observes, and
+        # that is not this object's `observe`.
+        above = _above_declared(type(self))
+        if above is not None:
+            fields = (f.name for f in dataclasses.fields(above) if f.init)
+            return above(**{name: getattr(self, name) for name in fields}).observation_shape
+
+        def first(seed, params):
+            return self.per_agent(self.reset_env(jax.random.key(seed), params)[0])
+
+        try:
+            return jax.eval_shape(first, 0, self.default_params).shape[1:]
+        except RecursionError:
+            raise self.undefined("observation_shape") from None
 
     @property
     def observation_dtype(self) -> Any:
@@ -337,6 +358,15 @@ class Environment(Agents):
     def discount(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Factor on the value of a state, f32[]: 0 after termination, not truncation; else 1."""
         return jnp.where(self.is_terminated(state, params), 0.0, 1.0)
+
+
+def _above_declared(kind: type[Environment]) -> type[Environment] | None:
+    """The class of which a subclass that declares `observation_shape` asks it by `super()`: the one
+    above those that declare it. None if none declares it."""
+    order = kind.__mro__
+    below = order[: order.index(Environment)]
+    declaring = [i for i, c in enumerate(below) if "observation_shape" in vars(c)]
+    return order[declaring[-1] + 1] if declaring else None
 
 
 @functools.lru_cache(maxsize=64)

@@ -80,6 +80,10 @@ class Foraging(SimultaneousGame):
     num_codes: ClassVar[int] = 32
     cooperative: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.foraging"
+    # The source's settings (lbforaging): 50 steps, player levels 1 or 2, no penalty.
+    default_params: ClassVar[ForagingParams] = ForagingParams()
+    # What each action of an agent does, in the order of the source, lbforaging.
+    action_names: ClassVar[tuple[str, ...]] = ("none", "north", "south", "west", "east", "load")
 
     def __post_init__(self):
         if not 5 <= self.size <= 20:
@@ -93,20 +97,6 @@ class Foraging(SimultaneousGame):
     def num_agents(self) -> int:
         """Number of players, each of which acts in every step."""
         return self.players
-
-    @property
-    def default_params(self) -> ForagingParams:
-        """The source's settings (lbforaging): 50 steps, player levels 1 or 2, no penalty."""
-        return ForagingParams()
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """What each action of an agent does, in the order of the source, lbforaging."""
-        return ("none", "north", "south", "west", "east", "load")
-
-    @property
-    def observation_shape(self) -> tuple[int, int]:
-        return (self.foods + self.players, 3)
 
     def initial(self, key: jax.Array, params: ForagingParams) -> ForagingState:
         cells, levels, food_cells, food_levels = rules.generate(

@@ -53,20 +53,10 @@ class FrozenLake(Environment):
 
     num_codes: ClassVar[int] = 6
     wordings: ClassVar[str] = "envs.wordings.frozen_lake"
-
-    @property
-    def default_params(self) -> FrozenLakeParams:
-        """RAGEN's defaults: 10 actions, 80 % frozen."""
-        return FrozenLakeParams()
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Directions in Gymnasium's order: action 0 is left."""
-        return ("left", "down", "right", "up")
-
-    @property
-    def observation_shape(self) -> tuple[int, int]:
-        return (self.size, self.size)
+    # RAGEN's defaults: 10 actions, 80 % frozen.
+    default_params: ClassVar[FrozenLakeParams] = FrozenLakeParams()
+    # Directions in Gymnasium's order: action 0 is left.
+    action_names: ClassVar[tuple[str, ...]] = ("left", "down", "right", "up")
 
     def initial(self, key: jax.Array, params: FrozenLakeParams) -> FrozenLakeState:
         holes, start, goal = rules.generate(key, self.size, params.frozen)

@@ -151,11 +151,6 @@ class FunctionGym(Environment):
         answers = (f"={value}" for value in range(self.modulus))
         return ("search", "finish", *answers, *(f"{p // 10} {p % 10}" for p in range(100)))
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        row = 10 * self.variables + (self.modulus or 2)
-        return (len(EVENTS) + 10 * self.variables + max(self.memory, 1) * row,)
-
     def initial(self, key: jax.Array, params: FunctionGymParams) -> FunctionGymState:
         """A function of the split, and a test case."""
         function_key, case_key = jax.random.split(key)

@@ -90,8 +90,8 @@ def opening() -> dict[str, jax.Array]:
 class Game(Environment):
     """Base class of all games. A game derives from `TurnGame` or `SimultaneousGame`, and defines
 
-    * of `Environment`: `default_params`, `action_names`, `observation_shape`, `num_codes`,
-      `initial`, and optionally `expert`, `render`, `wordings`;
+    * of `Environment`: `default_params`, `action_names`, `num_codes`, `initial`, and optionally
+      `expert`, `render`, `wordings`;
     * `observe_as(state, agent, params) -> observation`: what one agent sees, agent i32[];
     * `is_over(state, params) -> bool[]`: the rules have ended the game;
     * `won(state, params) -> bool[A]`: winners of a game that is over, all False in a draw; in

@@ -50,10 +50,6 @@ class GymnaxEnvironment(Environment):
         count = int(np.prod(self._actions.shape)) if self.continuous else self._actions.n
         return tuple(map(str, range(count)))
 
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return self.env.observation_space(self.default_params).shape
-
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, Any]:
         observation, state = self.env.reset_env(key, params)
         return observation.astype(jnp.float32), jax.tree.map(jnp.asarray, state)

@@ -151,12 +151,6 @@ class Hanabi(TurnGame):
         """One more than the number of cards or actions."""
         return max(len(self.cards), self.num_actions, self.hints, self.lives) + 1
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of codes,); the class lists them."""
-        bits = self.hand * (self.colours + self.ranks)
-        return (8 + self.colours * (1 + self.ranks) + 2 * bits + 2 * self.hand,)
-
     def initial(self, key: jax.Array, params: HanabiParams) -> HanabiState:
         deck = jax.random.permutation(key, self.cards)
         return self.dealt(deck)

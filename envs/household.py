@@ -100,6 +100,8 @@ class Household(Environment):
     expert_sees_all: bool = True
 
     wordings: ClassVar[str] = "envs.wordings.household"
+    # 20 steps, all doors shut, no distractors.
+    default_params: ClassVar[HouseholdParams] = HouseholdParams()
 
     def __post_init__(self):
         if not 4 <= self.receptacles <= 32 or not 3 <= self.objects <= 32:
@@ -113,11 +115,6 @@ class Household(Environment):
             raise ValueError(
                 f"split {self.split!r}: expected one of {', '.join(generation.SPLITS)}"
             )
-
-    @property
-    def default_params(self) -> HouseholdParams:
-        """20 steps, all doors shut, no distractors."""
-        return HouseholdParams()
 
     @property
     def num_actions(self) -> int:
@@ -135,14 +132,6 @@ class Household(Environment):
             for slot in range(size)
         ]
         return (*ranged, *rules.VERBS[rules.OPEN :])
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of indicators,); the class lists them."""
-        stand = RECEPTACLE_BITS + 2 + 3 * self.show_seen
-        thing = OBJECT_BITS + self.objects.bit_length() + 4
-        head = len(TASKS) + 2 * OBJECT_BITS + 3 + 4
-        return (head + self.receptacles * stand + self.objects * thing,)
 
     def initial(self, key: jax.Array, params: HouseholdParams) -> HouseholdState:
         house = generation.draw(

@@ -116,12 +116,6 @@ class JaxMARLEnvironment(SimultaneousGame):
         return tuple(list(dict.fromkeys(stems)).index(stem) for stem in stems)
 
     @functools.cached_property
-    def observation_shape(self) -> tuple[int, ...]:
-        """The shape that all agents have, or [the longest of their vectors]."""
-        shapes = set(_shapes(self.env))
-        return max(shapes, key=lambda shape: shape[0]) if len(shapes) > 1 else shapes.pop()
-
-    @functools.cached_property
     def _rules(self) -> Any:
         """JaxMARL's environment with its limit of steps out of reach."""
         return _endless(self.env)
@@ -137,9 +131,9 @@ class JaxMARLEnvironment(SimultaneousGame):
         )
 
     def _stacked(self, seen: dict[str, jax.Array]) -> jax.Array:
-        rows = (jnp.asarray(seen[agent], jnp.float32) for agent in self.env.agents)
-        shape = self.observation_shape
-        return jnp.stack([jnp.pad(x, [(0, shape[0] - x.shape[0])] + [(0, 0)] * (x.ndim - 1))
+        rows = [jnp.asarray(seen[agent], jnp.float32) for agent in self.env.agents]
+        longest = max(x.shape[0] for x in rows)
+        return jnp.stack([jnp.pad(x, [(0, longest - x.shape[0])] + [(0, 0)] * (x.ndim - 1))
                           for x in rows])  # fmt: skip
 
     def initial(self, key: jax.Array, params: EnvParams) -> JaxMARLState:

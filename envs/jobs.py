@@ -54,6 +54,7 @@ class Jobs(Environment):
     costly_reset: ClassVar[bool] = False
     has_success: ClassVar[bool] = False
     timed: ClassVar[bool] = True
+    default_params: ClassVar[JobsParams] = JobsParams()
 
     def __post_init__(self):
         methods = len(self.durations)
@@ -68,17 +69,9 @@ class Jobs(Environment):
             )
 
     @property
-    def default_params(self) -> JobsParams:
-        return JobsParams()
-
-    @property
     def action_names(self) -> tuple[str, ...]:
         """`method 1` to the number of methods."""
         return tuple(f"method {m + 1}" for m in range(len(self.durations)))
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (len(self.chances),)
 
     def initial(self, key: jax.Array, params: JobsParams) -> JobsState:
         kind = jax.random.randint(key, (), 0, len(self.chances))

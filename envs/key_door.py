@@ -56,6 +56,8 @@ class KeyDoor(Environment):
     width: int = 5
 
     wordings: ClassVar[str] = "envs.wordings.key_door"
+    # In the order that `envs.rules.key_door` gives the actions.
+    action_names: ClassVar[tuple[str, ...]] = ("left", "right", "take", "open")
 
     def __post_init__(self):
         if self.rooms < 1:
@@ -72,18 +74,8 @@ class KeyDoor(Environment):
         return KeyDoorParams(max_steps_in_episode=16 * self.rooms)
 
     @property
-    def action_names(self) -> tuple[str, ...]:
-        """In the order that `envs.rules.key_door` gives the actions."""
-        return ("left", "right", "take", "open")
-
-    @property
     def subgoal_names(self) -> tuple[str, ...]:
         return (*(f"{colour} key" for colour in COLOURS[: self.keys]), "door")
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of indicators,); the class lists them."""
-        return (self.rooms + self.width + 2 * self.keys + self.keys * self.width,)
 
     def initial(self, key: jax.Array, params: KeyDoorParams) -> KeyDoorState:
         chain = rules.generate(key, self.rooms, self.keys, self.width)

@@ -67,6 +67,8 @@ class KuhnPoker(TurnGame):
 
     costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.wordings.kuhn_poker"
+    # Names without a bet on the table.
+    action_names: ClassVar[tuple[str, ...]] = ("pass", "bet")
 
     def __post_init__(self):
         if self.rounds < 1 or self.opener not in (0, 1):
@@ -89,15 +91,6 @@ class KuhnPoker(TurnGame):
     def default_params(self) -> KuhnPokerParams:
         """TextArena's costs of illegal actions, with time for them."""
         return KuhnPokerParams(max_steps_in_episode=6 * self.rounds)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Names without a bet on the table."""
-        return ("pass", "bet")
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return (12,)
 
     def initial(self, key: jax.Array, params: KuhnPokerParams) -> KuhnPokerState:
         # One random word per hand, for 6 deals and 9 coins: permutations take ten times as

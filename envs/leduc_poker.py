@@ -48,6 +48,11 @@ class LeducPoker(TurnGame):
 
     costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.wordings.leduc_poker"
+    # 16 steps: four actions per round with an illegal one before each, which costs what it does
+    # in TextArena.
+    default_params: ClassVar[LeducPokerParams] = LeducPokerParams()
+    # In OpenSpiel's order: 0 fold, 1 call (check if nothing is to pay), 2 raise.
+    action_names: ClassVar[tuple[str, ...]] = ("fold", "call", "raise")
 
     def __post_init__(self):
         if self.deal not in ("cards", "ranks"):
@@ -58,21 +63,6 @@ class LeducPoker(TurnGame):
         """The tabular game of the same rules, for exact exploitability; None unless `deal` is
         "cards"."""
         return "LeducPoker-v1" if self.deal == "cards" else None
-
-    @property
-    def default_params(self) -> LeducPokerParams:
-        """16 steps: four actions per round with an illegal one before each, which costs what it
-        does in TextArena."""
-        return LeducPokerParams()
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """In OpenSpiel's order: 0 fold, 1 call (check if nothing is to pay), 2 raise."""
-        return ("fold", "call", "raise")
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return (32,)
 
     def initial(self, key: jax.Array, params: LeducPokerParams) -> LeducPokerState:
         if self.deal == "cards":

@@ -84,11 +84,6 @@ class LiarsDice(TurnGame):
         bids = ((q, f) for q in range(1, self.quantities + 1) for f in range(1, rules.FACES + 1))
         return (*(f"bid {quantity} {face}" for quantity, face in bids), "call")
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Own dice, the other's number, the bid, the bidder."""
-        return (rules.FACES + 4,)
-
     def initial(self, key: jax.Array, params: GameParams) -> LiarsDiceState:
         zero = jnp.zeros((), jnp.int32)
         dice = rules.roll(key, jnp.full(2, self.dice), self.dice)

@@ -67,6 +67,9 @@ class Maze(Environment):
     sight: str = "grid"
 
     wordings: ClassVar[str] = "envs.wordings.maze"
+    # LMRL-Gym's standard reward, 100 steps.
+    default_params: ClassVar[MazeParams] = MazeParams()
+    action_names: ClassVar[tuple[str, ...]] = ("up", "down", "left", "right")
 
     def __post_init__(self):
         if self.layout != "random" and self.layout not in rules.LAYOUTS:
@@ -97,19 +100,6 @@ class Maze(Environment):
     def num_codes(self) -> int:
         """Contents of a cell, or the longer side if the observation contains coordinates."""
         return {"grid": 4, "walls": 2}.get(self.sight, max(self.shape))
-
-    @property
-    def default_params(self) -> MazeParams:
-        """LMRL-Gym's standard reward, 100 steps."""
-        return MazeParams()
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        return ("up", "down", "left", "right")
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        return self.shape if self.sight == "grid" else (SIGHTS[self.sight],)
 
     def initial(self, key: jax.Array, params: MazeParams) -> MazeState:
         """A maze of the layout with a random start."""

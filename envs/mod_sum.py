@@ -86,6 +86,7 @@ class ModSum(Environment):
 
     wordings: ClassVar[str] = "envs.wordings.mod_sum"
     costly_reset: ClassVar[bool] = False
+    default_params: ClassVar[ModSumParams] = ModSumParams()
 
     def __post_init__(self):
         for name, least in (("nodes", 1), ("parts", 1), ("tampered", 0)):
@@ -104,18 +105,9 @@ class ModSum(Environment):
             )
 
     @property
-    def default_params(self) -> ModSumParams:
-        return ModSumParams()
-
-    @property
     def action_names(self) -> tuple[str, ...]:
         """Teams of one worker of each kind, then of two, and so on."""
         return tuple(f"{k} {kind}" for k in range(1, self.workers + 1) for kind in KINDS)
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """One number per axis of the problem, and one for `params.low`."""
-        return (len(AXES) + 1,)
 
     def initial(self, key: jax.Array, params: ModSumParams) -> ModSumState:
         """A task whose numbers of nodes, parts and tampered constants are uniform."""

@@ -66,10 +66,6 @@ class Nim(TurnGame):
         """`pile quantity` of each action."""
         return tuple(f"{pile} {quantity}" for pile, quantity in self.pairs)
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (len(self.piles),)
-
     def initial(self, key: jax.Array, params: GameParams) -> NimState:
         return NimState(
             **opening(),

@@ -37,6 +37,8 @@ class NumberLine(Environment):
     length: int = 5
 
     wordings: ClassVar[str] = "envs.wordings.number_line"
+    # In gym-cards' order: action 0 subtracts 1, action 1 adds 1.
+    action_names: ClassVar[tuple[str, ...]] = ("-", "+")
 
     def __post_init__(self):
         if not 1 <= self.length <= 255:
@@ -53,15 +55,6 @@ class NumberLine(Environment):
     def default_params(self) -> EnvParams:
         """Twice the time that the longest walk needs."""
         return EnvParams(max_steps_in_episode=2 * self.length)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """In gym-cards' order: action 0 subtracts 1, action 1 adds 1."""
-        return ("-", "+")
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (2,)
 
     def initial(self, key: jax.Array, params: EnvParams) -> NumberLineState:
         position, gap = jax.random.randint(

@@ -54,21 +54,10 @@ class PigDice(TurnGame):
     costly_reset: ClassVar[bool] = False
     perfect_information: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.pig_dice"
-
-    @property
-    def default_params(self) -> PigDiceParams:
-        """TextArena's PigDice-v0: 100 points win, 100 turns; see `PigDiceParams`."""
-        return PigDiceParams()
-
-    @property
-    def action_names(self) -> tuple[str, str]:
-        """Action 0 throws the die, action 1 keeps the points of the turn; words as in TextArena."""
-        return ("roll", "hold")
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Three scores, whether it is the agent's turn, time left."""
-        return (5,)
+    # TextArena's PigDice-v0: 100 points win, 100 turns; see `PigDiceParams`.
+    default_params: ClassVar[PigDiceParams] = PigDiceParams()
+    # Action 0 throws the die, action 1 keeps the points of the turn; words as in TextArena.
+    action_names: ClassVar[tuple[str, str]] = ("roll", "hold")
 
     def initial(self, key: jax.Array, params: PigDiceParams) -> PigDiceState:
         return PigDiceState(**opening(), position=rules.start())

@@ -95,11 +95,6 @@ class Planned(TurnGame):
         own = self.base.num_actions
         return (own, len(self.base.subgoal_names)), (0, own)
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """The environment's indicators, then the subgoals."""
-        return (self.base.observation_shape[0] + len(self.base.subgoal_names),)
-
     def initial(self, key: jax.Array, params: PlannedParams) -> PlannedState:
         """The environment's start, at the planner's turn."""
         return PlannedState(

@@ -56,10 +56,6 @@ class _Points(Environment):
         return (*map(str, range(1, 11)), *self.symbols, "=")
 
     @property
-    def observation_shape(self) -> tuple[int]:
-        return (self.num_cards + self.capacity,)
-
-    @property
     def _codes(self) -> np.ndarray:
         """The observation's code for the token that each action writes, u8[num_actions]."""
         symbols = [rules.SYMBOLS[symbol] for symbol in self.symbols]
@@ -161,11 +157,8 @@ class EZPoints(_Points):
     target: ClassVar[int] = 12
     capacity: ClassVar[int] = 6
     symbols: ClassVar[str] = "+*"
-
-    @property
-    def default_params(self) -> EnvParams:
-        """verl-agent's limit of 8 turns."""
-        return EnvParams(max_steps_in_episode=8)
+    # verl-agent's limit of 8 turns.
+    default_params: ClassVar[EnvParams] = EnvParams(max_steps_in_episode=8)
 
     def _deal(self, key: jax.Array) -> jax.Array:
         return points.deal_ez(key)
@@ -205,11 +198,8 @@ class Points24(_Points):
     target: ClassVar[int] = 24
     capacity: ClassVar[int] = 21
     symbols: ClassVar[str] = "+-*/()"
-
-    @property
-    def default_params(self) -> EnvParams:
-        """Time for the longest formula and some illegal tokens."""
-        return EnvParams(max_steps_in_episode=30)
+    # Time for the longest formula and some illegal tokens.
+    default_params: ClassVar[EnvParams] = EnvParams(max_steps_in_episode=30)
 
     def _deal(self, key: jax.Array) -> jax.Array:
         return points.deal_24(key, self.solvable_only)

@@ -131,12 +131,6 @@ class Research(Sources, TurnGame):
         """The planner asks and answers, workers open and report."""
         return (0, 4), *[(4, self.sources + 1)] * self.calls
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """One row of indicators: those of the planner, then those of topics and sources."""
-        planner = self.facts[1] * (self.topics + 1) + 4
-        return (planner + self.topics + self.sources + 7,)
-
     def initial(self, key: jax.Array, params: ResearchParams) -> ResearchState:
         zero = jnp.zeros((), jnp.int32)
         return ResearchState(

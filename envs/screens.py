@@ -110,11 +110,6 @@ class Screens(Environment):
     def action_names(self) -> tuple[str, ...]:
         return (*rules.ICONS[: self.icons], "back", "home")
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of indicators,); the class lists them."""
-        return (2 * self.screens + self.num_actions,)
-
     def initial(self, key: jax.Array, params: ScreensParams) -> ScreensState:
         """A pair of the split, in its graph."""
         pair_key, icon_key, label_key = jax.random.split(key, 3)

@@ -141,11 +141,6 @@ class SearchQA(Environment):
     def num_actions(self) -> int:
         return self.num_searches + self.entities
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of codes,); the class lists them."""
-        return (1 + self.objectives * (1 + self.max_hops) + 3 * self.passages,)
-
     def initial(self, key: jax.Array, params: SearchQAParams) -> SearchQAState:
         """Draws questions, and a corpus unless it is constant."""
         corpus_key, question_key = jax.random.split(key)

@@ -112,6 +112,8 @@ class Shop(Environment):
 
     wordings: ClassVar[str] = "envs.wordings.shop"
     num_codes: ClassVar[int] = 100
+    # 10 steps, twice as many as the expert needs.
+    default_params: ClassVar[ShopParams] = ShopParams()
 
     def __post_init__(self):
         most = shop_catalogue.FAMILY * len(shop_catalogue.NOUNS)
@@ -128,11 +130,6 @@ class Shop(Environment):
             raise ValueError(f"split {self.split!r}: expected 'seen' or 'unseen'")
 
     @property
-    def default_params(self) -> ShopParams:
-        """10 steps, twice as many as the expert needs."""
-        return ShopParams()
-
-    @property
     def values(self) -> tuple[str, ...]:
         """Values of the options, in order of their actions."""
         return COLOURS + SIZES * (self.options == 2)
@@ -147,11 +144,6 @@ class Shop(Environment):
     def sheets(self) -> int:
         """Number of result pages that can have products; the next page is always empty."""
         return -(-min(self.max_results, self.products) // self.items_per_page)
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of codes,); the class lists them."""
-        return (8 + 4 * self.items_per_page + 10 + (self.options == 2) * 5,)
 
     def catalogue(self, state: ShopState) -> Catalogue:
         """The products of the episode: the state's, or the fixed ones of `catalogue_seed`."""

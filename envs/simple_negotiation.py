@@ -137,11 +137,6 @@ class SimpleNegotiation(TurnGame):
         size = len(self.resources)
         return _FIRST + size * (size - 1) * len(self.quantities) ** 2
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of codes,); the class lists them."""
-        return (3 + 5 * len(self.resources),)
-
     def encode(self, give: jax.Array, ask: jax.Array, accept: jax.Array) -> jax.Array:
         """Index of an offer, i32[]: in the table if it contains the offer and nothing is accepted.
 

@@ -93,6 +93,8 @@ class SocialDeduction(SimultaneousGame):
     num_codes: ClassVar[int] = 32
     sides: ClassVar[tuple[str, ...]] = ("crew", "imposters")
     wordings: ClassVar[str] = "envs.wordings.social_deduction"
+    # Four tasks for each member of the crew and a limit of 100 steps.
+    default_params: ClassVar[SocialDeductionParams] = SocialDeductionParams()
 
     def __post_init__(self):
         if not 3 <= self.players <= len(COLOURS):
@@ -116,21 +118,11 @@ class SocialDeduction(SimultaneousGame):
         return self.players
 
     @property
-    def default_params(self) -> SocialDeductionParams:
-        """Four tasks for each member of the crew and a limit of 100 steps."""
-        return SocialDeductionParams()
-
-    @property
     def action_names(self) -> tuple[str, ...]:
         """Actions alone, then those that name a player."""
         alone = ("wait", "north", "south", "west", "east", "task", "report")
         verbs = ("kill", *KINDS, "vote")
         return (*alone, *(f"{verb} {c}" for verb in verbs for c in COLOURS[: self.players]))
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Head, rooms, players, votes for nobody."""
-        return (4 + self.rows * self.cols + self.players * (3 + self.messages) + 1,)
 
     def initial(self, key: jax.Array, params: SocialDeductionParams) -> SocialDeductionState:
         world = rules.draw(

@@ -107,6 +107,7 @@ class Sokoban(Environment):
 
     @property
     def observation_shape(self) -> tuple[int, int]:
+        """Rows and columns, by which rooms are drawn."""
         return (self.size, self.size) if isinstance(self.size, int) else tuple(self.size)
 
     def initial(self, key: jax.Array, params: SokobanParams) -> SokobanState:

@@ -56,11 +56,6 @@ class SoloResearch(Sources, Environment):
         opens = (f"open {kind} {j + 1}" for kind in KINDS for j in range(self.sources))
         return (*opens, "answer")
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """One row of indicators; see the class."""
-        return (self.facts[1] * (self.topics + 1) + 2 * self.sources + 3,)
-
     def initial(self, key: jax.Array, params: SoloResearchParams) -> SoloResearchState:
         zero = jnp.zeros((), jnp.int32)
         opened = jnp.zeros(2 * self.sources, bool)

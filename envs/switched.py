@@ -70,11 +70,6 @@ class Switched(Planned):
         """The ranges of actions (first, count) by role; the switcher's are keep and switch."""
         return (*super().role_actions, (self._decisions, 2))
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """The environment's indicators, the subgoals, and one for the switcher."""
-        return (super().observation_shape[0] + 1,)
-
     def initial(self, key: jax.Array, params: PlannedParams) -> SwitchedState:
         """The environment's start, at the planner's turn."""
         fields = vars(super().initial(key, params))

@@ -90,11 +90,6 @@ class TeamGraph(Environment):
         names = ROLES[: self.roles]
         return (*(f"add {n}" for n in names), *(f"delete {n}" for n in names), "work")
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """(number of indicators,): the family's, then the members per role."""
-        return (self.families + self.roles,)
-
     def initial(self, key: jax.Array, params: TeamGraphParams) -> TeamGraphState:
         no = jnp.zeros((), bool)
         return TeamGraphState(

@@ -95,6 +95,8 @@ class Telecom(TurnGame):
     costly_reset: ClassVar[bool] = False
     cooperative: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.telecom"
+    # Tools, then the ends of the call, then nothing.
+    action_names: ClassVar[tuple[str, ...]] = (*rules.TOOLS, "transfer", "close", "nothing")
 
     def __post_init__(self):
         if self.user not in ("scripted", "learned", "solo"):
@@ -111,15 +113,6 @@ class Telecom(TurnGame):
         follow, precise = PERSONAS[self.persona]
         limit = 80 if self.user == "learned" else 40
         return TelecomParams(max_steps_in_episode=limit, follow=follow, precise=precise)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Tools, then the ends of the call, then nothing."""
-        return (*rules.TOOLS, "transfer", "close", "nothing")
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (4 + len(rules.FACTS),)
 
     def initial(self, key: jax.Array, params: TelecomParams) -> TelecomState:
         bounds = (params.min_faults, params.max_faults, params.hopeless)

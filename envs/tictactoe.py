@@ -46,19 +46,9 @@ class TicTacToe(TurnGame):
     perfect_information: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.tictactoe"
-
-    @property
-    def default_params(self) -> TicTacToeParams:
-        """18 steps: nine moves, with an illegal one, as TextArena forgives it, before each."""
-        return TicTacToeParams()
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        return tuple(map(str, range(9)))
-
-    @property
-    def observation_shape(self) -> tuple[int, int]:
-        return (3, 3)
+    # 18 steps: nine moves, with an illegal one, as TextArena forgives it, before each.
+    default_params: ClassVar[TicTacToeParams] = TicTacToeParams()
+    action_names: ClassVar[tuple[str, ...]] = tuple(map(str, range(9)))
 
     def initial(self, key: jax.Array, params: TicTacToeParams) -> TicTacToeState:
         return TicTacToeState(**opening(), marks=jnp.zeros(2, jnp.int32))

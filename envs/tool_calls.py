@@ -72,11 +72,6 @@ class ToolCalls(Environment):
         calls = (f"{t} {a}" for t in TOOLS[: self.tools] for a in ARGUMENTS[: self.arguments])
         return (*calls, "answer")
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Two indicators per call; see the class."""
-        return (2 * self.size,)
-
     def initial(self, key: jax.Array, params: EnvParams) -> ToolCallsState:
         wanted = jax.random.choice(key, self.size, (self.needed,), replace=False)
         return ToolCallsState(

@@ -108,12 +108,6 @@ class ToolProgram(Environment):
             *(f"done {v}" for v in range(10)),
         )
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Task and notes, or task and last result."""
-        told = 2 * self.cells + self.cells * (self.cells - 1) // 2 if self.notes else 2
-        return (3 + told,)
-
     def initial(self, key: jax.Array, params: ToolProgramParams) -> ToolProgramState:
         family_key, task_key = jax.random.split(key)
         names = self.families or _SPLITS[self.split]

@@ -82,6 +82,7 @@ class TradingDesk(Environment):
     show_regime: bool = True
 
     wordings: ClassVar[str] = "envs.wordings.trading_desk"
+    action_names: ClassVar[tuple[str, ...]] = (*(name for name, *_ in rules.TOOLS), *DECISIONS)
 
     def __post_init__(self):
         rows = [len(row) for row in self.weights]
@@ -98,14 +99,6 @@ class TradingDesk(Environment):
     def default_params(self) -> TradingDeskParams:
         """Time to ask every tool each day, with one step to spare."""
         return TradingDeskParams(max_steps_in_episode=8 * self.days)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        return (*(name for name, *_ in rules.TOOLS), *DECISIONS)
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (len(rules.REGIMES) + 3 * TOOLS + 3 * (self.days > 1),)
 
     def initial(self, key: jax.Array, params: TradingDeskParams) -> TradingDeskState:
         days = self.days

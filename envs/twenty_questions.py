@@ -81,11 +81,6 @@ class TwentyQuestions(Environment):
         attributes = (word for word, _ in rules.ATTRIBUTES[: self.attributes])
         return (*attributes, *(name.split()[-1] for name, _ in rules.THINGS[: self.entities]))
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        """Balances, guesses, and truths if they are drawn."""
-        return (self.attributes + self.entities * (1 + self.redraw * self.attributes),)
-
     def truths(self, state: TwentyQuestionsState) -> jax.Array:
         """The answers of all entities, u16[E], bit a for attribute a: drawn for the episode with
         `redraw`, else fixed."""

@@ -97,10 +97,6 @@ class Video(Environment):
         looks = (f"look {at} to {at + n - 1}" for at, n in self.looks)
         return (*looks, *(f"answer {d}" for d in range(self.digits)))
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (FIRST * self.scenes + SHOWN * (self.scenes + self.digits) + self.scenes,)
-
     def initial(self, key: jax.Array, params: EnvParams) -> VideoState:
         slot_key, start_key, place_key, digit_key, asked_key = jax.random.split(key, 5)
         count, every = (self.scenes,), self.frames // FIRST

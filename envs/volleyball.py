@@ -105,13 +105,6 @@ class _Volleyball(SimultaneousGame):
         names = [[skill.name for skill in role] for role in self.game.roles]
         return tuple(" / ".join(choice) for choice in itertools.product(*names))
 
-    @property
-    def observation_shape(self) -> tuple[int]:
-        drones, dims = 2 * self.players, len(self.game.server)
-        each = 13 if self.body is quadrotor else 7
-        count = drones * each + 2 * dims + 2 * drones + 4
-        return (count + self.body.ROTORS + dims + self.players,) if self.continuous else (count,)
-
     def initial(self, key: jax.Array, params: VolleyballParams) -> VolleyballState:
         """All drones at their first places, a team drawn at random serves."""
         side_key, noise_key = jax.random.split(key)

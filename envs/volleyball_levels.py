@@ -66,6 +66,8 @@ class PlannedVolleyball(SimultaneousGame):
 
     continuous: ClassVar[bool] = True
     timed: ClassVar[bool] = True
+    # 15 s of control steps, plus the planners' turns.
+    default_params: ClassVar[VolleyballParams] = VolleyballParams(max_steps_in_episode=820)
 
     def __post_init__(self):
         if self.teams not in skills.GAMES:
@@ -110,18 +112,8 @@ class PlannedVolleyball(SimultaneousGame):
         }
 
     @property
-    def default_params(self) -> VolleyballParams:
-        """15 s of control steps, plus the planners' turns."""
-        return VolleyballParams(max_steps_in_episode=820)
-
-    @property
     def action_names(self) -> tuple[str, ...]:
         return self.base.body.COMMANDS
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        layout = self.layout
-        return (1 + len(SKILLS) + max(layout["planner_features"], layout["skill_features"]),)
 
     def initial(self, key: jax.Array, params: VolleyballParams) -> LevelsState:
         """The match's start, at the planners' turn."""
@@ -220,13 +212,14 @@ class PlannedVolleyball(SimultaneousGame):
         return jnp.clip(jnp.stack(command, axis=-1), -1.0, 1.0)
 
     def observe(self, state: LevelsState, params: GameParams) -> jax.Array:
-        base, width = self.base, self.observation_shape[0]
+        base = self.base
         sight, order = base.sight(state.match), base.orders(state.match, state.choice)
         team = jnp.moveaxis(base.features(state.match), 0, -1)
         team = jnp.concatenate([jnp.ones((2, 1)), jnp.zeros((2, len(SKILLS))), team], axis=-1)
         own = jnp.stack(flight.features(base.body, sight, order), axis=-1)
         skill = jax.nn.one_hot(flight.in_use(sight, order), len(SKILLS))
         own = jnp.concatenate([jnp.zeros((own.shape[0], 1)), skill, own], axis=-1)
+        width = max(team.shape[1], own.shape[1])
 
         def padded(x):
             return jnp.pad(x, ((0, 0), (0, width - x.shape[1])))

@@ -98,6 +98,8 @@ class VolleyballSkill(Environment):
     starts: str = "near"
 
     continuous: ClassVar[bool] = True
+    # A limit of 200 control steps of 0.02 s, which are four seconds.
+    default_params: ClassVar[SkillParams] = SkillParams()
 
     def __post_init__(self):
         for name, known in (
@@ -149,19 +151,10 @@ class VolleyballSkill(Environment):
         return planar if self.teams == "plane" else quadrotor
 
     @property
-    def default_params(self) -> SkillParams:
-        """A limit of 200 control steps of 0.02 s, which are four seconds."""
-        return SkillParams()
-
-    @property
     def action_names(self) -> tuple[str, ...]:
         if self.actions == "rates":
             return self.body.COMMANDS
         return tuple(f"rotor {i}" for i in range(self.body.ROTORS))
-
-    @property
-    def observation_shape(self) -> tuple[int]:
-        return (19,) if self.teams == "plane" else (37,)
 
     @property
     def costly_reset(self) -> bool:

@@ -90,10 +90,6 @@ class Wordle(Environment):
     def action_names(self) -> tuple[str, ...]:
         return self.words
 
-    @property
-    def observation_shape(self) -> tuple[int, int]:
-        return (self.tries, self.letters)
-
     def initial(self, key: jax.Array, params: EnvParams) -> WordleState:
         return WordleState(
             time=jnp.zeros((), jnp.int32),

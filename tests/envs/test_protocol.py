@@ -1,6 +1,8 @@
 """Fingerprints, the registry, batches, and gymnax in both directions."""
 
+import dataclasses
 import pathlib
+import subprocess
 import sys
 
 import gymnax
@@ -87,6 +89,73 @@ def test_register():
     with pytest.raises(ValueError, match="registered already"):
         envs.register("Pond-v0", FrozenLake)
     envs.registry._REGISTERED.pop("Pond-v0")
+
+
+# Shapes of observations
+
+
+@dataclasses.dataclass(frozen=True)
+class Taller(FrozenLake):
+    """One more row of codes, declared from the class above, as before shapes were derived."""
+
+    rows: int = 1
+
+    @property
+    def observation_shape(self):
+        height, width = super().observation_shape
+        return height + self.rows, width
+
+    def observe(self, state, params):
+        return jnp.pad(super().observe(state, params), ((0, self.rows), (0, 0)))
+
+
+class Twice(Taller):
+    """Two declarations above each other."""
+
+    @property
+    def observation_shape(self):
+        return (*super().observation_shape, 1)
+
+    def observe(self, state, params):
+        return super().observe(state, params)[..., None]
+
+
+class Own(FrozenLake):
+    """Rules that read the shape."""
+
+    def observe(self, state, params):
+        return jnp.zeros(self.observation_shape, jnp.uint8)
+
+
+class Declared(Own):
+    observation_shape = (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [(FrozenLake, (5, 5)), (Taller, (6, 5)), (Twice, (6, 5, 1)), (Declared, (2, 3))],
+)
+def test_shapes_are_derived_or_declared(kind, shape):
+    env = kind(size=5)
+    for _ in range(2):
+        assert env.observation_shape == shape
+    observation, _ = jax.eval_shape(env.reset, jax.random.key(0))
+    assert observation.shape == shape
+
+
+def test_a_shape_that_the_rules_read_has_to_be_declared():
+    with pytest.raises(NotImplementedError, match="Own does not define 'observation_shape'"):
+        Own().observation_shape  # noqa: B018
+
+
+def test_deriving_shapes_touches_no_device():
+    code = (
+        "import envs\nfrom jax._src import xla_bridge\n"
+        "for name in ('Household-v1', 'KuhnPoker-v1', 'PlannedVolleyball-v1'):\n"
+        "    assert envs.make(name)[0].observation_shape\n"
+        "assert not xla_bridge._backends"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # Batches
