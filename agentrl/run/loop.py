@@ -20,8 +20,7 @@ from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
 from agentrl.run import checkpoint, evaluations, memory, mesh, metrics, processes, restored
 from agentrl.run.files import RunError, write_json
-from agentrl.run.prepare import Prepared, prepare
-from agentrl.run.programs import compile_programs
+from agentrl.run.programs import Prepared, compile_programs, prepare
 from agentrl.run.progress import Progress, title
 from agentrl.run.provenance import provenance
 from agentrl.run.signals import NOTICE_SECONDS, Stop
