@@ -63,7 +63,7 @@ def run(
             f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
             "environments in Python are stepped by one; start one process"
         )
-    # The mesh, and the parameters of other runs, or published ones, to begin from on it.
+    # The mesh, and parameters of other runs, or published ones, that a run begins from on it.
     device_mesh, params = mesh.make_mesh(config, experiment), None
     if not checkpoint.steps(directory):
         params = restored.beginning(config, experiment, device_mesh)
@@ -76,7 +76,7 @@ def run(
         held.callback(experiment.rollout.close)
         if evaluations.finished(workdir, config.updates):
             return True  # before anything compiles
-        # The programs, which compile below, when the state is restored and the bar is there.
+        # The programs, which compile once the state is restored and the bar is shown.
         programs = compile_programs(experiment, config, device_mesh)
         # The state: of the last checkpoint, with files as they were then; or before any update.
         update, state, stop.saved = 0, None, None
@@ -157,7 +157,8 @@ def _loop(
     saved, spent = update, are_spent(config.env_steps, env_steps(state.carry))
     if update == 0 and config.evaluation.at_start:
         waiting = Pending(0, [], {})
-    while not processes.any_of(stop.requested):  # after each program, whichever it is
+    # Asked once after each program, be it of updates or an evaluation.
+    while not processes.any_of(stop.requested):
         if waiting is not None:
             evaluate(state, waiting)
             report(waiting)
@@ -188,7 +189,7 @@ def _step(
     state: TrainState,
     update: int,
 ) -> tuple[TrainState, Pending]:
-    """The state after one more program, and what was measured. As `_check_rejected`."""
+    """The state after one more program, and what was measured. Raises as `_check_rejected`."""
     config = ready.config
     phase = next(phase for phase, _ in ready.experiment.phases if update < phase.end)
     before = env_steps(state.carry).sum()
