@@ -19,25 +19,6 @@ from agentrl.run.files import RunError, read_json, write_json
 _PENDING = "pending.json"
 
 
-def record(
-    outcomes: play.Outcomes, config: ml_collections.ConfigDict, update: int
-) -> dict[str, Any]:
-    """What is written of an evaluation: settings, and outcomes [episodes] of each seed."""
-    seeds = [config.seed + i for i in range(config.num_seeds)]
-    columns = jax.tree.map(np.asarray, outcomes)
-    return {
-        "update": update,
-        "seeds": seeds,
-        "episodes": config.evaluation.episodes,
-        "greedy": config.evaluation.greedy,
-        "per_seed": {
-            str(seed): {name: column[i].tolist() for name, column in columns._asdict().items()}
-            for i, seed in enumerate(seeds)
-        },
-        "expert": None,
-    }
-
-
 def path_of(
     workdir: pathlib.Path, config: ml_collections.ConfigDict, name: str, update: int
 ) -> pathlib.Path:
@@ -45,15 +26,38 @@ def path_of(
 
     In `eval`, or in a subfolder named after the environment if the run has several.
     """
-    directory = workdir / "eval"
-    if config.env.name != name:
-        directory = directory / name
+    directory = workdir / "eval" / ("" if config.env.name == name else name)
     return directory / f"update_{update:06d}.json"
 
 
+def write(
+    workdir: pathlib.Path,
+    config: ml_collections.ConfigDict,
+    name: str,
+    update: int,
+    outcomes: play.Outcomes,
+) -> None:
+    """Writes a checkpoint's evaluation: settings, and outcomes [episodes] of each seed."""
+    seeds = [config.seed + i for i in range(config.num_seeds)]
+    columns = jax.tree.map(np.asarray, outcomes)._asdict()
+    path = path_of(workdir, config, name, update)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {
+        "update": update,
+        "seeds": seeds,
+        "episodes": config.evaluation.episodes,
+        "greedy": config.evaluation.greedy,
+        "per_seed": {
+            str(seed): {name: column[i].tolist() for name, column in columns.items()}
+            for i, seed in enumerate(seeds)
+        },
+        "expert": None,
+    }
+    write_json(path, content)
+
+
 class Pending(NamedTuple):
-    """Metrics of an update whose evaluation has not ended: one record per seed, and the
-    machine's."""
+    """Metrics of an update, whose evaluation may be due: one record per seed, and the machine's."""
 
     update: int
     records: list[dict[str, Any]]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import chex
 import jax
 
-from agentrl.run.restored import RunError
+from agentrl.run.files import RunError
 
 # What the interpreter, the compiler and the buffers between programs take beside them.
 SHARE = 0.92
@@ -68,30 +68,23 @@ def limit() -> int | None:
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return stats["bytes_limit"]
-    sizes = [size for size in (_of_machine(), _of_group()) if size]
+    machine, group = pathlib.Path("/proc/meminfo"), pathlib.Path("/sys/fs/cgroup/memory.max")
+    sizes = []
+    if machine.exists():
+        sizes.append(int(machine.read_text().split("MemTotal:")[1].split()[0]) * 1024)
+    if group.exists() and (text := group.read_text().strip()).isdigit():  # else "max": no limit
+        sizes.append(int(text))
     # Simulated devices share the machine's memory.
     return int(min(sizes) * SHARE) // jax.local_device_count() if sizes else None
 
 
-def _of_machine() -> int | None:
-    path = pathlib.Path("/proc/meminfo")
-    if not path.exists():
-        return None
-    return int(path.read_text().split("MemTotal:")[1].split()[0]) * 1024
-
-
-def _of_group() -> int | None:
-    path = pathlib.Path("/sys/fs/cgroup/memory.max")
-    text = path.read_text().strip() if path.exists() else "max"
-    return int(text) if text.isdigit() else None
-
-
-def too_large(name: str, needed: Need, allowed: int, remedy: str = REMEDY) -> str:
-    """The line that ends a run whose program does not fit."""
-    return (
-        f"the program of {name} needs {needed} of memory per device, and {allowed / 2**30:.1f} GiB "
-        f"are there; {remedy}"
-    )
+def check(name: str, needed: Need, allowed: int | None, remedy: str = REMEDY) -> None:
+    """RunError, the line that ends a run, if the program of `name` does not fit."""
+    if allowed is not None and needed.total > allowed:
+        raise RunError(
+            f"the program of {name} needs {needed} of memory per device, and "
+            f"{allowed / 2**30:.1f} GiB are there; {remedy}"
+        )
 
 
 @contextlib.contextmanager
@@ -123,12 +116,13 @@ def largest(rows: int, parts: int, needed: Callable[[int], Need], allowed: int) 
       RunError: none fits.
     """
     sizes = [size for size in range(rows, 0, -1) if rows % size == 0 and size % parts == 0]
-    while sizes:
+    while True:
         size = sizes.pop(0)
         found = needed(size)
+        if not sizes:
+            check(f"config.learner.microbatch={size}", found, allowed)
         if found.total <= allowed:
             return size
         free = allowed - found.state - found.results
         guess = size * max(free, 0) / max(found.between, 1)
         sizes = [smaller for smaller in sizes if smaller <= guess] or sizes[-1:]
-    raise RunError(too_large(f"config.learner.microbatch={size}", found, allowed))
