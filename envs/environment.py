@@ -132,12 +132,6 @@ class Environment(Agents):
         Raises:
           NotImplementedError: the rules read it, and no class declares it.
         """
-        # A declaration that extends ours by `super()` means what the class above it observes, and
-        # that is not this object's `observe`.
-        above = _above_declared(type(self))
-        if above is not None:
-            fields = (f.name for f in dataclasses.fields(above) if f.init)
-            return above(**{name: getattr(self, name) for name in fields}).observation_shape
 
         def first(seed, params):
             return self.per_agent(self.reset_env(jax.random.key(seed), params)[0])
@@ -358,15 +352,6 @@ class Environment(Agents):
     def discount(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Factor on the value of a state, f32[]: 0 after termination, not truncation; else 1."""
         return jnp.where(self.is_terminated(state, params), 0.0, 1.0)
-
-
-def _above_declared(kind: type[Environment]) -> type[Environment] | None:
-    """The class of which a subclass that declares `observation_shape` asks it by `super()`: the one
-    above those that declare it. None if none declares it."""
-    order = kind.__mro__
-    below = order[: order.index(Environment)]
-    declaring = [i for i, c in enumerate(below) if "observation_shape" in vars(c)]
-    return order[declaring[-1] + 1] if declaring else None
 
 
 @functools.lru_cache(maxsize=64)

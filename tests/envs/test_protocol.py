@@ -1,6 +1,5 @@
 """Fingerprints, the registry, batches, and gymnax in both directions."""
 
-import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -94,32 +93,6 @@ def test_register():
 # Shapes of observations
 
 
-@dataclasses.dataclass(frozen=True)
-class Taller(FrozenLake):
-    """One more row of codes, declared from the class above, as before shapes were derived."""
-
-    rows: int = 1
-
-    @property
-    def observation_shape(self):
-        height, width = super().observation_shape
-        return height + self.rows, width
-
-    def observe(self, state, params):
-        return jnp.pad(super().observe(state, params), ((0, self.rows), (0, 0)))
-
-
-class Twice(Taller):
-    """Two declarations above each other."""
-
-    @property
-    def observation_shape(self):
-        return (*super().observation_shape, 1)
-
-    def observe(self, state, params):
-        return super().observe(state, params)[..., None]
-
-
 class Own(FrozenLake):
     """Rules that read the shape."""
 
@@ -133,7 +106,7 @@ class Declared(Own):
 
 @pytest.mark.parametrize(
     ("kind", "shape"),
-    [(FrozenLake, (5, 5)), (Taller, (6, 5)), (Twice, (6, 5, 1)), (Declared, (2, 3))],
+    [(FrozenLake, (5, 5)), (Declared, (2, 3))],
 )
 def test_shapes_are_derived_or_declared(kind, shape):
     env = kind(size=5)
