@@ -6,6 +6,7 @@ place, and an unknown key is an error that names the nearest valid one, before a
 function of a user's own module works like one of the library's: `section(my_module.my_estimator)`.
 """
 
+import collections.abc
 import contextlib
 import difflib
 import importlib
@@ -234,6 +235,8 @@ def _is_a(value: Any, annotation: Any) -> bool:
         return len(each) == len(value) and all(map(_is_a, value, each))
     if origin is tuple:
         return False
+    if origin is collections.abc.Callable:
+        return isinstance(value, str)  # its path
     return isinstance(value, _KINDS.get(annotation, object))
 
 

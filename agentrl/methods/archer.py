@@ -165,8 +165,10 @@ def archer(
             "component 'archer' needs whole episodes (config.rollout.name='episodes') of a policy "
             "without memory, since it draws replies in single observations"
         )
-    for name, value in (("steps", steps), ("batch", batch), ("size", size)):
+    for name, value in (("hidden", hidden), ("steps", steps), ("batch", batch), ("size", size)):
         check_range(f"config.components.archer.{name}", value, 1)
+    check_range("config.components.archer.warm_up", warm_up, 0)
+    check_range("config.components.archer.learning_rate", learning_rate, 0.0, below=True)
     check_range("config.components.archer.rate", rate, 0.0, 1.0, above=True)
     check_range("config.components.archer.gamma", gamma, 0.0, 1.0)
     networks, adam = Networks(hidden, env), optax.adam(learning_rate)

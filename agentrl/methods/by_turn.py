@@ -134,7 +134,8 @@ def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]
 
 
 def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
-    """The transitions of whole streams of an array policy, by name, [N * T, ...].
+    """The transitions of whole streams of an array policy, by name, [N * T, ...]; 0 where nobody
+    acted.
 
     observation, action, reward, over (terminated), acted; following: the next observation where
     `seen`. What follows an episode's last turn is not known; its reward and its end are. legal:
@@ -146,12 +147,17 @@ def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
     def flat(x):
         return x.reshape(-1, *x.shape[2:])
 
+    def acted(x):
+        # A gradient through padding is 0 times its value, which has to be finite.
+        return jnp.where(mask.reshape(*mask.shape, *(1,) * (x.ndim - 2)), x, 0)
+
+    observation = acted(rows.observation)
     return {
-        "observation": flat(rows.observation),
-        "action": flat(rows.tokens),
-        "following": flat(jnp.roll(rows.observation, -1, axis=1)),
-        "reward": flat(streams.reward),
-        "over": flat(streams.terminated),
+        "observation": flat(observation),
+        "action": flat(acted(rows.tokens)),
+        "following": flat(jnp.roll(observation, -1, axis=1)),
+        "reward": flat(acted(streams.reward)),
+        "over": flat(streams.terminated & mask),
         "acted": flat(mask),
         "seen": flat(follows),
     } | ({} if rows.legal is None else {"legal": flat(rows.legal)})

@@ -1,9 +1,12 @@
 """MatchTIR: each tool call's reward, by a matching of the calls made with reference calls."""
 
+from typing import get_args
+
 import jax
 import jax.numpy as jnp
 
 from agentrl import rewards
+from agentrl.checks import check_choice
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import its_environment, to_turns
 from agentrl.rewards.matching import Assignment
@@ -28,11 +31,12 @@ def call_matching(
       assignment, unmatched: see `agentrl.rewards.matched_calls`.
 
     Raises:
-      ValueError: another environment, policy or rollout.
+      ValueError: another environment, policy or rollout, or an unknown assignment.
 
     References:
       Qu et al. (2026), MatchTIR, https://arxiv.org/abs/2601.10712; code f614ce1 (read).
     """
+    check_choice("config.components.call_matching.assignment", assignment, get_args(Assignment))
     members = "call_of", "reference_calls"
     env, env_params = its_environment(setup, "call_matching", *members, example="ToolCalls-v1")
 

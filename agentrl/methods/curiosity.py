@@ -1,12 +1,14 @@
 """Curiosity: an intrinsic reward by random network distillation, with a network of its own."""
 
+from typing import get_args
+
 import chex
 import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
 
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.methods.by_turn import ended, to_turns
 from agentrl.methods.networks import Embedding, descended, observations
@@ -68,6 +70,7 @@ def _check(setup: Setup, episodic: Episodic, **sizes: int) -> None:
             "config.components.curiosity.episodic='first' needs anchors, which this rollout does "
             "not give: use config.rollout.name='episodes', or episodic='elliptical'"
         )
+    check_choice("config.components.curiosity.episodic", episodic, get_args(Episodic))
     for name, value in sizes.items():
         check_range(f"config.components.curiosity.{name}", value, 1)
 
@@ -114,6 +117,9 @@ def curiosity(
       read, which has e, NovelD and the product).
     """
     _check(setup, episodic, hidden=hidden, features=features, steps=steps)
+    check_range("config.components.curiosity.learning_rate", learning_rate, 0.0, below=True)
+    check_range("config.components.curiosity.known_scale", known_scale, 0.0)
+    check_range("config.components.curiosity.ridge", ridge, 0.0, above=True)
     env, _ = next(iter(setup.envs.values()))
     network = Embedding(hidden, features, env.num_codes)
     adam = optax.adam(learning_rate)

@@ -15,7 +15,7 @@ from agentrl.streams import Rows
 
 
 def drift(
-    setup: Setup, *, reminder: str | Callable[..., Any], turns: Sequence[int] = (1, 2, 4, 8, 16)
+    setup: Setup, *, reminder: str | Callable[..., Any], turns: tuple[int, ...] = (1, 2, 4, 8, 16)
 ) -> Component:
     """Metrics drift/turn_{t}: mean KL(pi || pi reminded) per token of the replies of turn t.
 

@@ -16,7 +16,6 @@ def edit_rewards(
     useless: float = 0.1,
     useful: float = 0.0,
     exempt: int = 0,
-    path: str = "config.components.edit_rewards",
 ) -> Component:
     """Supplies `turn_reward` f32[N, T] for estimator `hrpo`: what an edit of a team is worth.
 
@@ -37,6 +36,7 @@ def edit_rewards(
       MasHost (2025): action-wise rewards and an exemption time, from reviews; the numbers and the
       judge's rule are ours (the task knows which roles it needs).
     """
+    path = "config.components.edit_rewards"
     for name, value in (("repeated", repeated), ("useless", useless), ("useful", useful)):
         check_range(f"{path}.{name}", value, 0.0)
     check_range(f"{path}.exempt", exempt, 0)

@@ -30,9 +30,11 @@ class Embedding(nn.Module):
 
 
 def observations(rows: Rows) -> tuple[jax.Array, jax.Array]:
-    """(observations [R L, ...], bool[R L] whether they were acted from)."""
-    seen = rows.observation
-    return seen.reshape(-1, *seen.shape[2:]), rows.loss_mask.reshape(-1)
+    """(observations [R L, ...], bool[R L] whether they were acted from); zeros where not."""
+    seen, there = rows.observation, rows.loss_mask.reshape(-1)
+    seen = seen.reshape(-1, *seen.shape[2:])
+    # A gradient through padding is 0 times its value, which has to be finite.
+    return jnp.where(there.reshape(-1, *(1,) * (seen.ndim - 1)), seen, 0), there
 
 
 def descended(

@@ -62,6 +62,7 @@ def progress(
         raise ValueError("component 'progress' needs a policy over arrays with discrete actions")
     check_range("config.components.progress.hidden", hidden, 1)
     check_range("config.components.progress.steps", steps, 1)
+    check_range("config.components.progress.learning_rate", learning_rate, 0.0, below=True)
     network = Embedding(hidden, env.num_actions, env.num_codes)
     adam = optax.adam(learning_rate)
 

@@ -52,13 +52,18 @@ def stare_weights(
         and, in variant C2, 0.9; variant O1 has 1).
       step: by which they follow the entropy, see `controlled`; 0: they stay (released), otherwise
         0.01.
-      largest, smallest: bounds of the two.
+      largest, smallest: bounds of the two, at least 1 and in [0, 1].
+
+    Raises:
+      ValueError: an option outside its range.
 
     References:
       STARE, code hp-luo/STARE bffb9e7 (read).
     """
     for name, value in (("target", target), ("gain", gain), ("loss", loss), ("step", step)):
-        check_range(f"config.components stare_weights {name}", value, 0.0)
+        check_range(f"config.components.stare_weights.{name}", value, 0.0)
+    check_range("config.components.stare_weights.largest", largest, 1.0)
+    check_range("config.components.stare_weights.smallest", smallest, 0.0, 1.0)
     bounds = {"target": target, "step": step, "largest": largest, "smallest": smallest}
 
     def annotate(context, streams, rows):

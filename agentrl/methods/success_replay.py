@@ -1,16 +1,18 @@
 """Replay of own successes: a group that failed wholly gets an earlier success on the same task."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.methods.by_turn import PLACE, bare, collected, returns_of, rows_by_stream
 from agentrl.streams import Rows, Streams
+
+OldLogp = Literal["recomputed", "sampled"]
 
 
 class Buffer(struct.PyTreeNode):
@@ -136,7 +138,7 @@ def success_replay(
     highest_mean: float = 0.2,
     highest_std: float = 0.05,
     success: float = 0.1,
-    old_logp: Literal["recomputed", "sampled"] = "recomputed",
+    old_logp: OldLogp = "recomputed",
 ) -> Component:
     """Swaps a stored success into each group that failed: its first stream is replaced.
 
@@ -156,15 +158,19 @@ def success_replay(
         that sampled the episode.
 
     Raises:
-      ValueError: a rollout without groups or anchors, or several roles.
+      ValueError: a rollout without groups or anchors, several roles, or an option outside its
+        range.
 
     References:
       ARPO for GUI agents, code dvlab-research/ARPO 7489ae3 (read). Its task filter is not here:
       filter `dynamic_sampling` leaves out groups without a signal.
     """
     rollout = setup.rollout
+    path = "config.components.success_replay"
     for name, value in (("tasks", tasks), ("per_task", per_task)):
-        check_range(f"config.components.success_replay.{name}", value, 1)
+        check_range(f"{path}.{name}", value, 1)
+    check_range(f"{path}.highest_std", highest_std, 0.0)
+    check_choice(f"{path}.old_logp", old_logp, get_args(OldLogp))
     if not {"group", "anchor"} <= rollout.provides or rollout.roles > 1:
         raise ValueError(
             "component 'success_replay' needs groups of whole episodes of one agent, and anchors: "

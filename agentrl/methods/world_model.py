@@ -206,7 +206,7 @@ def world_model(
 
     Raises:
       ValueError: anything but one agent with discrete actions and a policy over arrays without
-        memory in episodes.
+        memory in episodes; an option outside its range.
 
     References:
       Sutton (1991), Dyna (recalled). The combination with group-relative credit is ours.
@@ -217,8 +217,11 @@ def world_model(
             "component 'world_model' models one agent with discrete actions that sees arrays: use "
             "such an environment and policy"
         )
-    check_range("config.components.world_model.steps", steps, 1)
+    sizes = {"num_groups": num_groups, "group_size": group_size, "horizon": horizon}
+    for name, value in (sizes | {"hidden": hidden, "steps": steps}).items():
+        check_range(f"config.components.world_model.{name}", value, 1)
     check_range("config.components.world_model.warm_up", warm_up, 0)
+    check_range("config.components.world_model.learning_rate", learning_rate, 0.0, below=True)
     limit = int(env_params.max_steps_in_episode) if horizon is None else horizon
     model = LearnedEnvironment(
         shape=tuple(env.observation_shape),

@@ -29,6 +29,7 @@ OPTIONS = {
     "thresholds": (0.1, 0.5),
     "amount": 0.1,
     "clip": 0.2,
+    "cap": 2.0,
     "estimator": "k3",
 }
 _DECLARED = re.compile(r"^\s+(\w+(?:, \w+)*): (f32|i32|u32|bool)\[([^\]]*)\]", re.MULTILINE)

@@ -137,3 +137,12 @@ def misspelt(logp, old_logpp, mask):
 def misspelt_estimator(rewards, mask):
     """An estimator that does."""
     return jnp.where(mask, rewards, 0.0)
+
+
+SETUPS: list[Setup] = []
+
+
+def witness(setup: Setup) -> Component:
+    """A component that does nothing; `SETUPS` tells the setups of the runs that have had it."""
+    SETUPS.append(setup)
+    return Component()

@@ -135,6 +135,29 @@ FULL_TESTS = (
             "user_rl",
         )
     ),
+    # Of what holds for all components, those of language policies and those with networks or loops
+    # of their own.
+    *(
+        f"test_component_conformance.py::*?{name}?*"
+        for name in (
+            "archer",
+            "drift",
+            "expert",
+            "guided",
+            "importance",
+            "information_gain",
+            "lambda_targets",
+            "looking",
+            "similar_anchors",
+            "skill_teacher",
+            "success_replay",
+            "token_values",
+            "tools_used",
+            "train_on_observations",
+            "world_model",
+        )
+    ),
+    "test_component_conformance.py::test_what_is_carried_can_be_saved_and_restored",
     "selfplay/test_spoken.py::*of_the_table?whole*",
     "selfplay/test_spoken.py::*of_the_table?window*",
     "selfplay/test_spoken.py::test_a_run_reports_it",

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from agentrl.checks import check_range
 from agentrl.learner.component import Component, Inputs, Setup
 from agentrl.policies.scoring import join, split
 
@@ -13,6 +14,7 @@ def sampler(setup: Setup, *, staleness: int = 0) -> Component:
     Only the trainable parameters are stored. With an environment in Python the next batch is
     collected while the learner works; component "importance" corrects for the lag.
     """
+    check_range("config.staleness", staleness, 0)
     policy = setup.policy
 
     def before(value, params, key):
