@@ -5,20 +5,17 @@ import gzip
 import itertools
 import json
 import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.blackjack import BlackjackState
 from envs.number_line import NumberLineState
 from envs.rules import blackjack, formula, points
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "gym_cards.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]

@@ -6,20 +6,17 @@ import gzip
 import json
 import pathlib
 import re
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.coin import NOWHERE, TAKE, CoinState
 from envs.rules import coin as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "coin_textworld.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]

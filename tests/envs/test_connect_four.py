@@ -1,21 +1,17 @@
 """ConnectFour: TextArena's recorded games, lines, the expert, the words."""
 
 import dataclasses
-import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 import envs
 from envs.rules import connect_four as rules
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("ConnectFour-v1")
 STEP = jax.jit(ENV.step_env)

@@ -1,19 +1,15 @@
 """Running sums: a scripted episode, accuracies by hand, the closed form, injected errors."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import dict_sum as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 functions = functools.partial(playing.functions, "DictSum-v1")
 teller = functools.partial(playing.teller, "DictSum-v1")

@@ -3,18 +3,15 @@
 import gzip
 import json
 import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 from envs.frozen_lake import FrozenLakeState
 from envs.rules import frozen_lake as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "frozenlake.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]

@@ -4,11 +4,11 @@ import functools
 import gzip
 import json
 import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 import envs
 from envs import function_gym as gym
 from envs.rules import function_gym as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "functiongym.json.gz"
 EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]

@@ -6,12 +6,12 @@ import gzip
 import json
 import pathlib
 import re
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
@@ -20,9 +20,6 @@ from envs.rules import household as rules
 from envs.rules import household_classes as classes
 from envs.rules import household_experts as experts
 from envs.rules import household_tasks as generation
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 RECORDED = {

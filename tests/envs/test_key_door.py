@@ -2,13 +2,12 @@
 
 import dataclasses
 import functools
-import pathlib
-import sys
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 from programs import fetched
 
@@ -17,9 +16,6 @@ from envs.key_door import KeyDoor
 from envs.planned import EXECUTOR, PLANNER, PlannedKeyDoor
 from envs.switched import SWITCHER
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 LEFT, RIGHT, TAKE, OPEN = range(4)
 DOOR = 2

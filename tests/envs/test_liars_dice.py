@@ -2,22 +2,18 @@
 
 import dataclasses
 import math
-import pathlib
 import re
-import sys
 
 import chex
 import jax
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
 from envs.rules import liars_dice as rules
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("LiarsDice-v1", dice=3)
 STEP, RESET, LEGAL = fetched(ENV.step_env), fetched(ENV.reset), fetched(ENV.legal)

@@ -6,19 +6,16 @@ import gzip
 import json
 import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.maze import MazeState
 from envs.rules import maze as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "maze_lmrl.json.gz"
 RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))

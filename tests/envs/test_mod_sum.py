@@ -1,10 +1,8 @@
 """ModSum-v1: worked numbers, the closed form against play, and graphs by hand."""
 
-import pathlib
-import sys
-
 import jax
 import numpy as np
+import playing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +11,6 @@ from programs import fetched
 import envs
 from envs.rules import mod_sum as rules
 from envs.rules.mod_sum import REFLECT, SOLO, VERIFY, VOTE, Graph, Workers
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 KEY = jax.random.key(0)
 accuracy, chances = fetched(rules.accuracy), fetched(rules.chances)

@@ -2,20 +2,16 @@
 
 import dataclasses
 import functools
-import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 import envs
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("Nim-v1")
 STEP = jax.jit(ENV.step_env)

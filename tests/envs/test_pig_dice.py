@@ -1,21 +1,17 @@
 """PigDice: TextArena's recorded games with their dice, its limits, the expert, the words."""
 
 import dataclasses
-import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 import envs
 from envs.rules import pig_dice as rules
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("PigDice-v1", target=50, turn_limit=25)
 STEP = jax.jit(ENV.step_env)

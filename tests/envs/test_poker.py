@@ -2,20 +2,16 @@
 
 import functools
 import itertools
-import pathlib
 import re
-import sys
 
 import jax
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 KEY = jax.random.key(0)
 NAMES = {"check": 0, "fold": 0, "bet": 1, "call": 1}

@@ -1,12 +1,10 @@
 """Fingerprints, the registry, batches, and gymnax in both directions."""
 
-import pathlib
-import sys
-
 import gymnax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper
 from hypothesis import given, settings
@@ -15,9 +13,6 @@ from hypothesis import strategies as st
 import envs
 import envs.vector
 from envs.frozen_lake import FrozenLake
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 # Fingerprints
 

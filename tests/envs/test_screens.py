@@ -2,20 +2,16 @@
 
 import collections
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import screens as rules
 from envs.screens import SPLITS
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 SHAPES = [(3, 2, 2), (2, 3), (4,), (1, 1, 2), (2, 1, 3)]
 

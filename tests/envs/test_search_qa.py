@@ -1,13 +1,12 @@
 """SearchQA: a set of questions by hand, the corpus, retrieval, the expert, and both wordings."""
 
 import functools
-import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
@@ -15,9 +14,6 @@ from envs.rules import search_qa as rules
 from envs.rules.search_qa import Questions
 from envs.search_qa import ENTITIES, RELATIONS
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 SMALL = {"entities": 20, "relations": 4, "corpus_seed": 7}
 

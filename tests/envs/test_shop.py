@@ -1,13 +1,12 @@
 """Shop: a shelf of eight products by hand, drawn catalogues, the expert, and both wordings."""
 
 import functools
-import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
@@ -16,9 +15,6 @@ from envs.rules import shop_catalogue
 from envs.rules.shop_catalogue import ATTRIBUTES, COLOURS, NOUNS, SIZES, VOCABULARY, Catalogue, Goal
 from envs.shop import BOUGHT, FEATURES, PAPER, RESULTS
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 functions = functools.partial(playing.functions, "Shop-v1")
 teller = functools.partial(playing.teller, "Shop-v1")

@@ -2,21 +2,17 @@
 
 import dataclasses
 import functools
-import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 import envs
 from envs.rules import tictactoe as rules
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("TicTacToe-v1")
 STEP = jax.jit(ENV.step_env)

@@ -1,19 +1,15 @@
 """Tool programs: answers and programs against plain Python, scripted episodes, and their words."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import tool_program as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 FAMILIES = rules.FAMILIES
 

@@ -2,19 +2,15 @@
 
 import functools
 import itertools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import trading_desk as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 functions = functools.partial(playing.functions, "TradingDesk-v1")
 teller = functools.partial(playing.teller, "TradingDesk-v1")

@@ -1,19 +1,15 @@
 """Twenty questions: scripted games, the posterior by hand, the expert, and its words."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import twenty_questions as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 functions = functools.partial(playing.functions, "TwentyQuestions-v1")
 teller = functools.partial(playing.teller, "TwentyQuestions-v1")

@@ -4,18 +4,15 @@ import functools
 import gzip
 import json
 import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import wordle as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[1] / "data" / "wordle_lmrl.json.gz"
 RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))

@@ -13,7 +13,9 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
+import recorded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +25,6 @@ from envs.rules import offers
 from envs.text import GRAMMARS, make_grammar, parse, reading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-import playing  # noqa: E402
-import recorded  # noqa: E402
 from test_simple_negotiation import begin, check_market  # noqa: E402
 
 SIZE = 112

@@ -6,10 +6,10 @@ import gzip
 import json
 import pathlib
 import re
-import sys
 
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 from envs.blackjack import BlackjackState
@@ -17,9 +17,6 @@ from envs.coin import NOWHERE, CoinState, room_name
 from envs.frozen_lake import FrozenLakeState
 from envs.number_line import NumberLineState
 from envs.rules import frozen_lake as lake_rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-import playing  # noqa: E402
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
 WAYS = ("north", "south", "east", "west")
