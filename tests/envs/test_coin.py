@@ -1,11 +1,7 @@
-"""Coin against TextWorld's recorded games, and its maps against plain Python."""
+"""Coin: its levels, and its maps against plain Python."""
 
 import collections
 import functools
-import gzip
-import json
-import pathlib
-import re
 
 import chex
 import jax
@@ -18,12 +14,6 @@ import envs
 from envs.coin import NOWHERE, TAKE, CoinState
 from envs.rules import coin as rules
 
-DATA = pathlib.Path(__file__).parents[1] / "data" / "coin_textworld.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
-WAYS = ("north", "south", "east", "west")
-INFORMATION = {"look", "inventory", "examine coin", "drop coin"}
-
-
 functions = functools.partial(playing.functions, "Coin-v1")
 
 
@@ -31,57 +21,6 @@ def anchor(of, **options):
     """Fingerprint of a state, compiled once."""
     env, params, *_ = functions(**options)
     return lambda state: playing.method(env, "fingerprint", of=of)(state, params)
-
-
-def commands(env):
-    return [*(f"go {way}" for way in env.action_names[:4]), "take coin"]
-
-
-def recorded_map(episode):
-    """(state, names) of a recorded game: chain first, then the dead ends in order of name."""
-    behind = collections.defaultdict(dict)
-    for fact in episode["facts0"]:
-        if match := re.fullmatch(r"(\w+)_of\((.+): r, (.+): r\)", fact):
-            way, there, here = match.groups()
-            behind[here][WAYS.index(way)] = there
-    chain = [episode["room0"]]
-    for command in episode["walkthrough"][:-1]:
-        chain.append(behind[chain[-1]][WAYS.index(command.split()[1])])
-    names = chain + sorted(set(behind) - set(chain))
-    exits = np.full((len(names), 4), -1, np.int8)
-    for here, ways in behind.items():
-        for way, there in ways.items():
-            exits[names.index(here), way] = names.index(there)
-    coin = re.search(r"at\(coin: o, (.+?): r\)", " ".join(episode["facts0"])).group(1)
-    state = CoinState(
-        time=jnp.int32(0),
-        exits=jnp.asarray(exits),
-        names=jnp.arange(len(names), dtype=jnp.uint8),
-        coin=jnp.int8(names.index(coin)),
-        room=jnp.int8(0),
-        last_move=jnp.uint8(NOWHERE),
-    )
-    return state, names
-
-
-@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: str(e["level"]))
-def test_recorded_episode(episode):
-    env, params, _, step = functions(**rules.level_options(episode["level"]))
-    state, names = recorded_map(episode)
-    assert len(names) == env.rooms
-    admissible, score = episode["admissible0"], 0
-    for recorded in episode["steps"]:
-        action = commands(env).index(recorded["action"])
-        legal = playing.method(env, "legal")(state, params)
-        legal = {commands(env)[a] for a in np.flatnonzero(legal)}
-        assert legal == set(admissible) - INFORMATION
-        assert action == int(playing.method(env, "expert")(state, params))
-        _, state, reward, terminated, info = step(state, action)
-        score += float(reward)
-        assert names[int(state.room)] == recorded["room"]
-        assert (score, bool(terminated)) == (recorded["score"], recorded["done"])
-        assert bool(info["success"]) == recorded["done"]
-        admissible = recorded["admissible"]
 
 
 def test_levels():

@@ -1,15 +1,13 @@
-"""FunctionGym against UserRL's recorded episodes, its tables against Python, and its words."""
+"""FunctionGym: its tables against Python, and its words."""
 
 import functools
-import gzip
-import json
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import playing
 import pytest
+import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,16 +15,7 @@ import envs
 from envs import function_gym as gym
 from envs.rules import function_gym as rules
 
-DATA = pathlib.Path(__file__).parents[1] / "data" / "functiongym.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
-# UserRL's game as it was recorded: its functions, its messages and nothing besides.
-RECORDED = {
-    "modulus": 0,
-    "functions": tuple(episode["rule"] for episode in EPISODES),
-    "memory": 0,
-    "largest": 3200,
-    "wording": "faithful",
-}
+RECORDED = recorded.function_gym()
 functions = functools.partial(playing.functions, "FunctionGym-v1")
 reader = functools.partial(playing.reader, "FunctionGym-v1")
 teller = functools.partial(playing.teller, "FunctionGym-v1")
@@ -42,23 +31,6 @@ def task(expression, *numbers, **options):
             env.probe_action(*numbers) - env.probe_action(*[env.modulus == 0] * len(numbers))
         ),
     )
-
-
-@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: str(e["seed"]))
-def test_recorded_episode(episode):
-    env, params, _, step = functions(**RECORDED)
-    state = task(episode["rule"], *episode["test_case"], **RECORDED)
-    assert teller(**RECORDED)(state) == episode["obs0"]
-    assert int(env.tables.answer[int(state.function), int(state.case)]) == episode["expected"]
-    for recorded in episode["steps"]:
-        action = reader(**RECORDED)(recorded["action"])
-        _, state, reward, terminated, info = step(state, action)
-        assert teller(**RECORDED)(state) == recorded["obs"]
-        assert float(reward) == recorded["reward"]
-        assert bool(terminated) == recorded["terminated"]
-        assert bool(env.is_truncated(state, params)) == recorded["truncated"]
-        assert bool(info["valid"]) == (recorded["action"] != "hello")
-    assert bool(info["success"]) == (recorded["reward"] == 1)
 
 
 def test_answers_are_right_to_within_a_millionth():

@@ -1,10 +1,7 @@
-"""Sokoban against gym-sokoban's recorded episodes and a breadth-first search in plain Python."""
+"""Sokoban against a breadth-first search in plain Python, and its rules by hand."""
 
 import collections
 import functools
-import gzip
-import json
-import pathlib
 
 import chex
 import jax
@@ -12,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import playing
 import pytest
+import recorded
 
 import envs
 from envs.rules import sokoban as rules
 
-DATA = pathlib.Path(__file__).parents[1] / "data" / "sokoban.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
 MOVES = [(-1, 0), (1, 0), (0, -1), (0, 1)]
 CODE = {glyph: code for code, glyph in enumerate("#_O*XPS")}
 
@@ -78,23 +74,9 @@ def shortest(codes):
     return -1
 
 
-@pytest.mark.parametrize("index", range(len(EPISODES)))
-def test_recorded_episode(index):
-    episode = EPISODES[index]
-    fixed, codes = np.array(episode["fixed"]), np.array(episode["state0"])
-    codes = np.where((codes == 5) & (fixed == 2), 6, codes)
-    rows, cols = episode["dim"]
-    env, params, step = stepper(size=(rows, cols), boxes=episode["boxes"], actions="gym")
-    state = env.from_codes(codes)
-    assert env.render(state, params) == episode["text0"].replace("√", "*")
-    assert shortest(codes) == episode["optimal_len"]
-    for recorded in episode["steps"]:
-        observation, state, reward, terminated, info = step(state, recorded["a"])
-        assert env.render(state, params) == recorded["text"].replace("√", "*")
-        assert int(np.sum(np.asarray(observation) == 3)) == recorded["on_target"]
-        assert float(reward) == pytest.approx(recorded["reward"], abs=1e-6)
-        solved = recorded["done"] and recorded["info"]["all_boxes_on_target"]
-        assert bool(terminated) == bool(info["success"]) == solved
+def test_recorded_solutions_are_shortest():
+    for episode in recorded.episodes("sokoban"):
+        assert shortest(recorded.room(episode)) == episode["optimal_len"]
 
 
 @pytest.mark.parametrize("size, boxes", [(6, 1), (7, 2)])
