@@ -10,7 +10,6 @@ import playing
 import pytest
 import recorded
 
-import envs
 from envs.blackjack import BlackjackState
 from envs.number_line import NumberLineState
 from envs.rules import blackjack, formula, points
@@ -227,11 +226,6 @@ def test_number_line_ends_hold_the_agent_back():
     state = NumberLineState(jnp.int32(0), jnp.int32(0), jnp.int32(3))
     _, state, reward, *_ = step(state, 0)
     assert int(state.position) == 0 and float(reward) == -1.0
-
-
-def test_number_line_refuses_a_length_beyond_a_byte():
-    with pytest.raises(ValueError, match="expected 1 to 255"):
-        envs.make("NumberLine-v1", length=300)
 
 
 # Blackjack.

@@ -10,7 +10,6 @@ import numpy as np
 import playing
 import pytest
 
-import envs
 from envs.coin import NOWHERE, TAKE, CoinState
 from envs.rules import coin as rules
 
@@ -200,17 +199,3 @@ def test_rooms_look_alike_without_names():
     kept = {bytes(np.asarray(anchor("state", **options)(s))) for s in rooms}
     # The coin's room looks like no other, and the four dead ends have but four ways to look.
     assert len(seen) < len(kept) == env.rooms
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"quest_length": 0}, "quest_length 0 with 1 distractors"),
-        ({"distractors": 3}, "expected at least 1 with 0 to 2"),
-        ({"quest_length": 64, "num_names": 128}, "at most 127 rooms"),
-        ({"quest_length": 20}, "num_names 32: expected 40"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Coin-v1", **options)

@@ -105,8 +105,3 @@ def test_a_draw():
     for action in (6,) * 6:
         _, state, reward, terminated, info = STEP(KEY, state, jnp.int32(action), PARAMS)
     assert terminated and not reward.any() and not info["success"].any()
-
-
-def test_boards_that_cannot_be():
-    with pytest.raises(ValueError, match="3 x 7"):
-        envs.make("ConnectFour-v1", rows=3)

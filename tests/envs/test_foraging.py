@@ -160,10 +160,3 @@ def test_experts_eat_everything(options):
     assert valid.all() and success.mean() > 0.99 and np.all(total < 1 + 1e-5)
     np.testing.assert_allclose(total[success], 1, rtol=1e-5)
     assert steps.mean() < 25
-
-
-def test_options_out_of_range():
-    with pytest.raises(ValueError, match="size 4"):
-        envs.make("Foraging-v1", size=4)
-    with pytest.raises(ValueError, match="foods 0"):
-        envs.make("Foraging-v1", foods=0)

@@ -11,7 +11,6 @@ import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import envs
 from envs import function_gym as gym
 from envs.rules import function_gym as rules
 
@@ -244,24 +243,6 @@ def test_bounds_of_the_text_under_random_play(wording, modulus):
         tell(state)
         for action in (1, 2, -1):
             tell(step(state, action)[1])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"modulus": 12}, "modulus 12: expected 2 to 10, or 0"),
-        ({"functions": ("a / b",)}, r"expected a, b and whole numbers with \+ - \* \*\*"),
-        ({"functions": ("a + c",)}, "function 'a [+] c': expected a, b"),
-        ({"functions": ("open('x')",)}, "expected a, b and whole numbers"),
-        ({"functions": ("a +",)}, "is not an expression"),
-        ({"functions": ("a + b",), "split": "unseen"}, "1 functions: a split needs at least 4"),
-        ({"split": "all"}, "expected 'seen' or 'unseen'"),
-        ({"memory": -1}, "memory -1 with answers up to 999"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("FunctionGym-v1", **options)
 
 
 def test_answers_that_have_no_action_are_refused():

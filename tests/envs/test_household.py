@@ -14,7 +14,6 @@ import numpy as np
 import playing
 import pytest
 
-import envs
 from envs.household import HouseholdState
 from envs.rules import household as rules
 from envs.rules import household_classes as classes
@@ -679,18 +678,3 @@ def test_no_memory_without_marks():
     np.testing.assert_array_equal(f["observe"](state), f["observe"](seen))
     told = "put mug > cab\nat\ngo cab 1 fridge 1 micro 1 sink 1"
     assert f["tell"](state) == f["tell"](seen) == told
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"receptacles": 3}, "receptacles 3, objects 7: expected 4 to 32"),
-        ({"objects": 33}, "objects 33: expected"),
-        ({"tasks": ("put", "cook")}, "expected some of put, look"),
-        ({"tasks": ()}, "expected some of put, look"),
-        ({"split": "test"}, "split 'test': expected one of seen, unseen"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Household-v1", **options)

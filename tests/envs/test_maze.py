@@ -11,7 +11,6 @@ import playing
 import pytest
 import recorded
 
-import envs
 from envs.maze import MazeState
 from envs.rules import maze as rules
 
@@ -213,19 +212,3 @@ def test_anchors():
 
     assert same("state", one, two) and same("observation", one, two)
     assert same("observation", one, other) and not same("state", one, other)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"layout": "utube"}, "layout 'utube': expected one of random, double_t, umaze"),
-        ({"sight": "full"}, "sight 'full': expected one of grid, walls, goal, position"),
-        ({"layout": "umaze", "size": (5, 5)}, "has a fixed size; leave it out"),
-        ({"size": (8, 9)}, "expected odd numbers"),
-        ({"size": (3, 3)}, "from 3 x 5"),
-        ({"size": (9, 15)}, "to 13 x 13"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Maze-v1", **options)

@@ -137,12 +137,3 @@ def test_the_best_team_grows_with_the_task():
     assert best(12, right=1.0, tired=1.0, price=0.01) == (1, "solo")
     assert best(12, low=True)[0] == 1
     assert fetched(env.legal)(state, params.replace(low=True)).sum() == 4
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"nodes": (0, 3)}, {"nodes": (4, 17)}, {"parts": (1, 3)}, {"breadth": 0}, {"workers": 9}],
-)
-def test_options_that_do_not_fit_are_said(options):
-    with pytest.raises(ValueError, match="expected"):
-        envs.make("ModSum-v1", **options)

@@ -38,9 +38,3 @@ def test_the_expert_wins_every_position_that_can_be_won(piles):
         after = list(left)
         after[pile] -= quantity
         assert not (winning(tuple(left)) and winning(tuple(after)))
-
-
-def test_piles_that_cannot_be():
-    for piles in ((), (3, 0), (256,)):
-        with pytest.raises(ValueError, match="piles"):
-            envs.make("Nim-v1", piles=piles)

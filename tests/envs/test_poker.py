@@ -133,16 +133,3 @@ def test_leduc_deals():
         assert all(len(set(row)) == 3 for row in cards.tolist())
         same = (cards[:, 0] // 2 == cards[:, 1] // 2).mean()
         assert abs(same - pairs) < 4 * np.sqrt(pairs * (1 - pairs) / len(cards))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rounds": 0}, "expected at least 1 round"),
-        ({"opener": 2}, "seat 0 or 1"),
-        ({"reward": "pot"}, "expected one of chips, most_chips, last_round"),
-    ],
-)
-def test_options_that_do_not_exist(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("KuhnPoker-v1", **options)

@@ -251,21 +251,6 @@ def test_boards_are_sets_of_cells(shape):
     assert not bool(x.ahead(jnp.int32(-1)).any()) and bool(x.any())
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"actions": "nine"}, "expected one of push, gym"),
-        ({"size": 4}, "5 to 32"),
-        ({"size": (6, 40)}, "5 to 32"),
-        ({"boxes": 0}, "expected 1 to 2 for"),
-        ({"boxes": 3}, "expected 1 to 2 for"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Sokoban-v1", **options)
-
-
 def test_no_expert_beyond_the_table():
     env, params = envs.make("Sokoban-v1", size=10, boxes=4)
     state = jax.eval_shape(lambda key: env.initial(key, params), jax.random.key(0))

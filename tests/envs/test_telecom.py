@@ -323,13 +323,3 @@ def test_the_manual_solves_the_tasks(options, least):
 
     rewards = jax.jit(jax.vmap(play))(jax.random.split(KEY, 512))
     assert rewards.mean() >= least
-
-
-def test_options_that_do_not_exist():
-    for options, message in (
-        ({"user": "human"}, "user 'human'"),
-        ({"persona": "grim"}, "persona 'grim'"),
-        ({"user": "solo", "persona": "hard"}, "only a scripted user"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            envs.make("Telecom-v1", **options)

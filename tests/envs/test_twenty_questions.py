@@ -8,7 +8,6 @@ import numpy as np
 import playing
 import pytest
 
-import envs
 from envs.rules import twenty_questions as rules
 
 functions = functools.partial(playing.functions, "TwentyQuestions-v1")
@@ -136,16 +135,3 @@ def test_bounds_of_the_text_under_random_play(wording, redraw):
         for turn, action in enumerate(plan):
             _, state, *_ = step(state, action, jax.random.key(turn))
             tell(state)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"entities": 1}, "1 entities with 12 attributes: expected 2 to 44"),
-        ({"attributes": 40}, "32 entities with 40 attributes"),
-        ({"turns": 0}, "turns 0: expected 1 to 100"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("TwentyQuestions-v1", **options)

@@ -9,7 +9,6 @@ import playing
 import pytest
 import recorded
 
-import envs
 from envs.rules import wordle as rules
 
 functions = functools.partial(playing.functions, "Wordle-v1")
@@ -126,17 +125,3 @@ def test_anchors_of_the_state_forget_the_order():
             anchor = playing.method(env, "fingerprint", of=of)(state, params)
             anchors[of].add(bytes(np.asarray(anchor)))
     assert len(anchors["state"]) == 1 and len(anchors["observation"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"letters": 7}, "letters 7 without a vocabulary: expected one of 4, 5"),
-        ({"vocabulary": ("apple", "pear")}, "word 'pear': expected 5 letters"),
-        ({"vocabulary": ("apple", "apple")}, "a word occurs twice"),
-        ({"tries": 0}, "tries 0 with 5 letters"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Wordle-v1", **options)
