@@ -1,13 +1,11 @@
 """Foraging: lbforaging's recorded episodes, its tasks, what is seen, the expert."""
 
 import functools
-import gzip
-import json
-import pathlib
 
 import jax
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
@@ -16,8 +14,7 @@ from envs.rules import foraging as rules
 # 25 episodes of lbforaging v3 on 8 x 8 with two players and two foods, half of them force-coop,
 # recorded by running it. A step is (actions, rewards, done, players, foods) with the state after
 # it; players and foods are (row, column, level).
-DATA = pathlib.Path(__file__).parents[1] / "data" / "lbforaging.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
+EPISODES = recorded.episodes("lbforaging")
 KEY = jax.random.key(0)
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import re
 
 import jax
 import numpy as np
@@ -14,7 +13,6 @@ import envs
 from envs.text import join
 
 KEY = jax.random.key(0)
-NAMES = {"check": 0, "fold": 0, "bet": 1, "call": 1}
 
 
 @functools.cache
@@ -36,11 +34,7 @@ def replay(game, rounds, reward, **params_of):
     step_of, total, legal = compiled(env), np.zeros(2), game["initial_state"]["legal"]
     for step in game["steps"]:
         assert int(env.mover(state, params)) == step["player"]
-        found = re.search(
-            r"\[(check|bet|call|fold)\]", recorded.wrapped(step["action"]), re.IGNORECASE
-        )
-        said = found[1].lower() if found else None
-        action = NAMES[said] if said in legal else -1
+        action = recorded.kuhn_poker(env, step["action"], "fold" in legal)
         if "parser_actions" in step and step["action"] not in step["parser_actions"]:
             action = -1
         _, state, reward_now, terminated, _ = step_of(KEY, state, np.int32(action), params)

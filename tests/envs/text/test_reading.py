@@ -83,7 +83,7 @@ def test_every_recorded_reply_is_read_as_textarena_read_it(name, env_id, count):
     for game in recorded.games("textarena", env_id):
         legal = game["initial_state"].get("legal")
         for step in game["steps"]:
-            asked = step["action"], legal == ["fold", "call"]
+            asked = step["action"], legal is not None and "fold" in legal
             if asked not in memory:
                 memory[asked] = read(name, *asked)
                 assert memory[asked] == recorded.RULES[name](env, *asked), asked
