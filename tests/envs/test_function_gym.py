@@ -1,4 +1,4 @@
-"""FunctionGym: its tables against Python, and its words."""
+"""FunctionGym against UserRL's recorded episodes, its tables against Python, and its words."""
 
 import functools
 
@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from envs import function_gym as gym
 from envs.rules import function_gym as rules
 
-RECORDED = recorded.function_gym()
+EPISODES = recorded.episodes("functiongym")
+# UserRL's game as it was recorded: its functions, its messages and nothing besides.
+RECORDED = {
+    "modulus": 0,
+    "functions": tuple(episode["rule"] for episode in EPISODES),
+    "memory": 0,
+    "largest": 3200,
+    "wording": "faithful",
+}
 functions = functools.partial(playing.functions, "FunctionGym-v1")
 reader = functools.partial(playing.reader, "FunctionGym-v1")
 teller = functools.partial(playing.teller, "FunctionGym-v1")
@@ -30,6 +38,23 @@ def task(expression, *numbers, **options):
             env.probe_action(*numbers) - env.probe_action(*[env.modulus == 0] * len(numbers))
         ),
     )
+
+
+@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: str(e["seed"]))
+def test_recorded_episode(episode):
+    env, params, _, step = functions(**RECORDED)
+    state = task(episode["rule"], *episode["test_case"], **RECORDED)
+    assert teller(**RECORDED)(state) == episode["obs0"]
+    assert int(env.tables.answer[int(state.function), int(state.case)]) == episode["expected"]
+    for told in episode["steps"]:
+        action = reader(**RECORDED)(told["action"])
+        _, state, reward, terminated, info = step(state, action)
+        assert teller(**RECORDED)(state) == told["obs"]
+        assert float(reward) == told["reward"]
+        assert bool(terminated) == told["terminated"]
+        assert bool(env.is_truncated(state, params)) == told["truncated"]
+        assert bool(info["valid"]) == (told["action"] != "hello")
+    assert bool(info["success"]) == (told["reward"] == 1)
 
 
 def test_answers_are_right_to_within_a_millionth():

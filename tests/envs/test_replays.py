@@ -174,42 +174,6 @@ class Maze(Recording):
         return [*map(int, walls), *(int(p.replace(" ", "")) for place in places for p in place)]
 
 
-class Wordle(Recording):
-    words = tuple(recorded.load("wordle_lmrl")["vocab"])
-
-    def options(self, episode):
-        return {"vocabulary": self.words}
-
-    def start(self, play, episode):
-        history = [(s["action"], s["obs"].strip("<>").split("><")) for s in episode["steps"]]
-        # The recorded game draws its target again after each guess; any word that fits will do.
-        fitting = [
-            word
-            for word in self.words
-            if all(
-                colours == [""] or recorded.wordle_marks(guess, word) == "".join(colours)
-                for guess, colours in history
-            )
-        ]
-        target = jnp.int16(play.env.words.index(fitting[-1]))
-        return play.reset(playing.KEY).replace(target=target)
-
-    def action(self, play, told, state):
-        assert (play.read(told["action"] + "\n", state) >= 0) == (told["obs"] != "")
-        return (told["action"] + "\n",)
-
-    def outcome(self, told):
-        valid, success = told["obs"] != "", told["reward"] == 0
-        ends = {"terminated": told["terminal"], "success": success}
-        return {"reward": told["reward"], "valid": valid, **ends}
-
-    def shown(self, play, now, told):
-        if now.outcome:
-            lines = play.tell(now.state).split("\n")
-            yield (lines[0], lines[-2]), ("Wordle:", told["obs"])
-            yield int(playing.method(play.env, "consistent")(now.state).sum()), told["n_consistent"]
-
-
 class Coin(Recording):
     """TextWorld's levels: what may be done, and the shortest way."""
 
@@ -353,42 +317,15 @@ class Points(Cards):
         return compact, f"Numbers: {cards}. Current formula: {''.join(formula)}."
 
 
-class FunctionGym(Recording):
-    def options(self, episode):
-        return recorded.function_gym()
-
-    def start(self, play, episode):
-        env, (numbers, rule) = play.env, (episode["test_case"], episode["rule"])
-        return play.reset(playing.KEY).replace(
-            function=jnp.int32(env.functions.index(rule)),
-            case=jnp.int32(env.probe_action(*numbers) - env.probe_action(1, 1, 1, 1)),
-        )
-
-    def action(self, play, told, state):
-        return (told["action"],)
-
-    def outcome(self, told):
-        outcome = {name: told[name] for name in ("reward", "terminated", "truncated")}
-        return outcome | {"valid": told["action"] != "hello", "success": told["reward"] == 1}
-
-    def shown(self, play, now, told):
-        yield play.tell(now.state), told["obs"]
-        if not now.outcome:
-            answer = play.env.tables.answer[int(now.state.function), int(now.state.case)]
-            yield int(answer), told["expected"]
-
-
 RECORDINGS = [
     FrozenLake("frozenlake", "FrozenLake-v1"),
     Sokoban("sokoban", "Sokoban-v1"),
     Maze("maze_lmrl", "Maze-v1"),
-    Wordle("wordle_lmrl", "Wordle-v1"),
     Coin("coin_textworld", "Coin-v1"),
     CoinInWords("textworld", "Coin-v1"),
     NumberLine("gym_cards", "NumberLine-v1"),
     Points("gym_cards", "EZPoints-v1", "+*="),
     Points("gym_cards", "Points24-v1", "+-*/()="),
-    FunctionGym("functiongym", "FunctionGym-v1"),
 ]
 EPISODES = [
     pytest.param(recording, number, id=f"{recording.name}-{recording.file}-{number}")

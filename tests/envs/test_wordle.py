@@ -1,4 +1,4 @@
-"""Wordle: its colours by hand, its words, the expert."""
+"""Wordle against LMRL-Gym's recorded episodes, its colours by hand, and its words."""
 
 import functools
 
@@ -11,6 +11,9 @@ import recorded
 
 from envs.rules import wordle as rules
 
+EPISODES = recorded.episodes("wordle_lmrl")
+VOCABULARY = tuple(recorded.load("wordle_lmrl")["vocab"])
+
 functions = functools.partial(playing.functions, "Wordle-v1")
 reader = functools.partial(playing.reader, "Wordle-v1")
 teller = functools.partial(playing.teller, "Wordle-v1")
@@ -22,11 +25,47 @@ def start(env, word):
     return reset(jax.random.key(0)).replace(target=jnp.int16(env.words.index(word)))
 
 
+def marks(guess, target):
+    """Colours in plain Python: g, y, b."""
+    return "".join(
+        "g" if a == b else "y" if a in target else "b" for a, b in zip(guess, target, strict=True)
+    )
+
+
 def test_colours_are_simplified():
     # The l of "allot" is coloured twice though "light" has one; the newspaper's game would not.
     letters = rules.letters_of(("allot", "light", "robot", "floor"))
     shown = rules.colours(letters[[0, 1, 2]], letters[[1, 1, 3]])
     np.testing.assert_array_equal(shown, [[0, 1, 1, 0, 2], [2, 2, 2, 2, 2], [1, 1, 0, 2, 0]])
+
+
+@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: f"{e['seed']}-{e['policy']}")
+def test_recorded_episode(episode):
+    options = {"vocabulary": VOCABULARY, "wording": "faithful"}
+    env, params, _, step = functions(**options)
+    history = [(s["action"], s["obs"].strip("<>").split("><")) for s in episode["steps"]]
+    # The recorded game draws its target again after each guess; any word that fits will do.
+    fitting = [
+        word
+        for word in VOCABULARY
+        if all(
+            colours == [""] or marks(guess, word) == "".join(colours) for guess, colours in history
+        )
+    ]
+    state = start(env, fitting[-1])
+    left = jax.jit(env.consistent)
+    for told in episode["steps"]:
+        action = reader(**options)(told["action"] + "\n")
+        assert (action >= 0) == (told["obs"] != "")
+        _, state, reward, terminated, info = step(state, action)
+        assert float(reward) == told["reward"]
+        assert bool(terminated) == told["terminal"]
+        assert int(left(state).sum()) == told["n_consistent"]
+        assert bool(info["valid"]) == (told["obs"] != "")
+        said = teller(**options)(state)
+        assert said.startswith("Wordle:\n")
+        assert said.split("\n")[-2] == told["obs"]
+    assert bool(info["success"]) == (told["reward"] == 0)
 
 
 def test_scripted_episode():
@@ -76,7 +115,7 @@ def test_table_and_information_against_plain_python(letters):
     table = rules.patterns(words)
     rng = np.random.default_rng(0)
     for g, t in rng.integers(len(words), size=(50, 2)):
-        digits = ["byg".index(mark) for mark in recorded.wordle_marks(words[g], words[t])]
+        digits = ["byg".index(mark) for mark in marks(words[g], words[t])]
         assert table[g, t] == sum(digit * 3**place for place, digit in enumerate(digits))
     possible = rng.random(len(words)) < 0.2
     bits = rules.information(table, jnp.asarray(possible))
@@ -102,7 +141,7 @@ def test_expert_always_finds_the_word(letters, most):
 
 
 def test_any_consistent_guess_is_almost_as_good():
-    env, params, *_ = functions(vocabulary=tuple(recorded.load("wordle_lmrl")["vocab"]))
+    env, params, *_ = functions(vocabulary=VOCABULARY)
 
     def policy(key, state):
         return jax.random.categorical(key, jnp.where(env.consistent(state), 0.0, -jnp.inf))

@@ -50,20 +50,6 @@ def room(episode: dict) -> np.ndarray:
     return np.where((codes == 5) & (fixed == 2), 6, codes)
 
 
-def function_gym() -> dict:
-    """UserRL's game as it was recorded: its functions, its messages and nothing besides."""
-    functions = tuple(episode["rule"] for episode in episodes("functiongym"))
-    options = {"modulus": 0, "functions": functions, "memory": 0, "largest": 3200}
-    return options | {"wording": "faithful"}
-
-
-def wordle_marks(guess: str, target: str) -> str:
-    """Colours in plain Python: g, y, b."""
-    return "".join(
-        "g" if a == b else "y" if a in target else "b" for a, b in zip(guess, target, strict=True)
-    )
-
-
 def wrapped(reply: str) -> str:
     """The reply as TextArena's games see it: one without any bracket is put into brackets."""
     return reply if "[" in reply or "]" in reply else f"[{reply}]"
