@@ -15,8 +15,8 @@ import pytest
 from component_cases import case_of, permuted, poisoned, where_read
 
 from agentrl.config.bind import bind
-from agentrl.learner.bound import options_of
-from agentrl.learner.component import Context, Outcome
+from agentrl.learner.component import Context, UpdateResult
+from agentrl.learner.function import options_of
 from agentrl.learner.train_step import annotated, carried, inputs_of
 from agentrl.policies.scoring import join, split
 from agentrl.run import checkpoint
@@ -160,7 +160,7 @@ def test_what_it_carries_keeps_its_structure(factory):
     if run.case.phase.components[name].in_warm_start:
         # There nothing may be collected.
         component, state = run.case.phase.components[name], run.states[0]
-        outcome = Outcome(before=state, params=state.params, finite=jnp.ones((), bool))
+        outcome = UpdateResult(before=state, params=state.params, finite=jnp.ones((), bool))
         carry, _ = carried({name: component}, {name: state.carry[name]}, outcome)
         assert shapes(state.replace(carry=carry)) == shapes(state)
 
@@ -188,7 +188,7 @@ def test_what_acts_with_other_parameters_is_known_before_the_update(factory):
     alone = run.case.phase._replace(components={name: component})
     if component.before is None or inputs_of(alone, state).params is state.params:
         pytest.skip("the parameters that act are the newest")
-    ahead, _ = carried({name: component}, state.carry, Outcome(before=state))
+    ahead, _ = carried({name: component}, state.carry, UpdateResult(before=state))
     assert_same(ahead[name], run.states[2].carry[name])
 
 

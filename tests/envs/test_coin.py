@@ -1,31 +1,17 @@
-"""Coin against TextWorld's recorded games, and its maps against plain Python."""
+"""Coin: its levels, and its maps against plain Python."""
 
 import collections
 import functools
-import gzip
-import json
-import pathlib
-import re
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
-import envs
 from envs.coin import NOWHERE, TAKE, CoinState
 from envs.rules import coin as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
-
-DATA = pathlib.Path(__file__).parents[1] / "data" / "coin_textworld.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
-WAYS = ("north", "south", "east", "west")
-INFORMATION = {"look", "inventory", "examine coin", "drop coin"}
-
 
 functions = functools.partial(playing.functions, "Coin-v1")
 
@@ -34,57 +20,6 @@ def anchor(of, **options):
     """Fingerprint of a state, compiled once."""
     env, params, *_ = functions(**options)
     return lambda state: playing.method(env, "fingerprint", of=of)(state, params)
-
-
-def commands(env):
-    return [*(f"go {way}" for way in env.action_names[:4]), "take coin"]
-
-
-def recorded_map(episode):
-    """(state, names) of a recorded game: chain first, then the dead ends in order of name."""
-    behind = collections.defaultdict(dict)
-    for fact in episode["facts0"]:
-        if match := re.fullmatch(r"(\w+)_of\((.+): r, (.+): r\)", fact):
-            way, there, here = match.groups()
-            behind[here][WAYS.index(way)] = there
-    chain = [episode["room0"]]
-    for command in episode["walkthrough"][:-1]:
-        chain.append(behind[chain[-1]][WAYS.index(command.split()[1])])
-    names = chain + sorted(set(behind) - set(chain))
-    exits = np.full((len(names), 4), -1, np.int8)
-    for here, ways in behind.items():
-        for way, there in ways.items():
-            exits[names.index(here), way] = names.index(there)
-    coin = re.search(r"at\(coin: o, (.+?): r\)", " ".join(episode["facts0"])).group(1)
-    state = CoinState(
-        time=jnp.int32(0),
-        exits=jnp.asarray(exits),
-        names=jnp.arange(len(names), dtype=jnp.uint8),
-        coin=jnp.int8(names.index(coin)),
-        room=jnp.int8(0),
-        last_move=jnp.uint8(NOWHERE),
-    )
-    return state, names
-
-
-@pytest.mark.parametrize("episode", EPISODES, ids=lambda e: str(e["level"]))
-def test_recorded_episode(episode):
-    env, params, _, step = functions(**rules.level_options(episode["level"]))
-    state, names = recorded_map(episode)
-    assert len(names) == env.rooms
-    admissible, score = episode["admissible0"], 0
-    for recorded in episode["steps"]:
-        action = commands(env).index(recorded["action"])
-        legal = playing.method(env, "legal")(state, params)
-        legal = {commands(env)[a] for a in np.flatnonzero(legal)}
-        assert legal == set(admissible) - INFORMATION
-        assert action == int(playing.method(env, "expert")(state, params))
-        _, state, reward, terminated, info = step(state, action)
-        score += float(reward)
-        assert names[int(state.room)] == recorded["room"]
-        assert (score, bool(terminated)) == (recorded["score"], recorded["done"])
-        assert bool(info["success"]) == recorded["done"]
-        admissible = recorded["admissible"]
 
 
 def test_levels():
@@ -264,17 +199,3 @@ def test_rooms_look_alike_without_names():
     kept = {bytes(np.asarray(anchor("state", **options)(s))) for s in rooms}
     # The coin's room looks like no other, and the four dead ends have but four ways to look.
     assert len(seen) < len(kept) == env.rooms
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"quest_length": 0}, "quest_length 0 with 1 distractors"),
-        ({"distractors": 3}, "expected at least 1 with 0 to 2"),
-        ({"quest_length": 64, "num_names": 128}, "at most 127 rooms"),
-        ({"quest_length": 20}, "num_names 32: expected 40"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Coin-v1", **options)

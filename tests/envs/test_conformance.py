@@ -9,19 +9,15 @@ import dataclasses
 import functools
 import json
 import os
-import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 make = playing.make
 OWN = os.environ.get("OWN_ENV")

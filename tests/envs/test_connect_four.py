@@ -1,9 +1,6 @@
-"""ConnectFour: TextArena's recorded games, lines, the expert, the words."""
+"""ConnectFour: lines, the expert, draws."""
 
 import dataclasses
-import pathlib
-import re
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,47 +9,11 @@ import pytest
 
 import envs
 from envs.rules import connect_four as rules
-from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("ConnectFour-v1")
 STEP = jax.jit(ENV.step_env)
 EXPERT = jax.jit(ENV.expert)
 KEY = jax.random.key(0)
-GAMES = recorded.games("textarena", "ConnectFour-v0")
-
-
-def action_of(reply):
-    """TextArena's rule: the last column in brackets; -1 where there is none."""
-    found = re.findall(r"\[(?:col\s*)?(\d+)\]", recorded.wrapped(reply), re.IGNORECASE)
-    return int(found[-1]) if found else -1
-
-
-@pytest.mark.parametrize("number", range(len(GAMES)))
-def test_recorded_games(number):
-    recorded.replay(
-        ENV,
-        PARAMS,
-        STEP,
-        GAMES[number],
-        action_of,
-        lambda s: {"board": ENV.render(s, PARAMS).split("\n")},
-    )
-
-
-def test_the_faithful_wording_is_textarenas():
-    env = dataclasses.replace(ENV, wording="faithful")
-    describe = jax.jit(env.view.describe)
-    for game in GAMES[::4]:
-        _, state = ENV.reset(KEY, PARAMS)
-        for step in game["steps"]:
-            shown = [text for _, kind, text in step["new_messages"] if kind == "GAME_BOARD"]
-            if shown:
-                said = join(env.view.lexicon, np.asarray(describe(state, PARAMS, step["player"])))
-                assert said == shown[-1]
-            _, state, *_ = STEP(KEY, state, jnp.int32(action_of(step["action"])), PARAMS)
 
 
 def packed(board):
@@ -144,8 +105,3 @@ def test_a_draw():
     for action in (6,) * 6:
         _, state, reward, terminated, info = STEP(KEY, state, jnp.int32(action), PARAMS)
     assert terminated and not reward.any() and not info["success"].any()
-
-
-def test_boards_that_cannot_be():
-    with pytest.raises(ValueError, match="3 x 7"):
-        envs.make("ConnectFour-v1", rows=3)

@@ -146,13 +146,3 @@ def test_both_seats_see_the_picture_and_their_role():
         assert seen[:, 25].sum() == 1 and seen[int(state.honest), 25] == 1
         seats.add(int(state.honest))
     assert seats == {0, 1}
-
-
-def test_options_out_of_range():
-    for options, message in (
-        ({"reveals": 26}, "reveals 26"),
-        ({"honest": 2}, "honest 2"),
-        ({"labels": 1}, "labels 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            envs.make("Debate-v1", **options)

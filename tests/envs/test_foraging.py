@@ -1,13 +1,11 @@
 """Foraging: lbforaging's recorded episodes, its tasks, what is seen, the expert."""
 
 import functools
-import gzip
-import json
-import pathlib
 
 import jax
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
@@ -16,8 +14,7 @@ from envs.rules import foraging as rules
 # 25 episodes of lbforaging v3 on 8 x 8 with two players and two foods, half of them force-coop,
 # recorded by running it. A step is (actions, rewards, done, players, foods) with the state after
 # it; players and foods are (row, column, level).
-DATA = pathlib.Path(__file__).parents[1] / "data" / "lbforaging.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
+EPISODES = recorded.episodes("lbforaging")
 KEY = jax.random.key(0)
 
 
@@ -160,10 +157,3 @@ def test_experts_eat_everything(options):
     assert valid.all() and success.mean() > 0.99 and np.all(total < 1 + 1e-5)
     np.testing.assert_allclose(total[success], 1, rtol=1e-5)
     assert steps.mean() < 25
-
-
-def test_options_out_of_range():
-    with pytest.raises(ValueError, match="size 4"):
-        envs.make("Foraging-v1", size=4)
-    with pytest.raises(ValueError, match="foods 0"):
-        envs.make("Foraging-v1", foods=0)

@@ -1,56 +1,19 @@
-"""FrozenLake against gymnasium's recorded episodes and transition tables."""
-
-import gzip
-import json
-import pathlib
-import sys
+"""FrozenLake against gymnasium's recorded values and transition tables."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
-from envs.frozen_lake import FrozenLakeState
 from envs.rules import frozen_lake as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
-
-DATA = pathlib.Path(__file__).parents[1] / "data" / "frozenlake.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
-
-
-def state_of(episode):
-    desc = np.array([list(row) for row in episode["desc"]])
-    return FrozenLakeState(
-        jnp.int32(0),
-        rules.pack(desc == "H"),
-        jnp.int32(np.flatnonzero(desc.ravel() == "G")[0]),
-        jnp.int32(episode["obs0"]),
-    )
-
-
-@pytest.mark.parametrize("index", range(len(EPISODES)))
-def test_recorded_episode(index):
-    episode = EPISODES[index]
-    env, params, _, step = playing.functions(
-        "FrozenLake-v1", size=episode["size"], slippery=False, max_steps_in_episode=1000
-    )
-    state = state_of(episode)
-    assert env.render(state, params) == episode["text0"].replace("√", "*")
-    for recorded in episode["steps"]:
-        _, state, reward, terminated, _ = step(state, recorded["a"])
-        assert int(state.position) == recorded["obs"]
-        assert float(reward) == recorded["reward"]
-        assert bool(terminated) == recorded["terminated"]
-        assert env.render(state, params) == recorded["text"].replace("√", "*")
 
 
 @pytest.mark.parametrize(
-    "episode", [e for e in EPISODES if not e["slippery"]][:8], ids=lambda e: str(e["seed"])
+    "episode", recorded.episodes("frozenlake")[:8], ids=lambda e: str(e["seed"])
 )
 def test_value_of_the_start(episode):
-    state = state_of(episode)
+    state = recorded.lake(episode)
     value = (
         rules.action_values(rules.unpack(state.holes, episode["size"]), state.goal, 1.0)
         .max(0)

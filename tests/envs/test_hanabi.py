@@ -2,15 +2,13 @@
 
 import dataclasses
 import functools
-import gzip
-import json
-import pathlib
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
@@ -19,9 +17,8 @@ from envs.rules import hanabi as rules
 from envs.text import join
 
 KEY = jax.random.key(0)
-DATA = pathlib.Path(__file__).parents[1] / "data" / "hanabi.json.gz"
 # The file says by which programs it was made.
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
+EPISODES = recorded.episodes("hanabi")
 SETTINGS = {
     "mini": {},
     "simple": dict(hanabi.SIMPLE),

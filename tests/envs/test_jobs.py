@@ -104,14 +104,6 @@ def test_streams_hold_the_time_of_each_turn():
     assert "duration" not in collected(*envs.make("FrozenLake-v1"))[0].provides
 
 
-@pytest.mark.parametrize(
-    "options", [{"durations": (1.0,)}, {"durations": (0.0, 1.0)}, {"chances": ((0.5,),)}]
-)
-def test_bad_options(options):
-    with pytest.raises(ValueError, match="expected"):
-        envs.make("Jobs-v1", **options)
-
-
 def test_a_clock_leaves_the_durations():
     env, params = envs.make("envs.wrappers.Clock", base={"name": "Jobs-v1"})
     assert env.timed and "duration" in collected(env, params)[0].provides

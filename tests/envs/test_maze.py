@@ -1,68 +1,43 @@
-"""Maze against LMRL-Gym's recorded episodes, and its random mazes against plain Python."""
+"""Maze: LMRL-Gym's layouts and optimal moves, and random mazes against plain Python."""
 
 import collections
 import functools
-import gzip
-import json
-import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
+import recorded
 
-import envs
 from envs.maze import MazeState
 from envs.rules import maze as rules
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
-
-DATA = pathlib.Path(__file__).parents[1] / "data" / "maze_lmrl.json.gz"
-RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
+RECORDED = recorded.load("maze_lmrl")
 COMMANDS = [f"move {way}\n" for way in ("up", "down", "left", "right")]
-LAYOUT = {"double_t_maze": "double_t", "umaze": "umaze"}
-SIGHT = {
-    "describe_observation_give_position": "position",
-    "describe_observation": "goal",
-    "describe_observation_only_walls": "walls",
-}
 
 
 functions = functools.partial(playing.functions, "Maze-v1")
 
 
-def codes_of(text):
-    """Our observation of a recorded text: walls, goal and position as far as it tells them."""
-    walls = [f"{side}" in text for side in ("above you", "below you", "to your left")]
-    walls.append("to your right" in text)
-    places = re.findall(r"position ([\d ]+), ([\d ]+)\.", text)
-    return [*map(int, walls), *(int(part.replace(" ", "")) for place in places for part in place)]
-
-
-@pytest.mark.parametrize("index", range(len(RECORDED["episodes"])))
-def test_recorded_episode(index):
-    episode = RECORDED["episodes"][index]
-    layout = LAYOUT[episode["maze"]]
-    env, params, reset, step = functions(layout=layout, sight=SIGHT[episode["describe"]])
-    cols = env.shape[1]
-    row, col = episode["start"]
-    state = reset(jax.random.key(0)).replace(position=jnp.uint8(row * cols + col))
-    assert [int(state.goal) // cols, int(state.goal) % cols] == episode["goal"]
-    np.testing.assert_array_equal(
-        playing.method(env, "observe")(state, params), codes_of(episode["obs0"])
+def test_it_fails_at_its_limit_and_spells_digits_apart():
+    options = {"layout": "double_t", "sight": "position", "max_steps_in_episode": 2}
+    options["wording"] = "faithful"
+    env, params, reset, step = functions(**options)
+    tell = playing.teller("Maze-v1", **options)
+    read = playing.reader("Maze-v1", **options)
+    # Row 1 of the maze ends with two cells of column 10 and 11.
+    state = reset(playing.KEY).replace(position=jnp.uint8(1 * 13 + 11))
+    goal, here = "The goal is at position 8, 6. ", "Your current position is at position "
+    assert tell(state) == (
+        f"{goal}{here}1, 1 1. There are walls to your right, above you, below you.\n"
     )
-    for recorded in episode["steps"]:
-        known = recorded["action"] in COMMANDS
-        action = COMMANDS.index(recorded["action"]) if known else -1
-        seen, state, reward, terminated, info = step(state, action)
-        assert [int(state.position) // cols, int(state.position) % cols] == recorded["pos"]
-        assert (float(reward), bool(terminated)) == (recorded["reward"], recorded["done"])
-        assert bool(info["valid"]) == known and bool(info["success"]) == recorded["done"]
-        if not recorded["done"]:
-            np.testing.assert_array_equal(seen, codes_of(recorded["obs"]))
+    _, state, *_ = step(state, read("move left\n", state))
+    assert tell(state) == f"{goal}{here}1, 1 0. There are walls above you, below you.\n"
+    _, state, reward, terminated, _ = step(state, read("move left\n", state))
+    assert (tell(state), float(reward), bool(terminated)) == ("Failure\n", -1.0, False)
+    assert bool(env.is_truncated(state, params))
 
 
 def breadth_first(walls, goal):
@@ -237,19 +212,3 @@ def test_anchors():
 
     assert same("state", one, two) and same("observation", one, two)
     assert same("observation", one, other) and not same("state", one, other)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"layout": "utube"}, "layout 'utube': expected one of random, double_t, umaze"),
-        ({"sight": "full"}, "sight 'full': expected one of grid, walls, goal, position"),
-        ({"layout": "umaze", "size": (5, 5)}, "has a fixed size; leave it out"),
-        ({"size": (8, 9)}, "expected odd numbers"),
-        ({"size": (3, 3)}, "from 3 x 5"),
-        ({"size": (9, 15)}, "to 13 x 13"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Maze-v1", **options)

@@ -1,10 +1,8 @@
 """ModSum-v1: worked numbers, the closed form against play, and graphs by hand."""
 
-import pathlib
-import sys
-
 import jax
 import numpy as np
+import playing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +11,6 @@ from programs import fetched
 import envs
 from envs.rules import mod_sum as rules
 from envs.rules.mod_sum import REFLECT, SOLO, VERIFY, VOTE, Graph, Workers
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 KEY = jax.random.key(0)
 accuracy, chances = fetched(rules.accuracy), fetched(rules.chances)
@@ -142,12 +137,3 @@ def test_the_best_team_grows_with_the_task():
     assert best(12, right=1.0, tired=1.0, price=0.01) == (1, "solo")
     assert best(12, low=True)[0] == 1
     assert fetched(env.legal)(state, params.replace(low=True)).sum() == 4
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"nodes": (0, 3)}, {"nodes": (4, 17)}, {"parts": (1, 3)}, {"breadth": 0}, {"workers": 9}],
-)
-def test_options_that_do_not_fit_are_said(options):
-    with pytest.raises(ValueError, match="expected"):
-        envs.make("ModSum-v1", **options)

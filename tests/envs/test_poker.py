@@ -2,23 +2,17 @@
 
 import functools
 import itertools
-import pathlib
-import re
-import sys
 
 import jax
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
 from envs.text import join
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
-
 KEY = jax.random.key(0)
-NAMES = {"check": 0, "fold": 0, "bet": 1, "call": 1}
 
 
 @functools.cache
@@ -40,11 +34,7 @@ def replay(game, rounds, reward, **params_of):
     step_of, total, legal = compiled(env), np.zeros(2), game["initial_state"]["legal"]
     for step in game["steps"]:
         assert int(env.mover(state, params)) == step["player"]
-        found = re.search(
-            r"\[(check|bet|call|fold)\]", recorded.wrapped(step["action"]), re.IGNORECASE
-        )
-        said = found[1].lower() if found else None
-        action = NAMES[said] if said in legal else -1
+        action = recorded.kuhn_poker(env, step["action"], "fold" in legal)
         if "parser_actions" in step and step["action"] not in step["parser_actions"]:
             action = -1
         _, state, reward_now, terminated, _ = step_of(KEY, state, np.int32(action), params)
@@ -137,16 +127,3 @@ def test_leduc_deals():
         assert all(len(set(row)) == 3 for row in cards.tolist())
         same = (cards[:, 0] // 2 == cards[:, 1] // 2).mean()
         assert abs(same - pairs) < 4 * np.sqrt(pairs * (1 - pairs) / len(cards))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rounds": 0}, "expected at least 1 round"),
-        ({"opener": 2}, "seat 0 or 1"),
-        ({"reward": "pot"}, "expected one of chips, most_chips, last_round"),
-    ],
-)
-def test_options_that_do_not_exist(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("KuhnPoker-v1", **options)

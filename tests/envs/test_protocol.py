@@ -1,6 +1,5 @@
 """Fingerprints, the registry, batches, and gymnax in both directions."""
 
-import pathlib
 import subprocess
 import sys
 
@@ -8,6 +7,7 @@ import gymnax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper
 from hypothesis import given, settings
@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 import envs
 import envs.vector
 from envs.frozen_lake import FrozenLake
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 # Fingerprints
 

@@ -181,12 +181,3 @@ def test_a_worker_of_a_worker_has_its_turn():
     parent = np.array([-1, 0, 1, 0])
     mask = np.array([[1, 0, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], bool)
     assert fetched(rollout.pack.call_turns)(parent, mask).tolist() == [-1, 0, 1, -1]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"facts": (3, 2)}, {"topics": 0}, {"sources": 9}, {"filler": 99}, {"calls": 0}],
-)
-def test_bad_options(options):
-    with pytest.raises(ValueError, match="expected"):
-        envs.make("Research-v1", **options)

@@ -2,20 +2,16 @@
 
 import collections
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.rules import screens as rules
 from envs.screens import SPLITS
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 SHAPES = [(3, 2, 2), (2, 3), (4,), (1, 1, 2), (2, 1, 3)]
 
@@ -185,18 +181,3 @@ def test_every_screen_is_told_within_the_bounds(wording):
     tell, start = teller(wording=wording), reset(jax.random.key(1))
     said = [tell(start.replace(screen=jnp.uint8(screen))) for screen in range(env.screens)]
     assert len(set(said)) == env.screens
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"branching": (4, 4, 4)}, "at most 64 screens"),
-        ({"branching": ()}, "expected the number of children per level"),
-        ({"icons": 20}, "icons 20: expected 21 to 61"),
-        ({"icons": 2, "aliased": True}, "icons 2: expected 3 to 61"),
-        ({"split": "new"}, "expected one of seen, unseen, icons, graphs"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Screens-v1", **options)

@@ -1,22 +1,18 @@
 """SimpleNegotiation: recorded games of TextArena and SPIRAL, the expert, offers in words."""
 
 import functools
-import pathlib
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
 from envs.rules import simple_negotiation as rules
 from envs.text import join, make_grammar, parse
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 KEY = jax.random.key(0)
 FILES = {"textarena": "SimpleNegotiation-v0", "spiral": "SimpleNegotiation-v1"}

@@ -305,13 +305,3 @@ def test_experts_of_each_side_do_better():
         rate[sides] = float(wins.mean())
     assert rate[0, 1] < rate[0, 0] < rate[1, 1] < rate[1, 0]
     assert 0.55 < rate[1, 1] < 0.75
-
-
-def test_options_out_of_range():
-    for options, message in (
-        ({"players": 2}, "players 2"),
-        ({"imposters": 3}, "imposters 3"),
-        ({"rows": 0}, "rows 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            envs.make("SocialDeduction-v1", **options)

@@ -1,26 +1,19 @@
-"""Sokoban against gym-sokoban's recorded episodes and a breadth-first search in plain Python."""
+"""Sokoban against a breadth-first search in plain Python, and its rules by hand."""
 
 import collections
 import functools
-import gzip
-import json
-import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
+import recorded
 
 import envs
 from envs.rules import sokoban as rules
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
-
-DATA = pathlib.Path(__file__).parents[1] / "data" / "sokoban.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
 MOVES = [(-1, 0), (1, 0), (0, -1), (0, 1)]
 CODE = {glyph: code for code, glyph in enumerate("#_O*XPS")}
 
@@ -81,23 +74,9 @@ def shortest(codes):
     return -1
 
 
-@pytest.mark.parametrize("index", range(len(EPISODES)))
-def test_recorded_episode(index):
-    episode = EPISODES[index]
-    fixed, codes = np.array(episode["fixed"]), np.array(episode["state0"])
-    codes = np.where((codes == 5) & (fixed == 2), 6, codes)
-    rows, cols = episode["dim"]
-    env, params, step = stepper(size=(rows, cols), boxes=episode["boxes"], actions="gym")
-    state = env.from_codes(codes)
-    assert env.render(state, params) == episode["text0"].replace("√", "*")
-    assert shortest(codes) == episode["optimal_len"]
-    for recorded in episode["steps"]:
-        observation, state, reward, terminated, info = step(state, recorded["a"])
-        assert env.render(state, params) == recorded["text"].replace("√", "*")
-        assert int(np.sum(np.asarray(observation) == 3)) == recorded["on_target"]
-        assert float(reward) == pytest.approx(recorded["reward"], abs=1e-6)
-        solved = recorded["done"] and recorded["info"]["all_boxes_on_target"]
-        assert bool(terminated) == bool(info["success"]) == solved
+def test_recorded_solutions_are_shortest():
+    for episode in recorded.episodes("sokoban"):
+        assert shortest(recorded.room(episode)) == episode["optimal_len"]
 
 
 @pytest.mark.parametrize("size, boxes", [(6, 1), (7, 2)])
@@ -270,21 +249,6 @@ def test_boards_are_sets_of_cells(shape):
         np.testing.assert_array_equal(x.shift(direction).cells(), moved)
         np.testing.assert_array_equal(x.ahead(jnp.int32(direction)).cells(), moved)
     assert not bool(x.ahead(jnp.int32(-1)).any()) and bool(x.any())
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"actions": "nine"}, "expected one of push, gym"),
-        ({"size": 4}, "5 to 32"),
-        ({"size": (6, 40)}, "5 to 32"),
-        ({"boxes": 0}, "expected 1 to 2 for"),
-        ({"boxes": 3}, "expected 1 to 2 for"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Sokoban-v1", **options)
 
 
 def test_no_expert_beyond_the_table():

@@ -1,13 +1,11 @@
 """Telecom: tau2-bench's tools on its recorded tasks, who knows what, users, ends, the manual."""
 
 import functools
-import gzip
-import json
-import pathlib
 
 import jax
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 import envs
@@ -17,8 +15,7 @@ from envs.text import join
 
 # 33 of tau2-bench's generated telecom tasks: how each is set up, then its repairs in order with the
 # outputs of the phone's checks and the task's assertions after each, recorded by running its tools.
-DATA = pathlib.Path(__file__).parents[1] / "data" / "tau2_telecom.json.gz"
-EPISODES = json.loads(gzip.decompress(DATA.read_bytes()))["episodes"]
+EPISODES = recorded.episodes("tau2_telecom")
 KEY = jax.random.key(0)
 CALLS = {"service_issue": rules.SERVICE, "mobile_data_issue": rules.DATA, "mms_issue": rules.MMS}
 TOOLS = {
@@ -323,13 +320,3 @@ def test_the_manual_solves_the_tasks(options, least):
 
     rewards = jax.jit(jax.vmap(play))(jax.random.split(KEY, 512))
     assert rewards.mean() >= least
-
-
-def test_options_that_do_not_exist():
-    for options, message in (
-        ({"user": "human"}, "user 'human'"),
-        ({"persona": "grim"}, "persona 'grim'"),
-        ({"user": "solo", "persona": "hard"}, "only a scripted user"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            envs.make("Telecom-v1", **options)

@@ -1,43 +1,16 @@
-"""TicTacToe: TextArena's recorded games, the expert, the words."""
-
-import dataclasses
-import functools
-import pathlib
-import re
-import sys
+"""TicTacToe: SPIRAL's recorded games, and the expert."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
+import recorded
 
 import envs
 from envs.rules import tictactoe as rules
-from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import recorded  # noqa: E402
 
 ENV, PARAMS = envs.make("TicTacToe-v1")
 STEP = jax.jit(ENV.step_env)
 KEY = jax.random.key(0)
-GAMES = recorded.games("textarena", "TicTacToe-v0")
-
-
-def board(state):
-    """TextArena's rows."""
-    return ENV.render(state, PARAMS).split("\n")
-
-
-def action_of(reply):
-    """TextArena's rule: the first number in brackets; -1 where there is none."""
-    found = re.search(r"\[\s*(\d+)\s*\]", recorded.wrapped(reply))
-    return int(found[1]) if found else -1
-
-
-@pytest.mark.parametrize("number", range(len(GAMES)))
-def test_recorded_games(number):
-    recorded.replay(ENV, PARAMS, STEP, GAMES[number], action_of, lambda s: {"board": board(s)})
 
 
 def test_spirals_rules_for_illegal_moves_are_params():
@@ -47,24 +20,11 @@ def test_spirals_rules_for_illegal_moves_are_params():
         total = np.zeros(2)
         for step in game["steps"]:
             legal = step["action"] in step["parser_actions"]
-            action = action_of(step["action"]) if legal else -1
+            action = recorded.tictactoe(ENV, step["action"]) if legal else -1
             _, state, reward, terminated, _ = STEP(KEY, state, jnp.int32(action), params)
             total += reward
         assert bool(terminated)
         assert total.tolist() == game["spiral_rewards"]
-
-
-def test_the_faithful_wording_is_textarenas():
-    env = dataclasses.replace(ENV, wording="faithful")
-    describe = jax.jit(functools.partial(env.view.describe))
-    for game in GAMES:
-        _, state = ENV.reset(KEY, PARAMS)
-        for step in game["steps"]:
-            shown = [text for _, kind, text in step["new_messages"] if kind == "GAME_BOARD"]
-            if shown and step["error_count"] == 0:
-                said = join(env.view.lexicon, np.asarray(describe(state, PARAMS, step["player"])))
-                assert said == shown[-1]
-            _, state, *_ = STEP(KEY, state, jnp.int32(action_of(step["action"])), PARAMS)
 
 
 def test_the_expert_never_loses_and_punishes_mistakes():

@@ -63,11 +63,3 @@ def test_words():
     for action in (9, 9):
         _, state, *_ = env.step_env(KEY, state, np.int32(action), params)
     assert told(state).endswith(" made taxi rome, taxi rome")
-
-
-@pytest.mark.parametrize(
-    "options", [{"tools": 7}, {"arguments": 0}, {"needed": 6}, {"tools": 1, "arguments": 2}]
-)
-def test_bad_options(options):
-    with pytest.raises(ValueError, match="expected"):
-        envs.make("ToolCalls-v1", **options)

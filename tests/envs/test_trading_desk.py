@@ -2,19 +2,14 @@
 
 import functools
 import itertools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
-import envs
 from envs.rules import trading_desk as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 functions = functools.partial(playing.functions, "TradingDesk-v1")
 teller = functools.partial(playing.teller, "TradingDesk-v1")
@@ -182,16 +177,3 @@ def test_measures_of_a_portfolio():
     assert float(rules.sharpe_ratio(jnp.ones(4))) == 0
     year = jnp.full(252, 0.1)
     np.testing.assert_allclose(rules.annual_return(year), 100 * (1.001**252 - 1), rtol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"days": 0}, "days 0: expected at least 1"),
-        ({"weights": ((1, 1), (1, 1), (1, 1))}, "expected 3 rows"),
-        ({"weights": ((1, 0, 0, 0, 0, 0),) * 3}, "in each regime some signals must give BUY"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("TradingDesk-v1", **options)

@@ -1,19 +1,14 @@
 """Twenty questions: scripted games, the posterior by hand, the expert, and its words."""
 
 import functools
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
-import envs
 from envs.rules import twenty_questions as rules
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 functions = functools.partial(playing.functions, "TwentyQuestions-v1")
 teller = functools.partial(playing.teller, "TwentyQuestions-v1")
@@ -140,16 +135,3 @@ def test_bounds_of_the_text_under_random_play(wording, redraw):
         for turn, action in enumerate(plan):
             _, state, *_ = step(state, action, jax.random.key(turn))
             tell(state)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"entities": 1}, "1 entities with 12 attributes: expected 2 to 44"),
-        ({"attributes": 40}, "32 entities with 40 attributes"),
-        ({"turns": 0}, "turns 0: expected 1 to 100"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("TwentyQuestions-v1", **options)

@@ -82,9 +82,3 @@ def test_digits_are_hidden_in_the_first_look_and_scenes_are_not(frames):
     assert not first[np.asarray(states.place)].any()
     shown = np.asarray(env.frames_shown(np.arange(env.num_actions)))
     assert (shown[: len(env.looks)].sum(axis=1) == 8).all() and not shown[len(env.looks) :].any()
-
-
-@pytest.mark.parametrize("options", [{"frames": 60}, {"scenes": 5}, {"digits": 1}, {"turns": 0}])
-def test_bad_options(options):
-    with pytest.raises(ValueError, match="expected"):
-        envs.make("Video-v1", **options)

@@ -299,14 +299,3 @@ def test_scripted_skills_in_the_plane():
 
         won, struck = jax.jit(jax.vmap(play))(jax.random.split(KEY, 64))
         assert float(won.mean()) > 0.95 if skill == "goto" else won.sum() > 0.9 * struck.sum() > 40
-
-
-def test_options_out_of_range():
-    with pytest.raises(ValueError, match="teams='2v2'"):
-        envs.make("Volleyball-v1", teams="2v2")
-    with pytest.raises(ValueError, match="actions='thrust'"):
-        envs.make("PlanarVolleyball-v1", actions="thrust")
-    with pytest.raises(ValueError, match="skill='serve'"):
-        envs.make("VolleyballSkill-v1", skill="serve")
-    with pytest.raises(ValueError, match="only='smash'.*set, "):
-        envs.make("VolleyballSkill-v1", teams="3v3", only="smash")

@@ -109,18 +109,6 @@ def test_sides_are_alike():
     np.testing.assert_array_equal(np.roll(one[2], 2), two[2])
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"teams": "2v2"}, "teams='2v2': expected plane"),
-        ({"residual": -1.0}, "residual=-1.0: expected at least 0"),
-    ],
-)
-def test_wrong_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("PlannedVolleyball-v1", **options)
-
-
 def test_a_residual_of_0_is_the_scripted_skill():
     env, params = envs.make("VolleyballSkill-v1", teams="plane", residual=0.2)
     plain = dataclasses.replace(env, residual=0.0)

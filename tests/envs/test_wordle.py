@@ -1,26 +1,18 @@
 """Wordle against LMRL-Gym's recorded episodes, its colours by hand, and its words."""
 
 import functools
-import gzip
-import json
-import pathlib
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
+import recorded
 
-import envs
 from envs.rules import wordle as rules
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
-
-DATA = pathlib.Path(__file__).parents[1] / "data" / "wordle_lmrl.json.gz"
-RECORDED = json.loads(gzip.decompress(DATA.read_bytes()))
-EPISODES, VOCABULARY = RECORDED["episodes"], tuple(RECORDED["vocab"])
-
+EPISODES = recorded.episodes("wordle_lmrl")
+VOCABULARY = tuple(recorded.load("wordle_lmrl")["vocab"])
 
 functions = functools.partial(playing.functions, "Wordle-v1")
 reader = functools.partial(playing.reader, "Wordle-v1")
@@ -62,18 +54,18 @@ def test_recorded_episode(episode):
     ]
     state = start(env, fitting[-1])
     left = jax.jit(env.consistent)
-    for recorded in episode["steps"]:
-        action = reader(**options)(recorded["action"] + "\n")
-        assert (action >= 0) == (recorded["obs"] != "")
+    for told in episode["steps"]:
+        action = reader(**options)(told["action"] + "\n")
+        assert (action >= 0) == (told["obs"] != "")
         _, state, reward, terminated, info = step(state, action)
-        assert float(reward) == recorded["reward"]
-        assert bool(terminated) == recorded["terminal"]
-        assert int(left(state).sum()) == recorded["n_consistent"]
-        assert bool(info["valid"]) == (recorded["obs"] != "")
+        assert float(reward) == told["reward"]
+        assert bool(terminated) == told["terminal"]
+        assert int(left(state).sum()) == told["n_consistent"]
+        assert bool(info["valid"]) == (told["obs"] != "")
         said = teller(**options)(state)
         assert said.startswith("Wordle:\n")
-        assert said.split("\n")[-2] == recorded["obs"]
-    assert bool(info["success"]) == (recorded["reward"] == 0)
+        assert said.split("\n")[-2] == told["obs"]
+    assert bool(info["success"]) == (told["reward"] == 0)
 
 
 def test_scripted_episode():
@@ -172,17 +164,3 @@ def test_anchors_of_the_state_forget_the_order():
             anchor = playing.method(env, "fingerprint", of=of)(state, params)
             anchors[of].add(bytes(np.asarray(anchor)))
     assert len(anchors["state"]) == 1 and len(anchors["observation"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"letters": 7}, "letters 7 without a vocabulary: expected one of 4, 5"),
-        ({"vocabulary": ("apple", "pear")}, "word 'pear': expected 5 letters"),
-        ({"vocabulary": ("apple", "apple")}, "a word occurs twice"),
-        ({"tries": 0}, "tries 0 with 5 letters"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Wordle-v1", **options)

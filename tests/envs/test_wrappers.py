@@ -2,12 +2,11 @@
 
 import functools
 import json
-import pathlib
-import sys
 
 import chex
 import jax
 import numpy as np
+import playing
 import pytest
 from programs import fetched
 
@@ -15,9 +14,6 @@ import envs
 from agentrl.config import env_section
 from agentrl.config.environments import environments
 from envs.text import join
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import playing  # noqa: E402
 
 KEY = jax.random.key(0)
 BUDGET = "envs.wrappers.TurnBudget"

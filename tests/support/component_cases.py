@@ -24,7 +24,7 @@ import configs
 from agentrl.config import section
 from agentrl.config.build import Experiment, build
 from agentrl.learner import components
-from agentrl.learner.component import Component, Outcome, Setup
+from agentrl.learner.component import Component, Setup, UpdateResult
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import (
     Collected,
@@ -261,7 +261,7 @@ def update_of(case):
         batches = credited(phase, phase.learner.recipe, sources, notes)
         rollout = batches["rollout"]
         params = jax.tree.map(lambda x: x + jnp.asarray(0.01, x.dtype), state.params)
-        outcome = Outcome(
+        outcome = UpdateResult(
             before=state, params=params, trained=split(params, setup.policy.frozen)[0],
             streams=rollout.streams, rows=rollout.rows, credit=rollout.credit,
             inputs=inputs.arrays, notes=rollout.notes, finite=jnp.asarray(batch.finite),

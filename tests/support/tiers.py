@@ -63,7 +63,6 @@ FULL = (
     "envs/test_*.py",
     "envs/rules/*",
     "envs/text/test_reading.py",
-    "envs/text/test_replays.py",
 )
 # The longest files, minutes each, and the directories after them: the order in which they begin.
 FIRST = (
@@ -165,12 +164,13 @@ FULL_TESTS = (
     "rollout/test_rollouts.py::test_what_streams_hold_is_declared*words*",
     "rollout/test_rollouts.py::test_fresh_tasks_restart_from_the_pool",
 )
-# Files that a pattern above has, and that are quick all the same.
+# Files, and tests of one, that a pattern above has, and that are quick all the same.
 QUICK = (
     "run/test_restored.py",
     "run/test_metrics.py",
     "envs/test_protocol.py",
     "envs/test_frozen_lake.py",
+    "envs/test_replays.py::*FrozenLake*",
 )
 
 
@@ -186,9 +186,9 @@ def is_full(path: pathlib.PurePath, name: str) -> bool:
         environments = re.findall(r"\[(\w+?)-v\d", name) or re.findall(r"[\[-](\w+)-v\d", name)
         wrapped = "envs.wrappers." in name
         return wrapped or (bool(environments) and not set(environments) & set(CORE))
-    if any(path.match(pattern) for pattern in QUICK):
-        return False
     single = f"{path.as_posix()}::{name}"
+    if any(path.match(pattern) or fnmatch.fnmatchcase(single, pattern) for pattern in QUICK):
+        return False
     return any(path.match(pattern) for pattern in FULL) or any(
         fnmatch.fnmatchcase(single, pattern) for pattern in FULL_TESTS
     )

@@ -6,20 +6,16 @@ Of an environment of your own: OWN_ENV=my_module.MyHouse python -m pytest tests/
 import functools
 import importlib
 import os
-import pathlib
-import sys
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pytest
 
 import envs
 from envs.text import View, join, make_grammar, pack, parse
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-import playing  # noqa: E402
 
 STEPS = 24
 # Episodes of random and of expert play.

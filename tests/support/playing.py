@@ -148,13 +148,13 @@ def reading(env):
 
 @functools.cache
 def teller(name, **options):
-    """What is said in a state, as a string; its bounds are held."""
+    """What is said in a state (to an agent of a game), as a string; its bounds are held."""
     env, params = make(name, **options)
     view, describe = env.view, jax.jit(env.view.describe)
 
-    def tell(state):
+    def tell(state, *agent):
         # Before packing, which would hide that there is too much.
-        fragments = np.asarray(describe(state, params)).reshape(-1)
+        fragments = np.asarray(describe(state, params, *agent)).reshape(-1)
         assert np.count_nonzero(fragments) <= view.max_fragments
         said = join(view.lexicon, fragments)
         assert len(said.encode()) <= view.max_bytes
