@@ -56,7 +56,10 @@ def listed(package: str) -> list[Callable]:
 
 
 def _functions(package: str, wanted: set[str]) -> Iterator[Callable]:
-    """Public functions of a package whose first parameter is a wanted one, by name."""
+    """Public functions of a package whose first parameter is a wanted one, by name; of methods
+    those that make a component."""
+    from agentrl.learner.component import Component
+
     module = importlib.import_module(package)
     if package == "agentrl.methods":
         folder = pathlib.Path(module.__file__).parent
@@ -66,7 +69,9 @@ def _functions(package: str, wanted: set[str]) -> Iterator[Callable]:
             function
             for home in homes
             for function in vars(home).values()
-            if inspect.isfunction(function) and function.__module__ == home.__name__
+            if inspect.isfunction(function)
+            and function.__module__ == home.__name__
+            and inspect.get_annotations(function, eval_str=True).get("return") is Component
         ]
     else:
         found = [getattr(module, name) for name in dir(module) if not name.startswith("_")]

@@ -12,6 +12,7 @@ from flax import struct
 from agentrl.advantages.utterance import twin_targets
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
+from agentrl.learner.fit import fitting
 from agentrl.methods.by_turn import collected, transitions
 from agentrl.methods.networks import Embedding
 from agentrl.streams import PerTurn
@@ -153,18 +154,12 @@ def archer(
       critics, and the actor draws its replies anew in replayed observations; here replies are
       actions of a policy over arrays, and the actor learns in the observations that it met.
     """
-    (env, _), *others = setup.envs.values()
+    # It draws replies in single observations, hence without memory.
+    env, _ = fitting(
+        setup, "archer", "arrays", agents=1, environments=1, discrete=True, whole_episodes=True,
+        without_memory=True,
+    )  # fmt: skip
     policy = setup.policy
-    if others or env.num_agents > 1 or policy.reads_text or env.continuous:
-        raise ValueError(
-            "component 'archer' needs a policy over arrays with discrete actions, in one "
-            "environment of one agent"
-        )
-    if policy.memory(1) is not None or "group" not in setup.rollout.provides:
-        raise ValueError(
-            "component 'archer' needs whole episodes (config.rollout.name='episodes') of a policy "
-            "without memory, since it draws replies in single observations"
-        )
     for name, value in (("hidden", hidden), ("steps", steps), ("batch", batch), ("size", size)):
         check_range(f"config.components.archer.{name}", value, 1)
     check_range("config.components.archer.warm_up", warm_up, 0)

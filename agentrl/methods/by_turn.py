@@ -7,31 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
-from agentrl.learner.component import Setup
 from agentrl.streams import PerPosition, PerTurn, Rows, Streams
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
 PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "first_state")
-
-
-def its_environment(setup: Setup, component: str, *members: str, example: str) -> tuple[Any, Any]:
-    """(environment, params) of a run whose actions a component looks up in its environment.
-
-    Raises:
-      ValueError: several environments, one without these members, a language policy (whose actions
-        are not numbers in the rows), or streams that are not whole episodes.
-    """
-    (env, env_params), *others = setup.envs.values()
-    if others or not all(hasattr(env, name) for name in members) or setup.policy.reads_text:
-        raise ValueError(
-            f"component '{component}' needs a policy over arrays in one environment with "
-            f"{' and '.join(f'`{name}`' for name in members)}, such as {example}"
-        )
-    if "whole_episodes" not in setup.rollout.properties:
-        raise ValueError(
-            f"component '{component}' needs whole episodes (config.rollout.name='episodes')"
-        )
-    return env, env_params
 
 
 def to_turns(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> jax.Array:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from agentrl import rewards
 from agentrl.checks import check_choice
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.learner.fit import fitting
+from agentrl.methods.by_turn import to_turns
 from agentrl.rewards.matching import Assignment
 from agentrl.streams import PerTurn
 
@@ -38,7 +39,10 @@ def call_matching(
     """
     check_choice("config.components.call_matching.assignment", assignment, get_args(Assignment))
     members = "call_of", "reference_calls"
-    env, env_params = its_environment(setup, "call_matching", *members, example="ToolCalls-v1")
+    env, env_params = fitting(
+        setup, "call_matching", "arrays", *members, example="ToolCalls-v1", environments=1,
+        whole_episodes=True,
+    )  # fmt: skip
 
     def annotate(context, streams, rows):
         mask = streams.mask

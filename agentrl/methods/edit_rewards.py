@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.learner.fit import fitting
+from agentrl.methods.by_turn import to_turns
 from agentrl.streams import PerTurn
 
 
@@ -40,7 +41,10 @@ def edit_rewards(
     for name, value in (("repeated", repeated), ("useless", useless), ("useful", useful)):
         check_range(f"{path}.{name}", value, 0.0)
     check_range(f"{path}.exempt", exempt, 0)
-    env, _ = its_environment(setup, "edit_rewards", "edit_facts", example="TeamGraph-v1")
+    env, _ = fitting(
+        setup, "edit_rewards", "arrays", "edit_facts", example="TeamGraph-v1", environments=1,
+        whole_episodes=True,
+    )  # fmt: skip
 
     def annotate(context, streams, rows):
         mask = streams.mask

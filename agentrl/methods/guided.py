@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from agentrl.actors.contexts import whole
 from agentrl.actors.injection import Injection, injection
 from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.fit import fitting
 from agentrl.methods.by_turn import bare, stream_rows
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.prompted import without_inserted
@@ -104,14 +105,10 @@ def guided(setup: Setup, *, guidance: str | Callable[..., Any], strip: bool = Tr
       plans, hints and feedback on the failed attempt are a teacher's, and DPO is offline; the notes
       do not say whether the guidance stays in the prompt.
     """
-    (env, env_params), *others = setup.envs.values()
+    env, env_params = fitting(
+        setup, "guided", "language", agents=1, environments=1, in_graph=True, whole_episodes=True
+    )
     rollout, policy = setup.rollout, setup.policy
-    fits = policy.reads_text and "group" in rollout.provides and not others
-    if not fits or env.num_agents > 1 or env.in_python:
-        raise ValueError(
-            "component 'guided' needs a language policy in groups of whole episodes, in one "
-            "environment in the graph with one agent"
-        )
     check_one_row(setup, "guided")
     context = whole(inject=guidance)
     bound = bind(

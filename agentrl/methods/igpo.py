@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
+from agentrl.learner.fit import fitting
 from agentrl.learner.passes import log_probs
 from agentrl.policies import codec as codecs
 from agentrl.streams import PerTurn, Rows, last_turns
@@ -118,12 +119,10 @@ def information_gain(
     References:
       IGPO (2025), https://arxiv.org/abs/2510.14967; code GuoqingWang1/IGPO bff163b (read).
     """
-    (env, env_params), *others = setup.envs.values()
-    if others or not hasattr(env, "reference_answer") or not setup.policy.reads_text:
-        raise ValueError(
-            "component 'information_gain' needs a language policy in one environment with a "
-            "`reference_answer(state, params) -> action`, such as SearchQA-v1"
-        )
+    env, env_params = fitting(
+        setup, "information_gain", "language", "reference_answer", example="SearchQA-v1",
+        environments=1,
+    )  # fmt: skip
     check_choice("config.components.information_gain.belief", belief, get_args(Belief))
     check_range("config.components.information_gain.leading", leading, 0)
     check_range("config.components.information_gain.cap", cap, 0.0, above=True)

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from agentrl import rewards
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.learner.fit import fitting
+from agentrl.methods.by_turn import to_turns
 from agentrl.streams import PerTurn
 
 
@@ -43,7 +44,10 @@ def looking(
     check_range("config.components.looking.explore", explore, 0.0)
     check_range("config.components.looking.explore_below", explore_below, 0.0, 1.0)
     members = "frames_shown", "relevant_frames"
-    env, env_params = its_environment(setup, "looking", *members, example="Video-v1")
+    env, env_params = fitting(
+        setup, "looking", "arrays", *members, example="Video-v1", environments=1,
+        whole_episodes=True,
+    )  # fmt: skip
 
     def annotate(context, streams, rows):
         mask = streams.mask

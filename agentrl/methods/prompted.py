@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from agentrl.actors.contexts import whole
 from agentrl.actors.injection import injection
 from agentrl.learner.component import Setup
+from agentrl.learner.fit import fitting
 from agentrl.learner.passes import log_probs
 from agentrl.streams import OBSERVATION, Rows, Streams
 
@@ -104,12 +105,7 @@ def make_prompted(
     Raises:
       ValueError: a policy that does not read text, or several environments or agents.
     """
-    (env, env_params), *others = setup.envs.values()
-    if others or env.num_agents > 1 or not setup.policy.reads_text:
-        raise ValueError(
-            f"component {name!r} needs a language policy in one environment of one agent, since it "
-            "puts text into the prompt"
-        )
+    env, env_params = fitting(setup, name, "language", agents=1, environments=1)
     policy, codec, zero = setup.policy, setup.policy.codec, jnp.int32(0)
     inserted, at = injection(codec, whole(inject=text), env), len(setup.policy.codec.before)
 

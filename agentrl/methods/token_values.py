@@ -1,6 +1,7 @@
 """The critic's value of each token, for estimators over tokens."""
 
 from agentrl.learner.component import Component, Setup
+from agentrl.learner.fit import fitting
 from agentrl.learner.passes import log_probs
 from agentrl.streams import PerPosition
 
@@ -14,12 +15,8 @@ def token_values(setup: Setup) -> Component:
     Raises:
       ValueError: a policy over arrays, which has one decision per turn, or one without a critic.
     """
+    fitting(setup, "token_values", "language", critic=True)
     policy = setup.policy
-    if not policy.reads_text or not policy.has_critic:
-        raise ValueError(
-            "component 'token_values' needs a language policy with a critic: set "
-            "config.policy.critic='shared'"
-        )
 
     def annotate(context, streams, rows):
         options = setup.microbatch, setup.lengths

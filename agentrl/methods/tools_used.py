@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
-from agentrl.methods.by_turn import its_environment, to_turns
+from agentrl.learner.fit import fitting
+from agentrl.methods.by_turn import to_turns
 from agentrl.streams import PerTurn
 
 
@@ -20,7 +21,10 @@ def tools_used(setup: Setup) -> Component:
     References:
       HierSearch (2025), https://arxiv.org/abs/2508.08088 (code read).
     """
-    env, _ = its_environment(setup, "tools_used", "tools_of", example="Research-v1")
+    env, _ = fitting(
+        setup, "tools_used", "arrays", "tools_of", example="Research-v1", environments=1,
+        whole_episodes=True,
+    )  # fmt: skip
 
     def annotate(context, streams, rows):
         actions = to_turns(rows.tokens, rows, streams.mask.shape)

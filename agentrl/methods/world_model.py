@@ -12,6 +12,7 @@ from flax import struct
 from agentrl import rollout as rollouts
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.fit import fitting
 from agentrl.methods.by_turn import stream_rows, transitions
 from agentrl.methods.networks import descended
 from envs.environment import Environment, EnvParams, EnvState
@@ -211,12 +212,7 @@ def world_model(
     References:
       Sutton (1991), Dyna (recalled). The combination with group-relative credit is ours.
     """
-    env, env_params = next(iter(setup.envs.values()))
-    if setup.policy.reads_text or env.num_agents > 1 or env.continuous:
-        raise ValueError(
-            "component 'world_model' models one agent with discrete actions that sees arrays: use "
-            "such an environment and policy"
-        )
+    env, env_params = fitting(setup, "world_model", "arrays", agents=1, discrete=True)
     sizes = {"num_groups": num_groups, "group_size": group_size, "horizon": horizon}
     for name, value in (sizes | {"hidden": hidden, "steps": steps}).items():
         check_range(f"config.components.world_model.{name}", value, 1)

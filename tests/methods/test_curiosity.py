@@ -82,7 +82,7 @@ def test_text_is_refused():
     config = talk_config(warm_start__updates=0)
     config.components.curiosity = section(curiosity)
     config.reward.novelty = section(rewards.novelty_bonus)
-    with pytest.raises(ValueError, match="'curiosity' embeds arrays"):
+    with pytest.raises(ValueError, match="'curiosity' needs a policy over arrays"):
         build(config)
 
 

@@ -81,5 +81,7 @@ def test_environments_without_an_answer_are_refused():
     config = talk_config(warm_start__updates=0)
     config.components.information_gain = section(information_gain)
     config.advantage = section(advantages.igpo)
-    with pytest.raises(ValueError, match="needs a language policy in one environment with a"):
+    with pytest.raises(
+        ValueError, match="needs an environment with `reference_answer`, such as SearchQA"
+    ):
         build(config)

@@ -123,7 +123,9 @@ def test_loss_reads_only_what_was_acted_and_seen():
 def test_other_kinds_of_policy_and_environment_are_refused():
     config = talk_config(warm_start__updates=0)
     config.components.world_model = section(world_model)
-    with pytest.raises(ValueError, match="'world_model' models one agent"):
+    with pytest.raises(
+        ValueError, match="'world_model' needs a policy over arrays, and here is a language"
+    ):
         build(config)
     config = config_of()
     config.env = env_section("Pendulum-v1", max_steps_in_episode=4)
