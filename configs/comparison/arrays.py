@@ -57,8 +57,10 @@ WORLDS = {
     "doors_8": World(env_section("KeyDoor-v1", rooms=8, width=2), 200_000),
     # Chance in every step.
     "lake": World(env_section("FrozenLake-v1"), 100_000),
-    # A cost for every step.
-    "maze": World(env_section("Maze-v1"), 400_000),
+    # A cost for every step, and a part of the view: the walls around, and where the goal is.
+    "maze": World(
+        env_section("Maze-v1", size=(7, 7), sight="goal", max_steps_in_episode=30), 50_000
+    ),
     # What was called before stays in the observation, so that no observation comes again.
     "tool_calls": World(env_section("ToolCalls-v1"), 100_000),
     "team": World(env_section("TeamGraph-v1"), 100_000),
