@@ -75,7 +75,7 @@ WORLDS = {
     "shop": World(env_section("Shop-v1"), 50_000, score=RETURN),
 }
 # Which rank the methods nearly as all do (README.md), in minutes.
-REDUCED = ("wide_2", "doors_2", "lake", "tool_calls")
+REDUCED = ("wide_2", "lake", "maze", "tool_calls")
 
 Config = ml_collections.ConfigDict
 
