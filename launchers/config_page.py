@@ -56,7 +56,7 @@ IMPLIED |= {"per_seed", "reference", "sampler", "steps"}
 
 
 def page() -> str:
-    """The page's text."""
+    """Markdown of all keys of a config, with defaults, by section."""
     of_section = {
         "learner": base.UpdateOptions,
         "pool": base.opponent_pool,

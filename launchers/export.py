@@ -28,7 +28,7 @@ _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a directory that hol
 
 
 def main(argv: list[str]) -> None:
-    """Restores, writes."""
+    """Restores the run's checkpoint, and writes its policy as files of Hugging Face."""
     if len(argv) > 1 or _WORKDIR.value is None or _OUT.value is None:
         cli.fail("give --workdir=, the directory of a run, and --out=, the directory to write")
     cli.output("out", _OUT.value, folder=True)

@@ -40,7 +40,7 @@ PARTS |= {"hae", "marft", "mars_released"}
 
 
 def page() -> str:
-    """The page's text."""
+    """Markdown with a table of each kind of function."""
     used = _used()
     parts = [INTRODUCTION]
     for title, package in TABLES.items():

@@ -12,7 +12,7 @@ from flax import struct
 from agentrl.advantages.utterance import twin_targets
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import collected, transitions
 from agentrl.methods.networks import Embedding
 from agentrl.streams import PerTurn
@@ -155,9 +155,9 @@ def archer(
       actions of a policy over arrays, and the actor learns in the observations that it met.
     """
     # It draws replies in single observations, hence without memory.
-    env, _ = fitting(
-        setup, "archer", "arrays", agents=1, environments=1, discrete=True, whole_episodes=True,
-        without_memory=True,
+    env, _ = required(
+        setup, "archer", "arrays", one_agent=True, one_environment=True, discrete=True,
+        whole_episodes=True, without_memory=True,
     )  # fmt: skip
     policy = setup.policy
     for name, value in (("hidden", hidden), ("steps", steps), ("batch", batch), ("size", size)):

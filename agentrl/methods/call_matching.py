@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from agentrl import rewards
 from agentrl.checks import check_choice
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns
 from agentrl.rewards.matching import Assignment
 from agentrl.streams import PerTurn
@@ -39,8 +39,8 @@ def call_matching(
     """
     check_choice("config.components.call_matching.assignment", assignment, get_args(Assignment))
     members = "call_of", "reference_calls"
-    env, env_params = fitting(
-        setup, "call_matching", "arrays", *members, example="ToolCalls-v1", environments=1,
+    env, env_params = required(
+        setup, "call_matching", "arrays", *members, example="ToolCalls-v1", one_environment=True,
         whole_episodes=True,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from flax import struct
 
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import ended, to_turns
 from agentrl.methods.networks import Embedding, descended, observations
 from agentrl.rewards.novelty import Episodic, episodic_novelty, novelty_gain, of_next_turn
@@ -64,7 +64,7 @@ def raw_novelty(
 
 
 def _check(setup: Setup, episodic: Episodic, **sizes: int) -> None:
-    fitting(setup, "curiosity", "arrays")
+    required(setup, "curiosity", "arrays")
     if episodic == "first" and "anchor" not in setup.rollout.provides:
         raise ValueError(
             "config.components.curiosity.episodic='first' needs anchors, which this rollout does "

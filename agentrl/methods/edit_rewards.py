@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns
 from agentrl.streams import PerTurn
 
@@ -41,8 +41,8 @@ def edit_rewards(
     for name, value in (("repeated", repeated), ("useless", useless), ("useful", useful)):
         check_range(f"{path}.{name}", value, 0.0)
     check_range(f"{path}.exempt", exempt, 0)
-    env, _ = fitting(
-        setup, "edit_rewards", "arrays", "edit_facts", example="TeamGraph-v1", environments=1,
+    env, _ = required(
+        setup, "edit_rewards", "arrays", "edit_facts", example="TeamGraph-v1", one_environment=True,
         whole_episodes=True,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from agentrl.actors.contexts import whole
 from agentrl.actors.injection import Injection, injection
 from agentrl.learner.component import Component, Setup, Source
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import bare, stream_rows
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.prompted import without_inserted
@@ -105,8 +105,14 @@ def guided(setup: Setup, *, guidance: str | Callable[..., Any], strip: bool = Tr
       plans, hints and feedback on the failed attempt are a teacher's, and DPO is offline; the notes
       do not say whether the guidance stays in the prompt.
     """
-    env, env_params = fitting(
-        setup, "guided", "language", agents=1, environments=1, in_graph=True, whole_episodes=True
+    env, env_params = required(
+        setup,
+        "guided",
+        "language",
+        one_agent=True,
+        one_environment=True,
+        in_graph=True,
+        whole_episodes=True,
     )
     rollout, policy = setup.rollout, setup.policy
     check_one_row(setup, "guided")

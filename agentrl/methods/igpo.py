@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
 from agentrl.learner.passes import log_probs
+from agentrl.learner.required import required
 from agentrl.policies import codec as codecs
 from agentrl.streams import PerTurn, Rows, last_turns
 
@@ -119,9 +119,9 @@ def information_gain(
     References:
       IGPO (2025), https://arxiv.org/abs/2510.14967; code GuoqingWang1/IGPO bff163b (read).
     """
-    env, env_params = fitting(
+    env, env_params = required(
         setup, "information_gain", "language", "reference_answer", example="SearchQA-v1",
-        environments=1,
+        one_environment=True,
     )  # fmt: skip
     check_choice("config.components.information_gain.belief", belief, get_args(Belief))
     check_range("config.components.information_gain.leading", leading, 0)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from agentrl import rewards
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns
 from agentrl.streams import PerTurn
 
@@ -44,8 +44,8 @@ def looking(
     check_range("config.components.looking.explore", explore, 0.0)
     check_range("config.components.looking.explore_below", explore_below, 0.0, 1.0)
     members = "frames_shown", "relevant_frames"
-    env, env_params = fitting(
-        setup, "looking", "arrays", *members, example="Video-v1", environments=1,
+    env, env_params = required(
+        setup, "looking", "arrays", *members, example="Video-v1", one_environment=True,
         whole_episodes=True,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from flax import struct
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns
 from agentrl.methods.networks import Embedding, descended, observations
 from agentrl.streams import PerTurn, Rows, Streams
@@ -58,7 +58,7 @@ def progress(
       the release are not copied: its step values are overwritten by a leave-one-out outcome, and
       the last step's is multiplied by 0.
     """
-    env, _ = fitting(setup, "progress", "arrays", discrete=True)
+    env, _ = required(setup, "progress", "arrays", discrete=True)
     check_range("config.components.progress.hidden", hidden, 1)
     check_range("config.components.progress.steps", steps, 1)
     check_range("config.components.progress.learning_rate", learning_rate, 0.0, below=True)

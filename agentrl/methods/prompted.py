@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from agentrl.actors.contexts import whole
 from agentrl.actors.injection import injection
 from agentrl.learner.component import Setup
-from agentrl.learner.fit import fitting
 from agentrl.learner.passes import log_probs
+from agentrl.learner.required import required
 from agentrl.streams import OBSERVATION, Rows, Streams
 
 
@@ -105,7 +105,7 @@ def make_prompted(
     Raises:
       ValueError: a policy that does not read text, or several environments or agents.
     """
-    env, env_params = fitting(setup, name, "language", agents=1, environments=1)
+    env, env_params = required(setup, name, "language", one_agent=True, one_environment=True)
     policy, codec, zero = setup.policy, setup.policy.codec, jnp.int32(0)
     inserted, at = injection(codec, whole(inject=text), env), len(setup.policy.codec.before)
 

@@ -7,7 +7,7 @@ from agentrl.advantages.grouping import group_segments, per_turn
 from agentrl.advantages.similarity import similar_segments
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.streams import OBSERVATION, Rows
 
 
@@ -49,7 +49,7 @@ def similar_anchors(setup: Setup, *, threshold: float = 0.95, buckets: int = 512
     """
     check_range("config.components.similar_anchors.threshold", threshold, 0.0, 1.0, above=True)
     check_range("config.components.similar_anchors.buckets", buckets, 1)
-    fitting(setup, "similar_anchors", "language", whole_episodes=True)
+    required(setup, "similar_anchors", "language", whole_episodes=True)
 
     def amend(context, streams, rows):
         shape = streams.mask.shape

@@ -1,8 +1,8 @@
 """The critic's value of each token, for estimators over tokens."""
 
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
 from agentrl.learner.passes import log_probs
+from agentrl.learner.required import required
 from agentrl.streams import PerPosition
 
 
@@ -15,7 +15,7 @@ def token_values(setup: Setup) -> Component:
     Raises:
       ValueError: a policy over arrays, which has one decision per turn, or one without a critic.
     """
-    fitting(setup, "token_values", "language", critic=True)
+    required(setup, "token_values", "language", critic=True)
     policy = setup.policy
 
     def annotate(context, streams, rows):

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns
 from agentrl.streams import PerTurn
 
@@ -21,8 +21,8 @@ def tools_used(setup: Setup) -> Component:
     References:
       HierSearch (2025), https://arxiv.org/abs/2508.08088 (code read).
     """
-    env, _ = fitting(
-        setup, "tools_used", "arrays", "tools_of", example="Research-v1", environments=1,
+    env, _ = required(
+        setup, "tools_used", "arrays", "tools_of", example="Research-v1", one_environment=True,
         whole_episodes=True,
     )  # fmt: skip
 

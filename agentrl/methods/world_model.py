@@ -12,7 +12,7 @@ from flax import struct
 from agentrl import rollout as rollouts
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
-from agentrl.learner.fit import fitting
+from agentrl.learner.required import required
 from agentrl.methods.by_turn import stream_rows, transitions
 from agentrl.methods.networks import descended
 from envs.environment import Environment, EnvParams, EnvState
@@ -212,7 +212,10 @@ def world_model(
     References:
       Sutton (1991), Dyna (recalled). The combination with group-relative credit is ours.
     """
-    env, env_params = fitting(setup, "world_model", "arrays", agents=1, discrete=True)
+    env, env_params = required(
+        setup, "world_model", "arrays", one_agent=True, discrete=True, whole_episodes=True,
+        without_memory=True,
+    )  # fmt: skip
     sizes = {"num_groups": num_groups, "group_size": group_size, "horizon": horizon}
     for name, value in (sizes | {"hidden": hidden, "steps": steps}).items():
         check_range(f"config.components.world_model.{name}", value, 1)

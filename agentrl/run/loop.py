@@ -58,11 +58,6 @@ def run(
     directory = workdir / "checkpoints"
     # The experiment: the config, bound to functions.
     experiment = build(config)
-    if experiment.rollout.on_host and jax.process_count() > 1:
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
-            "environments in Python are stepped by one; start one process"
-        )
     # The mesh, and parameters of other runs, or published ones, that a run begins from on it.
     device_mesh, params = mesh.make_mesh(config, experiment), None
     if not checkpoint.steps(directory):

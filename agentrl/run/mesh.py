@@ -49,6 +49,11 @@ def make_mesh(
         raise ValueError(
             f"{given}: {count} devices, but there are {available}; lower it, or {more}"
         )
+    if jax.process_count() > 1 and experiment.rollout.on_host:
+        raise ValueError(
+            f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
+            "environments in Python are stepped by one; start one process"
+        )
     if jax.process_count() > 1 and count != available:
         raise ValueError(
             f"{given or 'config.mesh'}: {count} devices, but {jax.process_count()} processes have "

@@ -57,5 +57,5 @@ def table(title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Mapping
 
 
 def spread(low: float, high: float, form: str = ",.0f") -> str:
-    """A range as text."""
+    """The lowest and the highest value, "1,000-2,000"."""
     return f"{low:{form}}-{high:{form}}"

@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Label in the table."""
+        """Environment, wording and unit of the tokens, as the first column shows them."""
         return f"{self.name}, {self.wording}, {self.codec}s"
 
 
@@ -139,6 +139,6 @@ COLUMNS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table."""
+    """Steps per second of each environment in words, as a Markdown table."""
     title = f"Text environment steps/s (rate), {result['length']} steps a call, median and range"
     return table(title, COLUMNS, result["rows"])

@@ -42,7 +42,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Seconds per call."""
+        """Seconds of a call in the middle one of the rounds."""
         return statistics.median(self.seconds)
 
     @property
@@ -56,7 +56,7 @@ class Timing:
         return self.work / max(self.seconds), self.work / min(self.seconds)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """What is written of it: seconds of all rounds, rates, compilation and facts."""
         low, high = self.rates
         return {
             "name": self.name,

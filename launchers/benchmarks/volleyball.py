@@ -233,7 +233,7 @@ SUCCESS = (
 
 
 def report(result: dict[str, Any]) -> str:
-    """The tables."""
+    """Steps per second by layout, and results of the scripted players, as Markdown tables."""
     title = f"Matches' control steps/s (rate) with a 64-64 policy, {result['length']} steps a call"
     return "\n\n".join(
         (

@@ -57,7 +57,7 @@ def numbers(workdir: pathlib.Path) -> dict[str, str]:
 
 
 def remember(workdir: pathlib.Path, new: Mapping[str, str]) -> None:
-    """Adds numbers."""
+    """Adds the scheduler's numbers of jobs, by name, to those that the directory has."""
     from agentrl.run.workdir import write_json
 
     write_json(workdir / _NUMBERS, numbers(workdir) | dict(new))

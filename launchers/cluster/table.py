@@ -97,7 +97,7 @@ def _estimate(series: Sequence[Sequence[float]]) -> Estimate | None:
 
 
 def text(some: Sequence[Row], metric: str) -> Iterator[str]:
-    """Lines for people."""
+    """The table of a sweep in aligned columns, line by line, in the order of the rows."""
     yield (
         f"{metric}: interquartile means over seeds [95 % intervals], over the whole run and over "
         "its last tenth"

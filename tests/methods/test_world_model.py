@@ -124,7 +124,7 @@ def test_other_kinds_of_policy_and_environment_are_refused():
     config = talk_config(warm_start__updates=0)
     config.components.world_model = section(world_model)
     with pytest.raises(
-        ValueError, match="'world_model' needs a policy over arrays, and here is a language"
+        ValueError, match="'world_model' needs a policy over arrays .here: a language"
     ):
         build(config)
     config = config_of()

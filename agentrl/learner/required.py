@@ -1,4 +1,4 @@
-"""Which runs a method's component fits: one check, which says what is there and what is needed."""
+"""What a component requires of a run: one check, whose error says what is missing."""
 
 from typing import Any, Literal
 
@@ -7,32 +7,32 @@ from agentrl.learner.component import Setup
 _KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
 
 
-def fitting(
+def required(
     setup: Setup,
     component: str,
     policy: Literal["arrays", "language"],
     *members: str,
     example: str = "",
-    agents: int | None = None,
-    environments: int | None = None,
+    one_agent: bool = False,
+    one_environment: bool = False,
     discrete: bool = False,
     in_graph: bool = False,
     without_memory: bool = False,
     critic: bool = False,
     whole_episodes: bool = False,
 ) -> tuple[Any, Any]:
-    """The (first) environment of a run that a component fits, and its params.
+    """The (first) environment of a run that a component can learn in, and its params.
 
     Args:
       component: its name, for errors.
-      policy: the kind that it needs.
+      policy: the kind that it requires.
       members: attributes that the environment has to have; example: one that has them.
-      agents, environments: how many there have to be; None: any number.
-      discrete: actions are numbers. in_graph: the environment is in the graph. without_memory,
-        critic: the policy has none, or one. whole_episodes: streams are whole episodes.
+      one_agent, one_environment: no more than one. discrete: no continuous actions. in_graph: no
+        environment in Python. without_memory: no recurrent policy. critic: a policy with one.
+        whole_episodes: each stream is one episode, not a segment.
 
     Raises:
-      ValueError: something else is there.
+      ValueError: the run lacks something of these; the message names all that it lacks.
     """
     env, params = next(iter(setup.envs.values()))
     acts, count = setup.policy, len(setup.envs)
@@ -42,8 +42,8 @@ def fitting(
         (kind == policy, _KINDS[policy], _KINDS[kind]),
         (not critic or acts.has_critic, "a critic (config.policy.critic='shared')", "none"),
         (not discrete or not env.continuous, "discrete actions", "continuous ones"),
-        (environments in (None, count), "one environment", f"{count} environments"),
-        (agents in (None, env.num_agents), "one agent", f"{env.num_agents} agents"),
+        (not one_environment or count == 1, "one environment", f"{count} environments"),
+        (not one_agent or env.num_agents == 1, "one agent", f"{env.num_agents} agents"),
         (not in_graph or not env.in_python, "an environment in the graph", "one in Python"),
         (
             all(hasattr(env, name) for name in members),
@@ -53,7 +53,7 @@ def fitting(
         (
             not whole_episodes or "whole_episodes" in setup.rollout.properties,
             "whole episodes (config.rollout.name='episodes')",
-            "parts of several",
+            "segments",
         ),
         (
             not without_memory or kind == "language" or acts.memory(1) is None,
@@ -61,7 +61,7 @@ def fitting(
             "one with memory",
         ),
     )
-    missing = [f"{expected}, and here is {given}" for holds, expected, given in checks if not holds]
+    missing = [f"{expected} (here: {given})" for holds, expected, given in checks if not holds]
     if missing:
         raise ValueError(f"component {component!r} needs {'; '.join(missing)}")
     return env, params
