@@ -1,6 +1,10 @@
 """FrozenLake in words with credit of turns and tokens: one preset per estimator.
 
 python -m launchers.train --config=configs/words/turn_credit.py:bilevel --workdir=runs/bilevel
+
+Success of "decoupled" (UI-TARS-2's lambda along the tokens) on 512 tasks, two seeds (num_seeds=2, 2
+minutes on two CPU cores): 0.178 [0.147, 0.213] and 0.193 [0.161, 0.230], random play 0.203, expert
+1.00. So its 60 updates after SFT do not lift it above chance; the other presets have no result yet.
 """
 
 import ml_collections
