@@ -132,15 +132,15 @@ class _Session:
 
     def _typed(self, agent: int, line: str) -> Given:
         """A typed line as a reply."""
-        speaker = self.conversation.speaker
+        text = self.conversation.text
         commands, _ = self.conversation.commands(agent)
-        command = next((text for text in commands if text.lower() == line.lower()), None)
-        grammar = speaker.policy.grammar
+        command = next((c for c in commands if c.lower() == line.lower()), None)
+        grammar = text.policy.grammar
         if not commands and f"<{grammar.name}>" not in line:
             command = line  # the environment takes any text
         if command is not None:
             line = reply_text(grammar, command)
-        return typed_reply(speaker.policy.codec, line, speaker.layout.reply_tokens)
+        return typed_reply(text.policy.codec, line, text.layout.reply_tokens)
 
     def _step(self, given: Mapping[int, Given]) -> None:
         conversation = self.conversation

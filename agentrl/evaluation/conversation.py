@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.records import TextRecord
-from agentrl.actors.speaker import Speaker
-from agentrl.actors.text import TextActor
+from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.transcript import OBSERVED, OMITTED, REPLIED, Composed
 from agentrl.evaluation.terminal import Words
 from agentrl.players.scripted import view_of
@@ -25,6 +24,7 @@ from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start, Turn
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import SPANS
+from envs.vector import World
 
 
 class Reply(NamedTuple):
@@ -88,7 +88,8 @@ class Conversation:
 
     def __init__(
         self,
-        text: TextActor,
+        text: TextAgent,
+        world: World,
         params: chex.ArrayTree,
         key: jax.Array,
         *,
@@ -97,8 +98,8 @@ class Conversation:
     ):
         """turns: after which an episode is truncated. key: randomness of replies and environment,
         as of `Rollout.play`."""
-        env, world = text.world.env, text.world
-        self.env, self.speaker = env, text.speaker
+        env = world.env
+        self.env, self.text = env, text
         self._params, self._key, self._world = params, key, world
         self._words = Words(env, world.params)
         # Of the episode that `begin` starts; `_looked`: the view and prompts of the next turn.
@@ -150,7 +151,7 @@ class Conversation:
         """
         view, prompt = self._shown()
         place = view.agent[0].tolist().index(agent)
-        return prompt_text(self.speaker, jax.tree.map(lambda x: x[0, place], prompt))
+        return prompt_text(self.text, jax.tree.map(lambda x: x[0, place], prompt))
 
     def commands(self, agent: int) -> tuple[list[str], list[bool]]:
         """The environment's commands now, and which of them are legal."""
@@ -160,7 +161,7 @@ class Conversation:
     def step(self, given: Mapping[int, Given]) -> Step:
         """Takes the turn. given: replies by agent; the policy writes the others."""
         texts = {agent: self.commands(agent)[0] for agent in self.acting()}
-        rows = given_rows(given, self.env.num_agents, self.speaker.layout.reply_tokens)
+        rows = given_rows(given, self.env.num_agents, self.text.layout.reply_tokens)
         now, taken = self._now, self.standing.steps
         self._now, turn = self._step(self._params, now, jnp.int32(taken), rows)
         turn: Turn = jax.device_get(turn)
@@ -181,7 +182,7 @@ class Conversation:
             agent = int(turn.agent[0, place])
             record = jax.tree.map(lambda x, place=place: x[0, place], turn.decision.record)
             command = _command_text(texts[agent], np.atleast_1d(turn.action[0, place]))
-            replies[agent] = reply_of(self.speaker.policy.codec, record, command, agent in given)
+            replies[agent] = reply_of(self.text.policy.codec, record, command, agent in given)
         return Step(replies, reward, outcome.valid[0])
 
     def _keep(self, before: Start) -> None:
@@ -217,10 +218,10 @@ def given_rows(given: Mapping[int, Given], agents: int, size: int) -> Given | No
     return Given(tokens, length)
 
 
-def prompt_text(speaker: Speaker, prompt: Composed) -> str:
+def prompt_text(agent: TextAgent, prompt: Composed) -> str:
     """The text of one prompt: pieces [L], of which those of its last turn if the row is the
     episode. Earlier replies are marked by "> "."""
-    codec, size = speaker.policy.codec, int(prompt.length)
+    codec, size = agent.policy.codec, int(prompt.length)
     turn, kind = prompt.turn[:size], prompt.kind[:size]
     starts = np.flatnonzero(np.diff(turn, prepend=-2) | np.diff(kind, prepend=-2))
     lines = []
@@ -232,7 +233,7 @@ def prompt_text(speaker: Speaker, prompt: Composed) -> str:
             text = f"> {text}"
         elif kind[first] not in (-1, OBSERVED):
             text = f"summary: {text}"
-        if text and not (speaker.one_row and turn[first] != turn[-1]):
+        if text and not (agent.one_row and turn[first] != turn[-1]):
             lines.append(text)
     return "\n".join(lines)
 

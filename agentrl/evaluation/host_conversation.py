@@ -32,7 +32,8 @@ class HostConversation:
         self, turns: HostTurns, params: chex.ArrayTree, key: jax.Array, *, greedy: bool = False
     ):
         """key: randomness of replies, as of `Rollout.play`."""
-        self.env, self.speaker, self._turns = turns.env, turns.actor.speaker, turns
+        assert turns.actor.text is not None  # of every actor in words
+        self.env, self.text, self._turns = turns.env, turns.actor.text, turns
         self._params, self._key, self._greedy = params, key, greedy
         self.standing = no_turns(self.env.num_agents)
 
@@ -49,7 +50,7 @@ class HostConversation:
     def read(self, agent: int) -> str:
         """What the agent reads before its next reply, as `Conversation.read`."""
         place = self._turns.replying()[agent]
-        return prompt_text(self.speaker, jax.tree.map(lambda x: x[place], self._turns.prompt()))
+        return prompt_text(self.text, jax.tree.map(lambda x: x[place], self._turns.prompt()))
 
     def commands(self, agent: int) -> tuple[list[str], list[bool]]:
         """([], []): any text is a reply."""
@@ -58,7 +59,7 @@ class HostConversation:
     def step(self, given: Mapping[int, Given]) -> Step:
         """Takes the turn. given: replies by agent; the policy writes the others."""
         places, before = self._turns.replying(), self.standing
-        rows = given_rows(given, self.env.num_agents, self.speaker.layout.reply_tokens)
+        rows = given_rows(given, self.env.num_agents, self.text.layout.reply_tokens)
         if not self._turns.step(rows):
             self.standing = before._replace(full=True)
             return Step({}, np.zeros(len(before.total)), np.ones(len(before.total), bool))
@@ -77,7 +78,7 @@ class HostConversation:
         for agent, place in places.items():
             mine = jax.tree.map(lambda x, at=(*here, place): x[at], record.decision.record)
             command = self._turns.said[place] if mine.known else None
-            replies[agent] = reply_of(self.speaker.policy.codec, mine, command, agent in given)
+            replies[agent] = reply_of(self.text.policy.codec, mine, command, agent in given)
         return Step(replies, reward, outcome.valid)
 
     def undo(self) -> bool:

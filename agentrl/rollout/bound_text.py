@@ -6,7 +6,8 @@ import chex
 import jax
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.text import TextActor
+from agentrl.actors.text_agent import TextAgent
+from agentrl.actors.text_source import expert, text_agent
 from agentrl.players.scripted import check_expert
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.bound import BoundPolicy
@@ -36,25 +37,20 @@ def bind_text(
             "section(contexts.window, history=0)"
         )
 
-    def bound(world: World) -> TextActor:
-        return TextActor(
-            policy, world, context, turns=turns, anchor=anchor or "observation", segments=segments
-        )
-
-    # Errors before anything compiles.
-    speaker = bound(World(env, env_params)).speaker
-
-    def actor(world, params, greedy=False):
-        return bound(world).actor(params, greedy=greedy)
+    def agent(world: World) -> TextAgent:
+        anchor_of = anchor or "observation"
+        return text_agent(policy, world, context, turns=turns, anchor=anchor_of, segments=segments)
 
     def demonstrator(world, noise, thoughts):
         check_expert(world.env, world.params)
-        return bound(world).expert(noise=noise, thoughts=thoughts)
+        return expert(agent(world), world, noise=noise, thoughts=thoughts)
 
+    # Errors before anything compiles.
+    packing = text_packing(agent(World(env, env_params)), env)
     return BoundPolicy(
-        actor=actor,
+        actor=lambda world, params, greedy=False: agent(world).actor(params, greedy=greedy),
         demonstrator=demonstrator,
-        packing=text_packing(speaker, env),
+        packing=packing,
         reads_arrays=False,
         early_exit=True,
         skip_others=env.in_turns,

@@ -16,13 +16,11 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
-from agentrl.actors.records import Memory, ObservationTokens, text_record
-from agentrl.actors.speaker import Speaker
-from agentrl.actors.text import check_roles
+from agentrl.actors.records import ObservationTokens
+from agentrl.actors.text_agent import Source, TextAgent, Understood, check_roles
 from agentrl.actors.transcript import Composed
 from agentrl.actors.types import Decision, View, select
 from agentrl.checks import check_range
-from agentrl.policies import codec as codecs
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from envs.hosted import Hosted
@@ -60,14 +58,14 @@ class HostActor(NamedTuple):
     ReplyBytes or None, memory); the memory given is consumed. value: (params, memory, HostView) ->
     f32[W, S], the critic's value, or None without a critic.
     Of a policy in words, else None: prompt: (memory, HostView) -> the prompts of its next replies,
-    [W, S, ...]. speaker. Its act takes replies `given` [W * A, ...], too.
+    [W, S, ...]; text, the agent. Its act takes replies `given` [W * A, ...], too.
     """
 
     init: Callable[..., chex.ArrayTree]
     act: Callable[..., tuple[Decision, ReplyBytes | None, chex.ArrayTree]]
     value: Callable[..., jax.Array] | None
     prompt: Callable[..., Composed] | None = None
-    speaker: Speaker | None = None
+    text: TextAgent | None = None
 
 
 def _keys(key: jax.Array, shown: HostView) -> jax.Array:
@@ -77,6 +75,10 @@ def _keys(key: jax.Array, shown: HostView) -> jax.Array:
         return jax.random.fold_in(jax.random.fold_in(key, episode), turn)
 
     return jax.vmap(one)(shown.episode, shown.turn)
+
+
+def _view_of(shown: HostView) -> View:
+    return View(shown.agent, shown.acting, shown.observation, None, None)
 
 
 def host_array_actor(policy: Policy, agents: int) -> HostActor:
@@ -95,16 +97,13 @@ def host_array_actor(policy: Policy, agents: int) -> HostActor:
 
         return alone
 
-    def view_of(shown: HostView) -> View:
-        return View(shown.agent, shown.acting, shown.observation, None, None)
-
     def act(params, memory, shown, key, greedy):
         before = memory
         if memory is not None:
             start = actors[greedy].init(shown.begins.shape[0], agents)
             before = select(shown.begins, start, memory)
         each = jax.vmap(rows(actors[greedy].act), in_axes=(None, 0, 0, 0))
-        decision, after = each(params, before, view_of(shown), _keys(key, shown))
+        decision, after = each(params, before, _view_of(shown), _keys(key, shown))
         if memory is not None:
             # Rows that wait for no decision have seen nothing new.
             waits = jnp.any(shown.acting, axis=1)
@@ -113,7 +112,7 @@ def host_array_actor(policy: Policy, agents: int) -> HostActor:
 
     def value(params, memory, shown):
         each = jax.vmap(rows(actors[False].value), in_axes=(None, 0, 0))
-        return each(params, memory, view_of(shown))
+        return each(params, memory, _view_of(shown))
 
     return HostActor(
         init=lambda params, rows: actors[False].init(rows, agents),
@@ -122,7 +121,7 @@ def host_array_actor(policy: Policy, agents: int) -> HostActor:
     )
 
 
-def host_text_actor(
+def host_text_agent(
     policy: LanguagePolicy,
     env: Hosted,
     context: Context | None,
@@ -130,8 +129,12 @@ def host_text_actor(
     turns: int,
     observation_tokens: int,
     segments: bool,
-) -> HostActor:
-    """A language policy. ValueError where policy, context and environment do not fit."""
+) -> TextAgent:
+    """A language policy, which reads `HostView.observation`; the environment parses its replies.
+
+    Raises:
+      ValueError: policy, context and environment do not fit.
+    """
     if context is None:
         raise ValueError(
             "a language policy needs a context: set config.context, for example "
@@ -140,79 +143,50 @@ def host_text_actor(
     _check_text(policy, env, context)
     least = len(policy.codec.before) + len(policy.codec.after) + 1
     check_range("host observation_tokens", observation_tokens, least)
-    speaker = Speaker(
-        policy,
-        context,
+
+    def observe(view: View, turn: jax.Array) -> ObservationTokens:
+        seen = view.observation
+        copies = view.agent.shape[1] // seen.length.shape[1]
+        return jax.tree.map(lambda x: jnp.repeat(x, copies, axis=1).reshape(-1, *x.shape[2:]), seen)
+
+    def understand(view: View, text: jax.Array, length: jax.Array) -> Understood:
+        find = functools.partial(span, policy.grammar)
+        start, end, format_ok = jax.vmap(find)(lower(text), length)
+        return Understood(ReplyBytes(text, start, end), format_ok, True)
+
+    source = Source(
         roles=env.roles_of_seats,
-        turns=turns,
         observation_tokens=observation_tokens,
         reply_tokens=16 if context.max_new_tokens is None else context.max_new_tokens,
-        segments=segments,
+        observe=observe,
+        understand=understand,
     )
+    return TextAgent(policy, context, source, turns=turns, segments=segments)
 
-    def lanes(shown: HostView) -> tuple[View, View, ObservationTokens]:
-        """(view, view of all lanes that are computed, their observations)."""
-        view = View(shown.agent, shown.acting, None, None, None)
-        computed = speaker.all_lanes(view)
-        copies = computed.agent.shape[1] // view.agent.shape[1]
-        observed = jax.tree.map(lambda x: jnp.repeat(x, copies, axis=1), shown.observation)
-        return view, computed, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), observed)
 
-    def act(params, memory: Memory, shown, key, greedy, given=None):
-        memory = speaker.restart(memory, shown.begins)
-        view, computed, observed = lanes(shown)
-        lane = speaker.lanes(computed)
+def host_text_actor(agent: TextAgent) -> HostActor:
+    """The `HostActor` of a text agent of `host_text_agent`."""
+
+    def act(params, memory, shown, key, greedy, given=None):
+        memory = agent.restart(memory, shown.begins)
         keys = _keys(key, shown)
-        if env.num_agents > 1:
-            each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))
-            keys = each(keys, computed.agent).reshape(-1)
-        active, how = computed.acting.reshape(-1), {"greedy": greedy, "given": given}
-        replied, memory = speaker.reply(params, memory, lane, active, observed, keys, **how)
-        decision, said, memory = _understood(speaker, lane, observed, replied, memory)
-        decision = decision._replace(full=active & ~replied.active)
-        decision, said = speaker.own(view, computed, (decision, said))
-        return decision, said, memory
-
-    def value(params, memory, shown):
-        view, computed, observed = lanes(shown)
-        out = speaker.value(params, memory, speaker.lanes(computed), observed)
-        return speaker.own(view, computed, out)
+        decision, memory = agent.act(
+            params, memory, _view_of(shown), keys, greedy=greedy, given=given
+        )
+        nothing = jnp.zeros(shown.agent.shape, jnp.int32)
+        return decision._replace(action=nothing), decision.action, memory
 
     def prompt(memory, shown):
-        view, computed, observed = lanes(shown)
-        memory = speaker.restart(memory, shown.begins)
-        prompts = speaker.prompt(memory, speaker.lanes(computed), observed)
-        return speaker.own(view, computed, prompts)
+        return agent.prompt(agent.restart(memory, shown.begins), _view_of(shown))
 
+    value = jax.jit(lambda params, memory, shown: agent.value(params, memory, _view_of(shown)))
     return HostActor(
-        init=jax.jit(speaker.init, static_argnums=1),
+        init=jax.jit(agent.init, static_argnums=1),
         act=jax.jit(act, static_argnames="greedy", donate_argnames="memory"),
-        value=jax.jit(value) if policy.has_critic else None,
+        value=value if agent.policy.has_critic else None,
         prompt=jax.jit(prompt),
-        speaker=speaker,
+        text=agent,
     )
-
-
-def _understood(speaker, lane, observed, replied, memory):
-    """(Decision, ReplyBytes, memory) of n lanes: the environment parses the replies."""
-    policy, said = speaker.policy, replied.said
-    to_bytes = functools.partial(codecs.to_bytes, policy.codec)
-    text, length = jax.vmap(to_bytes)(said.tokens, said.length)
-    lowered = lower(text)
-    start, end, format_ok = jax.vmap(functools.partial(span, policy.grammar))(lowered, length)
-    if speaker.context.branch:
-        memory = speaker.fold(memory, lane, replied, lowered, length)
-    record = text_record(
-        policy, replied, observed, lowered, length, format_ok=format_ok, known=True
-    )
-    decision = Decision(
-        action=jnp.zeros(lane.shape, jnp.int32),
-        logp=jnp.sum(said.logp, axis=1),
-        value=replied.value,
-        record=record,
-        anchor=observed.anchor,
-    )
-    return decision, ReplyBytes(text, start, end), memory
 
 
 def _check_text(policy: LanguagePolicy, env: Hosted, context: Context) -> None:

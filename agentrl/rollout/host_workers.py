@@ -38,9 +38,9 @@ class Workers:
         self.memory: chex.ArrayTree = None
 
     def _no_observations(self, rows):
-        if self.actor.speaker is None:
+        if self.actor.text is None:
             return np.zeros((*rows, *self.env.observation_shape), np.float32)
-        size = self.actor.speaker.layout.observation_tokens
+        size = self.actor.text.layout.observation_tokens
         return ObservationTokens(
             np.zeros((*rows, size), np.int32),
             np.zeros(rows, np.int32),
@@ -54,10 +54,10 @@ class Workers:
         self.acting[worker] = answer.get("acting", True)
         if not self.env.simultaneous:
             self.agent[worker] = answer["seat"]
-        if self.actor.speaker is None:
+        if self.actor.text is None:
             self.observation[worker] = np.asarray(seen, np.float32)
             return
-        layout, codec = self.actor.speaker.layout, self.actor.speaker.policy.codec
+        layout, codec = self.actor.text.layout, self.actor.text.policy.codec
         for place, text in enumerate(seen):
             tokens = codecs.render_text(codec, text, layout.observation_tokens)
             digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()

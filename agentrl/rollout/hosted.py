@@ -15,7 +15,12 @@ from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.bound import check_no_context
 from agentrl.rollout.host import Host, processes
-from agentrl.rollout.host_actors import HostActor, host_array_actor, host_text_actor
+from agentrl.rollout.host_actors import (
+    HostActor,
+    host_array_actor,
+    host_text_actor,
+    host_text_agent,
+)
 from agentrl.rollout.metrics import (
     count_turn,
     metrics_of,
@@ -181,7 +186,7 @@ def _bind(
 ) -> tuple[HostActor, Packing]:
     """A policy bound to an environment in Python."""
     if policy.reads_text:
-        actor = host_text_actor(
+        text = host_text_agent(
             policy,
             env,
             context,
@@ -189,8 +194,7 @@ def _bind(
             observation_tokens=host.observation_tokens,
             segments=segments,
         )
-        assert actor.speaker is not None  # of every actor in words
-        return actor, text_packing(actor.speaker, env)
+        return host_text_actor(text), text_packing(text, env)
     check_no_context(context)
     if not env.observation_shape:
         raise ValueError(

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.actors.records import Memory, PromptAndReply, TextRecord
-from agentrl.actors.speaker import Speaker
+from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
 from agentrl.rollout.pack import Packing
 from agentrl.rollout.types import Turn
@@ -19,14 +19,14 @@ from envs.agents import Agents
 _SHOWN_TURNS = (1, 2, 4, 8, 16)
 
 
-def text_packing(speaker: Speaker, env: Agents) -> Packing:
+def text_packing(agent: TextAgent, env: Agents) -> Packing:
     """The packing of a language policy."""
-    critic = {"value", "bootstrap"} if speaker.policy.has_critic else set()
+    critic = {"value", "bootstrap"} if agent.policy.has_critic else set()
     return Packing(
         rows=lambda trajectory, learns: text_rows(
-            speaker, trajectory.turns, trajectory.final.memory[0]
+            agent, trajectory.turns, trajectory.final.memory[0]
         ),
-        num_rows=lambda batch, turns: num_text_rows(speaker, env.num_acting, batch, turns),
+        num_rows=lambda batch, turns: num_text_rows(agent, env.num_acting, batch, turns),
         fields=text_fields,
         metrics=text_metrics,
         provides=frozenset({"cost", "well_formed"} | critic),
@@ -34,7 +34,7 @@ def text_packing(speaker: Speaker, env: Agents) -> Packing:
     )
 
 
-def text_rows(speaker: Speaker, turns: Turn, memory: Memory) -> Rows:
+def text_rows(agent: TextAgent, turns: Turn, memory: Memory) -> Rows:
     """Rows that train every token that was written once.
 
     One row per episode and agent, [N, L], where the context is the whole episode; else one per turn
@@ -43,23 +43,23 @@ def text_rows(speaker: Speaker, turns: Turn, memory: Memory) -> Rows:
     """
     record: TextRecord = turns.decision.record
     trained = record.replied & turns.learns
-    clock = _Clock(trained, turns.agent, speaker.agents)
-    if speaker.one_row:
-        return _episode_rows(speaker, record, clock, memory)
-    role = speaker.role_of(turns.agent)
-    rows = _turn_rows(record.reply, trained, role, clock, speaker.row_tokens)
+    clock = _Clock(trained, turns.agent, agent.agents)
+    if agent.one_row:
+        return _episode_rows(agent, record, clock, memory)
+    role = agent.role_of(turns.agent)
+    rows = _turn_rows(record.reply, trained, role, clock, agent.row_tokens)
     if record.summary is not None:
-        summaries = _turn_rows(record.summary, trained, role, clock, speaker.row_tokens)
+        summaries = _turn_rows(record.summary, trained, role, clock, agent.row_tokens)
         rows = jax.tree.map(lambda *x: jnp.concatenate(x), rows, summaries)
     return rows
 
 
-def num_text_rows(speaker: Speaker, shown: int, batch: int, turns: int) -> int:
+def num_text_rows(agent: TextAgent, shown: int, batch: int, turns: int) -> int:
     """R, number of rows that `text_rows` returns for B episodes of T turns. shown: S, agents with a
     view in each turn."""
-    if speaker.one_row:
-        return batch * speaker.agents
-    return batch * shown * turns * (1 if speaker.context.limit is None else 2)
+    if agent.one_row:
+        return batch * agent.agents
+    return batch * shown * turns * (1 if agent.context.limit is None else 2)
 
 
 def text_fields(turns: Turn) -> dict[str, jax.Array]:
@@ -146,20 +146,20 @@ def _turn_rows(
     )
 
 
-def _episode_rows(speaker: Speaker, record: TextRecord, clock: _Clock, memory: Memory) -> Rows:
+def _episode_rows(agent: TextAgent, record: TextRecord, clock: _Clock, memory: Memory) -> Rows:
     """One row per stream: the whole episode."""
     memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory.replace(cache=None))
     first = memory.turn - clock.taken
     taken = jnp.where(clock.taken > 0, memory.turn, 0)
-    composed = speaker.layout.rows(memory.transcript, taken, speaker.row_tokens)
+    composed = agent.layout.rows(memory.transcript, taken, agent.row_tokens)
     stream = jnp.arange(taken.shape[0], dtype=jnp.int32)
     number = jnp.where(composed.turn >= 0, composed.turn - first[:, None], -1)
     turn = clock.step(stream, number)
     mask = (composed.kind == REPLIED) & (turn >= 0)
     step, offset = jnp.where(mask, turn, 0), jnp.where(mask, composed.offset, 0)
     length, batch, shown = record.replied.shape
-    episode = stream // speaker.agents
-    place = stream % speaker.agents if shown == speaker.agents else jnp.zeros_like(stream)
+    episode = stream // agent.agents
+    place = stream % agent.agents if shown == agent.agents else jnp.zeros_like(stream)
     lane = (episode * shown + place)[:, None]
 
     def of_reply(x):
@@ -177,7 +177,7 @@ def _episode_rows(speaker: Speaker, record: TextRecord, clock: _Clock, memory: M
         behaviour_logp=jnp.where(mask, of_reply(reply.logp), 0.0),
         span=jnp.where(mask, of_reply(reply.spans), span).astype(jnp.int32),
         legal=None if reply.kept is None else of_reply(reply.kept) | ~mask[..., None],
-        role=speaker.role_of(stream),
+        role=agent.role_of(stream),
     )
 
 

@@ -133,10 +133,10 @@ class Playing:
             decision, length, batch, env.num_agents, env.num_acting, restart=setup.restart
         )
         self.before, self.final = None, None
-        if actor.speaker is None and workers.memory is not None:
+        if actor.text is None and workers.memory is not None:
             one_each = workers.memory if setup.restart else actor.init(request.params, batch)
             self.before = jax.device_get(one_each)
-        if actor.speaker is not None and actor.speaker.one_row:
+        if actor.text is not None and actor.text.one_row:
             one = jax.tree.map(lambda x: np.asarray(x[:1]), workers.memory.replace(cache=None))
             self.final = jax.tree.map(lambda x: np.repeat(x, batch, axis=0), one)
 
@@ -226,7 +226,7 @@ class Playing:
         """Records an answer; whether the process waits for a decision now."""
         workers, outcome, ended = self.workers, self.record.outcome, False
         if "reward" in answer:
-            at, in_words = self.at[episode], self.setup.actor.speaker is not None
+            at, in_words = self.at[episode], self.setup.actor.text is not None
             self.record.outcome_of(at, episode, answer, in_words=in_words)
             workers.turns[worker] += 1
             if workers.turns[worker] == self.setup.max_turns and not answer["terminated"]:

@@ -5,13 +5,13 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import chex
 import jax
 
 from agentrl.actors.array import array_actor
-from agentrl.actors.text import TextActor, text_actor
+from agentrl.actors.text_agent import TextAgent
+from agentrl.actors.text_source import text_agent
 from agentrl.actors.types import Actor
 from agentrl.checks import check_range
 from agentrl.config.build import Experiment
@@ -23,7 +23,7 @@ from agentrl.players.scripted import SCRIPTED, scripted, translated
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.host import processes
-from agentrl.rollout.host_actors import host_text_actor
+from agentrl.rollout.host_actors import host_text_actor, host_text_agent
 from agentrl.rollout.host_turns import HostTurns
 from agentrl.run import restored
 from envs.environment import Environment
@@ -174,7 +174,7 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     # Text is a view: the policy reads the wording that it was trained on.
     context = context_of(run.config)
     assert context is not None  # of every language policy
-    return text_actor(policy, params, World(trained, env_params), context, greedy=greedy)
+    return text_agent(policy, World(trained, env_params), context).actor(params, greedy=greedy)
 
 
 def _as_trained(
@@ -218,17 +218,19 @@ def conversation_of(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
             "player (--env=... --players=DIR), or launchers.report"
         )
-    text, turns = text_actor_of(run, task)
+    text, turns = text_agent_of(run, task)
     params = jax.tree.map(lambda x: x[0], run.state.params)
     key = jax.random.key(seed + 1)
     if task.env.in_python:
-        played = HostTurns(task.env, text, processes(**run.config.host), length=turns)
+        host = processes(**run.config.host)
+        played = HostTurns(task.env, host_text_actor(text), host, length=turns)
         return HostConversation(played, params, key, greedy=greedy)
-    return Conversation(text, params, key, turns=turns, greedy=greedy)
+    world = World(task.env, task.env_params)
+    return Conversation(text, world, params, key, turns=turns, greedy=greedy)
 
 
-def text_actor_of(run: restored.Run, task: Task) -> tuple[Any, int]:
-    """(a run's language policy as the actor of a task, turns of an episode)."""
+def text_agent_of(run: restored.Run, task: Task) -> tuple[TextAgent, int]:
+    """(a run's language policy as the agent of a task, turns of an episode)."""
     rollout, policy, context = task.rollout, task.policy, context_of(run.config)
     assert policy.reads_text and context is not None  # of every language policy
     whole = "whole_episodes" in rollout.properties
@@ -236,6 +238,6 @@ def text_actor_of(run: restored.Run, task: Task) -> tuple[Any, int]:
         host = processes(**run.config.host)
         turns = rollout.turns if whole else host.max_turns
         sizes = {"turns": turns, "observation_tokens": host.observation_tokens}
-        return host_text_actor(policy, task.env, context, **sizes, segments=False), turns
+        return host_text_agent(policy, task.env, context, **sizes, segments=False), turns
     turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
-    return TextActor(policy, World(task.env, task.env_params), context, turns=turns), turns
+    return text_agent(policy, World(task.env, task.env_params), context, turns=turns), turns

@@ -24,7 +24,7 @@ from agentrl.policies.codec import Codec, decode
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.unroll import fresh, unroll
-from agentrl.run.contestants import text_actor_of
+from agentrl.run.contestants import text_agent_of
 from agentrl.run.restored import Run
 from envs.environment import Environment
 from envs.vector import World
@@ -108,7 +108,7 @@ def _format(
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """(files besides the weights, fields of config.json, notes): the run's own format."""
     codec, names = policy.codec, _control_names(policy.codec, source)
-    speaker = text_actor_of(run, next(iter(run.experiment.tasks.values())))[0].speaker
+    agent, _ = text_agent_of(run, next(iter(run.experiment.tasks.values())))
     template = chat_template.chat_template(
         context,
         before=_text(codec, codec.before, names),
@@ -116,7 +116,7 @@ def _format(
         end=names[codec.end],
         opening=_text(codec, codec.opening, names) if codec.opening else None,
     )
-    length = int(speaker.row_tokens)
+    length = int(agent.row_tokens)
     ends = {"end": codec.end, "pad": codec.pad}
     shown = {"end": names[codec.end], "pad": names[codec.pad]}
     companions = {
@@ -124,7 +124,7 @@ def _format(
             **shown, template=template, length=length
         ),
         "generation_config.json": tokenizer_files.generation_config(
-            **ends, sampling=policy.sampling, new_tokens=int(speaker.layout.reply_tokens)
+            **ends, sampling=policy.sampling, new_tokens=int(agent.layout.reply_tokens)
         ),
     }
     fields: dict[str, Any] = {}

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.text import TextActor
+from agentrl.actors.text_agent import TextAgent
+from agentrl.actors.text_source import commands, remember, text_agent
 from agentrl.actors.types import View
 from agentrl.policies.codec import Tokens
 from agentrl.policies.language import LanguagePolicy
@@ -57,8 +58,9 @@ def make_spoken(
 
 def _rows(policy, env, env_params, context, form) -> Rows:
     """The prompt of each information state with each command behind it, [I * A, L]."""
-    text = TextActor(policy, World(env, env_params), context, turns=len(form.levels))
-    prompts, said = jax.device_get(jax.jit(lambda: _texts(text, form))())
+    world = World(env, env_params)
+    agent = text_agent(policy, world, context, turns=len(form.levels))
+    prompts, said = jax.device_get(jax.jit(lambda: _texts(agent, world, form))())
     (count, actions), size = form.legal.shape, said.tokens.shape[2]
     if prompts.cut.any() or said.cut[form.legal].any():
         raise ValueError(
@@ -105,17 +107,17 @@ def _continuations(said: Tokens, legal: np.ndarray, i: int, a: int, vocabulary: 
     return allowed
 
 
-def _texts(text: TextActor, form: SequenceForm) -> tuple[Any, Tokens]:
+def _texts(agent: TextAgent, world: World, form: SequenceForm) -> tuple[Any, Tokens]:
     """(prompts of the information states [I, ...], replies of all actions [I, A, ...])."""
-    states = jax.vmap(text.world.env.at)(form.states)
+    states = jax.vmap(world.env.at)(form.states)
     past = _own_past(form)
-    memory = text.speaker.init(None, len(form.player))
+    memory = agent.init(None, len(form.player))
     for t in range(past.shape[1]):
-        memory = text.remember(memory, _view(states, form, past[:, t]), past[:, t, 1])
+        memory = remember(agent, world, memory, _view(states, form, past[:, t]), past[:, t, 1])
     now = np.arange(len(form.player))
     view = _view(states, form, np.stack([now, now * 0], axis=1))
-    prompt = jax.tree.map(lambda x: x[:, 0], text.prompt(memory, view))
-    return prompt, text.commands(view)
+    prompt = jax.tree.map(lambda x: x[:, 0], agent.prompt(memory, view))
+    return prompt, commands(agent, world, view)
 
 
 def _view(states: Any, form: SequenceForm, row: np.ndarray) -> View:

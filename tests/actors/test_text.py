@@ -12,7 +12,7 @@ import envs
 from agentrl import policies
 from agentrl.actors import contexts
 from agentrl.actors.records import token_spans
-from agentrl.actors.text import TextActor
+from agentrl.actors.text_source import text_agent
 from agentrl.policies import codec as codecs
 from agentrl.rollout.text_rows import text_metrics, text_rows
 from agentrl.rollout.types import Seating
@@ -83,7 +83,7 @@ def played(kind, name, segments=False, **options):
         weights["embed_tokens"]["weight"] = table.at[often].multiply(8)
     world = World(env, params)
     turns = int(params.max_steps_in_episode)
-    text = TextActor(policy, world, make(**context_options), turns=turns, segments=segments)
+    text = text_agent(policy, world, make(**context_options), turns=turns, segments=segments)
 
     @jax.jit
     def run(weights):
@@ -98,7 +98,7 @@ def played(kind, name, segments=False, **options):
             length=turns,
             early_exit=True,
         )
-        rows = text_rows(text.speaker, trajectory.turns, trajectory.final.memory[0])
+        rows = text_rows(text, trajectory.turns, trajectory.final.memory[0])
         return trajectory, rows, text_metrics(trajectory.turns)
 
     return env, policy, weights, text, jax.tree.map(np.asarray, run(weights))
@@ -119,9 +119,9 @@ def test_on_policy_ratios_are_one(kind, name):
         assert metrics["summary_rate"][0] > 0
     np.testing.assert_allclose(scored.logp[mask], rows.behaviour_logp[mask], atol=1e-4)
     assert not rows.behaviour_logp[~mask].any()
-    assert rows.tokens.shape[1] == text.speaker.row_tokens
+    assert rows.tokens.shape[1] == text.row_tokens
     # Every reply is trained once, in a row of its stream, where its value was read.
-    agents = text.speaker.agents
+    agents = text.agents
     replies = set()
     for row in np.flatnonzero(mask.any(axis=1)):
         for turn in np.unique(rows.turn[row][mask[row]]):
@@ -184,7 +184,7 @@ def shown(name, texts, replies, t, marks):
 def test_rows_show_what_the_context_says(kind, name):
     """Played again in Python from the recorded actions: the text of every row, word for word."""
     env, policy, _, text, (trajectory, rows, _) = played(kind, name)
-    codec, agents = policy.codec, text.speaker.agents
+    codec, agents = policy.codec, text.agents
     record, actions = trajectory.turns.decision.record, trajectory.turns.action
     step, describe = rules(kind)
     folds = 0
@@ -274,11 +274,11 @@ def test_spans_are_what_the_tags_say():
     env, _ = envs.make("FrozenLake-v1", size=3)
     policy = policies.transformer(env.view, codec="byte", **SMALL | {"words": ()}, grammar="action")
     world = World(env, env.default_params)
-    speaker = TextActor(policy, world, contexts.window(max_new_tokens=60), turns=3).speaker
+    text_agent(policy, world, contexts.window(max_new_tokens=60), turns=3)
     reply = "<think>so</think> <action>left</action>"
     tokens = jnp.array([3 + b for b in reply.encode()] + [policy.codec.end])
     text, length = codecs.to_bytes(policy.codec, tokens, jnp.int32(tokens.shape[0]))
-    spans = np.asarray(token_spans(speaker.policy, text, length, tokens))
+    spans = np.asarray(token_spans(policy, text, length, tokens))
     end = len("<think>so</think>")
     assert (spans[:end] == THOUGHT).all() and (spans[end:] == ACTION).all()
     assert SPANS[THOUGHT] == "thought" and SPANS[OBSERVATION] == "observation"

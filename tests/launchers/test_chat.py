@@ -13,7 +13,7 @@ from in_process import call_here
 import envs
 from agentrl import advantages, policies
 from agentrl.actors import contexts
-from agentrl.actors.text import TextActor
+from agentrl.actors.text_source import text_agent
 from agentrl.config import env_section, section
 from agentrl.evaluation import chat as chats
 from agentrl.evaluation import play
@@ -172,20 +172,21 @@ def made(context, name=LAKE, segments=False, **options):
     if context == "summary":
         given = {**given, "limit": 2 * policy.codec.observation_tokens(env.view) + 6}
     turns = int(params.max_steps_in_episode)
-    text = TextActor(policy, World(env, params), make(**given), turns=turns, segments=segments)
+    world = World(env, params)
+    text = text_agent(policy, world, make(**given), turns=turns, segments=segments)
     weights = jax.tree.map(lambda x: 3 * x, policy.init(jax.random.key(0)))
-    return Conversation(text, weights, jax.random.key(1), turns=turns, greedy=True)
+    return Conversation(text, world, weights, jax.random.key(1), turns=turns, greedy=True)
 
 
 def steps(conversation, given=()):
     """(text, reply) of each turn of an episode; given: replies of the first turns."""
     conversation.begin(key_of(0))
-    out, speaker = [], conversation.speaker
+    out, agent = [], conversation.text
     while not conversation.standing.ended:
         text, replies = conversation.read(0), {}
         if len(out) < len(given):
-            size = speaker.layout.reply_tokens
-            replies[0] = typed_reply(speaker.policy.codec, given[len(out)], size)
+            size = agent.layout.reply_tokens
+            replies[0] = typed_reply(agent.policy.codec, given[len(out)], size)
         out.append((text, conversation.step(replies).replies[0]))
     return out
 

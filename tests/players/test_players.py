@@ -10,7 +10,7 @@ import pytest
 import envs
 from agentrl import policies
 from agentrl.actors import array_actor, contexts
-from agentrl.actors.text import text_actor
+from agentrl.actors.text_source import text_agent
 from agentrl.players import scripted
 from agentrl.players.scripted import random_actor
 from agentrl.rollout.results import play_results
@@ -25,7 +25,8 @@ def speaker(env, params, *, constrained, greedy=False):
         env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=32, constrained=constrained
     )
     weights = policy.init(jax.random.key(1))
-    return text_actor(policy, weights, World(env, params), contexts.window(), greedy=greedy)
+    agent = text_agent(policy, World(env, params), contexts.window())
+    return agent.actor(weights, greedy=greedy)
 
 
 def met(players, env, params, own=0, seed=0):
@@ -107,6 +108,6 @@ def test_what_is_no_player_of_a_game_is_said():
         env.view, grammar="answer", width=16, layers=1, heads=2, kv_heads=1, hidden=32
     )
     with pytest.raises(ValueError, match="a reply is one agent's one move; set it to 1"):
-        text_actor(policy, None, World(env, params), contexts.window())
+        text_agent(policy, World(env, params), contexts.window())
     with pytest.raises(ValueError, match="player 'expert': .*no expert"):
         scripted("expert", *envs.make("CartPole-v1"))

@@ -9,8 +9,8 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.actors import speaker as module
-from agentrl.actors.text import TextActor
+from agentrl.actors import text_agent as module
+from agentrl.actors.text_source import expert, text_agent
 from agentrl.policies import codec as codecs
 from agentrl.rollout import contexts
 from agentrl.rollout.seating import seat_all
@@ -194,6 +194,22 @@ def test_demonstrations_are_the_experts_conversations():
         assert (ends[1::2] == policy.codec.end).all()
 
 
+def test_demonstrations_write_no_summaries():
+    """An expert has no parameters to write one with: its rows are those of a wide window."""
+    env, params = lake(slippery=False)
+    policy = policies.transformer(env.view, **SMALL, words=(contexts.SUMMARY_REQUEST,))
+    keys, shown = jax.random.split(jax.random.key(5), 2), []
+    for context in (contexts.summary(limit=400), contexts.window(history=TURNS)):
+        made = rollout.episodes(policy, env, params, context, num_groups=2, group_size=2)
+        shown.append(jax.tree.map(np.asarray, jax.jit(made.demonstrate)(keys, keys[0])[1]))
+    summary, window = shown
+    count, width = window.tokens.shape
+    assert window.loss_mask.any() and not summary.loss_mask[count:].any()
+    assert not summary.tokens[:count, width:].any()
+    np.testing.assert_array_equal(summary.tokens[:count, :width], window.tokens)
+    np.testing.assert_array_equal(summary.loss_mask[:count, :width], window.loss_mask)
+
+
 def test_demonstrations_with_noise_stray_and_say_what_the_expert_would_do():
     env, params = lake(slippery=False)
     policy = policies.transformer(env.view, **SMALL)
@@ -306,12 +322,12 @@ def test_a_reply_that_is_cut_is_done_and_is_not_valid(name):
     turns = int(params.max_steps_in_episode)
     for _ in range(2):
         context = contexts.window(max_new_tokens=tokens)
-        expert = TextActor(policy, world, context, turns=turns).expert()
+        shown = expert(text_agent(policy, world, context, turns=turns), world)
 
-        def run(states, expert=expert):
+        def run(states, shown=shown):
             start = Start(states, None)
             seats = seat_all(env, 6)
-            return unroll(world, [expert], seats, start, jax.random.key(1), length=turns).turns
+            return unroll(world, [shown], seats, start, jax.random.key(1), length=turns).turns
 
         played.append(jax.tree.map(np.asarray, jax.jit(run)(starts)))
         running = played[0].running

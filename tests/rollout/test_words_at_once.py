@@ -12,7 +12,7 @@ from jax.sharding import AxisType
 import envs
 import envs.vector
 from agentrl import policies, rollout
-from agentrl.actors.text import text_actor
+from agentrl.actors.text_source import text_agent
 from agentrl.devices.placement import AXES
 from agentrl.evaluation import play
 from agentrl.policies import codec as codecs
@@ -267,7 +267,7 @@ def test_evaluation_is_a_player_of_all_seats():
     keys, chance = play.task_keys(0, 6), jax.random.key(1)
     streams, _ = jax.jit(made.play, static_argnums=3)(weights, keys, chance, True)
     ours = play.of_streams(streams, range(made.agents), made.agents)
-    player = text_actor(policy, weights, World(env, params), ALONE, greedy=True)
+    player = text_agent(policy, World(env, params), ALONE).actor(weights, greedy=True)
     met = jax.jit(lambda keys: play.play(player, env, params, keys, chance))(keys)
     for mine, theirs in zip(ours, met, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-6)

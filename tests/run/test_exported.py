@@ -70,7 +70,7 @@ def turns(run, count=4):
         command = next(c for c, ok in zip(commands, legal, strict=True) if ok)
         said.append({"role": "assistant", "content": command})
         codec = run.experiment.policy.codec
-        talked.step({0: typed_reply(codec, command, talked.speaker.layout.reply_tokens)})
+        talked.step({0: typed_reply(codec, command, talked.text.layout.reply_tokens)})
 
 
 @pytest.mark.parametrize("name", CONTEXTS)

@@ -7,7 +7,7 @@ import pytest
 import envs
 from agentrl import advantages, policies, rollout, selfplay
 from agentrl.actors.contexts import fold, sliding, summary, whole, window
-from agentrl.actors.text import TextActor
+from agentrl.actors.text_source import text_agent
 from agentrl.config import base_config, env_section, section
 from agentrl.config.build import build
 from agentrl.learner.components import exploitability
@@ -50,7 +50,7 @@ def test_what_was_sampled_has_the_probability_of_the_table(name, constrained):
         weights = jax.jit(lambda tree: jax.tree.map(lambda x: 5.0 * x, tree))(weights)
     spoken = jax.jit(make_spoken(policy, env, params, context, form))
     table, said = jax.device_get(spoken(weights))
-    actor = TextActor(policy, world, context, turns=3).actor(weights)
+    actor = text_agent(policy, world, context, turns=3).actor(weights)
 
     def keep(notes, turn):
         state = turn.before.state

@@ -1,12 +1,14 @@
-"""A language policy that reads and replies in a context, whatever the source of the text.
+"""A language policy that reads and replies in a context, wherever its text comes from.
 
-Letters: B episodes, A agents; n lanes (episode b's agent a is lane b * A + a) of all B * A are
-computed at once. O tokens of an observation, G of a reply, L of a row, V in the vocabulary.
+Letters: B episodes, A agents, S agents shown in a step; n lanes (episode b's agent a is lane
+b * A + a) are computed in a step: B * S, or all B * A where the KV cache of each lives across
+turns. O tokens of an observation, G of a reply, L of a row, V in the vocabulary, W reply bytes.
 """
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -14,42 +16,77 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.contexts import Context
-from agentrl.actors.records import Memory, ObservationTokens, TurnResult
+from agentrl.actors.records import Memory, ObservationTokens, TurnResult, text_record
 from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
-from agentrl.actors.types import View
+from agentrl.actors.types import Actor, Decision, View
 from agentrl.devices.placement import along_data
+from agentrl.policies import codec as codecs
 from agentrl.policies import decoder
 from agentrl.policies.generation import Constraint, Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.prefill import read
-from envs.text import contains
+from envs.text import contains, lower
+
+if TYPE_CHECKING:
+    from envs.environment import Environment
+    from envs.hosted import Hosted
 
 # Folded into the key of a turn for the summary that is written in it.
 _SUMMARY = 1002
 
 
-class Speaker:
-    """A policy bound to a context: reading, replying and remembering, for any source of text.
+class Understood(NamedTuple):
+    """What replies mean in an environment. action: [n, ...]. format_ok: bool[n], a reply keeps the
+    grammar. known: bool[n], or True: it names commands."""
 
-    The text of an environment in the graph is added by `TextActor`, that of an environment in
-    Python by `agentrl.rollout.unroll_host`.
+    action: chex.ArrayTree
+    format_ok: jax.Array
+    known: jax.Array | bool
+
+
+class Source(NamedTuple):
+    """Where the observations of a text agent come from, and what its replies mean there.
+
+    roles: of each of the A agents. observation_tokens, reply_tokens: O and G, bounds.
+    observe: (View, own turns i32[B, S]) -> observations of B * S lanes.
+    understand: (View, text u8[B * S, W], bytes i32[B * S]) -> what these replies mean.
+    constraint: (View) -> the replies that may be sampled; None: any.
     """
+
+    roles: tuple[int, ...]
+    observation_tokens: int
+    reply_tokens: int
+    observe: Callable[[View, jax.Array], ObservationTokens]
+    understand: Callable[[View, jax.Array, jax.Array], Understood]
+    constraint: Callable[[View], Constraint] | None = None
+
+
+def check_roles(policy: LanguagePolicy, env: "Environment | Hosted", roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
+
+
+class TextAgent:
+    """A policy bound to a context and a source: it reads, replies and remembers."""
 
     def __init__(
         self,
         policy: LanguagePolicy,
         context: Context,
+        source: Source,
         *,
-        roles: Sequence[int],
         turns: int,
-        observation_tokens: int,
-        reply_tokens: int,
         segments: bool = False,
     ):
-        """roles: of each of the A agents. turns: T, own turns of an agent in an episode. segments:
-        collections hold parts of several episodes, so that rows are turns and no cache lives."""
-        self.policy, self.context = policy, context
-        self.roles, self.agents = np.array(roles), len(roles)
+        """turns: T, own turns of an agent in an episode. segments: collections hold parts of
+        several episodes, so that rows are turns and no cache lives."""
+        self.policy, self.context, self.source = policy, context, source
+        self.roles, self.agents = np.array(source.roles), len(source.roles)
+        observation_tokens, reply_tokens = source.observation_tokens, source.reply_tokens
         self.layout = Layout(
             context,
             policy.codec,
@@ -81,6 +118,24 @@ class Speaker:
     def prompt_tokens(self) -> int:
         """Most tokens that may stand in a row before a reply: row_tokens less those of a reply."""
         return self.row_tokens - self.layout.reply_tokens
+
+    def actor(
+        self, params: chex.ArrayTree, *, greedy: bool = False, given: Given | None = None
+    ) -> Actor:
+        """The policy with these parameters. greedy: the most likely token each time. given: as in
+        `act`."""
+        commands = self.policy.grammar.max_actions
+        return Actor(
+            init=lambda batch, agents: self.init(params, batch),
+            act=functools.partial(self.act, greedy=greedy, given=given),
+            params=params,
+            remembers=self.context.remembers,
+            draws=not greedy,
+            reads_arrays=False,
+            commands=commands if commands > 1 else None,
+            value=self.value if self.policy.has_critic else None,
+            restart=self.restart,
+        )
 
     def init(self, params: chex.ArrayTree | None, batch: int) -> Memory:
         """Memory before the first turn. params: None where nothing is generated."""
@@ -120,16 +175,18 @@ class Speaker:
         agent = jnp.broadcast_to(everyone, (view.agent.shape[0], self.agents))
         return view._replace(agent=agent, acting=view.acting & (view.agent == agent))
 
-    def lanes(self, view: View) -> jax.Array:
-        """The lanes of a view, i32[B * S]."""
+    def _seen(self, memory: Memory, view: View) -> tuple[View, jax.Array, ObservationTokens]:
+        """(the view of all lanes that are computed, lanes i32[n], their observations)."""
+        view = self.all_lanes(view)
         first = jnp.arange(view.agent.shape[0], dtype=jnp.int32)[:, None] * self.agents
-        return (first + view.agent).reshape(-1)
+        turn = jnp.take_along_axis(memory.turn, view.agent, axis=1)
+        return view, (first + view.agent).reshape(-1), self.source.observe(view, turn)
 
     def role_of(self, lane: jax.Array) -> jax.Array:
         """The role of each lane's agent, i32[...] like `lane`."""
         return jnp.asarray(self.roles, jnp.int32)[lane % self.agents]
 
-    def own(self, view: View, computed: View, tree: chex.ArrayTree) -> chex.ArrayTree:
+    def _own(self, view: View, computed: View, tree: chex.ArrayTree) -> chex.ArrayTree:
         """Values of the lanes of `all_lanes`, [n, ...], as those of the view, [B, S, ...]."""
         batch, count = computed.agent.shape
 
@@ -168,26 +225,75 @@ class Speaker:
         copies = lanes // self.agents
         return jax.tree.map(lambda x: jnp.tile(x, (copies, *[1] * (x.ndim - 1))), first)
 
-    def reply(
+    def act(
         self,
-        params: chex.ArrayTree,
+        params: chex.ArrayTree | None,
         memory: Memory,
-        lane: jax.Array,
-        active: jax.Array,
-        observed: ObservationTokens,
+        view: View,
         key: jax.Array,
         *,
         greedy: bool = False,
-        constraint: Constraint | None = None,
-        expert: Generated | None = None,
         given: Given | None = None,
-    ) -> tuple[TurnResult, Memory]:
-        """The active lanes read their observations and reply.
+        expert: Generated | None = None,
+    ) -> tuple[Decision, Memory]:
+        """Replies of the acting agents of a view: see `agentrl.actors.types`.
 
-        lane: i32[n], of [B * A]. key: one for all, or one per lane [n]: a lane's reply then depends
-        on no other. expert: replies that are given instead of being sampled, of all lanes. given:
-        [B * A, ...], replies of single lanes, which the policy reads as its own.
+        key: one for all, or one per episode [B]: its replies then depend on no other episode.
+        given: [B * A, ...], replies of single lanes, which the policy reads as its own.
+        expert: [n, ...], replies in place of sampled ones; no parameters are needed.
         """
+        shown, lane, observed = self._seen(memory, view)
+        active, constraint = shown.acting.reshape(-1), None
+        if self.source.constraint is not None and expert is None:
+            constraint = self.source.constraint(shown)
+        if key.ndim and self.agents > 1:
+            each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))
+            key = each(key, shown.agent).reshape(-1)
+        replied, memory = self._reply(
+            params, memory, lane, active, observed, key, greedy, constraint, expert, given
+        )
+        said = replied.said
+        to_bytes = functools.partial(codecs.to_bytes, self.policy.codec)
+        text, length = jax.vmap(to_bytes)(said.tokens, said.length)
+        understood, lowered = self.source.understand(shown, text, length), lower(text)
+        if self.context.branch:
+            memory = self._fold(memory, lane, replied, lowered, length)
+        ok, known = understood.format_ok, understood.known
+        decision = Decision(
+            action=understood.action,
+            logp=jnp.sum(said.logp, axis=1),
+            value=replied.value,
+            record=text_record(
+                self.policy, replied, observed, lowered, length, format_ok=ok, known=known
+            ),
+            anchor=jnp.where(replied.active[:, None], observed.anchor, 0),
+            full=active & ~replied.active,
+        )
+        return self._own(view, shown, decision), memory
+
+    def value(self, params: chex.ArrayTree, memory: Memory, view: View) -> jax.Array:
+        """The critic's value f32[B, S] of the next prompts of a view, without changing memory."""
+        shown, lane, observed = self._seen(memory, view)
+        memory, turn = self._observed(memory, lane, observed)
+        # The prompt may be longer than those that are replied to.
+        size = self.row_tokens + self.layout.observation_tokens
+        everyone = jnp.ones(lane.shape, bool)
+        last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
+        values = decoder.values(params, self.policy.config, last)[..., 0]
+        return self._own(view, shown, values)
+
+    def prompt(self, memory: Memory, view: View) -> Composed:
+        """What the agents of a view read before their next reply, [B, S, ...], unless they
+        summarize it first."""
+        shown, lane, observed = self._seen(memory, view)
+        memory, turn = self._observed(memory, lane, observed)
+        prompt = self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
+        return self._own(view, shown, prompt)
+
+    def _reply(
+        self, params, memory, lane, active, observed, key, greedy, constraint, expert, given
+    ) -> tuple[TurnResult, Memory]:
+        """The active lanes i32[n] read their observations and reply; key: one, or per lane."""
         layout, shape = self.layout, memory.turn.shape
         memory, turn = self._observed(memory, lane, observed)
         role = self.role_of(lane)
@@ -305,16 +411,24 @@ class Speaker:
             said = self._generate(params, cache, last, chance, needs, role, greedy, size=size)
             return said.replace(cache=None, hidden=None)
 
-        shapes = jax.eval_shape(write)
-        nothing = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        if nothing.kept is not None:
-            nothing = nothing.replace(kept=jnp.ones_like(nothing.kept))
+        zeros = jnp.zeros((lane.shape[0], size))
+        kept = jnp.ones((*zeros.shape, self.policy.codec.vocab_size), bool)
+        nothing = Generated(
+            tokens=zeros.astype(jnp.int32),
+            logp=zeros,
+            entropy=zeros,
+            length=zeros[:, 0].astype(jnp.int32),
+            ended=zeros[:, 0].astype(bool),
+            kept=kept if self.policy.cuts else None,
+            hidden=None,
+            cache=None,
+        )
         said = nothing if skip else jax.lax.cond(jnp.any(needs), write, lambda: nothing)
         transcript = layout.summarized(memory.transcript, lane, turn, said.tokens, said.length)
         written = memory.summaries.at[lane].add(needs.astype(jnp.int32))
         return memory.replace(transcript=transcript, summaries=written), (asked, said), spent
 
-    def fold(self, memory: Memory, lane: jax.Array, replied: TurnResult, text, length) -> Memory:
+    def _fold(self, memory: Memory, lane: jax.Array, replied: TurnResult, text, length) -> Memory:
         """Opens and closes branches by the tags in the replies' bytes u8[n, W], i32[n]."""
         opens, closes = (
             jax.vmap(functools.partial(contains, tag=tag))(text, length) & replied.active
@@ -327,19 +441,3 @@ class Speaker:
         after = jnp.where(opens & (branch < 0), replied.turn, jnp.where(closes, -1, branch))
         memory = memory.replace(transcript=transcript, branch=memory.branch.at[lane].set(after))
         return self._by_agent(memory)
-
-    def value(
-        self, params: chex.ArrayTree, memory: Memory, lane: jax.Array, observed: ObservationTokens
-    ) -> jax.Array:
-        """The critic's value f32[n] of the next prompt of lanes, without changing the memory."""
-        memory, turn = self._observed(memory, lane, observed)
-        # The prompt may be longer than those that are replied to.
-        size = self.row_tokens + self.layout.observation_tokens
-        everyone = jnp.ones(lane.shape, bool)
-        last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
-        return decoder.values(params, self.policy.config, last)[..., 0]
-
-    def prompt(self, memory: Memory, lane: jax.Array, observed: ObservationTokens) -> Composed:
-        """What lanes i32[n] read before their next reply, unless they summarize it first."""
-        memory, turn = self._observed(memory, lane, observed)
-        return self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)

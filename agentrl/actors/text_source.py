@@ -1,0 +1,220 @@
+"""Text agents of environments in the graph: what they read, and what their replies mean.
+
+Letters: as in `agentrl.actors.text_agent`.
+"""
+
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs
+from agentrl.actors.constraint import command_constraint
+from agentrl.actors.contexts import Context
+from agentrl.actors.injection import injection, spliced
+from agentrl.actors.records import Memory, ObservationTokens
+from agentrl.actors.text_agent import Source, TextAgent, Understood, check_roles
+from agentrl.actors.types import Actor, Decision, View
+from agentrl.policies import codec as codecs
+from agentrl.policies.generation import Generated
+from agentrl.policies.language import LanguagePolicy
+from envs.text import parse
+from envs.vector import World
+
+# Folded into the key of a turn for an expert's noise.
+_NOISE = 1001
+
+
+def text_agent(
+    policy: LanguagePolicy,
+    world: World,
+    context: Context,
+    *,
+    turns: int | None = None,
+    anchor: str = "observation",
+    segments: bool = False,
+) -> TextAgent:
+    """A language policy in an environment with a text view.
+
+    turns: T, turns of an episode; default: the environment's limit. anchor: what an observation's
+    fingerprint is taken of, "observation" or "state". segments: see `TextAgent`.
+
+    Raises:
+      ValueError: a policy, a context and an environment that do not fit.
+    """
+    if turns is None:
+        turns = int(jnp.max(world.params.max_steps_in_episode))
+    source = _source(policy, world, context, anchor)
+    return TextAgent(policy, context, source, turns=turns, segments=segments)
+
+
+def _source(policy: LanguagePolicy, world: World, context: Context, anchor: str) -> Source:
+    env, codec = world.env, policy.codec
+    check_roles(policy, env, env.num_roles)
+    if env.num_agents > 1 and policy.grammar.max_actions > 1:
+        raise ValueError(
+            f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "
+            "reply is one agent's one move; set it to 1, or use another grammar"
+        )
+    injected = injection(codec, context, env)
+    seen_tokens = codec.observation_tokens(env.view)
+    given = context.max_new_tokens
+    size = _expert_tokens(policy, world) if given is None else given
+
+    def observe(view: View, turn: jax.Array) -> ObservationTokens:
+        def one(state, agent, params, turn):
+            text = env.describe_as(state, agent, params)
+            seen = codecs.render(codec, text, seen_tokens)
+            if injected.size:
+                tokens, count = injected.tokens(state, agent, params, turn)
+                width = seen_tokens + injected.size
+                seen = spliced(seen, tokens, count, len(codec.before), width)
+            if anchor == "state":
+                fingerprint = env.fingerprint_as(state, agent, params, of="state")
+            else:
+                fingerprint = envs.fingerprint(text.fragments)
+            return ObservationTokens(*seen, fingerprint)
+
+        return _each(world, one, view, turn)
+
+    def understand(view: View, text: jax.Array, length: jax.Array) -> Understood:
+        def one(state, agent, params, text, length):
+            slots = env.slots_as(state, agent, params)
+            return parse(policy.grammar, env.view, slots, text, length)
+
+        shape = view.agent.shape
+        parsed = _each(world, one, view, text.reshape(*shape, -1), length.reshape(shape))
+        actions = parsed.actions
+        actions = actions[:, 0] if policy.grammar.max_actions == 1 else actions
+        return Understood(actions, parsed.valid_format, parsed.known)
+
+    def constraint(view: View):
+        return command_constraint(policy, world, view.state, view.agent, size)
+
+    return Source(
+        roles=env.roles_of_seats,
+        observation_tokens=seen_tokens + injected.size,
+        reply_tokens=size,
+        observe=observe,
+        understand=understand,
+        constraint=constraint if policy.constrained else None,
+    )
+
+
+def expert(agent: TextAgent, world: World, *, thoughts: bool = False, noise: float = 0.0) -> Actor:
+    """The environment's expert, writing as the policy should.
+
+    thoughts: the thought repeats the command. noise: probability that a random legal action is
+    taken instead of the one in the reply.
+    """
+    commands = agent.policy.grammar.max_actions
+
+    def act(params: None, memory: Memory, view: View, key: jax.Array) -> tuple[Decision, Memory]:
+        said = _expert_reply(agent, world, agent.all_lanes(view), thoughts)
+        decision, memory = agent.act(None, memory, view, key, expert=said)
+        if noise:
+            stray = _strayed(world, view, decision.action, jax.random.fold_in(key, _NOISE), noise)
+            decision = decision._replace(action=stray)
+        return decision, memory
+
+    return Actor(
+        init=lambda batch, agents: agent.init(None, batch),
+        act=act,
+        reads_arrays=False,
+        commands=commands if commands > 1 else None,
+    )
+
+
+def remember(
+    agent: TextAgent, world: World, memory: Memory, view: View, action: jax.Array
+) -> Memory:
+    """Memory after a turn in which the acting agents of a view wrote the command of an action,
+    i32[B], as briefly as the grammar allows; nothing is computed by the policy."""
+    shown = agent.all_lanes(view)
+    chosen = jnp.broadcast_to(jnp.maximum(action, 0)[:, None], shown.agent.shape)
+
+    def one(state, seat, params, action):
+        return _written(agent, world.env.commands_as(state, seat, params)[action])
+
+    said = _given(_each(world, one, shown, chosen))
+    _, memory = agent.act(None, memory, view, jax.random.key(0), expert=said)
+    return memory
+
+
+def commands(agent: TextAgent, world: World, view: View) -> codecs.Tokens:
+    """The reply of each action for the first agent of a view, [B, num_actions, G]."""
+
+    def one(state, seat, params):
+        return _written(agent, world.env.commands_as(state, seat, params))
+
+    return _each(world, one, view._replace(agent=view.agent[:, :1]))
+
+
+def _each(world: World, function: Callable, view: View, *more: chex.ArrayTree) -> chex.ArrayTree:
+    """function(state, agent, params, *more) of each agent of a view, [B * S, ...]."""
+
+    def of_state(state, agent, more, params):
+        return jax.vmap(lambda agent, more: function(state, agent, params, *more))(agent, more)
+
+    out = world.vmap(of_state)(view.state, view.agent, more)
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
+
+
+def _written(agent: TextAgent, commands: jax.Array) -> codecs.Tokens:
+    size, policy = agent.layout.reply_tokens, agent.policy
+    return codecs.replies(policy.codec, policy.grammar, commands, size)
+
+
+def _given(said: codecs.Tokens) -> Generated:
+    """Replies [n, G] that nobody sampled."""
+    nothing = jnp.zeros(said.tokens.shape)
+    return Generated(said.tokens, nothing, nothing, said.length, ~said.cut, None, None, None)
+
+
+def _expert_tokens(policy: LanguagePolicy, world: World, *, thoughts: bool = False) -> int:
+    """Tokens of the longest reply of the environment's commands."""
+
+    def of_start(key):
+        params = world.params
+        if world.batched:
+            params = jax.tree.map(lambda x: x[0], params)
+        return world.env.commands_as(world.env.initial(key, params), jnp.int32(0), params)
+
+    fragments = jax.eval_shape(of_start, jax.random.key(0)).shape[-1]
+    return codecs.reply_tokens(
+        policy.codec, policy.grammar, world.env.view, fragments, thoughts=thoughts
+    )
+
+
+def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) -> Generated:
+    """The expert's commands as replies of G tokens. ValueError: thoughts may not fit."""
+    env, policy, room = world.env, agent.policy, agent.layout.reply_tokens
+    longest = _expert_tokens(policy, world, thoughts=thoughts)
+    if thoughts and longest > room:
+        raise ValueError(
+            f"context max_new_tokens={room}: the expert's replies with thoughts take up to "
+            f"{longest} in {env.name}"
+        )
+
+    def one(state, seat, params):
+        command = env.commands_as(state, seat, params)[env.expert_as(state, seat, params)]
+        size = max(longest, room)
+        return codecs.replies(policy.codec, policy.grammar, command, size, thoughts=thoughts)
+
+    said = _each(world, one, view)
+    length = jnp.minimum(said.length, room)
+    return _given(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
+
+
+def _strayed(
+    world: World, view: View, action: jax.Array, key: jax.Array, noise: float
+) -> jax.Array:
+    """Commands i32[B, S] or i32[B, S, M], with this chance a random legal action alone instead."""
+    legal = _each(world, world.env.legal_as, view)
+    choose_key, chance_key = jax.random.split(key)
+    other = jax.random.categorical(choose_key, jnp.where(legal, 0.0, -jnp.inf))
+    actions = action.reshape(other.shape[0], -1)
+    other = jnp.full_like(actions, -1).at[:, 0].set(other.astype(actions.dtype))
+    strays = jax.random.bernoulli(chance_key, noise, (actions.shape[0], 1))
+    return jnp.where(strays, other, actions).reshape(action.shape)
