@@ -58,11 +58,18 @@ setuptools.setup(
             "matplotlib",
             "nbclient",
             "ipykernel",
+            # tools, as in "tools"
+            "pydantic>=2",
+            "docstring_parser",
+            "bm25s",
+            "pyseccomp; sys_platform == 'linux'",
             # the site, as in "docs"
             "mkdocs>=1.6,<2",
             "mkdocs-material>=9.7",
             "mkdocstrings[python]>=1",
         ],
+        # tools of agents (agentrl.tools); the interpreter needs libseccomp, as Debian has it
+        "tools": ["pydantic>=2", "docstring_parser", "bm25s", "pyseccomp; sys_platform == 'linux'"],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
         # the site: mkdocs build --strict -f .ci/site/mkdocs.yml
         "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"],

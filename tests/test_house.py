@@ -19,6 +19,7 @@ FLOORS = {
     "agentrl.checks": 1,
     "agentrl.declarations": 1,
     "agentrl.devices": 1,
+    "agentrl.tools": 1,
     "agentrl.policies": 2,
     "agentrl.advantages": 2,
     "agentrl.rewards": 2,

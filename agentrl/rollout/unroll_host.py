@@ -115,7 +115,8 @@ class Playing:
     actions: the last of each process, by place among its views. By episode, i32[B]: at, turns
     taken; first, the turn at which the current episode of a segment began; lost, how often it was
     lost, and in a row. seconds: spent in the policy and waiting for environments. before, final:
-    the policy's memory at both ends, where it is kept.
+    the policy's memory at both ends, where it is kept. told: sum and count of each of the
+    environment's own metrics, lost episodes included.
     """
 
     def __init__(self, setup: Setup, workers: Workers, request: Request):
@@ -123,6 +124,7 @@ class Playing:
         batch = len(request.seeds)
         self.at, self.first, self.lost, self.lost_in_a_row = np.zeros((4, batch), np.int32)
         self.failure, self.seconds = "", [0.0, 0.0]
+        self.told = {name: [0.0, 0] for name in setup.env.metrics}
         self.playing: dict[int, int] = {}
         self.waiting: set[int] = set()
         self.actions: dict[int, list[Any]] = {}
@@ -162,6 +164,7 @@ class Playing:
             "time/environment": self.seconds[1],
         }
         metrics = {name: jnp.array([x, 1], jnp.float32) for name, x in metrics.items()}
+        metrics |= {f"env/{key}": jnp.array(x, jnp.float32) for key, x in self.told.items()}
         first, final = (Start(None, None, (memory,)) for memory in (self.before, self.final))
         trajectory = Trajectory(self.record.turns(), first, final)
         return HostCollection(trajectory, self.record.bootstrap, metrics, self.request.continues)
@@ -228,6 +231,9 @@ class Playing:
         if "reward" in answer:
             at, in_words = self.at[episode], self.setup.actor.text is not None
             self.record.outcome_of(at, episode, answer, in_words=in_words)
+            for name, value in answer.get("metrics", {}).items():
+                self.told[name][0] += value
+                self.told[name][1] += 1
             workers.turns[worker] += 1
             if workers.turns[worker] == self.setup.max_turns and not answer["terminated"]:
                 outcome.truncated[at, episode] = True

@@ -39,7 +39,8 @@ class Hosted(Agents):
     for the current one. start_timeout_s: time limit of its start, in seconds.
     num_agents: number of players. has_success: whether it reports success. simultaneous: all agents
     act at once. callers, roles: see `envs.hosted.worker`. observation_shape, num_actions,
-    continuous: of environments of numbers; () and 0 of those in words.
+    continuous: of environments of numbers; () and 0 of those in words. metrics: names of the
+    numbers that it reports.
     """
 
     in_python: ClassVar[Literal[True]] = True
@@ -56,6 +57,7 @@ class Hosted(Agents):
     continuous: bool = False
     callers: tuple[int, ...] | None = None
     roles: tuple[int, ...] | None = None
+    metrics: tuple[str, ...] = ()
 
     # Observations are numbers, not codes.
     num_codes: ClassVar[None] = None
@@ -117,6 +119,7 @@ def make(
         simultaneous=about.get("simultaneous", False),
         callers=tuple(about["callers"]) if "callers" in about else None,
         roles=tuple(about["roles"]) if "roles" in about else None,
+        metrics=tuple(about.get("metrics", ())),
         observation_shape=tuple(about.get("observation_shape", ())),
         num_actions=about.get("num_actions", 0),
         continuous=about.get("continuous", False),

@@ -62,6 +62,9 @@ Arrays instead of text: `observation_shape`, a tuple, declares them. Observation
 of that shape (nested lists or arrays), actions numbers 0 to `num_actions` - 1, or with
 `continuous = True` lists of `num_actions` numbers in [-1, 1].
 
+Numbers of your own: `metrics`, a tuple of names, declares them. The info of a step may then have
+"metrics", some of them by name; the run reports the mean of each over the steps that gave it.
+
 The same object is reset many times, with a seed that determines the episode: `random` and, if it
 was imported, `numpy.random` are seeded with it too. An action is any text, including the empty one.
 An environment that raises, dies or takes too long loses its episode, and the process is replaced.
@@ -156,9 +159,15 @@ def answers(op, message, about):
     def is_observation(given):
         return isinstance(given, str) if shape is None else _shape(given) == tuple(shape)
 
+    def are_numbers(given, kinds=(int, float)):
+        return all(isinstance(x, kinds) and math.isfinite(x) for x in given)
+
     def are(kinds, given):
-        many = isinstance(given, list) and len(given) == seats
-        return many and all(isinstance(x, kinds) and math.isfinite(x) for x in given)
+        return isinstance(given, list) and len(given) == seats and are_numbers(given, kinds)
+
+    def are_metrics(given):
+        known = set(about.get("metrics", ()))
+        return isinstance(given, dict) and known >= set(given) and are_numbers(given.values())
 
     def is_seat(given, least=0):
         return type(given) is int and least <= given < seats
@@ -181,6 +190,7 @@ def answers(op, message, about):
         and (are(bool, valid) if together else isinstance(valid, bool))
         and are(bool, message.get("success"))
         and is_seat(message.get("offender"), -1)
+        and are_metrics(message.get("metrics", {}))
     )
 
 
@@ -252,7 +262,7 @@ class Server:
 
     def __init__(self):
         self.env = None
-        self.seats, self.simultaneous, self.shape = 1, False, None
+        self.seats, self.simultaneous, self.shape, self.metrics = 1, False, None, ()
 
     def answer(self, request):
         """The answer to one request, checked here so that errors appear early."""
@@ -266,8 +276,11 @@ class Server:
             return self._shown(observation, info, False)
         observation, reward, terminated, truncated, info = self.env.step(request["action"])
         valid = info.get("valid", True)
+        shown = self._shown(observation, info, bool(terminated) or bool(truncated))
+        if self.metrics:
+            shown["metrics"] = self._metrics(info.get("metrics", {}))
         return {
-            **self._shown(observation, info, bool(terminated) or bool(truncated)),
+            **shown,
             "reward": self._each("reward", reward, float),
             "terminated": bool(terminated),
             "truncated": bool(truncated),
@@ -289,6 +302,9 @@ class Server:
             given = getattr(self.env, name, None)
             if given is not None:
                 about[name] = self._seats_of(name, given, least)
+        self.metrics = tuple(str(name) for name in getattr(self.env, "metrics", ()))
+        if self.metrics:
+            about["metrics"] = list(self.metrics)
         if self.shape is not None:
             about["observation_shape"] = list(self.shape)
             about["num_actions"] = int(self.env.num_actions)
@@ -305,6 +321,14 @@ class Server:
                 "which none calls itself"
             )
         return numbers
+
+    def _metrics(self, given):
+        unknown = sorted(set(given) - set(self.metrics))
+        if unknown:
+            raise ValueError(
+                f"info['metrics'] has {', '.join(unknown)}; declared: {', '.join(self.metrics)}"
+            )
+        return {name: float(value) for name, value in given.items()}
 
     def _shown(self, observation, info, ended):
         """Observations of the agents that act next."""
