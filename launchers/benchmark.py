@@ -8,7 +8,8 @@ prefill, decoding and training at small and published sizes, relative to the mac
 host memory while a model is loaded. conversation: turns/s collected and learnt from, and shares of
 the time. learning: PPO training steps/s. startup: seconds to the first metrics. credit:
 milliseconds of the estimators. volleyball: control steps/s of drones by layout, and results of the
-scripted players. Each prints a table, and all are written to --out. --peers adds other codebases,
+scripted players. serve: a server under 64 clients, some of which behave badly. Each prints a table,
+and all are written to --out. --peers adds other codebases,
 timed side by side in this process; one that is not installed is skipped with a message. --quick
 only checks that everything runs: its numbers are rough.
 
@@ -36,6 +37,7 @@ SUITES = (
     "startup",
     "credit",
     "volleyball",
+    "serve",
 )
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
@@ -133,6 +135,12 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
             plan, batches=(64,) if quick else (1024,), episodes=100 if quick else 1000
         )
         return result, volleyball.report(result)
+    if suite == "serve":
+        from launchers.benchmarks import serve  # which needs an extra
+
+        size = {"clients": 8, "requests": 200} if quick else {"clients": 64, "requests": 10_000}
+        result = serve.run(**size)
+        return result, serve.report(result)
     num_streams, turns = (512, 16) if quick else (4096, 64)
     result = credit.run(plan, num_streams=num_streams, turns=turns)
     return result, credit.report(result)
