@@ -9,9 +9,9 @@ host memory while a model is loaded. conversation: turns/s collected and learnt 
 the time. learning: PPO training steps/s. startup: seconds to the first metrics. credit:
 milliseconds of the estimators. volleyball: control steps/s of drones by layout, and results of the
 scripted players. serve: a server under 64 clients, some of which behave badly. Each prints a table,
-and all are written to --out. --peers adds other codebases,
-timed side by side in this process; one that is not installed is skipped with a message. --quick
-only checks that everything runs: its numbers are rough.
+and all are written to --out. --peers adds other codebases, timed side by side in this process; one
+that is not installed is skipped with a message. --quick only checks that everything runs: its
+numbers are rough.
 
 Programs are compiled before the clock starts, and contenders take turns in rounds; a figure is the
 median of the rounds, with its range. Do not use the machine for anything else meanwhile.

@@ -41,7 +41,7 @@ def run(*, clients: int, requests: int, slots: int = 16) -> dict[str, Any]:
     """The counts of what became of the requests, requests/s, tokens/s and memory."""
     served = _served()
     engine = Engine(
-        served.params, served.config, end_token=served.end, slots=slots, size=TOKENS, waiting=32
+        served.params, served.config, end_token=served.end, slots=slots, size=TOKENS, waiting=44
     )
     engine.start()
     expected = _expected(served)
