@@ -93,6 +93,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         learning,
         llm,
         loading,
+        serve,
         startup,
         text,
         timing,
@@ -127,8 +128,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         result = learning.run(plan, variants=variants)
         return result, learning.report(result)
     if suite == "startup":
-        cold, warm = (1, 1) if quick else (2, 3)
-        result = startup.run(cold=cold, warm=warm)
+        result = startup.run(cold=1 if quick else 2, warm=1 if quick else 3)
         return result, startup.report(result)
     if suite == "volleyball":
         result = volleyball.run(
@@ -136,10 +136,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         )
         return result, volleyball.report(result)
     if suite == "serve":
-        from launchers.benchmarks import serve  # which needs an extra
-
-        size = {"clients": 8, "requests": 200} if quick else {"clients": 64, "requests": 10_000}
-        result = serve.run(**size)
+        result = serve.run(clients=8 if quick else 64, requests=200 if quick else 10_000)
         return result, serve.report(result)
     num_streams, turns = (512, 16) if quick else (4096, 64)
     result = credit.run(plan, num_streams=num_streams, turns=turns)

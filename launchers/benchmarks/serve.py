@@ -25,7 +25,6 @@ from agentrl.policies import decoder
 from agentrl.policies.generation import generate
 from agentrl.policies.prefill import read
 from agentrl.policies.sampling import Sampling
-from agentrl.serving.app import Limits, application, listening
 from agentrl.serving.engine import Engine, reply_key
 from agentrl.serving.served import Served
 from launchers.benchmarks.tables import table
@@ -39,6 +38,8 @@ DEEDS = {"whole": 50, "stream": 30, "leaves": 8, "slow": 2, "malformed": 6, "ove
 
 def run(*, clients: int, requests: int, slots: int = 16) -> dict[str, Any]:
     """The counts of what became of the requests, requests/s, tokens/s and memory."""
+    from agentrl.serving.app import Limits, application, listening  # which need an extra
+
     served = _served()
     engine = Engine(
         served.params, served.config, end_token=served.end, slots=slots, size=TOKENS, waiting=44
