@@ -160,6 +160,9 @@ class _Server:
         asked = await asyncio.to_thread(
             protocol.read, given, self.served, chat=chat, row_tokens=self.engine.size
         )
+        most = self.engine.slots + self.engine.waiting
+        if asked.choices > most:
+            raise ProtocolError(f"n={asked.choices}: this server has room for {most}", param="n")
         answer, parts = Answer(asked, self.served), asyncio.Queue[Part]()
         loop = asyncio.get_running_loop()
 

@@ -115,10 +115,11 @@ def of_directory(
     control = {*tokenizer.control.values()}
 
     def prompt(messages: Messages) -> list[int]:
-        rules = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
+        told = [message["content"] for message in messages[:1] if message["role"] == "system"]
+        rules = "".join(told)
         framing = subwords.framing(tokenizer, *subwords.chat_of(tokenizer, chat, rules))
         form = Format(*framing, tokenizer.encode)
-        return prompt_of(form, whole(), messages[1:] if rules else messages)
+        return prompt_of(form, whole(), messages[len(told) :])
 
     framing = subwords.framing(tokenizer, *subwords.chat_of(tokenizer, chat, ""))
     fields = tensor_files.read_json(tensor_files.inside(path, "config.json"))

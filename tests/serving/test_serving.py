@@ -16,9 +16,12 @@ openai = pytest.importorskip("openai")
 import serving_cases  # noqa: E402
 from serving_cases import alone, served  # noqa: E402
 
+import envs  # noqa: E402
+from agentrl.policies import new_model  # noqa: E402
 from agentrl.policies.sampling import Sampling  # noqa: E402
 from agentrl.serving.app import Limits, application, listening  # noqa: E402
 from agentrl.serving.engine import Engine  # noqa: E402
+from agentrl.serving.served import of_directory  # noqa: E402
 from agentrl.serving.text import ReplyText  # noqa: E402
 
 SAYS = [{"role": "user", "content": "S.H\n..G\n"}]
@@ -262,3 +265,15 @@ def test_a_failure_is_told_to_all(monkeypatch):
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(f"{url}/health", timeout=20)
     broken.close()
+
+
+def test_a_published_model_by_itself(tmp_path):
+    env, _ = envs.make("FrozenLake-v1")
+    new_model.write(tmp_path / "m", [env.view], width=16, layers=1)
+    model = of_directory(str(tmp_path / "m"), "m")
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>?"}]
+    tokens = model.prompt(said)
+    text = b"".join(model.pieces[token] for token in tokens).decode()
+    assert "Be brief." in text and tokens.count(model.end) == 2
+    with pytest.raises(ValueError, match="in turn"):
+        model.prompt(said[:1])
