@@ -54,6 +54,8 @@ setuptools.setup(
             "jaxmarl>=0.2",
             "optuna>=4.8",
             "submitit",
+            "aiohttp>=3.12",
+            "openai>=2",  # a client of launchers.serve
             # the notebooks and how they are executed: colab/execute.py
             "matplotlib",
             "nbclient",
@@ -80,6 +82,7 @@ setuptools.setup(
         "kubernetes": ["kubernetes>=30"],
         # recovery by exit codes, and tasks without access to the API server
         "skypilot": ["skypilot>=0.14"],
+        "serve": ["aiohttp>=3.12"],  # launchers.serve, and players behind such a server
         "sweep": ["optuna>=4.8"],  # launchers.sweep --search
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime

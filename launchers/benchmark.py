@@ -8,9 +8,10 @@ prefill, decoding and training at small and published sizes, relative to the mac
 host memory while a model is loaded. conversation: turns/s collected and learnt from, and shares of
 the time. learning: PPO training steps/s. startup: seconds to the first metrics. credit:
 milliseconds of the estimators. volleyball: control steps/s of drones by layout, and results of the
-scripted players. Each prints a table, and all are written to --out. --peers adds other codebases,
-timed side by side in this process; one that is not installed is skipped with a message. --quick
-only checks that everything runs: its numbers are rough.
+scripted players. serve: a server under 64 clients, some of which behave badly. Each prints a table,
+and all are written to --out. --peers adds other codebases, timed side by side in this process; one
+that is not installed is skipped with a message. --quick only checks that everything runs: its
+numbers are rough.
 
 Programs are compiled before the clock starts, and contenders take turns in rounds; a figure is the
 median of the rounds, with its range. Do not use the machine for anything else meanwhile.
@@ -36,6 +37,7 @@ SUITES = (
     "startup",
     "credit",
     "volleyball",
+    "serve",
 )
 
 _SUITE = flags.DEFINE_list("suite", list(SUITES), "Suites to run, separated by commas.")
@@ -91,6 +93,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         learning,
         llm,
         loading,
+        serve,
         startup,
         text,
         timing,
@@ -125,14 +128,16 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         result = learning.run(plan, variants=variants)
         return result, learning.report(result)
     if suite == "startup":
-        cold, warm = (1, 1) if quick else (2, 3)
-        result = startup.run(cold=cold, warm=warm)
+        result = startup.run(cold=1 if quick else 2, warm=1 if quick else 3)
         return result, startup.report(result)
     if suite == "volleyball":
         result = volleyball.run(
             plan, batches=(64,) if quick else (1024,), episodes=100 if quick else 1000
         )
         return result, volleyball.report(result)
+    if suite == "serve":
+        result = serve.run(clients=8 if quick else 64, requests=200 if quick else 10_000)
+        return result, serve.report(result)
     num_streams, turns = (512, 16) if quick else (4096, 64)
     result = credit.run(plan, num_streams=num_streams, turns=turns)
     return result, credit.report(result)

@@ -33,6 +33,7 @@ FLOORS = {
     "agentrl.methods": 5,
     "agentrl.config": 6,
     "agentrl.run": 7,
+    "agentrl.serving": 7,
     "configs": 8,
     "launchers": 8,
 }

@@ -74,7 +74,7 @@ class Layout:
         self._fixed = self.slots * (observation_tokens + reply_tokens)
         self._size = self._fixed + len(self.omitted) + len(self.request) + context.summary_tokens
         # i32[T + 1, P, 2]: (turn, kind) of the pieces before the reply of turn t; -1 for no piece.
-        lists = [_shown(context, t) for t in range(turns + 1)]
+        lists = [shown(context, t) for t in range(turns + 1)]
         width = max(map(len, lists))
         self.table = np.full((turns + 1, width, 2), -1, np.int32)
         for t, pieces in enumerate(lists):
@@ -272,7 +272,7 @@ class Layout:
         )
 
 
-def _shown(context: Context, t: int) -> list[tuple[int, int]]:
+def shown(context: Context, t: int) -> list[tuple[int, int]]:
     """(turn, kind) of the pieces before the reply of turn t, before any of them is dropped."""
     pieces = []
     for s in range(t):

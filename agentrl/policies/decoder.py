@@ -114,8 +114,11 @@ def cast(params: Params, config: DecoderConfig) -> Params:
     """Matrices in the dtype of computation, gathered over the mesh's axis `fsdp`, and the layers
     split as `extend` needs them: for `extend`, `step` and `unembed`.
 
-    This keeps a loop from casting, gathering and splitting them in every iteration.
+    This keeps a loop from casting, gathering and splitting them in every iteration. What has been
+    cast is returned unchanged.
     """
+    if isinstance(params["layers"], tuple):
+        return params
 
     def one(path, x):
         names = [entry.key for entry in path]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -138,6 +139,10 @@ def _pick(uniform: jax.Array, weights: jax.Array) -> jax.Array:
     return _first(jnp.where(jnp.any(after, axis=-1, keepdims=True), after, heaviest))
 
 
+def _likeliest(weights: jax.Array) -> jax.Array:
+    return _first(weights >= jnp.max(weights, axis=-1, keepdims=True))
+
+
 def draw(key: jax.Array, weights: jax.Array) -> jax.Array:
     """Draws an index with probability proportional to weights f32[..., V] >= 0: i32[...].
 
@@ -171,8 +176,54 @@ def sample(
     keep = kept(logits, sampling, allowed)
     shifted, weights, total = _weights(logits, sampling, keep)
     if sampling.greedy:
-        token = _first(weights >= jnp.max(weights, axis=-1, keepdims=True))
+        token = _likeliest(weights)
     else:
         token = draw(key, weights)
     chosen = jnp.take_along_axis(shifted, token[..., None], axis=-1)
     return token, (chosen - jnp.log(total))[..., 0], keep
+
+
+class SamplingRows(NamedTuple):
+    """A sampling method for each of B rows, as arrays: the fields of `Sampling`, [B] each."""
+
+    temperature: jax.Array
+    top_k: jax.Array
+    top_p: jax.Array
+    min_p: jax.Array
+    greedy: jax.Array
+
+
+def sample_rows(
+    key: jax.Array, logits: jax.Array, rows: SamplingRows
+) -> tuple[jax.Array, jax.Array]:
+    """As `sample`, with a sampling method for each row, which may change without compiling anew.
+
+    key: [B], one per row. logits: [B, V]. Returns the tokens i32[B] and the log-probabilities
+    f32[B, V] of the distributions they are drawn from, -inf for tokens that are cut.
+
+    Vocabularies are sorted only while some row has top_k, top_p or min_p.
+    """
+    scale = jnp.where(rows.greedy, 1.0, rows.temperature)
+    scores = logits.astype(jnp.float32) / scale[:, None]
+    cuts = (rows.top_k > 0) | (rows.top_p < 1) | (rows.min_p > 0)
+    everything = jnp.ones(scores.shape, bool)
+    keep = jax.lax.cond(jnp.any(cuts), lambda: _kept_rows(scores, rows), lambda: everything)
+    shifted, weights, total = _weights(scores, Sampling(), keep)
+    token = jnp.where(rows.greedy, _likeliest(weights), draw(key, weights))
+    return token, jnp.where(keep, shifted - jnp.log(total), -jnp.inf)
+
+
+def _kept_rows(scores: jax.Array, rows: SamplingRows) -> jax.Array:
+    """`kept` of scaled scores [B, V] by each row's own options: bool[B, V]."""
+    size = scores.shape[-1]
+    count = jnp.where(rows.top_k > 0, jnp.minimum(rows.top_k, size), size)
+    ordered = -jnp.sort(-scores, axis=-1)
+    keep = scores >= jnp.take_along_axis(ordered, count[:, None] - 1, axis=-1)
+    chances = jax.nn.softmax(jnp.where(keep, scores, -jnp.inf))
+    ordered = -jnp.sort(-chances, axis=-1)
+    within = jnp.cumsum(ordered, axis=-1) - ordered < rows.top_p[:, None]
+    count = jnp.sum(within.at[:, 0].set(True), axis=-1, keepdims=True, dtype=jnp.int32)
+    likely = chances >= jnp.take_along_axis(ordered, count - 1, axis=-1)
+    keep = keep & (likely | (rows.top_p >= 1)[:, None])
+    most = jnp.max(scores, axis=-1, keepdims=True)
+    return keep & (scores >= most + jnp.log(rows.min_p)[:, None])

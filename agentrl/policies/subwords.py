@@ -12,7 +12,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 
@@ -91,7 +91,7 @@ class Tokenizer:
                 "converted by transformers (AutoTokenizer.from_pretrained, save_pretrained)"
             )
         spec = read_json(path)
-        self.where = str(path)
+        self.directory, self.where = directory, str(path)
         added = {token["content"]: token for token in spec.get("added_tokens", [])}
         self.control = {
             name: token["id"]
@@ -204,6 +204,34 @@ def _chat_tokens(tokenizer: Tokenizer, chat: str, parts: tuple[str, ...]) -> tup
     return tuple(out)
 
 
+def chat_of(tokenizer: Tokenizer, chat: str, rules: str) -> tuple[str, Chat]:
+    """(name, format with these rules) of a chat format or of "auto". ValueError: no such name."""
+    known = ("auto", *CHATS)
+    if chat not in known:
+        raise ValueError(f"policy chat={chat!r}: expected one of {', '.join(known)}")
+    name = recognise(set(tokenizer.control)) if chat == "auto" else chat
+    return name, CHATS[name](rules)
+
+
+class Framing(NamedTuple):
+    """Tokens around observations and replies, as in `Codec`."""
+
+    opening: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    end: int
+
+
+def framing(tokenizer: Tokenizer, name: str, chat: Chat) -> Framing:
+    """A chat format as tokens. ValueError if the tokenizer lacks a control token."""
+    opening, before, after = (_chat_tokens(tokenizer, name, parts) for parts in chat[:3])
+    if chat.end is None:
+        end, opening = _end_token(tokenizer.directory), (*tokenizer.first, *opening)
+    else:
+        end = _chat_tokens(tokenizer, name, (chat.end,))[0]
+    return Framing(opening, before, after, end)
+
+
 def _check_fragments(view: View, tokenizer: Tokenizer, chat: Chat) -> None:
     """ValueError if a fragment contains a mark of the chat format that is plain text."""
     parts = (*chat.opening, *chat.before, *chat.after)
@@ -238,19 +266,10 @@ def huggingface(
       ValueError: there is no tokenizer, it does not restore the fragments' bytes, or lacks the chat
         format's tokens.
     """
-    directory = pathlib.Path(directory)
-    tokenizer = Tokenizer(directory)
-    known = ("auto", *CHATS)
-    if chat not in known:
-        raise ValueError(f"policy chat={chat!r}: expected one of {', '.join(known)}")
-    name = recognise(set(tokenizer.control)) if chat == "auto" else chat
+    tokenizer = Tokenizer(pathlib.Path(directory))
     rules = " ".join(part for part in (view.rules, instructions) if part)
-    written = CHATS[name](rules)
-    opening, before, after = (_chat_tokens(tokenizer, name, parts) for parts in written[:3])
-    if written.end is None:
-        end, opening = _end_token(directory), (*tokenizer.first, *opening)
-    else:
-        end = _chat_tokens(tokenizer, name, (written.end,))[0]
+    name, written = chat_of(tokenizer, chat, rules)
+    opening, before, after, end = framing(tokenizer, name, written)
     _check_fragments(view, tokenizer, written)
     table = tokenizer.bytes
     size = len(table) if vocab_size is None else vocab_size

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.actors import contexts
-from agentrl.actors.transcript import OBSERVED, OMITTED, REPLIED, _shown
+from agentrl.actors.transcript import OBSERVED, OMITTED, REPLIED, shown
 
 RECORDED = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
 QUESTION, THOUGHT, COMMAND, RESULT = range(4)
@@ -19,7 +19,7 @@ def test_mem1_shows_what_its_release_shows_but_for_the_last_thought():
     kind, step, mask = (RECORDED[f"mem1/{name}"] for name in ("kind", "step", "attn_mask"))
     for row in np.flatnonzero((kind == THOUGHT) | (kind == COMMAND)):
         turn, seen = step[row], set()
-        for t, piece in _shown(context, turn):
+        for t, piece in shown(context, turn):
             if piece == OBSERVED:
                 seen.add((QUESTION, 0) if t == 0 else (RESULT, t - 1))
             elif piece == REPLIED:
@@ -33,14 +33,14 @@ def test_mem1_shows_what_its_release_shows_but_for_the_last_thought():
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 7])
 def test_mem1_shows_no_more_as_the_episode_goes_on(turn):
-    pieces = _shown(contexts.window(keep_first=True, replies=1), turn)
+    pieces = shown(contexts.window(keep_first=True, replies=1), turn)
     middle = [(turn - 1, OMITTED)] if turn > 1 else []
     replied = [(turn - 1, REPLIED)] if turn else []
     assert pieces == [*([(0, OBSERVED)] if turn else []), *middle, *replied, (turn, OBSERVED)]
 
 
 def test_replies_beside_a_window():
-    pieces = _shown(contexts.window(history=1, replies=3), 4)
+    pieces = shown(contexts.window(history=1, replies=3), 4)
     assert [t for t, kind in pieces if kind == REPLIED] == [1, 2, 3]
     assert [t for t, kind in pieces if kind == OBSERVED] == [3, 4]
     with pytest.raises(ValueError, match="replies"):

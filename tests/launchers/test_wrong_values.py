@@ -26,6 +26,8 @@ FLAGS = [
     ),
     (("evaluate", "--episodes=1000000000000"), ["--episodes", "range [2, 10000000]"]),
     (("chat", "--task=1000000000000"), ["--task", "range [0, 10000000]"]),
+    (("serve",), ["--workdir=", "--model="]),
+    (("serve", "--workdir=w", "--port=70000"), ["--port", "range [0, 65535]"]),
     ((*GAME, "--matches=1000000000000"), ["--matches", "<= 10000000"]),
     ((*GAME, f"--players=random,mcts:{HUGE}"), [f"mcts:{HUGE}", "expected mcts:1 to mcts:1000000"]),
     ((*GAME, f"--players=random,minimax:{HUGE}"), ["expected minimax:1 to minimax:1000000"]),

@@ -13,9 +13,10 @@ from experiments import lake
 
 import envs
 from agentrl import advantages, policies
-from agentrl.actors import contexts
+from agentrl.actors import contexts, prompts
 from agentrl.config import env_section, section
 from agentrl.config.build import build
+from agentrl.config.tasks import context_of
 from agentrl.policies import huggingface, new_model, tokenizer_files
 from agentrl.policies.codec import decode
 from agentrl.policies.typed import typed_reply
@@ -80,8 +81,9 @@ def test_the_chat_template_writes_the_prompts_of_the_context(name, tmp_path):
     run = talk(context, **policy)
     assert exported.export(run, tmp_path / "out") == []
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    number = 0
+    form, own, number = prompts.format_of(run.experiment.policy.codec), context_of(run.config), 0
     for number, (messages, prompt) in enumerate(turns(run), 1):
+        assert prompts.prompt_of(form, own, messages) == prompt, (number, messages)
         shown = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
         assert shown["input_ids"] == prompt, (number, messages)
     assert number >= 3

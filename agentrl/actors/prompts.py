@@ -1,0 +1,82 @@
+"""Prompts from messages: a conversation as a context composes it, in tokens, on the host."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from agentrl.actors.contexts import Context
+from agentrl.actors.transcript import OMITTED, REPLIED, shown
+from agentrl.policies import tokenizer_files
+from agentrl.policies.codec import PAD, Codec
+
+
+class Format(NamedTuple):
+    """opening, before, after, end: tokens as in `Codec`. encode: (text) -> tokens, ValueError for
+    a text without tokens."""
+
+    opening: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    end: int
+    encode: Callable[[str], Sequence[int]]
+
+
+def format_of(codec: Codec) -> Format:
+    """The format of a codec; a closed one cuts texts into as few of its fragments as possible."""
+    encode = codec.encode or _spelling(codec)
+    return Format(codec.opening, codec.before, codec.after, codec.end, encode)
+
+
+def _spelling(codec: Codec) -> Callable[[str], list[int]]:
+    tokenizer = tokenizer_files.tokenizer_of(codec)
+    # Texts that spell a control token are read as letters.
+    tokenizer.encode_special_tokens = True
+
+    def encode(text: str) -> list[int]:
+        spelled = tokenizer.encode(text, add_special_tokens=False)
+        if PAD in spelled.ids:
+            start, end = spelled.offsets[spelled.ids.index(PAD)]
+            raise ValueError(
+                f"the policy's vocabulary has no words for {text[start:end]!r} in "
+                f"{text[max(0, start - 20) : end + 20]!r}"
+            )
+        return spelled.ids
+
+    return encode
+
+
+def prompt_of(form: Format, context: Context, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    """The prompt of the next reply, i32 tokens in a list.
+
+    messages: {"role": ..., "content": ...}, of "user" and "assistant" in turn, the last one of
+    "user": observations and replies. Summaries and branches are not made, see
+    `agentrl.actors.chat_template.left_out`.
+
+    Raises:
+      ValueError: messages in another order, or a text without tokens.
+    """
+    roles = [message["role"] for message in messages]
+    turns = len(roles) // 2
+    if roles != [*["user", "assistant"] * turns, "user"]:
+        raise ValueError(
+            f"messages of {', '.join(roles) or 'nobody'}: expected user and assistant in turn, "
+            "observations and replies, and the last one of the user; instructions are part of the "
+            "prompt's opening"
+        )
+    out: list[int] = []
+    for turn, kind in shown(context, turns):
+        if kind == REPLIED:
+            out += [*form.encode(messages[2 * turn + 1]["content"]), form.end]
+            continue
+        out += form.before if out or not form.opening else form.opening
+        if kind != OMITTED:
+            out += _observed(form, context, turn, messages[2 * turn]["content"])
+        out += form.after
+    return out
+
+
+def _observed(form: Format, context: Context, turn: int, text: str) -> list[int]:
+    """Tokens of an observation, with the text that the context inserts."""
+    every, injected = context.inject_every, context.inject
+    due = turn % every == 0 if every else turn == 0
+    inserted = form.encode(injected) if isinstance(injected, str) and injected and due else []
+    return [*inserted, *form.encode(text)]
