@@ -5,6 +5,7 @@ being listed here, on the arrays that its docstring describes.
 """
 
 import functools
+import typing
 
 import arrays_by_name
 import jax
@@ -14,7 +15,7 @@ import pytest
 from arrays_by_name import POSITIONS, ROWS, STREAMS, TURNS
 
 from agentrl.declarations import assumptions_of, unit_of
-from agentrl.learner.function import Function
+from agentrl.learner.function import Function, options_of
 from agentrl.streams import last_turns
 from launchers.methods_page import listed
 
@@ -22,6 +23,22 @@ ESTIMATORS = [*listed("agentrl.advantages"), *listed("agentrl.rewards")]
 LOSSES = listed("agentrl.losses")
 # What the policy computes anew in the loss: gradients go through these, and through no other input.
 OUTPUTS = ("logp", "entropy", "value", "answer_logits", "reference_kl")
+
+
+def choices(function):
+    """(option, value) of each switch and of each word that an option can be, but for defaults."""
+    for name, option in options_of(function).items():
+        if option.annotation is bool:
+            yield name, not option.default
+        elif typing.get_origin(option.annotation) is typing.Literal:
+            words = typing.get_args(option.annotation)
+            yield from ((name, word) for word in words if word != option.default)
+
+
+CHOICES = [(f, *choice) for f in (*ESTIMATORS, *LOSSES) for choice in choices(f)]
+WORDS = {(f, name): None for f, name, value in CHOICES if not isinstance(value, bool)}
+# With these the order of the streams counts.
+IN_ORDER = ("sequential", "first_turns")
 BY_TURN, BY_POSITION, BY_STREAM = (STREAMS, TURNS), (ROWS, POSITIONS), (STREAMS,)
 
 
@@ -107,7 +124,8 @@ def test_credit(function):
 
     def total(numbers):
         given = jax.tree.map(jnp.asarray, arrays) | numbers
-        return jnp.sum(first_of(bound(given)).astype(jnp.float32))
+        # The sum alone of what is centred does not depend on anything.
+        return jnp.sum(first_of(bound(given)).astype(jnp.float32) ** 2)
 
     if result.dtype != bool and "advantages" in function.__module__:
         slopes = jax.jit(jax.grad(total))(numbers)
@@ -239,3 +257,48 @@ def test_losses_refuse_arrays_of_several_shapes(function):
                 jax.eval_shape(bound, arrays | {name: value[:, :-1]})
     with pytest.raises(ValueError, match="mask of float32; expected bool"):
         jax.eval_shape(bound, arrays | {"mask": arrays["mask"].astype(np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("function", "option", "value"),
+    CHOICES,
+    ids=[f"{f.__name__}-{name}-{value}" for f, name, value in CHOICES],
+)
+def test_with_every_choice_padding_is_not_read_and_order_is_nothing(function, option, value):
+    """Of what is not a default. Uncompiled: a compiler may hide that a NaN is read."""
+    bound = Function(function, arrays_by_name.options_for(function) | {option: value})
+    if function in LOSSES:
+        arrays = arrays_by_name.positions_for(function, 0)
+        known = {"mask": arrays["mask"], "loss_mask": arrays["mask"]}
+        names = [name for name in OUTPUTS if name in arrays]
+
+        def values(arrays):
+            total = lambda told: jnp.sum(first_of(bound(arrays | told)))  # noqa: E731
+            slopes = jax.grad(total)({name: jnp.asarray(arrays[name]) for name in names})
+            assert not any(np.asarray(x)[~arrays["mask"]].any() for x in slopes.values())
+            return np.asarray(first_of(bound(arrays))), slopes
+    else:
+        arrays, known = arrays_by_name.arrays_for(function, 0), arrays_by_name.streams(0)
+
+        def values(arrays):
+            return np.asarray(first_of(bound(arrays))), {}
+
+    result, slopes = values(arrays)
+    where = known["mask"] if result.shape == BY_TURN else known["loss_mask"]
+    assert np.isfinite(result).all() and not result[~where].any() and result[where].any()
+    jax.tree.map(
+        np.testing.assert_array_equal, values(poisoned(arrays, known, np.nan)), (result, slopes)
+    )
+    order = np.random.default_rng(0).permutation(STREAMS)
+    if function in LOSSES or value in IN_ORDER:
+        return
+    other = values(permuted(arrays, order))[0]
+    np.testing.assert_allclose(other, result[order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("function", "option"), WORDS, ids=lambda x: getattr(x, "__name__", x))
+def test_words_that_an_option_cannot_be_are_refused_by_name(function, option):
+    arrays_of = arrays_by_name.positions_for if function in LOSSES else arrays_by_name.arrays_for
+    options = arrays_by_name.options_for(function) | {option: "no_such"}
+    with pytest.raises(ValueError, match=f"{option}='no_such'.*expected one of '"):
+        jax.eval_shape(Function(function, options), arrays_of(function, 0))

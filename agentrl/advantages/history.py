@@ -1,5 +1,7 @@
 """HGPO: step groups of turns that share more and more of their history, weighted by how much."""
 
+from typing import get_args
+
 import jax
 import jax.numpy as jnp
 
@@ -13,7 +15,7 @@ from agentrl.advantages.grouping import (
     per_turn,
     relative,
 )
-from agentrl.checks import check_range, check_streams
+from agentrl.checks import check_choice, check_range, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
 
@@ -65,6 +67,8 @@ def hgpo(
       HGPO (ICLR 2026). Read and executed: verl-agent 796ed31, recipe/hgpo, whose values are tests.
       What is "not 0" there depends on the rounding of float32; here equal returns give exactly 0.
     """
+    check_choice("statistics", statistics, get_args(Statistics))
+    check_choice("singleton", singleton, get_args(Singleton))
     check_range("hgpo gamma", gamma, 0.0, 1.0)
     check_range("hgpo history", history, 0)
     check_range("hgpo alpha", alpha, 0.0)

@@ -30,17 +30,3 @@ def test_by_hand(options, kept):
         jnp.asarray(MASK), jnp.asarray(SUCCESS), jnp.asarray(ANCHOR), **options
     )
     assert keep.tolist() == [bool(k) for k in kept]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"longest": 0}, "accepted longest"),
-        ({"revisits": -1}, "accepted revisits"),
-        ({"anchor": jnp.zeros((5, 5), jnp.uint32)}, "accepted: anchor is .*expected .5, 5, K."),
-    ],
-)
-def test_what_does_not_fit_is_refused(options, message):
-    given = {"success": jnp.asarray(SUCCESS), "anchor": jnp.asarray(ANCHOR)} | options
-    with pytest.raises(ValueError, match=message):
-        advantages.accepted(jnp.asarray(MASK), **given)

@@ -3,17 +3,16 @@
 selfplay.npz, `drmas`: langfengQ/DrMAS 19c632b, executed; a row is one call of one agent.
 """
 
-import pathlib
-
 import jax
 import numpy as np
 import pytest
+import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl import advantages as library
 
-VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
+VECTORS = recorded.arrays("selfplay")
 CASES = sorted({k.split("_")[1] for k in VECTORS.files if k.startswith("drmas_")})
 dr_mas = jax.jit(
     library.dr_mas,
@@ -154,8 +153,8 @@ def test_equals_plain_loops(statistics, batch, singleton):
 
 
 @settings(max_examples=15, deadline=None)
-@given(batch=batches(), seed=st.integers(0, 99))
-def test_relations(batch, seed):
+@given(batch=batches())
+def test_relations(batch):
     ours = np.asarray(dr_mas(**batch))
     # Agents are groups, and rows are turns: GRPO with turn statistics over joint names.
     joint = {n: batch[n] for n in ("reward", "mask", "penalty")}
@@ -171,29 +170,6 @@ def test_relations(batch, seed):
     alone = one | {"episode": np.arange(9)}
     for statistics in ("episode_means", "first_turns"):
         np.testing.assert_allclose(dr_mas(**alone, statistics=statistics), grpo(**plain), atol=1e-5)
-    # Poison, and the order of the streams.
-    bad = batch | {
-        n: np.where(batch["mask"], batch[n], np.nan).astype(np.float32)
-        for n in ("reward", "penalty", "cost")
-    }
-    np.testing.assert_array_equal(dr_mas(**bad), ours)
-    p = np.random.default_rng(seed).permutation(9)
-    np.testing.assert_allclose(dr_mas(**{n: v[p] for n, v in batch.items()}), ours[p], atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"statistics": "team"}, "statistics='team': expected one of 'agent_turns', 'all_turns', "),
-        ({"statistics": "first_turn"}, "did you mean 'first_turns'"),
-        ({"statistics": "episode_means"}, "give episode=, the episode of each stream, or use stat"),
-        ({"singleton": "drop"}, "singleton='drop': expected one of 'zero', 'raw'"),
-    ],
-)
-def test_errors(options, message):
-    none = np.zeros(1, int)
-    with pytest.raises(ValueError, match=message):
-        library.dr_mas(np.zeros((1, 1)), np.ones((1, 1), bool), none, none, **options)
 
 
 def test_one_baseline_for_all_agents_has_the_second_moments_it_predicts():

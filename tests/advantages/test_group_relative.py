@@ -291,19 +291,6 @@ def test_lone_stream_and_lone_anchor():
     np.testing.assert_array_equal(advantages.gigpo(reward, mask, group, unique), zero)
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"normalize": "none"}, "normalize='none': expected one of 'std', 'mean'"),
-        ({"statistics": "row"}, "statistics='row': expected one of 'stream', 'turn'"),
-        ({"singleton": "drop"}, "singleton='drop': expected one of 'zero', 'raw'"),
-    ],
-)
-def test_wrong_choice_says_what_is_possible(options, message):
-    with pytest.raises(ValueError, match=message):
-        advantages.grpo(np.zeros((1, 1)), np.ones((1, 1), bool), np.zeros(1, int), **options)
-
-
 def test_dynamic_sampling_equals_reference():
     returns, n = VECTORS["f0_episode_reward"].astype(np.float32), int(VECTORS["f0_group_n"])
     keep = advantages.dynamic_sampling(
@@ -383,22 +370,6 @@ def test_flow_grpo_is_grpo():
         np.testing.assert_allclose(advantage, np.where(mask, expected, 0.0), atol=3e-6)
 
 
-def test_shapes_and_ranges_are_checked():
-    reward, mask, group = np.zeros((4, 2), np.float32), np.ones((4, 2), bool), np.zeros(4, int)
-    anchor = np.zeros((4, 2, 2), np.uint32)
-    for statistics in ("stream", "turn"):
-        with pytest.raises(ValueError, match="group is .*expected i32.4., one number per stream"):
-            library.grpo(reward, mask, group[:1], statistics=statistics)
-    with pytest.raises(ValueError, match="grpo: mask is int64"):
-        library.grpo(reward, mask.astype(int), group)
-    with pytest.raises(ValueError, match="gigpo gamma=2: expected at least 0 and at most 1"):
-        library.gigpo(reward, mask, group, anchor, gamma=2)
-    with pytest.raises(ValueError, match="epsilon=-1: expected at least 0"):
-        library.grpo(reward, mask, group, epsilon=-1)
-    with pytest.raises(ValueError, match="anchor has shape .4, 2.; expected .4, 2, 2."):
-        library.gigpo(reward, mask, group, anchor[..., 0])
-
-
 def test_a_penalty_beside_statistics_without_it():
     """The numbers of the docstring of `grpo`."""
     mask, group = np.ones((4, 1), bool), np.zeros(4, int)
@@ -439,37 +410,13 @@ def test_pairwise_sign_equals_plain_loops(seed):
 
 
 def test_gradients_are_stopped():
-    """Advantages are constants of the loss, whatever estimator they come from."""
+    """Advantages are constants of the loss; those that a config can name: test_conformance."""
     mask, ids = jnp.ones((4, 3), bool), jnp.zeros(4, int)
-    anchor = jnp.zeros((4, 3, 2), jnp.uint32)
     values = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
-    parent = jnp.array([-1, -1, 0, 1])
-    table = jnp.zeros((1, 1))
-    of = {
-        "grpo": lambda r: library.grpo(r, mask, ids),
-        "rloo": lambda r: library.rloo(r, mask, ids),
-        "gigpo": lambda r: library.gigpo(r, mask, ids, anchor),
-        "pairwise_sign": lambda r: library.pairwise_sign(r, mask, ids),
-        "mapo": lambda r: library.mapo(r, mask, ids),
-        "reinforce_pp": lambda r: library.reinforce_pp(r, mask),
-        "reinforce_pp_baseline": lambda r: library.reinforce_pp_baseline(r, mask, ids),
-        "whiten": lambda r: library.whiten(r, mask),
-        "dr_mas": lambda r: library.dr_mas(r, mask, ids, ids),
-        "mars": lambda r: library.mars(r, mask, ids, ids),
-        "matpo": lambda r: library.matpo(r, mask, ids, parent),
-        "m_grpo": lambda r: library.m_grpo(r, mask, ids, ids),
-        "rae": lambda r: library.rae(r[:, 0], ids, ids, table)[0],
-        "rae_by_turn": lambda r: library.rae_by_turn(r, mask, ids, ids, table)[0],
-        "broadcast_to_turns": lambda r: library.broadcast_to_turns(r[:, 0], mask),
-        "gae": lambda r: library.gae(r, r, mask, ~mask, r, gamma=0.9, lam=0.9),
-        "marft_by_turn": lambda r: library.marft_by_turn(r, r, mask, ~mask, r, ids, jnp.arange(4)),
-        "hae_by_turn": lambda r: library.hae_by_turn(r, r, mask, ~mask, r, parent),
-    }
-
-    @jax.jit
-    def gradients(values):
-        square = lambda function: lambda r: jnp.sum(function(r) ** 2)  # noqa: E731
-        return {name: jax.grad(square(function))(values) for name, function in of.items()}
-
-    for name, gradient in gradients(values).items():
-        np.testing.assert_array_equal(gradient, 0, err_msg=name)
+    for function in (
+        lambda r: library.whiten(r, mask),
+        lambda r: library.rae(r[:, 0], ids, ids, jnp.zeros((1, 1)))[0],
+        lambda r: library.broadcast_to_turns(r[:, 0], mask),
+    ):
+        gradient = jax.jit(jax.grad(lambda r, f=function: jnp.sum(f(r) ** 2)))(values)
+        np.testing.assert_array_equal(gradient, 0)

@@ -89,8 +89,3 @@ def test_without_epsilon_what_has_no_group_is_zero():
     first = mask & (np.arange(mask.shape[1]) == 0)
     alone = hgpo(reward, first, np.arange(len(mask)), anchor, epsilon=0.0)
     np.testing.assert_array_equal(alone, 0.0)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="hgpo history"):
-        advantages.hgpo(*streams(0), history=-1)

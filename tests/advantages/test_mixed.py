@@ -1,14 +1,13 @@
 """MAPO: the worked example (turn_credit.npz, `mapo`, from the formulas), loops and relations."""
 
-import pathlib
-
 import jax
 import numpy as np
 import pytest
+import recorded
 
 from agentrl import advantages
 
-VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+VECTORS = recorded.arrays("turn_credit")
 mapo = jax.jit(advantages.mapo, static_argnames="pool")
 
 
@@ -44,11 +43,3 @@ def test_equals_plain_loops(seed, pool):
                 expected[i, t] += 0.5 * (x - values.mean()) / (values.std() + 1e-8)
     ours = mapo(reward, mask, group, gamma=0.9, pool=pool)
     np.testing.assert_allclose(ours, expected, atol=2e-5)
-
-
-def test_errors():
-    arrays = (np.zeros((2, 2)), np.ones((2, 2), bool), np.zeros(2, int))
-    with pytest.raises(ValueError, match="pool='groups'.*did you mean 'group'"):
-        advantages.mapo(*arrays, pool="groups")
-    with pytest.raises(ValueError, match="mapo turn_weight=2: expected at least 0 and at most 1"):
-        advantages.mapo(*arrays, turn_weight=2)

@@ -4,18 +4,17 @@ selfplay.npz: spiral a02d0ed (`rae`: 24 games in sequence) and spiral-rl 0.2.0 (
 of 8 games), executed in float64.
 """
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl import advantages
 
-VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "selfplay.npz")
+VECTORS = recorded.arrays("selfplay")
 rae = jax.jit(advantages.rae, static_argnames="order")
 spread = jax.jit(advantages.broadcast_to_turns)
 

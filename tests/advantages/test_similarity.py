@@ -3,16 +3,16 @@
 import collections
 import difflib
 import functools
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from experiments import distance, train
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import groups_config, talk_config
+from tiny import talk_config
 
 from agentrl import advantages, rollout
 from agentrl.config import section
@@ -20,7 +20,7 @@ from agentrl.config.build import build
 from agentrl.methods.similar_anchors import observation_counts, similar_anchors
 
 similar_segments = jax.jit(advantages.similar_segments, static_argnames="threshold")
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "gigpo.npz")
+DATA = recorded.arrays("gigpo")
 
 
 def same_cluster(ids):
@@ -138,12 +138,3 @@ def test_a_low_threshold_joins_all_of_a_group():
     for stream in range(streams.mask.shape[0]):
         first = streams.anchor[int(streams.group[stream]) * 4, 0]
         assert (streams.anchor[stream][streams.mask[stream]] == first).all()
-
-
-def test_refusals():
-    config = groups_config()
-    config.components.similar_anchors = section(similar_anchors)
-    with pytest.raises(ValueError, match="'similar_anchors' needs a language policy"):
-        build(config)
-    with pytest.raises(ValueError, match="threshold"):
-        build(config_of(threshold=0.0))

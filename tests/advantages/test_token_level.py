@@ -193,16 +193,6 @@ def test_lambda_by_tokens_is_that_by_turns_where_a_turn_is_one_token():
     np.testing.assert_allclose(ours, expected, atol=2e-5)
 
 
-def test_errors():
-    arrays = recorded(*np.zeros((2, 1, 2)), np.ones((1, 2), bool), np.array([[0, 1]]))
-    with pytest.raises(ValueError, match="token_gae lam"):
-        advantages.token_gae(**arrays, lam=2.0)
-    with pytest.raises(ValueError, match="length_adaptive_token_gae alpha"):
-        advantages.length_adaptive_token_gae(**arrays, alpha=0.0)
-    with pytest.raises(ValueError, match="bilevel_gae gamma"):
-        advantages.bilevel_gae(**arrays, gamma=-1.0)
-
-
 def test_what_followed_a_cut_may_be_one_value_for_each_stream():
     """Two streams of one turn and one token, cut after it: 1 + 0.5 V' - 2."""
     one = np.ones((2, 1), np.float32)

@@ -237,12 +237,6 @@ def test_splits():
     assert (len(numbers["seen"]), len(numbers["unseen"])) == (36, 12)
 
 
-@pytest.mark.parametrize("wording", ["compact", "faithful"])
-def test_commands_are_understood(wording):
-    texts = playing.assert_commands_are_understood("FunctionGym-v1", wording=wording)
-    assert len(texts) == 112
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(1, 10), min_size=4, max_size=4), st.integers(-999, 999))
 def test_free_text_gives_the_action(numbers, answer):

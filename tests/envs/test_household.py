@@ -399,19 +399,6 @@ def test_invariants_of_random_play():
     np.testing.assert_array_equal(*both(flat))
 
 
-def test_every_legal_command_is_understood():
-    env, _, f = functions(**RANDOM)
-    states, *_ = play("random", 64, 64, **RANDOM)
-    for episode, turn in [(0, 0), (1, 20), (2, 40), (3, 63), (4, 30)]:
-        state = at(states, episode, turn)
-        commands = f["commands"](state)
-        legal = np.flatnonzero(f["legal"](state))
-        assert len({commands[action] for action in legal}) == len(legal)
-        for action in legal:
-            assert len(commands[action]) <= env.view.max_command_bytes
-            assert f["read"](commands[action], state) == action
-
-
 def test_action_numbers():
     env, _, _ = functions()
     names = list(env.action_names)
@@ -563,16 +550,6 @@ def test_anchors_leave_out_what_was_told_and_seen():
     assert straight == walk(state, (rules.GO, 0), (rules.OPEN, 0), (rules.CLOSE, 0))
     assert straight != walk(state, (rules.GO, 0), (rules.OPEN, 0))
     assert straight != walk(state, (rules.GO, 3), (rules.TAKE, 0), (rules.GO, 0))
-
-
-def test_an_illegal_action_is_told_and_changes_nothing_else():
-    _, params, f = functions(**RANDOM)
-    states, *_ = play("random", 64, 64, **RANDOM)
-    state = at(states, 0, 0)
-    _, after, reward, _, info = f["step"](state, -1)
-    told = state.house.replace(told=jnp.uint8(rules.REJECTED))
-    chex.assert_trees_all_equal(after, state.replace(time=state.time + 1, house=told))
-    assert float(reward) == params.illegal_reward and not bool(info["valid"])
 
 
 def tasks(count=512, seed=0, **options):

@@ -171,11 +171,6 @@ def test_noise_hits_the_elements_alike():
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
-def test_commands_are_understood(wording):
-    playing.assert_commands_are_understood("Screens-v1", wording=wording)
-
-
-@pytest.mark.parametrize("wording", ["compact", "faithful"])
 def test_every_screen_is_told_within_the_bounds(wording):
     env, _, reset, _ = functions(wording=wording)
     tell, start = teller(wording=wording), reset(jax.random.key(1))

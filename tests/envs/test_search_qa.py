@@ -2,7 +2,6 @@
 
 import functools
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -323,11 +322,3 @@ def test_is_legal_agrees_with_legal():
     for now in (state, run(step, state, answer(0))[0]):
         legal = np.asarray(playing.method(env, "legal")(now, params))
         np.testing.assert_array_equal(one(now, actions), [False, False, *legal, False])
-
-
-def test_nothing_can_be_answered_after_the_end():
-    env, params, state, step = by_hand()
-    state, *_ = run(step, state, answer(0), answer(0))
-    _, after, reward, terminated, _ = step(state, answer(0))
-    assert float(reward) == 0 and bool(terminated)
-    chex.assert_trees_all_equal(after, state)

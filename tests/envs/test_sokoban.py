@@ -226,13 +226,6 @@ def test_fingerprints_follow_the_room_and_forget_the_way():
         assert not np.array_equal(env.fingerprint(pushed, params, of=of), there)
 
 
-def test_same_key_same_room():
-    env, params = envs.make("Sokoban-v1")
-    rooms = [env.reset(jax.random.key(seed), params)[0] for seed in (3, 3, 4)]
-    np.testing.assert_array_equal(rooms[0], rooms[1])
-    assert np.any(rooms[0] != rooms[2])
-
-
 @pytest.mark.parametrize("shape", [(3, 3), (4, 4), (6, 6), (8, 8), (3, 30)])
 def test_boards_are_sets_of_cells(shape):
     rng = np.random.default_rng(0)

@@ -206,13 +206,6 @@ def test_splits():
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
-def test_commands_are_understood(wording):
-    texts = playing.assert_commands_are_understood("ToolProgram-v1", wording=wording)
-    if wording == "compact":
-        assert texts == list(functions()[0].action_names)
-
-
-@pytest.mark.parametrize("wording", ["compact", "faithful"])
 @pytest.mark.parametrize("notes", [False, True])
 def test_everything_is_told_within_the_bounds(wording, notes):
     tell = teller(wording=wording, notes=notes)

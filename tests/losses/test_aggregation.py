@@ -1,16 +1,15 @@
 """Aggregations against verl's outputs, their worked example, and what must not change them."""
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 from agentrl import losses
 from agentrl.losses import AGGREGATIONS
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+DATA = recorded.arrays("token_loss")
 MASK = DATA["in/mask"].astype(bool)
 ROWS = np.array([[1.0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 2]])
 LENGTHS = np.array([[True] * 2 + [False] * 6, [True] * 8])

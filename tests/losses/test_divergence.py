@@ -1,19 +1,19 @@
 """KL estimators against verl's values and gradients, and against exact divergences."""
 
 import functools
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl import losses
 from agentrl.losses import KL_ESTIMATORS
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+DATA = recorded.arrays("token_loss")
 MASK = DATA["in/mask"].astype(bool)
 LOGP, OLD, REF = (np.asarray(DATA[f"in/{k}"], np.float32) for k in ("logp", "old_logp", "ref_logp"))
 kl = jax.jit(
@@ -114,17 +114,6 @@ def test_equal_policies_have_no_divergence_and_no_pull_but_that_of_k1():
         np.testing.assert_array_equal(grad, MASK * 1.0 if estimator == "k1" else 0 * MASK)
 
 
-@pytest.mark.parametrize("estimator", KL_ESTIMATORS)
-@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf, 1e9])
-def test_nothing_behind_the_mask_is_read(estimator, poison):
-    clean, poisoned = (
-        summed_and_grads(estimator)([np.where(MASK, x, np.float32(at)) for x in (LOGP, REF)])
-        for at in (0.0, poison)
-    )
-    jax.tree.map(np.testing.assert_array_equal, clean, poisoned)
-    assert not np.any(poisoned[1][1])  # the reference has no gradient
-
-
 def test_approx_kl_is_k3_of_the_old_policy_against_the_new():
     expected = kl(OLD, LOGP, MASK, estimator="k3").sum() / MASK.sum()
     np.testing.assert_allclose(approx_kl(LOGP, OLD, MASK), expected, rtol=1e-5)
@@ -137,11 +126,9 @@ def test_approx_kl_is_k3_of_the_old_policy_against_the_new():
     assert float(approx_kl(LOGP, OLD, np.zeros_like(MASK))) == 0
 
 
-def test_precision_and_unknown_names():
+def test_precision():
     low = kl(np.asarray(LOGP, jnp.bfloat16), np.asarray(REF, jnp.bfloat16), estimator="k3")
     assert low.dtype == np.float32
-    with pytest.raises(ValueError, match="estimator='k4'.*'k1', 'k2', 'k3'"):
-        kl(LOGP, REF, estimator="k4")
 
 
 def test_the_metric_is_a_kl_whatever_the_loss_is_aggregated_by():

@@ -1,14 +1,13 @@
 """Truncated importance weights against verl's rollout correction."""
 
-import pathlib
-
 import jax
 import numpy as np
 import pytest
+import recorded
 
 from agentrl import losses
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+DATA = recorded.arrays("token_loss")
 MASK = DATA["in/mask"].astype(bool)
 OLD, BEHAVIOUR = (np.asarray(DATA[f"in/{k}"], np.float32) for k in ("old_logp", "rollout_logp"))
 truncated_importance_weight = jax.jit(

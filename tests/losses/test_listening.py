@@ -38,8 +38,3 @@ def test_gradient_goes_through_the_weight_and_stays_finite(focus):
     # A certain answer, and a question that is none.
     sure = np.float32([[[200, 0, 0], [np.nan] * 3]])
     np.testing.assert_array_equal(jax.grad(total)(sure, np.array([[True, False]])), 0)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="focus=-1: expected at least 0"):
-        losses.listening_loss(LOGITS, np.zeros((1, 3), int), focus=-1)

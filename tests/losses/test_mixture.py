@@ -42,10 +42,3 @@ def test_the_shares_add_up_to_the_two_losses():
     )
     np.testing.assert_array_equal(alone, plain)
     np.testing.assert_array_equal(counted["clip_fraction"], metrics["clip_fraction"])
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="weighting='half'"):
-        losses.mixed_imitation(LOGP, 0.0, weighting="half")
-    with pytest.raises(ValueError, match="cosine_share until"):
-        losses.cosine_share(0.5, until=0.0)

@@ -1,19 +1,19 @@
 """Policy losses against verl's values and gradients, worked numbers, and each other."""
 
 import functools
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl import losses
 from agentrl.losses import aggregate, truncated_importance_weight
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+DATA = recorded.arrays("token_loss")
 MASK = DATA["in/mask"].astype(bool)
 LOGP, OLD, BEHAVIOUR, ADVANTAGE = (
     np.asarray(DATA[key], np.float32)
@@ -213,18 +213,6 @@ def test_no_dual_clip_is_an_infinite_one():
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf, 1e9])
-def test_nothing_behind_the_mask_is_read(name, poison):
-    clean, poisoned = (
-        summed_and_grads(name)([np.where(MASK, x, np.float32(at)) for x in (LOGP, OLD, ADVANTAGE)])
-        for at in (0.0, poison)
-    )
-    jax.tree.map(np.testing.assert_array_equal, clean, poisoned)
-    assert np.all(np.asarray(poisoned[1][0])[~MASK] == 0)
-    assert np.all(np.asarray(LOSSES[name](LOGP, OLD, ADVANTAGE, MASK))[~MASK] == 0)
-
-
-@pytest.mark.parametrize("name", LOSSES)
 def test_precision_and_vmap(name):
     args = [np.asarray(x, jnp.bfloat16) for x in (LOGP, OLD, ADVANTAGE)]
     loss = LOSSES[name](*args, MASK)
@@ -264,18 +252,6 @@ def test_clip_fraction_counts_what_the_clip_removes():
         np.testing.assert_array_equal(metrics["clip_fraction"], removed)
     nowhere = clipped_surrogate(*args[:3], np.zeros((1, 9), bool))[1]
     assert not np.any(nowhere["clip_fraction"])
-
-
-def test_gspo_says_what_it_needs_for_turns():
-    with pytest.raises(ValueError, match="give turn="):
-        losses.gspo(LOGP, OLD, ADVANTAGE, MASK, ratio_of="turn")
-    with pytest.raises(ValueError, match="did you mean 'turn'"):
-        losses.gspo(LOGP, OLD, ADVANTAGE, MASK, ratio_of="turns", turn=TURN)
-
-
-def test_a_dual_clip_of_one_or_less_is_an_error():
-    with pytest.raises(ValueError, match="clipped_surrogate dual_clip=1.0: expected more than 1"):
-        clipped_surrogate(LOGP, OLD, ADVANTAGE, MASK, dual_clip=1.0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -324,9 +300,3 @@ def test_negative_entropy():
     values, metrics = losses.negative_entropy(entropy, MASK)
     np.testing.assert_allclose(values, -expected, rtol=1e-6)
     np.testing.assert_allclose(metrics["entropy"], expected, rtol=1e-6)
-
-
-def test_bounds_are_checked():
-    for loss in (losses.clipped_surrogate, losses.gspo, losses.cispo):
-        with pytest.raises(ValueError, match=f"{loss.__name__} clip_low=-0.1: expected at least 0"):
-            loss(LOGP, OLD, ADVANTAGE, MASK, clip_low=-0.1)

@@ -82,5 +82,3 @@ def test_only_thoughts_are_cloned():
     logp, *_ = inputs()
     got = losses.thought_cloning(logp, SPAN, WRITTEN)
     np.testing.assert_array_equal(got, jnp.where(SPAN == THOUGHT, -logp, 0.0))
-    with pytest.raises(ValueError, match="kappa"):
-        surrogate(*inputs(), kappa=-1.0)

@@ -1,30 +1,20 @@
 """Losses of the critic against verl's clipped value loss, and explained variance."""
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 from agentrl import losses
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+DATA = recorded.arrays("token_loss")
 MASK = DATA["in/mask"].astype(bool)
 OLD, TARGET = (np.asarray(DATA[key], np.float32) for key in ("in/values", "adv/gae_returns"))
 VALUE = OLD + np.float32(0.3)
 value_loss, clipped_value_loss, explained_variance = map(
     jax.jit, (losses.value_loss, losses.clipped_value_loss, losses.explained_variance)
 )
-
-
-@jax.jit
-@jax.value_and_grad
-def summed_and_grads(args):
-    """Sum of both losses and its gradients to (value, old_value, target)."""
-    value, old, target = args
-    clipped = clipped_value_loss(value, old, target, MASK, clip=0.2)
-    return jnp.sum(clipped + value_loss(value, target, MASK))
 
 
 def test_agrees_with_verl():
@@ -59,18 +49,8 @@ def test_a_wide_clip_is_none_and_no_clip_is_no_smaller():
     np.testing.assert_allclose(plain, np.where(MASK, 0.5 * (VALUE - TARGET) ** 2, 0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e9])
-def test_nothing_behind_the_mask_is_read(poison):
-    for function in (summed_and_grads, lambda args: explained_variance(args[0], args[2], MASK)):
-        clean, poisoned = (
-            function([np.where(MASK, x, np.float32(at)) for x in (VALUE, OLD, TARGET)])
-            for at in (0.0, poison)
-        )
-        jax.tree.map(np.testing.assert_array_equal, clean, poisoned)
-
-
 def test_explained_variance():
-    target = np.float32([[1.0, 2.0, 3.0, 4.0, 99.0]])
+    target = np.float32([[1.0, 2.0, 3.0, 4.0, np.nan]])
     mask = np.array([[True] * 4 + [False]])
     assert float(explained_variance(target, target, mask)) == 1
     assert float(explained_variance(target + 7, target, mask)) == 1  # a bias is not variance

@@ -1,15 +1,14 @@
 """ArCHer: worked numbers, the replay, what critics converge to, and a run that resumes."""
 
 import functools
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from by_hand import context
 from experiments import distance, lake, train_and_resume
-from tiny import segments_config, talk_config
 
 from agentrl import advantages, losses
 from agentrl.config import section, term
@@ -18,7 +17,7 @@ from agentrl.learner.component import UpdateResult
 from agentrl.methods.archer import archer, stored
 from agentrl.methods.by_turn import transitions
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+DATA = recorded.arrays("turn_credit")
 
 
 def config_of(**options):
@@ -109,11 +108,3 @@ def test_the_policy_stays_while_critics_warm_up_and_a_run_resumes(tmp_path):
     assert distance(states[0].params, states[2].params) == 0
     assert distance(states[2].params, states[3].params) > 0
     assert all(m["critic_error"] > 0 for m in metrics)
-
-
-@pytest.mark.parametrize("other", [segments_config, talk_config])
-def test_refusals(other):
-    config = other()
-    config.components.archer = section(archer)
-    with pytest.raises(ValueError, match="component 'archer' needs"):
-        build(config)

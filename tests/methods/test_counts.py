@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from by_hand import context, setup_of
 from experiments import lake, train_and_resume
-from tiny import segments_config, talk_config
+from tiny import talk_config
 
 import envs
 from agentrl import rewards
@@ -85,10 +85,3 @@ def test_in_words():
     batch = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))["rollout"]
     mask, novelty = np.asarray(batch.streams.mask), np.asarray(batch.notes["novelty"].values)
     assert (novelty[:, 0][mask[:, 1]] > 0).all() and (novelty[~mask] == 0).all()
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="'visit_counts' counts anchors"):
-        build(with_counts(segments_config()))
-    with pytest.raises(ValueError, match="visit_counts.buckets=0"):
-        visit_counts(setup_of(*envs.make("FrozenLake-v1")), buckets=0)

@@ -60,11 +60,5 @@ def test_none_to_wait_for_is_the_plain_run(waited):
 
 
 def test_refusals():
-    config = lake()
-    config.components.critic_first = section(critic_first)
-    with pytest.raises(ValueError, match="'critic_first' needs a critic"):
-        build(config)
-    with pytest.raises(ValueError, match="updates"):
-        build(config_of(updates=-1))
     with pytest.raises(ValueError, match="one weight per term"):
         build(config_of(terms=("policy", "entropy")))

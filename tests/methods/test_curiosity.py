@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from by_hand import context
 from experiments import lake
-from tiny import segments_config, talk_config
 
 from agentrl import rewards
 from agentrl.config import section
@@ -76,19 +75,3 @@ def test_numbers():
     # Bonuses 1, 2, 3, 6: mean 3, variance 3.5.
     np.testing.assert_allclose(deviation(np.float32([4, 12, 50])), np.sqrt(3.5), rtol=1e-6)
     assert deviation(np.zeros(3, np.float32)) == 1
-
-
-def test_text_is_refused():
-    config = talk_config(warm_start__updates=0)
-    config.components.curiosity = section(curiosity)
-    config.reward.novelty = section(rewards.novelty_bonus)
-    with pytest.raises(ValueError, match="'curiosity' needs a policy over arrays"):
-        build(config)
-
-
-def test_first_visits_need_anchors():
-    config = segments_config()
-    config.components.curiosity = section(curiosity, episodic="first")
-    config.reward.novelty = section(rewards.novelty_bonus)
-    with pytest.raises(ValueError, match="episodic='first' needs anchors.*'episodes'"):
-        build(config)

@@ -83,13 +83,6 @@ def test_numbered_tasks_are_the_same_for_all_keys():
     assert (raw[0] != again[2]).any()
 
 
-def test_a_rollout_that_takes_no_tasks_is_refused():
-    config = lake()
-    config.components.curriculum = section(curriculum)
-    with pytest.raises(ValueError, match="draws numbers of tasks, which this rollout does not"):
-        build(config)
-
-
 def test_a_sampler_without_its_component_is_refused():
     config = lake()
     config.sampler = section(tasks_by_number)

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from by_hand import context
 from tiny import talk_config
 
@@ -51,8 +50,3 @@ def test_it_is_the_mean_divergence_of_a_turns_tokens():
     # Nothing to remind of: no drift.
     total, count = unreminded["drift/turn_1"]
     assert abs(total / count) < 1e-6
-
-
-def test_turns_are_counted_from_one():
-    with pytest.raises(ValueError, match="turns"):
-        build(config_of(turns=(0,)))

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from by_hand import context
-from experiments import train_and_resume
-from tiny import groups_config, talk_config
+from tiny import talk_config
 
 import envs
 from agentrl import losses, rollout
@@ -122,16 +121,7 @@ def test_guided_successes_of_failed_groups_are_the_source(strip):
     )
 
 
-def test_a_run_resumes(tmp_path):
-    _, _, metrics = train_and_resume(config_of(), tmp_path)
-    assert any(m.get("loss/preference", 0) > 0 for m in metrics)
-
-
 def test_refusals():
-    config = groups_config()
-    config.components.guided = section(guided, guidance="||")
-    with pytest.raises(ValueError, match="'guided' needs a language policy"):
-        build(config)
     config = config_of()
     config.context = section(rollout.contexts.window)
     with pytest.raises(ValueError, match="'guided' with"):

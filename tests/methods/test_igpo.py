@@ -75,13 +75,3 @@ def test_beliefs_are_those_of_rows_written_by_hand(context):
     for n in range(mask.shape[0]):
         acted = np.flatnonzero(mask[n])
         np.testing.assert_allclose(gain[n].sum(), beliefs[n, acted[-1]] - beliefs[n, 0], atol=1e-4)
-
-
-def test_environments_without_an_answer_are_refused():
-    config = talk_config(warm_start__updates=0)
-    config.components.information_gain = section(information_gain)
-    config.advantage = section(advantages.igpo)
-    with pytest.raises(
-        ValueError, match="needs an environment with `reference_answer`, such as SearchQA"
-    ):
-        build(config)

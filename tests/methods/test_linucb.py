@@ -1,15 +1,14 @@
 """LinUCB: worked numbers and arrays (token_loss.npz, `linucb`), ridge regression, changes."""
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 
 from agentrl.methods import linucb
 
-VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+VECTORS = recorded.arrays("token_loss")
 
 
 def test_worked_numbers():

@@ -4,10 +4,8 @@ import functools
 
 import jax
 import numpy as np
-import pytest
 from by_hand import context
 from experiments import lake
-from tiny import segments_config
 
 from agentrl.config import section
 from agentrl.config.build import build
@@ -58,14 +56,3 @@ def test_a_judge_without_errors_changes_nothing_and_one_that_always_errs_everyth
     assert error[0] == 0
     before, after, error = judged(missed=1.0, invented=1.0)
     assert error[0] == error[1]
-
-
-def test_refusals():
-    config = segments_config()
-    config.components.noisy_judge = section(noisy_judge)
-    with pytest.raises(ValueError, match="'noisy_judge' judges whole episodes"):
-        build(config)
-    config = lake()
-    config.components.noisy_judge = section(noisy_judge, missed=1.5)
-    with pytest.raises(ValueError, match="missed"):
-        build(config)

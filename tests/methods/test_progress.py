@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from agentrl import rewards
 from agentrl.methods.progress import progress_error
@@ -18,5 +17,3 @@ def test_worked_example():
     # The sum is 0.9 where the outcome is 1.
     error = progress_error(jnp.asarray(parts), jnp.ones(1), jnp.asarray(mask))
     np.testing.assert_allclose(error, 0.01, rtol=1e-5)
-    with pytest.raises(ValueError, match="progress_reward beta"):
-        rewards.progress_reward(mask, reward, parts, valid, beta=-1.0)

@@ -1,15 +1,14 @@
 """SPEAR: what is stored, when it is replayed and with which advantage; its schedules."""
 
 import functools
-import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from by_hand import context
 from experiments import lake
-from tiny import segments_config
 
 from agentrl import losses, rewards
 from agentrl.config import section, term
@@ -18,7 +17,7 @@ from agentrl.learner.component import UpdateResult
 from agentrl.methods import self_imitation as spear
 from agentrl.methods.self_imitation import self_imitation
 
-DATA = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+DATA = recorded.arrays("token_loss")
 
 
 def config_of(**options):
@@ -133,9 +132,5 @@ def test_more_streams_than_places_replace_the_oldest():
 
 
 def test_refusals():
-    config = segments_config()
-    config.components.self_imitation = section(self_imitation)
-    with pytest.raises(ValueError, match="'self_imitation' needs groups of whole episodes"):
-        build(config)
     with pytest.raises(ValueError, match="least .at most size."):
         build(config_of(least=9))

@@ -5,10 +5,8 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from by_hand import context
 from experiments import lake
-from tiny import segments_config
 
 from agentrl import advantages
 from agentrl.config import section
@@ -126,10 +124,3 @@ def test_the_same_success_is_stored_once_and_the_oldest_goes():
     # The last task with a success is there.
     solved = np.flatnonzero(np.asarray(streams.reward).sum(axis=1) > 0.1)
     np.testing.assert_array_equal(one.task[0], streams.anchor[solved[-1], 0])
-
-
-def test_rollouts_without_groups_are_refused():
-    config = segments_config()
-    config.components.success_replay = section(success_replay)
-    with pytest.raises(ValueError, match="'success_replay' needs groups of whole episodes"):
-        build(config)

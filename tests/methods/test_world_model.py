@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiments import distance, lake, train, train_and_resume
-from tiny import talk_config
 
 import envs.vector
 from agentrl import advantages, losses, policies
@@ -121,12 +120,6 @@ def test_loss_reads_only_what_was_acted_and_seen():
 
 
 def test_other_kinds_of_policy_and_environment_are_refused():
-    config = talk_config(warm_start__updates=0)
-    config.components.world_model = section(world_model)
-    with pytest.raises(
-        ValueError, match="'world_model' needs a policy over arrays .here: a language"
-    ):
-        build(config)
     config = config_of()
     config.env = env_section("Pendulum-v1", max_steps_in_episode=4)
     config.policy = section(policies.mlp, hidden=(8,), critic="none")

@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from agentrl import rewards
 
@@ -53,5 +52,3 @@ def test_without_rewards_of_turns_the_outcome_is_left():
     success = reward > 0
     got = rewards.gated_turn_rewards(reward, mask, nothing, success, format_reward=0.0)
     np.testing.assert_array_equal(got, reward)
-    with pytest.raises(ValueError, match="format_reward"):
-        rewards.gated_turn_rewards(reward, mask, nothing, success, format_reward=-1.0)

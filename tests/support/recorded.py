@@ -27,6 +27,11 @@ def load(file: str) -> dict:
     return json.loads(gzip.decompress((DATA / f"{file}.json.gz").read_bytes()))
 
 
+def arrays(file: str):
+    """The recorded arrays of tests/data/FILE.npz, by name."""
+    return np.load(DATA / f"{file}.npz")
+
+
 def episodes(file: str) -> list[dict]:
     return load(file)["episodes"]
 
