@@ -1,0 +1,15 @@
+"""Episodes as files: one episode per line of JSON, in a schema with a version.
+
+  schema   the dataclasses, which are the schema, and the line of each
+  files    writing, and reading with a report of lines that are no episodes
+  choice   which episodes of a batch are written
+  record   from Streams and Rows to episodes
+  replay   an episode played again from its task, seeds and actions
+  source   a file as a source of rows for supervised terms
+
+The page of the schema is README.md. Read `schema.py` first.
+"""
+
+from agentrl.trajectories.choice import everything as everything
+from agentrl.trajectories.choice import failures as failures
+from agentrl.trajectories.choice import surprising as surprising
