@@ -42,7 +42,7 @@ SECTIONS = {
     "objective": ("terms of the loss, by name", ("agentrl.losses",)),
     "components": (
         "what carries state between updates, by name",
-        ("agentrl.learner.components", "agentrl.methods"),
+        ("agentrl.learner.components", "agentrl.methods", "agentrl.trajectories"),
     ),
     "trajectories": ("which episodes are written to files", ("agentrl.trajectories",)),
 }

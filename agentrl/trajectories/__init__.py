@@ -10,6 +10,14 @@
 The page of the schema is README.md. Read `schema.py` first.
 """
 
-from agentrl.trajectories.choice import everything as everything
-from agentrl.trajectories.choice import failures as failures
-from agentrl.trajectories.choice import surprising as surprising
+from typing import TYPE_CHECKING
+
+from agentrl.lazy import lazy
+
+if TYPE_CHECKING:
+    from agentrl.trajectories.choice import everything as everything
+    from agentrl.trajectories.choice import failures as failures
+    from agentrl.trajectories.choice import surprising as surprising
+    from agentrl.trajectories.source import file as file
+
+__getattr__, __dir__ = lazy(__name__)

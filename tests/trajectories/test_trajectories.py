@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import types
 
 import jax
+import memory_source
 import numpy as np
 import pytest
 import tiny
@@ -14,7 +16,7 @@ from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.run import loop, trajectories
 from agentrl.streams import SPANS
-from agentrl.trajectories import files, schema
+from agentrl.trajectories import files, schema, source
 from agentrl.trajectories.replay import ReplayError, replay
 
 
@@ -87,6 +89,71 @@ def test_an_episode_is_written_read_and_replayed_bit_for_bit(runs, kind):
         assert replay(episode) == []
 
 
+def supervised(component):
+    """Parameters after two supervised updates on the rows of a component."""
+    config = tiny.talk_config(updates=2, warm_start__updates=2)
+    with config.unlocked():
+        config.components.held = component
+    config.objective.imitation.source = "held"
+    experiment = build(config)
+    state = jax.jit(experiment.init)(np.int32(1))
+    state, metrics = jax.jit(tiny.train_of(experiment, "warm_start"))(state)
+    assert tiny.mean(metrics, "rejected_updates") == 0
+    return jax.device_get(state.params)
+
+
+def test_supervised_updates_from_a_file_are_those_from_memory(runs):
+    path, batch, _ = runs["words"]
+    held = source.text_rows(source.streams_of(list(files.read(path))), 10**6, lambda turn: True)
+    size = held.tokens.shape[1]
+    assert not batch.rows.loss_mask[:, size:].any()
+    memory_source.HELD = batch.streams, jax.device_get(batch.rows.head(size))
+    for name in ("tokens", "loss_mask", "turn", "behaviour_logp", "span", "stream"):
+        mine, there = getattr(held, name), getattr(memory_source.HELD[1], name)
+        np.testing.assert_array_equal(mine, there, err_msg=name)
+    options = {"path": str(path), "rows": 0, "episodes": "all", "turns": "all"}
+    of_file = supervised({"name": "agentrl.trajectories.file"} | options)
+    of_memory = supervised({"name": "memory_source.memory"})
+    jax.tree.map(np.testing.assert_array_equal, of_file, of_memory)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "game"])
+def test_rows_and_streams_of_arrays_are_those_of_the_batch(runs, kind):
+    path, batch, experiment = runs[kind]
+    found = source.streams_of(list(files.read(path)))
+    held = source.array_rows(found, experiment.policy, lambda turn: True)
+    flat = jax.tree.map(lambda x: x[batch.rows.loss_mask[:, 0]], batch.rows)
+    order = np.lexsort((flat.turn[:, 0], flat.stream))
+    flat = jax.tree.map(lambda x: x[order], flat)
+    jax.tree.map(np.testing.assert_array_equal, held, flat)
+    streams = source.stacked(found)
+    for name in ("mask", "reward", "terminated", "truncated", "anchor", "group", "role"):
+        mine, there = getattr(streams, name), getattr(batch.streams, name)
+        if there is None:
+            assert mine is None
+            continue
+        if there.ndim > 1:
+            there = there[:, : mine.shape[1]]
+            acted = streams.mask.reshape(*streams.mask.shape, *[1] * (there.ndim - 2))
+            there = np.where(acted, there, 0)
+        np.testing.assert_array_equal(mine, there, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "kind, options, word",
+    [
+        ("arrays", {}, "without tokens"),
+        ("words", {"path": "nowhere"}, "cannot be read"),
+        ("words", {"rows": -1}, "config.components.file.rows=-1"),
+        ("words", {"turns": "some"}, "config.components.file.turns"),
+    ],
+)
+def test_files_that_are_of_no_use(runs, kind, options, word):
+    setup = types.SimpleNamespace(policy=runs["words"][2].policy)
+    with pytest.raises(ValueError, match=word):
+        source.file(setup, **{"path": str(runs[kind][0])} | options)
+
+
 def test_what_differs_is_named(runs):
     episode = next(e for e in files.read(runs["arrays"][0]) if len(e.agents[0].turns) > 1)
     (agent,) = episode.agents
@@ -109,26 +176,19 @@ def test_what_differs_is_named(runs):
             replay(wrong)
 
 
-def test_a_run_writes_them_and_its_metrics_stay(tmp_path):
+def test_a_run_writes_them_and_so_does_the_launcher(tmp_path):
     config = arrays()
-    loop.run(config, tmp_path / "without", command="")
     config.trajectories.update(name="surprising", every=2, most=3)
-    loop.run(config, tmp_path / "with", command="")
-    (path,) = files.found(tmp_path / "with")
+    loop.run(config, tmp_path, command="")
+    (path,) = files.found(tmp_path)
     assert path.name == "update_000002.jsonl"
-    episodes = list(files.read(path))
-    assert 0 < len(episodes) <= 3 and all(replay(e) == [] for e in episodes)
-    returns = []
-    for name in ("without", "with"):
-        records = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
-        returns.append([r["episode_return"] for r in records])
-    assert returns[0] == returns[1]
+    assert 0 < len(list(files.read(path))) <= 3
     done = call_here("trajectories", f"--replay={path}")
-    assert done.returncode == 0 and f"{len(episodes)} equal, 0 different" in done.stdout
-    done = call_here("trajectories", f"--workdir={tmp_path / 'without'}", "--choose=failures")
+    assert done.returncode == 0 and "3 equal, 0 different" in done.stdout
+    done = call_here("trajectories", f"--workdir={tmp_path}", "--choose=failures")
     assert done.returncode == 0, done.stderr
-    found = list(files.read(files.found(tmp_path / "without")[0]))
-    assert found and not any(episode.success for episode in found)
+    found = list(files.read(path))
+    assert len(found) > 3 and not any(episode.success for episode in found)
 
 
 @pytest.mark.parametrize(
