@@ -237,6 +237,8 @@ def _record(kind: Any, value: Any, where: str) -> Any:
     for name in value:
         if name not in fields:
             raise SchemaError(f"{at}{name}: unknown key, expected {', '.join(fields)}")
+    # None is left out by the writer.
+    value = {k: None for k, hint in hints.items() if type(None) in typing.get_args(hint)} | value
     for name, field in fields.items():
         if name not in value and field.default is dataclasses.MISSING:
             raise SchemaError(f"{at}{name}: missing")

@@ -16,7 +16,7 @@ from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.run import loop, trajectories
 from agentrl.streams import SPANS
-from agentrl.trajectories import files, schema, source
+from agentrl.trajectories import adp, files, schema, source
 from agentrl.trajectories.replay import ReplayError, replay
 
 
@@ -319,3 +319,31 @@ def test_numbers_are_read_back_bit_for_bit():
 def test_one_line_says_what_is_wrong(arguments):
     done = call_here("trajectories", *arguments)
     assert done.returncode == 2 and done.stderr.count("error:") == 1, done.stderr
+
+
+def test_agent_data_protocol_and_back(runs):
+    for episode in files.read(runs["words"][0]):
+        line = adp.to_adp(episode)
+        assert adp.from_adp(line) == episode and adp.to_adp(adp.from_adp(line)) == line
+    content = json.loads(line)["content"]
+    assert [x["class_"] for x in content[:2]] == ["text_observation", "message_action"]
+    with pytest.raises(schema.SchemaError, match="an episode of arrays"):
+        adp.to_adp(next(files.read(runs["arrays"][0])))
+    user = {"class_": "text_observation", "content": "add 2 3", "source": "user"}
+    call = {"class_": "api_action", "function": "add", "kwargs": {"a": 2}, "description": "a tool"}
+    five = {"class_": "text_observation", "content": "5", "source": "environment"}
+    said = {"class_": "message_action", "content": "5"}
+    other = adp.from_adp(json.dumps({"id": "x", "content": [user, call, five, said, five]}))
+    ((row,),) = (agent.rows for agent in other.agents)
+    assert [span.trained for span in row] == [False, True, False, True, False]
+    assert row[1].text == 'a tool\n\nadd{"a": 2}' and len(other.agents[0].turns) == 2
+    assert schema.from_line(schema.to_line(other)) == other
+    for wrong, word in (
+        ("{", "not JSON"),
+        ("{}", "id"),
+        ('{"id": "x", "content": []}', "content"),
+        ('{"id": "x", "content": [{"content": "no class"}]}', "class_ None"),
+        (json.dumps({"id": "x", "content": [user]}), "no action"),
+    ):
+        with pytest.raises(schema.SchemaError, match=word):
+            adp.from_adp(wrong)
