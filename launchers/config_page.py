@@ -15,6 +15,7 @@ from typing import Any
 from agentrl.actors.contexts import Context
 from agentrl.config import base
 from agentrl.config.bind import HOMES, TERM_KEYS, path_of
+from agentrl.config.trajectories import KEYS
 from agentrl.learner.component import Component
 from agentrl.learner.function import options_of
 from agentrl.policies.actor_critic import Policy
@@ -41,8 +42,9 @@ SECTIONS = {
     "objective": ("terms of the loss, by name", ("agentrl.losses",)),
     "components": (
         "what carries state between updates, by name",
-        ("agentrl.learner.components", "agentrl.methods"),
+        ("agentrl.learner.components", "agentrl.methods", "agentrl.trajectories"),
     ),
+    "trajectories": ("which episodes are written to files", ("agentrl.trajectories",)),
 }
 KINDS = {Policy: "policy", LanguagePolicy: "policy", Rollout: "rollout", Context: "context"}
 KINDS |= {Component: "components"}
@@ -114,6 +116,9 @@ def _lead(section: str, holds: str) -> str:
     if section == "objective":
         beside = ", ".join(f"`{key}={value!r}`" for key, value in TERM_KEYS.items())
         return f"{text} Every term has, beside the options of its loss: {beside}."
+    if section == "trajectories":
+        beside = ", ".join(f"`{key}={value!r}`" for key, value in KEYS.items())
+        text += f" Beside the options of the function: {beside}."
     home = HOMES.get(section)
     return text + (f" Short names are those of `{home}`." if home else "")
 
@@ -151,6 +156,8 @@ def _kind(function: Callable) -> str | None:
     if names[:2] == ["key", "count"]:
         return "sampler"
     package = function.__module__.split(".")[1]
+    if package == "trajectories":
+        return package
     if package != "methods" and function.__name__ in methods_page.PARTS - {"discounted_return"}:
         return None
     if package == "losses":

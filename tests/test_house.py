@@ -31,6 +31,7 @@ FLOORS = {
     "agentrl.evaluation": 4,
     "agentrl.learner": 5,
     "agentrl.methods": 5,
+    "agentrl.trajectories": 5,
     "agentrl.config": 6,
     "agentrl.run": 7,
     "agentrl.serving": 7,

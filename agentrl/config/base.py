@@ -35,6 +35,8 @@ EVALUATION = {
     "opponent": "random",
     "side": "none",
 }
+# By its path, so that only runs that write episodes import what writes them.
+TRAJECTORIES = {"name": "agentrl.trajectories.everything", "every": 0, "most": 16}
 
 
 def base_config() -> ml_collections.ConfigDict:
@@ -87,6 +89,9 @@ def base_config() -> ml_collections.ConfigDict:
       `agentrl.players.scripted`. evaluation.side: the side that the policy has all seats of, in
       games with `sides`, instead of one seat after the other.
     checkpoint.keep: newest checkpoints that stay.
+    trajectories: which episodes are written to files, by a function that scores them
+      (`agentrl.trajectories.choice`). trajectories.every: in updates; 0: none are written.
+      trajectories.most: episodes of each seed with the highest scores; 0: all with a positive one.
     """
     config = ml_collections.ConfigDict()
     config.seed = 0
@@ -116,6 +121,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.max_rejected_updates = 5
     config.evaluation = ml_collections.ConfigDict(EVALUATION)
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
+    config.trajectories = ml_collections.ConfigDict(TRAJECTORIES)
     return config
 
 
@@ -158,6 +164,7 @@ def check(config: ml_collections.ConfigDict) -> None:
         ("warm_start.updates", config.warm_start.get("updates", 0)),
         ("checkpoint.every", config.checkpoint.every),
         ("evaluation.every", config.evaluation.every),
+        ("trajectories.every", config.trajectories.get("every", 0)),
     ):
         if every < 0 or every % config.log_every:
             raise ValueError(

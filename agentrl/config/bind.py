@@ -39,6 +39,7 @@ HOMES = {
     "reward": "agentrl.rewards",
     "reweighting": "agentrl.advantages",
     "rollout": "agentrl.rollout",
+    "trajectories": "agentrl.trajectories",
 }
 # Keys of a term of the objective beside the options of its loss, with their defaults.
 TERM_KEYS = {

@@ -15,6 +15,7 @@ from agentrl.config.components import make_components, selection_of
 from agentrl.config.environments import environments
 from agentrl.config.learning import learner_of, supervised
 from agentrl.config.tasks import Task, context_of, make_policy, make_task
+from agentrl.config.trajectories import writing_of
 from agentrl.learner.component import Component, InitInputs, Setup
 from agentrl.learner.components.population import Selection
 from agentrl.learner.learner import Learner
@@ -202,6 +203,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
     )
     requirements.check_sources(config, experiment)
     requirements.check_options_of_seeds(config, experiment)
+    writing_of(config, experiment)
     return experiment
 
 

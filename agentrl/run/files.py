@@ -21,7 +21,7 @@ FILES = (
     "stages.json",
     "metrics.jsonl",
 )
-FOLDERS = ("checkpoints", "eval", "tb", "rejected")
+FOLDERS = ("checkpoints", "eval", "tb", "rejected", "trajectories")
 # Whether the user can be asked about who counts.
 _EFFECTIVE = os.access in os.supports_effective_ids
 

@@ -18,7 +18,16 @@ from agentrl.learner.components import guard
 from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
-from agentrl.run import checkpoint, evaluations, memory, mesh, metrics, processes, restored
+from agentrl.run import (
+    checkpoint,
+    evaluations,
+    memory,
+    mesh,
+    metrics,
+    processes,
+    restored,
+    trajectories,
+)
 from agentrl.run.evaluations import Pending
 from agentrl.run.files import RunError, write_json
 from agentrl.run.programs import Prepared, Programs, compile_programs, prepare
@@ -207,6 +216,9 @@ def _step(
     steps = sum(record["env_steps"] for record in records) - before
     rates = metrics.rates(records, float(steps), updates, took)
     _check_rejected(ready, workdir, phase, state, update)
+    if phase.collects:
+        everywhere = ready.programs.shapes.update.sharding
+        trajectories.write(config, ready.experiment, state, update, workdir, everywhere)
     return state, Pending(update, records, {"compile_time": compile_time, **rates, **seconds})
 
 

@@ -18,7 +18,7 @@ from agentrl.run import checkpoint, evaluations, files, processes
 from agentrl.run.files import RunError, write_json
 from agentrl.run.status import PROCESS
 
-# Keys that may differ when a run resumes, besides config.mesh.
+# Keys that may differ when a run resumes, besides config.mesh and config.trajectories.
 RESUMABLE = ("updates", "env_steps", "learner.microbatch")
 # Tries of the lock, 0.1 s apart: `status.is_locked` holds it for an instant.
 TRIES = 5
@@ -88,7 +88,7 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
-            and not (key in RESUMABLE or key.startswith("mesh."))
+            and not (key in RESUMABLE or key.startswith(("mesh.", "trajectories.")))
         ]
         if changed:
             raise RunError(

@@ -46,7 +46,7 @@ def here(tmp_path, monkeypatch):
 
 TRAIN = ["python", "-m", "launchers.train"]
 CASES = {
-    "a command": (["python", "-m", "launchers.tr"], ["launchers.train"]),
+    "a command": (["python", "-m", "launchers.trai"], ["launchers.train"]),
     "not a command of ours": (["python", "-m", "json.to"], []),
     "no command": (["python", "script.py", "--co"], []),
     "a flag": ([*TRAIN, "--workd"], ["--workdir="]),
@@ -181,7 +181,7 @@ def test_in_an_interactive_shell(here, shell):
     """Each TAB completes what is typed so far: command, flag, folder, file, variant."""
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell}")
-    seen = typed(shell, here, "python -m launchers.tr\t--conf\t=mi\town.\t:f\t <")
+    seen = typed(shell, here, "python -m launchers.trai\t--conf\t=mi\town.\t:f\t <")
     assert "python -m launchers.train --config=mine/own.py:fast" in seen, seen
 
 

@@ -1,0 +1,24 @@
+"""Episodes as files: one episode per line of JSON, in a schema with a version.
+
+  schema   the dataclasses, which are the schema, and the line of each
+  files    writing, and reading with a report of lines that are no episodes
+  choice   which episodes of a batch are written
+  record   from Streams and Rows to episodes
+  replay   an episode played again from its task, seeds and actions
+  source   a file as a source of rows for supervised terms
+  adp      lines of the Agent Data Protocol from episodes, and back
+
+The page of the schema is README.md. Read `schema.py` first.
+"""
+
+from typing import TYPE_CHECKING
+
+from agentrl.lazy import lazy
+
+if TYPE_CHECKING:
+    from agentrl.trajectories.choice import everything as everything
+    from agentrl.trajectories.choice import failures as failures
+    from agentrl.trajectories.choice import surprising as surprising
+    from agentrl.trajectories.source import file as file
+
+__getattr__, __dir__ = lazy(__name__)
