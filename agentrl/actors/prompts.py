@@ -44,8 +44,16 @@ def _spelling(codec: Codec) -> Callable[[str], list[int]]:
     return encode
 
 
-def prompt_of(form: Format, context: Context, messages: Sequence[Mapping[str, str]]) -> list[int]:
-    """The prompt of the next reply, i32 tokens in a list.
+class Piece(NamedTuple):
+    """A piece of a prompt: the own turn that it is of, its kind as in `Layout`, its tokens."""
+
+    turn: int
+    kind: int
+    tokens: list[int]
+
+
+def pieces_of(form: Format, context: Context, messages: Sequence[Mapping[str, str]]) -> list[Piece]:
+    """The pieces of the prompt of the next reply.
 
     messages: {"role": ..., "content": ...}, of "user" and "assistant" in turn, the last one of
     "user": observations and replies. Summaries and branches are not made, see
@@ -62,16 +70,22 @@ def prompt_of(form: Format, context: Context, messages: Sequence[Mapping[str, st
             "observations and replies, and the last one of the user; instructions are part of the "
             "prompt's opening"
         )
-    out: list[int] = []
+    pieces: list[Piece] = []
     for turn, kind in shown(context, turns):
         if kind == REPLIED:
-            out += [*form.encode(messages[2 * turn + 1]["content"]), form.end]
-            continue
-        out += form.before if out or not form.opening else form.opening
-        if kind != OMITTED:
-            out += _observed(form, context, turn, messages[2 * turn]["content"])
-        out += form.after
-    return out
+            tokens = [*form.encode(messages[2 * turn + 1]["content"]), form.end]
+        else:
+            first = not pieces and form.opening
+            seen = messages[2 * turn]["content"]
+            text = [] if kind == OMITTED else _observed(form, context, turn, seen)
+            tokens = [*(form.opening if first else form.before), *text, *form.after]
+        pieces.append(Piece(turn, kind, tokens))
+    return pieces
+
+
+def prompt_of(form: Format, context: Context, messages: Sequence[Mapping[str, str]]) -> list[int]:
+    """The tokens of `pieces_of`, one behind the other."""
+    return [token for piece in pieces_of(form, context, messages) for token in piece.tokens]
 
 
 def _observed(form: Format, context: Context, turn: int, text: str) -> list[int]:

@@ -7,6 +7,7 @@ pip install 'agentrl[tools]'.
 
 from agentrl.tools.environment import Episode as Episode
 from agentrl.tools.environment import ToolEnvironment as ToolEnvironment
+from agentrl.tools.environment import demonstrations as demonstrations
 from agentrl.tools.environment import reward as reward
 from agentrl.tools.function import Rewarded as Rewarded
 from agentrl.tools.function import tool as tool

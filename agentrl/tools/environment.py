@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import inspect
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl.tools.calls import FORMATS, described, responses
@@ -197,3 +197,25 @@ class ToolEnvironment:
         for turn in episode.turns:
             said += [turn.reply, responses(turn.results, self.form)]
         return "\n".join(said)
+
+
+def demonstrations(
+    env: ToolEnvironment, solve: Callable[[Episode, str], str], seeds: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """Episodes that a function plays, as trajectories of the Agent Data Protocol.
+
+    solve: (episode, text that was read) -> reply. What it needs to remember stands in
+    `episode.turns`.
+    """
+    for seed in seeds:
+        text, _ = env.reset(seed=seed)
+        content, ended = [], False
+        while not ended:
+            reply = solve(env.episode, text)
+            content += [
+                {"class_": "text_observation", "content": text, "source": "environment"},
+                {"class_": "message_action", "content": reply},
+            ]
+            text, _, terminated, truncated, _ = env.step(reply)
+            ended = terminated or truncated
+        yield {"id": f"demonstration_{seed}", "content": content, "details": {}}

@@ -6,6 +6,7 @@
   record   from Streams and Rows to episodes
   replay   an episode played again from its task, seeds and actions
   source   a file as a source of rows for supervised terms
+  encode   episodes of texts in the tokens of a policy
   adp      lines of the Agent Data Protocol from episodes, and back
 
 The page of the schema is README.md. Read `schema.py` first.

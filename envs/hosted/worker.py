@@ -166,8 +166,11 @@ def answers(op, message, about):
         return isinstance(given, list) and len(given) == seats and are_numbers(given, kinds)
 
     def are_metrics(given):
-        known = set(about.get("metrics", ()))
-        return isinstance(given, dict) and known >= set(given) and are_numbers(given.values())
+        return (
+            isinstance(given, dict)
+            and are_numbers(given.values())
+            and set(about.get("metrics", ())) >= set(given)
+        )
 
     def is_seat(given, least=0):
         return type(given) is int and least <= given < seats
@@ -240,6 +243,16 @@ def make(source, options):
         _require(package, source)
         beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
         return getattr(_module_of_file(beside), factory)(name, **options)
+    return named(source)(**options)
+
+
+def named(source):
+    """What module:name or path/to/file.py:name says.
+
+    Raises:
+      Missing: there is no such module, file or name.
+    """
+    place, _, name = source.rpartition(":")
     if place.endswith(".py"):
         if not os.path.exists(place):
             raise Missing(f"environment {source!r}: no file {place} in {os.getcwd()}")
@@ -254,7 +267,7 @@ def make(source, options):
             ) from None
     if not hasattr(module, name):
         raise Missing(f"environment {source!r}: {place} has no {name}")
-    return getattr(module, name)(**options)
+    return getattr(module, name)
 
 
 class Server:

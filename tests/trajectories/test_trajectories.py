@@ -12,11 +12,14 @@ import tiny
 from in_process import call_here
 
 from agentrl import rollout
+from agentrl.actors import contexts
 from agentrl.config import env_section, section
 from agentrl.config.build import build
+from agentrl.config.tasks import context_of
 from agentrl.run import loop, trajectories
 from agentrl.streams import SPANS
 from agentrl.trajectories import adp, files, schema, source
+from agentrl.trajectories.encode import encoded
 from agentrl.trajectories.replay import ReplayError, replay
 
 
@@ -347,3 +350,37 @@ def test_agent_data_protocol_and_back(runs):
     ):
         with pytest.raises(schema.SchemaError, match=word):
             adp.from_adp(wrong)
+
+
+def test_texts_become_the_tokens_that_the_policy_had(runs):
+    """A file of texts alone, encoded again: the rows of the run, but for log-probabilities."""
+    path, _, experiment = runs["words"]
+    codec = next(iter(experiment.tasks.values())).policy.codec
+    context = context_of(experiment.config)
+
+    def bare(row):
+        return tuple(dataclasses.replace(s, tokens=(), logp=None, advantage=None) for s in row)
+
+    def parts(row, turns):
+        """A policy that has not learnt writes control tokens, too, which have no text."""
+        out = []
+        for span in row:
+            tokens = list(span.tokens)
+            if span.trained:
+                ended = [codec.end] if turns[span.turn].stop == "end" else []
+                tokens = [t for t in tokens if codec.token_lengths[t]] + ended
+            out.append((span.kind, span.turn, tokens, span.trained))
+        return [part for part in out if part[2]]
+
+    for episode in files.read(path):
+        (agent,) = episode.agents
+        of_text = dataclasses.replace(agent, rows=tuple(map(bare, agent.rows)))
+        (made,) = encoded(dataclasses.replace(episode, agents=(of_text,)), codec, context).agents
+        turns = {turn.number: turn for turn in agent.turns}
+        for one, other in zip(made.rows, agent.rows, strict=True):
+            assert parts(one, turns) == parts(other, turns)
+    with pytest.raises(ValueError, match="context 'fold': .* expected 'whole', 'window'"):
+        encoded(episode, codec, contexts.fold())
+    bare = dataclasses.replace(episode, agents=(dataclasses.replace(episode.agents[0], rows=()),))
+    with pytest.raises(schema.SchemaError, match="turn 0: no text that was written"):
+        encoded(bare, codec, context)
