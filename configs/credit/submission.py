@@ -7,6 +7,10 @@ where anything was submitted; "summed": always (D-RA); "outcome": never. `_words
 that reads each turn by itself, after 20 supervised updates.
 
     python -m launchers.train --config=configs/credit/submission.py:gated --workdir=runs/gated
+
+Five seeds, two CPU cores with much other work: 2 to 17 minutes, 40 s of processor time. Success of
+1,024 tasks: outcome 0.96, gated 0.83, submitted 0.36, summed 0.03, which walks about until the time
+is over (README.md). The words have no result yet.
 """
 
 import ml_collections
