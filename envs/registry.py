@@ -44,6 +44,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "SocialDeduction-v1": ("envs.social_deduction", "SocialDeduction"),
     "SoloResearch-v1": ("envs.solo_research", "SoloResearch"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "Support-v1": ("envs.support", "Support"),
     "SwitchedHousehold-v1": ("envs.switched", "SwitchedHousehold"),
     "SwitchedKeyDoor-v1": ("envs.switched", "SwitchedKeyDoor"),
     "TeamGraph-v1": ("envs.team_graph", "TeamGraph"),

@@ -10,7 +10,7 @@ _KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
 def required(
     setup: Setup,
     component: str,
-    policy: Literal["arrays", "language"],
+    policy: Literal["arrays", "language"] | None,
     *members: str,
     example: str = "",
     one_agent: bool = False,
@@ -25,7 +25,7 @@ def required(
 
     Args:
       component: its name, for errors.
-      policy: the kind that it requires.
+      policy: the kind that it requires; None: either.
       members: attributes that the environment has to have; example: one that has them.
       one_agent, one_environment: no more than one. discrete: no continuous actions. in_graph: no
         environment in Python. without_memory: no recurrent policy. critic: a policy with one.
@@ -39,7 +39,7 @@ def required(
     needed = " and ".join(f"`{name}`" for name in members)
     kind = "language" if acts.reads_text else "arrays"
     checks = (
-        (kind == policy, _KINDS[policy], _KINDS[kind]),
+        (policy in (None, kind), _KINDS[policy or kind], _KINDS[kind]),
         (not critic or acts.has_critic, "a critic (config.policy.critic='shared')", "none"),
         (not discrete or not env.continuous, "discrete actions", "continuous ones"),
         (not one_environment or count == 1, "one environment", f"{count} environments"),

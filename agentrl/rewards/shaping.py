@@ -184,23 +184,24 @@ def gated_accumulation(
 
       r[b, t] + sum_i gate_i[b] r^i[b, t],  gate_i[b] = prod_{j > i} 1[R^j[b] > v_j].
 
-    The highest level is never gated. Without gates dense rewards for format and tool use are easier
-    to collect than the task's own, and completion falls while the sum rises. An all-failed group
-    then has equal returns and no signal, unless the outcome has levels of its own.
+    The highest level is never gated. The reward itself is added as it is; with a threshold of its
+    own it is a level above all others, and gates them. Without gates dense rewards for format and
+    tool use are easier to collect than the task's own, and completion falls while the sum rises. An
+    all-failed group then has equal returns and no signal, unless the outcome has levels of its own.
 
     Args:
-      reward: f32[N, T], what is paid besides; zeros if the levels are all of the reward.
+      reward: f32[N, T], what is paid besides, or the level above; zeros if there is neither.
       mask: bool[N, T], the agent acted.
       reward_levels: f32[N, T, n], lowest priority first; an annotation.
-      thresholds: v_2 to v_n, of levels 2 to n. A level is reached if its sum is larger: choose the
-        value that separates "not completed" from "completed".
+      thresholds: v_2 to v_n, of levels 2 to n, and one more if the reward is the level above. A
+        level is reached if its sum is larger: choose the value that separates "not completed" from
+        "completed". One below all sums opens the gate for all.
 
     Returns:
       f32[N, T], 0 where mask is False.
 
     Raises:
-      ValueError: another number of thresholds than levels above the first, or arrays of other
-        shapes or types.
+      ValueError: another number of thresholds, or arrays of other shapes or types.
 
     References:
       G-RA (2025), https://arxiv.org/abs/2508.10548. From notes on the paper and one third-party
@@ -213,16 +214,20 @@ def gated_accumulation(
             f"gated_accumulation: reward_levels has shape {shape}; expected "
             f"{(*jnp.shape(mask), 'n')}, one reward per level"
         )
-    if len(thresholds) != shape[2] - 1:
+    above = len(thresholds) - shape[2] + 1
+    if above not in (0, 1):
         raise ValueError(
             f"gated_accumulation: {len(thresholds)} thresholds for {shape[2]} reward levels; "
-            f"expected {shape[2] - 1}, one for each level but the lowest"
+            f"expected {shape[2] - 1}, one for each level but the lowest, or {shape[2]}, the last "
+            "of them for the reward itself"
         )
     levels = jnp.where(mask[..., None], jnp.asarray(reward_levels, jnp.float32), 0.0)
-    reached = jnp.sum(levels, axis=1)[:, 1:] > jnp.asarray(thresholds, jnp.float32)
+    own = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    sums = jnp.sum(jnp.concatenate([levels, own[..., None]], axis=-1), axis=1)
+    reached = sums[:, 1 : len(thresholds) + 1] > jnp.asarray(thresholds, jnp.float32)
     gate = jnp.cumprod(reached[:, ::-1], axis=1)[:, ::-1]
     gate = jnp.concatenate([gate, jnp.ones((shape[0], 1), gate.dtype)], axis=1)
-    return jnp.where(mask, reward, 0.0) + jnp.sum(levels * gate[:, None], axis=-1)
+    return own + jnp.sum(levels * gate[:, None, : shape[2]], axis=-1)
 
 
 def _of_turns(final: jax.Array, shape: tuple[int, ...]) -> jax.Array:

@@ -34,22 +34,34 @@ def compact(env: TurnBudget) -> View:
             "max_bytes": view.max_bytes + len(lines[-1]),
         }
     rules += "."
-    templates, query = view.templates, view.query
+    said = view
     if env.extension:
-        templates = (*templates, template(lexicon, "extend"))
+        said = with_command(view, lexicon, "extend")
         rules += f" The command extend takes a turn and grants {env.extension}."
-        changes["max_command_bytes"] = max(view.max_command_bytes, len("extend"))
-        if query is not None:
-            action = query.action
-            query = query._replace(action=lambda words: action(words) + 1)
     return dataclasses.replace(
-        view,
+        said,
         lexicon=lexicon,
-        templates=templates,
         slots=lambda state, params: view.slots(state.base, params.base),
-        query=query,
         rules=view.rules + rules,
         **changes,
+    )
+
+
+def with_command(view: View, lexicon: Lexicon, name: str) -> View:
+    """The view with one more command, whose action stands behind those that have a template.
+
+    lexicon: to which its fragment is added.
+    """
+    query = view.query
+    if query is not None:
+        # Actions with free text have numbers behind all others.
+        action = query.action
+        query = query._replace(action=lambda words: action(words) + 1)
+    return dataclasses.replace(
+        view,
+        templates=(*view.templates, template(lexicon, name)),
+        max_command_bytes=max(view.max_command_bytes, len(name)),
+        query=query,
     )
 
 

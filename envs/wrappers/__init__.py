@@ -2,4 +2,5 @@
 
 from envs.wrappers.clock import Clock as Clock
 from envs.wrappers.single_step import SingleStep as SingleStep
+from envs.wrappers.submission import Submission as Submission
 from envs.wrappers.turn_budget import TurnBudget as TurnBudget

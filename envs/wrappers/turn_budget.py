@@ -104,11 +104,7 @@ class TurnBudget(Wrapper):
 
     def _own(self, action: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(the action is `extend`, the environment's action otherwise)."""
-        if not self.extension:
-            return jnp.zeros((), bool), action
-        # Actions with free text have numbers behind all others.
-        number = self.base.num_actions
-        return action == number, action - (action > number)
+        return self.added(action) if self.extension else (jnp.zeros((), bool), action)
 
     def is_legal(
         self, state: TurnBudgetState, action: jax.Array, params: TurnBudgetParams

@@ -78,6 +78,13 @@ class Wrapper(Environment):
     def observation_shape(self) -> tuple[int, ...]:
         return self.base.observation_shape
 
+    def added(self, action: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(the action is the wrapper's own, the environment's action otherwise), for a wrapper with
+        one action behind the environment's."""
+        # Actions with free text have numbers behind all others.
+        number = self.base.num_actions
+        return action == number, action - (action > number)
+
     def observe(self, state: WrapperState, params: WrapperParams) -> jax.Array:
         return self.base.observe(state.base, params.base)
 

@@ -6,6 +6,7 @@ import envs
 
 WRONG = [
     ("NumberLine-v1", {"length": 300}, "expected 1 to 255"),
+    ("Support-v1", {"distance": (0, 8)}, "expected .fewest, most. of 1 to 20"),
     ("Coin-v1", {"quest_length": 0}, "quest_length 0 with 1 distractors"),
     ("Coin-v1", {"distractors": 3}, "expected at least 1 with 0 to 2"),
     ("Coin-v1", {"quest_length": 64, "num_names": 128}, "at most 127 rooms"),

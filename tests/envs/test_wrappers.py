@@ -196,3 +196,31 @@ def test_a_clock_changes_what_is_seen_and_nothing_else():
         assert np.array_equal(*pair) == same
     with pytest.raises(ValueError, match="minutes=0"):
         envs.make("envs.wrappers.Clock", base=COIN, minutes=0)
+
+
+def test_nothing_counts_before_it_is_submitted():
+    base = {"name": "NumberLine-v1", "length": 3}
+    env, params = envs.make("envs.wrappers.Submission", base=base)
+    down, up, submit = 0, 1, 2
+    assert env.action_names == ("-", "+", "submit")
+    step, start = called(env, "step_env"), called(env, "initial")(KEY, params)
+
+    def walk(actions):
+        state = start.replace(base=start.base.replace(position=np.int32(1), target=np.int32(2)))
+        told = []
+        for action in actions:
+            _, state, reward, terminated, info = step(KEY, state, np.int32(action), params)
+            told.append((float(reward), bool(terminated), bool(info["success"])))
+        return state, told
+
+    # NumberLine pays -1 for the wrong way and 1 for the target; here only `submit` pays.
+    state, told = walk([down, up, up])
+    assert told == [(0.0, False, False)] * 3 and int(state.base.position) == 2
+    # At the target the walk is over, and the episode is not.
+    state, told = walk([up, down, submit])
+    assert told == [(0.0, False, False)] * 2 + [(1.0, True, True)]
+    assert walk([submit, up])[1] == [(0.0, True, False)] * 2
+    state, _ = walk([up] * 6)
+    assert bool(called(env, "is_truncated")(state, params))
+    assert int(called(env, "expert")(walk([up])[0], params)) == submit
+    assert int(called(env, "expert")(walk([down])[0], params)) == up

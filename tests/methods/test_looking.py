@@ -61,3 +61,13 @@ def test_what_it_does_not_fit():
         looking(setup_of(ENV, PARAMS, rollout.segments))
     with pytest.raises(ValueError, match="explore_below"):
         looking(setup_of(ENV, PARAMS), explore_below=2.0)
+
+
+def test_a_reply_that_is_no_command_leaves_the_last_look():
+    """In words -1 stands for such a reply: what was shown before is still what is improved on."""
+    component = looking(setup_of(ENV, PARAMS))
+    state = ENV.initial(jax.random.key(0), PARAMS).replace(start=jnp.array([2], jnp.int32))
+    look = ENV.action_names.index("look 0 to 7")
+    mask = jnp.arange(4) < 3
+    given = turn_rewards(component, state, jnp.array([look, -1, look, 0]), mask)
+    np.testing.assert_allclose(given, [0.5, 0, 0, 0])

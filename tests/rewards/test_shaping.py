@@ -1,5 +1,7 @@
 """Penalties, and what potential-based shaping leaves as it was."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -205,6 +207,10 @@ def test_gated_accumulation_worked_example():
     levels[0, :, 1] = 0
     nested = rewards.gated_accumulation(none + 0.5, mask, levels, **options)
     np.testing.assert_allclose(nested, [[0.5, 0.5, 0.5, 1.5]])
+    # With a threshold of its own the reward is the level above: 2 of it opens what 2.5 closes.
+    gated = functools.partial(rewards.gated_accumulation, none + 0.5, mask, levels)
+    np.testing.assert_allclose(gated(thresholds=(-1.0, 0.5, 1.5)), [[0.6, 0.6, 0.6, 1.6]])
+    np.testing.assert_allclose(gated(thresholds=(-1.0, 0.5, 2.5)), [[0.5] * 4])
     # A threshold is to be exceeded, and turns that did not happen are not read.
     levels[0, 3] = np.nan
     cut = mask & (np.arange(4) < 3)
