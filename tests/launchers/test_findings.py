@@ -3,7 +3,7 @@
 import pathlib
 
 import pytest
-from commands import refused
+from commands import call, refused
 from in_process import call_here
 
 from launchers import config_files, presets
@@ -13,10 +13,10 @@ COIN = 'coin.py:grpo,5,"success of 1,024 tasks",0.97,0.94,0.98,bootstrap,1.5,coi
 
 
 def test_each_preset_of_the_repository_has_a_result_or_a_reason():
-    done = call_here("findings", "--check")
+    done = call("findings", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "needs a published model's weights" in done.stdout
-    assert "credit/coin.py:gigpo: 0.67 [0.44, 0.92] (bootstrap)" in call_here("findings").stdout
+    assert "credit/coin.py:gigpo: 0.67 [0.44, 0.92] (bootstrap)" in call("findings").stdout
 
 
 @pytest.fixture
