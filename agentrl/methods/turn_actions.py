@@ -23,8 +23,8 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
       component: whose name errors have.
 
     Raises:
-      ValueError: a language policy in an environment whose commands have slots, which its state fills:
-        the state of each turn is not recorded.
+      ValueError: a language policy in an environment whose commands have slots, which its state
+        fills: the state of each turn is not recorded.
     """
     env, env_params = next(iter(setup.envs.values()))
     if not setup.policy.reads_text:
