@@ -6,16 +6,20 @@ component of agentrl.methods.
 """
 
 import ast
+import functools
 import importlib
 import inspect
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launchers import presets
 
 ROOT = pathlib.Path(__file__).parents[1]
 INTRODUCTION = """# Methods
 
-Made by `python -m launchers.pages` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
+Made by `python -m launchers.pages` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; a preset in which it runs and whose result is stated, with a link to what it shows; the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
 """  # noqa: E501
 # First parameters that make a function an estimator, a filter or a term.
 CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
@@ -41,11 +45,12 @@ PARTS |= {"hae", "marft", "mars_released"}
 
 def page() -> str:
     """Markdown with a table of each kind of function."""
-    used = _used()
+    used, shown = _used(), _shown()
     parts = [INTRODUCTION]
     for title, package in TABLES.items():
-        rows = [_row(function, used) for function in listed(package)]
-        header = "| name | what it is | needs | source | configs |\n|---|---|---|---|---|\n"
+        rows = [_row(function, used, shown) for function in listed(package)]
+        columns = ("name", "what it is", "needs", "source", "shown in", "configs")
+        header = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
         parts.append(f"## {title}\n\n{header}" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
@@ -82,7 +87,7 @@ def _functions(package: str, wanted: set[str]) -> Iterator[Callable]:
             yield function
 
 
-def _row(function: Callable, used: dict[str, list[str]]) -> str:
+def _row(function: Callable, used: dict[str, list[str]], shown: dict[str, str]) -> str:
     text = inspect.getdoc(function)
     line = " ".join(text.split("\n\n")[0].split())
     equation = _equation(text)
@@ -97,8 +102,9 @@ def _row(function: Callable, used: dict[str, list[str]]) -> str:
     needs += f"<br>assumes {', '.join(assumed)}" if assumed else ""
     links = list(dict.fromkeys(re.findall(r"https://arxiv\.org/abs/[\d.]+\d", text)))
     source = " ".join(f"[{link.rpartition('/')[2]}]({link})" for link in links) or "-"
-    shown = ", ".join(used.get(function.__name__, [])) or "-"
-    cells = (f"`{function.__name__}`", about, needs, source, shown)
+    configs = ", ".join(used.get(function.__name__, [])) or "-"
+    result = shown.get(function.__name__, "-")
+    cells = (f"`{function.__name__}`", about, needs, source, result, configs)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -131,3 +137,43 @@ def _used() -> dict[str, list[str]]:
             link = path.relative_to(ROOT).as_posix()
             found.setdefault(name, []).append(f"[{path.stem}](../{link})")
     return found
+
+
+@functools.cache
+def _shown() -> dict[str, str]:
+    """{function: a link to what a preset shows in which it runs}: one that is named after it or,
+    where there is none, of the file in which the fewest presets run it."""
+    runs: dict[str, list[tuple[bool, float, str]]] = {}
+    for folder in presets.folders():
+        rows = [row for row in presets.read(folder) if not row.missing]
+        named = {row.preset: _named(folder.name, row.preset) for row in rows}
+        for row in rows:
+            file, _, variant = row.preset.partition(":")
+            siblings = [
+                names for preset, names in named.items() if preset.partition(":")[0] == file
+            ]
+            link = f"[`{row.preset}`](../configs/{folder.name}/README.md#{row.section})"
+            for name in named[row.preset]:
+                share = sum(name in names for names in siblings) / len(siblings)
+                runs.setdefault(name, []).append((name != variant, share, link))
+    return {name: min(found, key=lambda one: one[:2])[-1] for name, found in runs.items()}
+
+
+def _named(folder: str, preset: str) -> set[str]:
+    """The names in a preset's config, of functions among others."""
+    file, colon, variant = preset.partition(":")
+    module = importlib.import_module(f"configs.{folder}.{file.removesuffix('.py')}")
+    names = set()
+
+    def collect(section: Mapping[str, Any]) -> None:
+        for key, value in section.items():
+            if isinstance(value, Mapping):
+                if value.get("weight") == 0.0:
+                    continue  # a term that is switched off
+                names.add(key)
+                collect(value)
+            elif key == "name":
+                names.add(str(value).rpartition(".")[2])
+
+    collect((module.get_config(variant) if colon else module.get_config()).to_dict())
+    return names

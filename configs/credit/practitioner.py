@@ -3,7 +3,7 @@
 https://arxiv.org/abs/2510.01132 (full text and code read). KeyDoor-v1 for its TextWorld: doors in a
 row, keys of several colours. Presets ESTIMATOR_REWARD over arrays: sparse (behind the last door),
 dense (behind each), noisy (a judge who misses a fifth of the successes and invents one in twenty);
-ESTIMATOR_REWARD_words by a transformer from scratch, after SFT. Sizes: env.rooms, env.keys_.
+ESTIMATOR_sparse_words by a transformer from scratch, after SFT. Sizes: env.rooms, env.keys_.
 
     python -m launchers.train --config=configs/credit/practitioner.py:ppo_dense --workdir=runs/one
 
@@ -21,7 +21,7 @@ from configs._shared import language, methods
 ESTIMATORS = ("ppo", "rloo", "grpo", "reinforce_pp")
 REWARDS = ("sparse", "dense", "noisy")
 ARRAYS = tuple(f"{estimator}_{reward}" for estimator in ESTIMATORS for reward in REWARDS)
-VARIANTS = (*ARRAYS, *(f"{method}_words" for method in ARRAYS))
+VARIANTS = (*ARRAYS, *(f"{estimator}_sparse_words" for estimator in ("ppo", "rloo", "grpo")))
 
 
 def get_config(variant: str = "grpo_sparse") -> ml_collections.ConfigDict:

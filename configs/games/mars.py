@@ -27,7 +27,6 @@ VARIANTS = {
         {"size": 5, "foods": 1, "force_coop": True, "max_steps_in_episode": 15},
     ),
     "tictactoe": ("TicTacToe-v1", {"max_steps_in_episode": 9}),
-    "kuhn": ("KuhnPoker-v1", {"rounds": 5, "max_steps_in_episode": 15}),
 }
 WARM = 600
 

@@ -18,7 +18,7 @@ from agentrl.config import check_variant, env_section, section
 from configs._shared import language
 from configs.hierarchy import key_door
 
-VARIANTS = (*key_door.VARIANTS, "sft")
+VARIANTS = ("hae", "flat", "sft")
 
 
 def get_config(variant: str = "hae") -> ml_collections.ConfigDict:
@@ -26,7 +26,7 @@ def get_config(variant: str = "hae") -> ml_collections.ConfigDict:
     learns = variant != "sft"
     config = language.config_of(
         "ppo" if learns else "sft",
-        env_section(f"{'Switched' if variant.startswith('switched') else 'Planned'}Household-v1"),
+        env_section("PlannedHousehold-v1"),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=400,

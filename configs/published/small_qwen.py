@@ -1,4 +1,4 @@
-r"""Household-v1 by a small Qwen 2 with a tokenizer of its own: SFT, then GiGPO or GRPO.
+r"""Household-v1 by a small Qwen 2 with a tokenizer of its own: SFT, then GiGPO.
 
 The path of published weights (`pretrained.py`), from scratch: Hugging Face's files, chat format,
 subword tokens, export. All commands are in README.md.
@@ -17,15 +17,15 @@ from agentrl import policies, rollout
 from agentrl.config import section
 from configs.words import household
 
-VARIANTS = {f"{method},DIRECTORY": "" for method in ("sft", "gigpo", "grpo", "rloo")}
+VARIANTS = {f"{method},DIRECTORY": "" for method in ("sft", "gigpo")}
 
 
 def get_config(variant: str = "gigpo,") -> ml_collections.ConfigDict:
     method, comma, directory = variant.partition(",")
-    if not comma or method not in ("sft", "gigpo", "grpo", "rloo"):
+    if not comma or method not in ("sft", "gigpo"):
         raise ValueError(
-            f"variant {variant!r}: expected METHOD,DIRECTORY, a method of sft, gigpo, grpo, rloo "
-            "and the directory of a model"
+            f"variant {variant!r}: expected METHOD,DIRECTORY, the method sft or gigpo and the "
+            "directory of a model"
         )
     config = household.get_config(method)
     config.num_seeds = 2

@@ -1,4 +1,4 @@
-"""Coin-v1 in words by a transformer from scratch: SFT, then GiGPO, GRPO, RLOO or PPO.
+"""Coin-v1 in words by a transformer from scratch: SFT, then GiGPO, GRPO or PPO.
 
 Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978.
 
@@ -14,7 +14,7 @@ from agentrl import rollout
 from agentrl.config import env_section, section
 from configs._shared import language
 
-VARIANTS = language.METHODS
+VARIANTS = ("gigpo", "grpo", "ppo", "sft")
 
 
 def get_config(variant: str = "gigpo") -> ml_collections.ConfigDict:

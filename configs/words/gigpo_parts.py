@@ -22,7 +22,7 @@ from configs.words import household
 VARIANTS = (
     *("sft", "divided", "mean", "step_divided", "episode_divided", "grpo", "grpo_mean"),
     *("no_penalty", "large_penalty", "epsilon", "clipped", "turn_statistics"),
-    *("group_16", "not_whitened", "kl", "slow", "hot"),
+    *("group_16", "not_whitened", "kl", "slow"),
 )
 
 
@@ -60,6 +60,4 @@ def get_config(variant: str = "divided") -> ml_collections.ConfigDict:
         config.objective.kl.weight = 0.05
     if variant == "slow":
         config.optimizer.learning_rate = 1e-4
-    if variant == "hot":
-        config.policy.temperature = 1.3
     return config

@@ -1,4 +1,4 @@
-"""Shop-v1 in words by a transformer from scratch: SFT, then GiGPO, GRPO, RLOO or PPO.
+"""Shop-v1 in words by a transformer from scratch: SFT, then GiGPO or GRPO.
 
 Feng et al. (2025), Group-in-Group Policy Optimization, https://arxiv.org/abs/2505.10978, vary the
 weight of the step-level term on WebShop (figure 5): --config.advantage.step_weight. The pages do
@@ -16,7 +16,7 @@ from agentrl import rollout
 from agentrl.config import env_section, section
 from configs._shared import language
 
-VARIANTS = language.METHODS
+VARIANTS = ("gigpo", "grpo", "sft")
 
 
 def get_config(variant: str = "gigpo") -> ml_collections.ConfigDict:
