@@ -9,7 +9,8 @@ release does; "explore": gated, and 0.1 for any look while less than half of the
     python -m launchers.train --config=configs/credit/video.py:gated --workdir=runs/gated
 
 Five seeds, two busy CPU cores: 2 minutes. Success of 1,024 tasks: gated 0.82, explore 0.82, outcome
-0.62, single 0.12, ungated 0.08, which looks and never answers (README.md).
+0.62, single 0.12, ungated 0.08, which looks and never answers (README.md). The words have no result
+yet.
 """
 
 import ml_collections
