@@ -4,13 +4,12 @@ Video-MTR (2025), https://arxiv.org/abs/2508.20478 (code read, the gate from not
 that show more of the relevant frames pay 0.5 if the answer is right; "ungated": always, as the
 release does; "explore": gated, and 0.1 for any look while less than half of the turns look;
 "outcome": the answer alone; "single": no turn but the answer. GAE over turns, discount 0.95.
-`_words`: by a transformer with a critic that reads each turn by itself, after SFT.
+`_words`: by a transformer, no result yet.
 
     python -m launchers.train --config=configs/credit/video.py:gated --workdir=runs/gated
 
 Five seeds, two busy CPU cores: 2 minutes. Success of 1,024 tasks: gated 0.82, explore 0.82, outcome
-0.62, single 0.12, ungated 0.08, which looks and never answers (README.md). The words have no result
-yet.
+0.62, single 0.12, ungated 0.08, which looks and never answers (README.md).
 """
 
 import ml_collections
