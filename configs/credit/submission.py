@@ -1,10 +1,8 @@
 """A chain and a command to submit: dense rewards behind the outcome's gate, or summed (G-RA).
 
-G-RA (2025), https://arxiv.org/abs/2508.10548, from notes on the paper. NumberLine-v1 of ten numbers
-in `envs.wrappers.Submission`: 1 for submitting at the target, 0.1 for each legal turn and 0.1 for
-submitting at all. "gated": these count where the level above was reached; "submitted": turns count
-where anything was submitted; "summed": always (D-RA); "outcome": never. `_words`: by a transformer
-that reads each turn by itself, after 20 supervised updates.
+G-RA (2025), https://arxiv.org/abs/2508.10548 (notes). 1 for submitting at the target; legal turns
+and submitting pay 0.1 where the level above was reached ("gated"), turns where anything was
+submitted ("submitted"), always ("summed", D-RA), or never ("outcome"). `_words`: a transformer.
 
     python -m launchers.train --config=configs/credit/submission.py:gated --workdir=runs/gated
 

@@ -7,6 +7,9 @@ the decrease of the user's distance. `_words`: by a transformer that reads each 
 after 20 supervised updates.
 
     python -m launchers.train --config=configs/credit/support.py:mixed --workdir=runs/mixed
+
+No result yet. The expert solves 0.79 of 1,024 tasks. To guess pays at once, to ask a turn later, so
+that "pool" alone should fall behind.
 """
 
 import ml_collections

@@ -4,7 +4,7 @@ Video-MTR (2025), https://arxiv.org/abs/2508.20478 (code read, the gate from not
 that show more of the relevant frames pay 0.5 if the answer is right; "ungated": always, as the
 release does; "explore": gated, and 0.1 for any look while less than half of the turns look;
 "outcome": the answer alone; "single": no turn but the answer. GAE over turns, discount 0.95.
-`_words`: by a transformer with a critic that reads each turn by itself, after SFT.
+`_words`: by a transformer, no result yet.
 
     python -m launchers.train --config=configs/credit/video.py:gated --workdir=runs/gated
 
