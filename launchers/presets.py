@@ -27,10 +27,11 @@ class Finding(NamedTuple):
     """A row of `findings.csv`: what a preset came to, or why it has no result.
 
     preset: FILE.py:VARIANT, as behind the folder in --config. seeds: how many. measure: the metric,
-    of what, and on how many tasks, and options that differ from the preset's. value: its mean over
+    of what, on how many tasks, and the keys that differ from the preset's. value: the mean over
     the seeds, unless `measure` names another statistic. low, high, spread: about it, and what they
-    are, of SPREADS. minutes: of the run, on two CPU cores. section: of the README.md beside, as in
-    a link. missing: why there is no result; all the others are then empty, but for the section.
+    are, of SPREADS. minutes: of a run, at most, on two CPU cores, which were seldom idle. section:
+    of the README.md beside, as in a link. missing: why there is no result; what is measured is then
+    empty.
     """
 
     preset: str
