@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.losses.arrays import masked
+from agentrl.losses.categorical import categorical_log_prob
 
 
 def q_loss(
@@ -67,11 +68,7 @@ def bootstrap_target(
 
 
 def conservative_loss(
-    q_values: jax.Array,
-    action: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    legal: jax.Array | None = None,
+    q_values: jax.Array, action: jax.Array, mask: jax.Array | None = None
 ) -> jax.Array:
     """The conservative term: Q of the data's action is raised, those of all others are lowered.
 
@@ -79,7 +76,6 @@ def conservative_loss(
 
     Args:
       q_values: f32[n, A]. action: i32[n]. mask: bool[n], transitions to read; None for all.
-      legal: bool[n, A], actions that are summed over; None for all. The data's action is one.
 
     Returns:
       f32[n], 0 where mask is False.
@@ -90,12 +86,8 @@ def conservative_loss(
     """
     q_values = jnp.asarray(q_values, jnp.float32)
     if mask is not None:
-        q_values = jnp.where(mask[:, None], q_values, 0.0)
-        action = jnp.where(mask, action, 0)
-        legal = None if legal is None else legal | ~mask[:, None]
-    all_ = q_values if legal is None else jnp.where(legal, q_values, -jnp.inf)
-    taken = jnp.take_along_axis(q_values, action[:, None], axis=1)[:, 0]
-    (loss,) = masked(mask, jax.nn.logsumexp(all_, axis=1) - taken)
+        q_values, action = jnp.where(mask[:, None], q_values, 0.0), jnp.where(mask, action, 0)
+    (loss,) = masked(mask, -categorical_log_prob(q_values, action))
     return loss
 
 

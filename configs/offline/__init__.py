@@ -1,0 +1,1 @@
+"""Which turn earned the reward? Estimators, losses and buffers over arrays."""
