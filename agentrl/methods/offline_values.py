@@ -1,5 +1,6 @@
 """Value learners over a data set of transitions: no episode is played while they learn."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import chex
@@ -18,8 +19,10 @@ from agentrl.methods.transitions import Transitions, drawn, mean_return, played,
 from agentrl.players.scripted import check_expert
 from agentrl.streams import PerPosition, Rows
 
-Target = Literal["bootstrap", "returns", "recoil"]
+Target = Literal["bootstrap", "returns", "recoil", "labels"]
 Implicit = Literal["expectile", "chi2", "total_variation", "reverse_kl"]
+Actions = Literal["data", "policy"]
+Weights = Literal["exponential", "advantage", "value"]
 
 
 PATH = "config.components.offline_values"
@@ -27,20 +30,22 @@ _COUNT, _SIZE, _WEIGHT = {"low": 0}, {"low": 1}, {"low": 0.0}
 _ABOVE, _PART = {"low": 0.0, "above": True}, {"low": 0.0, "high": 1.0, "above": True}
 RANGES: dict[str, dict[str, Any]] = {
     "expert": _COUNT, "random": _COUNT, "mixed": _COUNT, "steps": _COUNT, "hidden": _SIZE,
-    "batch": _SIZE, "rows": _SIZE, "beta": _WEIGHT, "conservative": _WEIGHT, "best": _PART,
-    "rate": _PART, "learning_rate": _ABOVE, "largest_weight": _ABOVE,
+    "critic_first": _COUNT, "batch": _SIZE, "rows": _SIZE, "beta": _WEIGHT,
+    "conservative": _WEIGHT, "best": _PART, "rate": _PART, "learning_rate": _ABOVE,
+    "largest_weight": _ABOVE,
     "gamma": {"low": 0.0, "high": 1.0}, "expert_share": {"low": 0.0, "high": 1.0},
 }  # fmt: skip
 
 
 class Values(struct.PyTreeNode):
     """params, slow: {"q", "v"} of the networks and of their slow copies. opt_state. data: what is
-    learnt from. key: for draws."""
+    learnt from. updates: i32[]. key: for draws."""
 
     params: chex.ArrayTree
     slow: chex.ArrayTree
     opt_state: chex.ArrayTree
     data: Transitions
+    updates: jax.Array
     key: jax.Array
 
 
@@ -102,9 +107,11 @@ class Losses(NamedTuple):
         q, policy_q = of_action(all_, turns.action), jnp.sum(all_ * probability[:, None], axis=2)
         reward = turns.reward if self.target == "bootstrap" else jnp.zeros_like(turns.reward)
         following = networks.v(slow, turns.following)
-        target = losses.bootstrap_target(reward, turns.over, following, gamma=self.gamma)
+        target: jax.Array = losses.bootstrap_target(reward, turns.over, following, gamma=self.gamma)
         if self.target == "returns":
             target = turns.to_go
+        if self.target == "labels":
+            target = 1.0 + turns.of_way
         of_q = jnp.zeros(())
         for twin in (0, 1):
             if self.target == "recoil":
@@ -178,6 +185,31 @@ def noise_levels(
     return levels
 
 
+def check_options(
+    numbers: Mapping[str, float | None],
+    choices: Iterable[tuple[str, str, Any]],
+    implicit: Implicit,
+    temperature: float,
+) -> None:
+    """ValueError for an option outside its range, or that is none of its choices, by name."""
+    for name, value in numbers.items():
+        check_range(f"{PATH}.{name}", value, **RANGES[name])
+    for name, given, kinds in choices:
+        check_choice(f"{PATH}.{name}", given, get_args(kinds))
+    highest = float("inf") if implicit == "reverse_kl" else 1.0
+    below = implicit == "expectile"
+    check_range(f"{PATH}.temperature", temperature, 0.0, highest, above=True, below=below)
+
+
+def weight_of(
+    kind: Weights, q: jax.Array, value: jax.Array, beta: float, largest: float
+) -> jax.Array:
+    """The weight of actions in `losses.weighted_imitation`, see `offline_values`."""
+    if kind == "exponential":
+        return losses.exponential_weight(q, value, beta=beta, largest=largest)
+    return beta * (q - value if kind == "advantage" else q)
+
+
 def check_share(expert_share: float | None, target: Target, levels: tuple[float, ...]) -> None:
     """ValueError where episodes of a kind that is to be drawn from are not in the set."""
     if target == "recoil" and expert_share is None:
@@ -208,6 +240,9 @@ def offline_values(
     implicit: Implicit = "expectile",
     temperature: float = 0.7,
     conservative: float = 0.0,
+    actions: Actions = "data",
+    weights: Weights = "exponential",
+    critic_first: int = 0,
     beta: float = 3.0,
     largest_weight: float = 100.0,
     gamma: float = 0.95,
@@ -222,15 +257,16 @@ def offline_values(
 
     The set is played once, by the environment's expert with noise, before the first update. Each
     update fits twin networks Q and a network V to it, with an optimiser and slow copies of their
-    own, and gives `rows` transitions to the terms of the objective, with `imitation_weight`
-    min(exp(beta (min_j Q'_j - V)), largest_weight) for `losses.weighted_imitation`. Without a term
-    of source "rollout" nothing is played, and the run is offline. Named otherwise:
+    own, and gives `rows` transitions to the terms of the objective, with an `imitation_weight` for
+    `losses.weighted_imitation`. Without a term of source "rollout" nothing is played, and the run
+    is offline. Named otherwise:
 
         behaviour cloning: beta=0, steps=0; filtered: best=0.1, too;
         Monte Carlo returns: target="returns", temperature=0.5;
         IQL: the defaults; ILQL: conservative=0.01, too;
         f-DVL: implicit="chi2", "total_variation", or XQL's "reverse_kl";
-        ReCOIL: target="recoil", implicit="chi2", expert_share=0.5, which reads no rewards.
+        ReCOIL: target="recoil", implicit="chi2", expert_share=0.5, which reads no rewards;
+        VEM: target="labels", actions="policy", weights="value", beta=0.5, critic_first=50.
 
     Metrics: q_error, v_error, means of the update's losses; data_return, the mean return of the
     data's episodes.
@@ -242,11 +278,14 @@ def offline_values(
       expert_share: share of the expert's transitions in what is drawn, beta in ReCOIL; None: as
         they are in the set.
       target: of Q. "bootstrap": r + gamma V'(s'); "returns": the return to go; "recoil": see
-        `losses.recoil_loss`.
+        `losses.recoil_loss`; "labels": 2 for what the expert would do in the state, else 1.
       implicit, temperature: the loss of V, see `losses.expectile_value_loss` (tau) and
         `losses.dual_value_loss` (lambda).
       conservative: weight of `losses.conservative_loss`.
-      beta, largest_weight: see `losses.exponential_weight`.
+      actions: of the source's rows, "data", or drawn from the "policy" in the data's states.
+      weights: with Q the smaller of the slow twins, "exponential": min(exp(beta (Q - V)),
+        largest_weight); "advantage": beta (Q - V); "value": beta Q.
+      critic_first: updates at first in which the weights are 0, so that the policy waits.
       hidden: width of the networks' two layers. learning_rate: of Adam. rate: by which the slow
         copies follow after each step.
       steps, batch: steps per update, each on as many transitions.
@@ -256,7 +295,10 @@ def offline_values(
         no episodes of a kind that is needed.
 
     References:
-      As in the losses. LMRL-Gym 911d726 (read) and ILQL do not train a policy by weights: they add
+      As in the losses. VEM: https://arxiv.org/abs/2502.18906, code microsoft/GUI-Agent-RL 6d2381e
+      (read), where a language model is trained to say the labels, which another one gave, and then
+      kept; with weights="value", as there, bad actions are raised, too, half as much as good ones.
+      LMRL-Gym 911d726 (read) and ILQL do not train a policy by weights: they add
       beta min_j Q'_j to the logits of a cloned one, and begin Q at -4.4. In the code of DVL 4b7cf11
       (read) the learning rate is 3e-4 and 0.005 the rate, for a hundred times as many steps.
     """
@@ -268,16 +310,12 @@ def offline_values(
     numbers = {
         "expert": expert, "random": random, "mixed": mixed, "best": best, "gamma": gamma,
         "expert_share": expert_share, "conservative": conservative, "beta": beta,
-        "largest_weight": largest_weight, "hidden": hidden, "learning_rate": learning_rate,
-        "rate": rate, "steps": steps, "batch": batch, "rows": rows,
+        "largest_weight": largest_weight, "critic_first": critic_first, "hidden": hidden,
+        "learning_rate": learning_rate, "rate": rate, "steps": steps, "batch": batch, "rows": rows,
     }  # fmt: skip
-    for name, value in numbers.items():
-        check_range(f"{PATH}.{name}", value, **RANGES[name])
-    check_choice(f"{PATH}.target", target, get_args(Target))
-    check_choice(f"{PATH}.implicit", implicit, get_args(Implicit))
-    highest = float("inf") if implicit == "reverse_kl" else 1.0
-    below = implicit == "expectile"
-    check_range(f"{PATH}.temperature", temperature, 0.0, highest, above=True, below=below)
+    choices = (("target", target, Target), ("implicit", implicit, Implicit))
+    choices += (("actions", actions, Actions), ("weights", weights, Weights))
+    check_options(numbers, choices, implicit, temperature)
     level = noise_levels(expert, random, mixed, noise)
     check_share(expert_share, target, level)
     networks = Networks(
@@ -295,15 +333,20 @@ def offline_values(
             "q": networks.twins.init(q_key, data.observation[:1]),
             "v": networks.state.init(v_key, data.observation[:1]),
         }
-        return Values(params, params, adam.init(params), data, key)
+        zero = jnp.zeros((), jnp.int32)
+        return Values(params, params, adam.init(params), data, zero, key)
 
     def make(context, sources):
-        data = context.value.data
+        data, (draw, act) = context.value.data, jax.random.split(context.key)
         share = jnp.where(data.best, shares(data, expert_share), 0.0)
-        turns = drawn(data, share / jnp.sum(share), rows, context.key)
+        turns = drawn(data, share / jnp.sum(share), rows, draw)
+        action = turns.action
+        if actions == "policy":
+            outputs, _, _ = setup.policy.step(context.params, None, turns.observation)
+            action = setup.policy.head.draw(outputs, None, act)
         number = jnp.arange(rows, dtype=jnp.int32)
         return None, Rows(
-            tokens=turns.action[:, None],
+            tokens=action[:, None],
             loss_mask=jnp.ones((rows, 1), bool),
             stream=number,
             turn=jnp.zeros((rows, 1), jnp.int32),
@@ -316,7 +359,8 @@ def offline_values(
         action = jnp.where(there, rows.tokens.reshape(-1), 0)
         q = networks.lower_q(value.slow, seen, action)
         v = networks.v(value.params, seen)
-        weight = losses.exponential_weight(q, v, beta=beta, largest=largest_weight)
+        weight = weight_of(weights, q, v, beta, largest_weight)
+        weight = jnp.where(value.updates >= critic_first, weight, 0.0)
         return {"imitation_weight": PerPosition(weight.reshape(rows.tokens.shape))}
 
     def after(value, outcome):
@@ -325,7 +369,7 @@ def offline_values(
             shares(value.data, expert_share), rate=rate, batch=batch, steps=steps,
         )  # fmt: skip
         of_q, of_v = jnp.sum(both, axis=0)
-        return value, {
+        return value.replace(updates=value.updates + 1), {
             "q_error": jnp.stack([of_q, jnp.float32(steps)]),
             "v_error": jnp.stack([of_v, jnp.float32(steps)]),
             "data_return": jnp.stack([mean_return(value.data, len(level)), jnp.ones(())]),

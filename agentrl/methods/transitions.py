@@ -16,7 +16,8 @@ class Transitions(struct.PyTreeNode):
     observation, following: what was acted from, and what came of it, also at the end of an episode.
     action: i32[M]. reward: f32[M]. over: bool[M], the rules ended the episode here, not a limit.
     to_go: f32[M], the discounted return of the episode from here on. acted: bool[M]. of_expert:
-    bool[M], of an episode without noise. best: bool[M], of an episode among the best of the set.
+    bool[M], of an episode without noise. of_way: bool[M], the action is what the expert would do.
+    best: bool[M], of an episode among the best of the set.
     """
 
     observation: jax.Array
@@ -27,6 +28,7 @@ class Transitions(struct.PyTreeNode):
     to_go: jax.Array
     acted: jax.Array
     of_expert: jax.Array
+    of_way: jax.Array
     best: jax.Array
 
 
@@ -44,11 +46,13 @@ def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict
         logits = jnp.where(env.legal(state, env_params), 0.0, -jnp.inf)
         stray = jax.random.bernoulli(stray_key, noise)
         chosen = jax.random.categorical(action_key, logits)
-        action = jnp.where(stray, chosen, env.expert(state, env_params)).astype(jnp.int32)
+        right = env.expert(state, env_params)
+        action = jnp.where(stray, chosen, right).astype(jnp.int32)
         following, new, reward, over, _ = env.step_env(step_key, state, action, env_params)
         told = {
             "observation": observation, "following": following, "action": action,
             "reward": reward, "over": over & runs, "acted": runs,
+            "of_way": runs & (action == right),
         }  # fmt: skip
         return (new, following, runs & ~over & ~env.is_truncated(new, env_params)), told
 

@@ -1,7 +1,10 @@
 r"""Policies from a data set of transitions, without an episode of their own.
 
 Behaviour cloning (all, the best tenth, the expert's), Monte Carlo returns, IQL, ILQL
-(https://arxiv.org/abs/2206.11871), f-DVL, XQL and ReCOIL (https://arxiv.org/abs/2302.08560).
+(https://arxiv.org/abs/2206.11871), f-DVL, XQL and ReCOIL (https://arxiv.org/abs/2302.08560), VEM
+(https://arxiv.org/abs/2502.18906), from 16 episodes of the expert, 64 random and 192 noisy ones.
+
+    python -m launchers.train --config=configs/offline/data_sets.py:rooms_ilql --workdir=runs/ilql
 """
 
 import ml_collections
@@ -14,6 +17,7 @@ ENVS = {
     "lake": env_section("FrozenLake-v1", size=4, slippery=False),
     "rooms": env_section("KeyDoor-v1", rooms=2),
 }
+VEM = {"target": "labels", "actions": "policy", "temperature": 0.5, "critic_first": 50}
 METHODS = {
     "bc": {"beta": 0.0, "steps": 0},
     "filtered": {"beta": 0.0, "steps": 0, "best": 0.1},
@@ -25,6 +29,8 @@ METHODS = {
     "tv": {"implicit": "total_variation", "temperature": 0.8},
     "xql": {"implicit": "reverse_kl", "temperature": 1.0},
     "recoil": {"target": "recoil", "implicit": "chi2", "expert_share": 0.5},
+    "vem": VEM | {"weights": "value", "beta": 0.5},
+    "vem_baseline": VEM | {"weights": "advantage", "beta": 0.5},
 }
 VARIANTS = tuple(f"{env}_{method}" for env in ENVS for method in METHODS)
 
