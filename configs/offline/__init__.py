@@ -1,1 +1,1 @@
-"""Which turn earned the reward? Estimators, losses and buffers over arrays."""
+"""What can be learnt from transitions that somebody else has played?"""
