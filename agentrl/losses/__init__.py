@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
     from agentrl.losses.imitation import self_imitation as self_imitation
     from agentrl.losses.imitation import thought_cloning as thought_cloning
+    from agentrl.losses.implicit import dual_value_loss as dual_value_loss
+    from agentrl.losses.implicit import expectile_value_loss as expectile_value_loss
+    from agentrl.losses.implicit import exponential_weight as exponential_weight
+    from agentrl.losses.implicit import weighted_imitation as weighted_imitation
     from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
     from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
     from agentrl.losses.listening import listening_loss as listening_loss
@@ -61,6 +65,10 @@ if TYPE_CHECKING:
     from agentrl.losses.policy import reinforce as reinforce
     from agentrl.losses.preference import dpo as dpo
     from agentrl.losses.preference import kto as kto
+    from agentrl.losses.q_values import bootstrap_target as bootstrap_target
+    from agentrl.losses.q_values import conservative_loss as conservative_loss
+    from agentrl.losses.q_values import q_loss as q_loss
+    from agentrl.losses.q_values import recoil_loss as recoil_loss
     from agentrl.losses.sequence import gspo as gspo
     from agentrl.losses.sequence import thought_scaled_surrogate as thought_scaled_surrogate
     from agentrl.losses.smoothing import epo as epo

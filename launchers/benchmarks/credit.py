@@ -83,7 +83,9 @@ LOSSES: dict[str, dict[str, Any]] = {
     "clipped_surrogate": {},
     "clipped_value_loss": {"clip": 0.2},
     "decoupled_value_loss": {},
+    "dual_value_loss": {},
     "epo": {},
+    "expectile_value_loss": {},
     "gspo": {"ratio_of": "turn"},
     "kl": {"estimator": "k3"},
     "kl_cov": {},
@@ -98,6 +100,7 @@ LOSSES: dict[str, dict[str, Any]] = {
     "thought_scaled_surrogate": {},
     "token_value_loss": {},
     "value_loss": {},
+    "weighted_imitation": {},
 }
 # What a loss is differentiated by.
 TRAINED = ("logp", "entropy", "value")

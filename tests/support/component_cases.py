@@ -213,10 +213,12 @@ def made(config):
     experiment = build(config)
     setup, phase = own_pieces.SETUPS.pop(), experiment.phases[-1][0]
     state = jax.jit(experiment.init)(0)
+    # What learns from a data set alone gives an annotation to what a policy plays, too.
+    plays = phase if phase.collects else phase._replace(sources=("rollout", *phase.sources))
     acting = {k: config.to_dict()[k] for k in ("env", "policy", "rollout", "context", "staleness")}
     key = json.dumps(acting, sort_keys=True, default=repr)
     if key not in _COLLECTED:
-        _COLLECTED[key] = jax.jit(lambda state: collect(setup, phase, state))(state)
+        _COLLECTED[key] = jax.jit(lambda state: collect(setup, plays, state))(state)
     return Case(experiment, setup, phase, state, _COLLECTED[key])
 
 
@@ -375,7 +377,7 @@ def where_read(told):
     sources = {
         name: tuple(
             jax.tree.map(functools.partial(of, mask), whole)
-            for mask, whole in ((streams.mask, streams), (rows.loss_mask, rows))
+            for mask, whole in ((getattr(streams, "mask", None), streams), (rows.loss_mask, rows))
         )
         for name, (streams, rows) in told.sources.items()
     }

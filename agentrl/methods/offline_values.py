@@ -1,0 +1,384 @@
+"""Value learners over a data set of transitions: no episode is played while they learn."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+
+from agentrl import losses
+from agentrl.checks import check_choice, check_range
+from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.required import required
+from agentrl.losses.implicit import Divergence
+from agentrl.methods.networks import Embedding, observations
+from agentrl.methods.transitions import Transitions, drawn, mean_return, played, shares
+from agentrl.players.scripted import check_expert
+from agentrl.streams import PerPosition, Rows
+
+Target = Literal["bootstrap", "returns", "recoil", "labels"]
+Implicit = Literal["expectile", "chi2", "total_variation", "reverse_kl"]
+Actions = Literal["data", "policy"]
+Weights = Literal["exponential", "advantage", "value"]
+
+
+PATH = "config.components.offline_values"
+_COUNT, _SIZE, _WEIGHT = {"low": 0}, {"low": 1}, {"low": 0.0}
+_ABOVE, _PART = {"low": 0.0, "above": True}, {"low": 0.0, "high": 1.0, "above": True}
+RANGES: dict[str, dict[str, Any]] = {
+    "expert": _COUNT, "random": _COUNT, "mixed": _COUNT, "steps": _COUNT, "hidden": _SIZE,
+    "critic_first": _COUNT, "batch": _SIZE, "rows": _SIZE, "beta": _WEIGHT,
+    "conservative": _WEIGHT, "best": _PART, "rate": _PART, "learning_rate": _ABOVE,
+    "largest_weight": _ABOVE,
+    "gamma": {"low": 0.0, "high": 1.0}, "expert_share": {"low": 0.0, "high": 1.0},
+}  # fmt: skip
+
+
+class Values(struct.PyTreeNode):
+    """params, slow: {"q", "v"} of the networks and of their slow copies. opt_state. data: what is
+    learnt from. updates: i32[]. key: for draws."""
+
+    params: chex.ArrayTree
+    slow: chex.ArrayTree
+    opt_state: chex.ArrayTree
+    data: Transitions
+    updates: jax.Array
+    key: jax.Array
+
+
+class Networks(NamedTuple):
+    """Twin networks of actions' values, and one of states' values, over observations."""
+
+    twins: Embedding
+    state: Embedding
+    num_actions: int
+
+    def q(self, params: chex.ArrayTree, observation: jax.Array) -> jax.Array:
+        """Q of all actions by both twins, f32[n, 2, A]."""
+        out = self.twins.apply(params["q"], observation)
+        return out.reshape(-1, 2, self.num_actions)
+
+    def v(self, params: chex.ArrayTree, observation: jax.Array) -> jax.Array:
+        """V, f32[n]."""
+        return self.state.apply(params["v"], observation)[:, 0]
+
+    def lower_q(self, params: chex.ArrayTree, observation: jax.Array, action: jax.Array):
+        """The smaller of the twins' Q of one action, f32[n]."""
+        return jnp.min(of_action(self.q(params, observation), action), axis=1)
+
+
+def of_action(q: jax.Array, action: jax.Array) -> jax.Array:
+    """Q of one action i32[n], f32[n, 2], from that of all f32[n, 2, A]."""
+    return jnp.take_along_axis(q, action[:, None, None], axis=2)[..., 0]
+
+
+class Losses(NamedTuple):
+    """Which losses are fitted; options of `offline_values`."""
+
+    target: Target
+    implicit: Implicit
+    temperature: float
+    conservative: float
+    gamma: float
+
+    def of_values(self, value: jax.Array, q: jax.Array) -> jax.Array:
+        """The loss of V, f32[n]."""
+        if self.implicit == "expectile":
+            return losses.expectile_value_loss(value, q, expectile=self.temperature)
+        kind: Divergence = self.implicit
+        return losses.dual_value_loss(value, q, divergence=kind, temperature=self.temperature)
+
+    def of_transitions(
+        self,
+        networks: Networks,
+        params: chex.ArrayTree,
+        slow: chex.ArrayTree,
+        turns: Transitions,
+        probability: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """(the loss of Q, of both twins together, and of V), means over `turns`, f32[] each.
+
+        probability: f32[n, A], the policy's. What is a target comes from the slow copies.
+        """
+        all_, value = networks.q(params, turns.observation), networks.v(params, turns.observation)
+        q, policy_q = of_action(all_, turns.action), jnp.sum(all_ * probability[:, None], axis=2)
+        reward = turns.reward if self.target == "bootstrap" else jnp.zeros_like(turns.reward)
+        following = networks.v(slow, turns.following)
+        target: jax.Array = losses.bootstrap_target(reward, turns.over, following, gamma=self.gamma)
+        if self.target == "returns":
+            target = turns.to_go
+        if self.target == "labels":
+            target = 1.0 + turns.of_way
+        of_q = jnp.zeros(())
+        for twin in (0, 1):
+            if self.target == "recoil":
+                each = losses.recoil_loss(q[:, twin], policy_q[:, twin], target, turns.of_expert)
+            else:
+                each = losses.q_loss(q[:, twin], target)
+            away = losses.conservative_loss(all_[:, twin], turns.action)
+            of_q = of_q + jnp.mean(each + self.conservative * away)
+        low = networks.lower_q(slow, turns.observation, turns.action)
+        return of_q, jnp.mean(self.of_values(value, low))
+
+
+def fitted(
+    value: Values,
+    networks: Networks,
+    fit: Losses,
+    policy: Any,
+    acting: chex.ArrayTree,
+    transform: optax.GradientTransformation,
+    share: jax.Array,
+    *,
+    rate: float,
+    batch: int,
+    steps: int,
+) -> tuple[Values, jax.Array]:
+    """(the networks after `steps` steps on `batch` transitions each, losses of Q and V f32[steps,
+    2] before each step).
+
+    acting: the policy's parameters. share: f32[M], probability of each transition. rate: by which
+    the slow copies follow.
+    """
+
+    def step(carry, key):
+        params, slow, opt_state = carry
+        turns = drawn(value.data, share, batch, key)
+        logits, _, _ = policy.step(acting, None, turns.observation)
+        probability = jax.nn.softmax(logits)
+
+        def loss_of(params):
+            both = fit.of_transitions(networks, params, slow, turns, probability)
+            return sum(both), jnp.stack(both)
+
+        grads, both = jax.grad(loss_of, has_aux=True)(params)
+        updates, opt_state = transform.update(grads, opt_state, params)
+        params = optax.apply_updates(params, updates)
+        return (params, optax.incremental_update(params, slow, rate), opt_state), both
+
+    key, draw = jax.random.split(value.key)
+    carry = (value.params, value.slow, value.opt_state)
+    (params, slow, opt_state), both = jax.lax.scan(step, carry, jax.random.split(draw, steps))
+    return value.replace(params=params, slow=slow, opt_state=opt_state, key=key), both
+
+
+def noise_levels(
+    expert: int, random: int, mixed: int, noise: tuple[float, ...]
+) -> tuple[float, ...]:
+    """The noise of each episode of the set: 0 of the expert's, 1 of random ones, `noise` in turn.
+
+    Raises:
+      ValueError: no episodes, or levels outside [0, 1].
+    """
+    for value in noise:
+        if not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise ValueError(f"{PATH}.noise={noise}: expected probabilities, such as (0.3, 0.6)")
+    if mixed and not noise:
+        raise ValueError(f"{PATH}.mixed={mixed} with noise=(): give at least one level")
+    levels = (0.0,) * expert + (1.0,) * random
+    levels += tuple(float(noise[number % len(noise)]) for number in range(mixed))
+    if not levels:
+        raise ValueError(f"{PATH}: a data set of no episodes; set expert, random or mixed")
+    return levels
+
+
+def check_options(
+    numbers: Mapping[str, float | None],
+    choices: Iterable[tuple[str, str, Any]],
+    implicit: Implicit,
+    temperature: float,
+) -> None:
+    """ValueError for an option outside its range, or that is none of its choices, by name."""
+    for name, value in numbers.items():
+        check_range(f"{PATH}.{name}", value, **RANGES[name])
+    for name, given, kinds in choices:
+        check_choice(f"{PATH}.{name}", given, get_args(kinds))
+    highest = float("inf") if implicit == "reverse_kl" else 1.0
+    below = implicit == "expectile"
+    check_range(f"{PATH}.temperature", temperature, 0.0, highest, above=True, below=below)
+
+
+def weight_of(
+    kind: Weights, q: jax.Array, value: jax.Array, beta: float, largest: float
+) -> jax.Array:
+    """The weight of actions in `losses.weighted_imitation`, see `offline_values`."""
+    if kind == "exponential":
+        return losses.exponential_weight(q, value, beta=beta, largest=largest)
+    return beta * (q - value if kind == "advantage" else q)
+
+
+def check_share(expert_share: float | None, target: Target, levels: tuple[float, ...]) -> None:
+    """ValueError where episodes of a kind that is to be drawn from are not in the set."""
+    if target == "recoil" and expert_share is None:
+        raise ValueError(
+            f"{PATH}.expert_share=None with target='recoil', which is about a mixture of two sets: "
+            "set a share, such as 0.5"
+        )
+    for share, there, kind in (
+        (expert_share, 0.0 in levels, "without noise (set expert)"),
+        (expert_share is not None and 1.0 - expert_share, any(levels), "with noise (set mixed)"),
+    ):
+        if share and not there:
+            raise ValueError(
+                f"{PATH}.expert_share={expert_share}: there are no episodes {kind} to draw from"
+            )
+
+
+def offline_values(
+    setup: Setup,
+    *,
+    expert: int = 0,
+    random: int = 0,
+    mixed: int = 256,
+    noise: tuple[float, ...] = (0.3, 0.6, 0.9),
+    best: float = 1.0,
+    expert_share: float | None = None,
+    target: Target = "bootstrap",
+    implicit: Implicit = "expectile",
+    temperature: float = 0.7,
+    conservative: float = 0.0,
+    actions: Actions = "data",
+    weights: Weights = "exponential",
+    critic_first: int = 0,
+    beta: float = 3.0,
+    largest_weight: float = 100.0,
+    gamma: float = 0.95,
+    hidden: int = 64,
+    learning_rate: float = 3e-3,
+    rate: float = 0.05,
+    steps: int = 8,
+    batch: int = 128,
+    rows: int = 1024,
+) -> Component:
+    """Source of its own name: a data set of transitions, with weights by Q and V learnt from it.
+
+    The set is played once, by the environment's expert with noise, before the first update. Each
+    update fits twin networks Q and a network V to it, with an optimiser and slow copies of their
+    own, and gives `rows` transitions to the terms of the objective, with an `imitation_weight` for
+    `losses.weighted_imitation`. Without a term of source "rollout" nothing is played, and the run
+    is offline. Named otherwise:
+
+        behaviour cloning: beta=0, steps=0; filtered: best=0.1, too;
+        Monte Carlo returns: target="returns", temperature=0.5;
+        IQL: the defaults; ILQL: conservative=0.01, too;
+        f-DVL: implicit="chi2", "total_variation", or XQL's "reverse_kl";
+        ReCOIL: target="recoil", implicit="chi2", expert_share=0.5, which reads no rewards;
+        VEM: target="labels", actions="policy", weights="value", beta=0.5, critic_first=50.
+
+    Metrics: q_error, v_error, means of the update's losses; data_return, the mean return of the
+    data's episodes.
+
+    Args:
+      expert, random, mixed: episodes that the expert plays, that are random, and that the expert
+        plays with each of `noise` in turn, probabilities of a random legal action.
+      best: share of the episodes, by their returns, from which the source's rows come; (0, 1].
+      expert_share: share of the expert's transitions in what is drawn, beta in ReCOIL; None: as
+        they are in the set.
+      target: of Q. "bootstrap": r + gamma V'(s'); "returns": the return to go; "recoil": see
+        `losses.recoil_loss`; "labels": 2 for what the expert would do in the state, else 1.
+      implicit, temperature: the loss of V, see `losses.expectile_value_loss` (tau) and
+        `losses.dual_value_loss` (lambda).
+      conservative: weight of `losses.conservative_loss`.
+      actions: of the source's rows, "data", or drawn from the "policy" in the data's states.
+      weights: with Q the smaller of the slow twins, "exponential": min(exp(beta (Q - V)),
+        largest_weight); "advantage": beta (Q - V); "value": beta Q.
+      critic_first: updates at first in which the weights are 0, so that the policy waits.
+      hidden: width of the networks' two layers. learning_rate: of Adam. rate: by which the slow
+        copies follow after each step.
+      steps, batch: steps per update, each on as many transitions.
+
+    Raises:
+      ValueError: another kind of policy or environment, no expert, an option outside its range, or
+        no episodes of a kind that is needed.
+
+    References:
+      As in the losses. VEM: https://arxiv.org/abs/2502.18906, code microsoft/GUI-Agent-RL 6d2381e
+      (read), where a language model is trained to say the labels, which another one gave, and then
+      kept; with weights="value", as there, bad actions are raised, too, half as much as good ones.
+      LMRL-Gym 911d726 (read) and ILQL do not train a policy by weights: they add
+      beta min_j Q'_j to the logits of a cloned one, and begin Q at -4.4. In the code of DVL 4b7cf11
+      (read) the learning rate is 3e-4 and 0.005 the rate, for a hundred times as many steps.
+    """
+    env, env_params = required(
+        setup, "offline_values", "arrays", one_agent=True, one_environment=True, discrete=True,
+        in_graph=True, without_memory=True,
+    )  # fmt: skip
+    check_expert(env, env_params)
+    numbers = {
+        "expert": expert, "random": random, "mixed": mixed, "best": best, "gamma": gamma,
+        "expert_share": expert_share, "conservative": conservative, "beta": beta,
+        "largest_weight": largest_weight, "critic_first": critic_first, "hidden": hidden,
+        "learning_rate": learning_rate, "rate": rate, "steps": steps, "batch": batch, "rows": rows,
+    }  # fmt: skip
+    choices = (("target", target, Target), ("implicit", implicit, Implicit))
+    choices += (("actions", actions, Actions), ("weights", weights, Weights))
+    check_options(numbers, choices, implicit, temperature)
+    level = noise_levels(expert, random, mixed, noise)
+    check_share(expert_share, target, level)
+    networks = Networks(
+        twins=Embedding(hidden, 2 * env.num_actions, env.num_codes),
+        state=Embedding(hidden, 1, env.num_codes),
+        num_actions=env.num_actions,
+    )
+    adam = optax.adam(learning_rate)
+    fit = Losses(target, implicit, temperature, conservative, gamma)
+
+    def init(start):
+        play, q_key, v_key, key = jax.random.split(start.key, 4)
+        data = played(env, env_params, jnp.array(level), play, gamma=gamma, best=best)
+        params = {
+            "q": networks.twins.init(q_key, data.observation[:1]),
+            "v": networks.state.init(v_key, data.observation[:1]),
+        }
+        zero = jnp.zeros((), jnp.int32)
+        return Values(params, params, adam.init(params), data, zero, key)
+
+    def make(context, sources):
+        data, (draw, act) = context.value.data, jax.random.split(context.key)
+        share = jnp.where(data.best, shares(data, expert_share), 0.0)
+        turns = drawn(data, share / jnp.sum(share), rows, draw)
+        action = turns.action
+        if actions == "policy":
+            outputs, _, _ = setup.policy.step(context.params, None, turns.observation)
+            action = setup.policy.head.draw(outputs, None, act)
+        number = jnp.arange(rows, dtype=jnp.int32)
+        return None, Rows(
+            tokens=action[:, None],
+            loss_mask=jnp.ones((rows, 1), bool),
+            stream=number,
+            turn=jnp.zeros((rows, 1), jnp.int32),
+            behaviour_logp=jnp.zeros((rows, 1)),
+            observation=turns.observation[:, None],
+        )
+
+    def annotate(context, streams, rows):
+        value, (seen, there) = context.value, observations(rows)
+        action = jnp.where(there, rows.tokens.reshape(-1), 0)
+        q = networks.lower_q(value.slow, seen, action)
+        v = networks.v(value.params, seen)
+        weight = weight_of(weights, q, v, beta, largest_weight)
+        weight = jnp.where(value.updates >= critic_first, weight, 0.0)
+        return {"imitation_weight": PerPosition(weight.reshape(rows.tokens.shape))}
+
+    def after(value, outcome):
+        value, both = fitted(
+            value, networks, fit, setup.policy, outcome.params, adam,
+            shares(value.data, expert_share), rate=rate, batch=batch, steps=steps,
+        )  # fmt: skip
+        of_q, of_v = jnp.sum(both, axis=0)
+        return value.replace(updates=value.updates + 1), {
+            "q_error": jnp.stack([of_q, jnp.float32(steps)]),
+            "v_error": jnp.stack([of_v, jnp.float32(steps)]),
+            "data_return": jnp.stack([mean_return(value.data, len(level)), jnp.ones(())]),
+        }
+
+    return Component(
+        init=init,
+        source=Source(make),
+        annotate=annotate,
+        after=after,
+        fills=("imitation_weight",),
+    )

@@ -1,0 +1,106 @@
+"""Data sets of transitions: episodes of the expert with more or less noise, and draws from them."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.rewards import discounted_return
+
+
+class Transitions(struct.PyTreeNode):
+    """M transitions, fields [M, ...]; those where `acted` is False are padding.
+
+    observation, following: what was acted from, and what came of it, also at the end of an episode.
+    action: i32[M]. reward: f32[M]. over: bool[M], the rules ended the episode here, not a limit.
+    to_go: f32[M], the discounted return of the episode from here on. acted: bool[M]. of_expert:
+    bool[M], of an episode without noise. of_way: bool[M], the action is what the expert would do.
+    best: bool[M], of an episode among the best of the set.
+    """
+
+    observation: jax.Array
+    following: jax.Array
+    action: jax.Array
+    reward: jax.Array
+    over: jax.Array
+    to_go: jax.Array
+    acted: jax.Array
+    of_expert: jax.Array
+    of_way: jax.Array
+    best: jax.Array
+
+
+def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict[str, Any]:
+    """An episode of the expert, of whose actions a share is random, by name [T, ...].
+
+    env: of one agent with discrete actions and an expert. noise: f32[], probability that an action
+    is any legal one instead. Names are those of `Transitions`; after the end `acted` is False.
+    """
+    start_key, key = jax.random.split(key)
+
+    def turn(carry, key):
+        state, observation, runs = carry
+        stray_key, action_key, step_key = jax.random.split(key, 3)
+        logits = jnp.where(env.legal(state, env_params), 0.0, -jnp.inf)
+        stray = jax.random.bernoulli(stray_key, noise)
+        chosen = jax.random.categorical(action_key, logits)
+        right = env.expert(state, env_params)
+        action = jnp.where(stray, chosen, right).astype(jnp.int32)
+        following, new, reward, over, _ = env.step_env(step_key, state, action, env_params)
+        told = {
+            "observation": observation, "following": following, "action": action,
+            "reward": reward, "over": over & runs, "acted": runs,
+            "of_way": runs & (action == right),
+        }  # fmt: skip
+        return (new, following, runs & ~over & ~env.is_truncated(new, env_params)), told
+
+    observation, state = env.reset_env(start_key, env_params)
+    turns = jax.random.split(key, int(env_params.max_steps_in_episode))
+    return jax.lax.scan(turn, (state, observation, jnp.ones((), bool)), turns)[1]
+
+
+def played(
+    env: Any, env_params: Any, noise: jax.Array, key: jax.Array, *, gamma: float, best: float
+) -> Transitions:
+    """The transitions of one episode per entry of `noise` f32[N], of tasks of their own.
+
+    gamma: of `to_go`. best: share of the episodes, by their returns, that are marked as the best;
+    of equal ones all are.
+    """
+    keys = jax.random.split(key, noise.shape[0])
+    told = jax.vmap(lambda noise, key: episode(env, env_params, noise, key))(noise, keys)
+    mask = told["acted"]
+    total = jnp.sum(jnp.where(mask, told["reward"], 0.0), axis=1)
+    least = jnp.sort(total)[-max(1, round(best * noise.shape[0]))]
+    told |= {
+        "to_go": discounted_return(told["reward"], mask, gamma=gamma),
+        "of_expert": mask & (noise == 0)[:, None],
+        "best": mask & (total >= least)[:, None],
+    }
+    return Transitions(**jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told))
+
+
+def mean_return(data: Transitions, episodes: int) -> jax.Array:
+    """The mean return of the data's episodes, f32[]."""
+    return jnp.sum(jnp.where(data.acted, data.reward, 0.0)) / episodes
+
+
+def shares(data: Transitions, expert_share: float | None) -> jax.Array:
+    """The probability of each transition in a draw, f32[M].
+
+    expert_share: of the expert's transitions together; None: all transitions are equally likely.
+    """
+    of_expert, others = data.of_expert, data.acted & ~data.of_expert
+    if expert_share is None:
+        return data.acted / jnp.sum(data.acted)
+    return expert_share * of_expert / jnp.maximum(jnp.sum(of_expert), 1) + (
+        1.0 - expert_share
+    ) * others / jnp.maximum(jnp.sum(others), 1)
+
+
+def drawn(data: chex.ArrayTree, share: jax.Array, count: int, key: jax.Array) -> chex.ArrayTree:
+    """`count` entries of a tree [M, ...], drawn independently with probabilities f32[M]."""
+    number = jax.random.choice(key, share.shape[0], (count,), p=share)
+    return jax.tree.map(lambda x: x[number], data)

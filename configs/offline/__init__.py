@@ -1,0 +1,1 @@
+"""What can be learnt from transitions that somebody else has played?"""
