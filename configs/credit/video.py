@@ -20,7 +20,7 @@ from agentrl.methods.looking import looking
 from configs._shared import language
 
 METHODS = ("gated", "ungated", "explore", "outcome", "single")
-VARIANTS = (*METHODS, *(f"{name}_words" for name in METHODS))
+VARIANTS = (*METHODS, "gated_words", "outcome_words")
 
 
 def get_config(variant: str = "gated") -> ml_collections.ConfigDict:

@@ -20,20 +20,18 @@ ENVS = {
     "lake": env_section("FrozenLake-v1", size=4, slippery=False),
     "rooms": env_section("KeyDoor-v1", rooms=2),
 }
-VEM = {"target": "labels", "actions": "policy", "temperature": 0.5, "critic_first": 50}
 METHODS = {
     "bc": {"beta": 0.0, "steps": 0},
     "filtered": {"beta": 0.0, "steps": 0, "best": 0.1},
     "bc_expert": {"beta": 0.0, "steps": 0, "expert_share": 1.0},
     "mc": {"target": "returns", "temperature": 0.5},
-    "iql": {},
     "ilql": {"conservative": 0.01},
     "chi2": {"implicit": "chi2"},
-    "tv": {"implicit": "total_variation", "temperature": 0.8},
-    "xql": {"implicit": "reverse_kl", "temperature": 1.0},
     "recoil": {"target": "recoil", "implicit": "chi2", "expert_share": 0.5},
-    "vem": VEM | {"weights": "value", "beta": 0.5},
-    "vem_baseline": VEM | {"weights": "advantage", "beta": 0.5},
+    "vem": {
+        **{"target": "labels", "actions": "policy", "temperature": 0.5, "critic_first": 50},
+        **{"weights": "value", "beta": 0.5},
+    },
 }
 VARIANTS = tuple(f"{env}_{method}" for env in ENVS for method in METHODS)
 
