@@ -4,8 +4,8 @@ The rules are those of Wang et al. (2025), RAGEN, https://arxiv.org/abs/2504.200
 
     python -m launchers.train --config=configs/start/frozen_lake.py --workdir=runs/frozen_lake
 
-Two CPU cores, seconds. Expected success on 1,024 tasks, five seeds: 0.31 (0.30 to 0.33); random play
-0.24, the expert 0.50 (README.md).
+Two CPU cores, seconds. Expected success on 1,024 tasks, five seeds: 0.31 (0.30 to 0.33); random
+play 0.24, the expert 0.50 (README.md).
 """
 
 import ml_collections
