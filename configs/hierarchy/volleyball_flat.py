@@ -18,6 +18,7 @@ from agentrl.config import base_config, check_variant, env_section, section
 VARIANTS = {
     "plane": ("PlanarVolleyball-v1", {}),
     "1v1": ("Volleyball-v1", {"teams": "1v1"}),
+    "3v3": ("Volleyball-v1", {"teams": "3v3"}),
 }
 
 

@@ -1,15 +1,15 @@
 r"""Volleyball of drones on two levels: planner and skills learn together by self-play.
 
 HCSP's third stage: Zhang et al. (2025), https://arxiv.org/abs/2505.04317; code thu-uav/HCSP (read).
-Skills are residuals on scripted controllers, tied to their start by KL; credit is HiPER's;
-opponents come from a pool. Games: "plane", "1v1". All commands: README.md.
+Skills are residuals on scripted controllers, tied to their start by KL; credit is HiPER's (3v3:
+GAE); opponents come from a pool. Games: "plane", "1v1", "3v3". All commands: README.md.
 
     python -m launchers.train --config=configs/hierarchy/volleyball_levels.py:plane \
         --workdir=runs/levels \
         --config.init_from=planner=runs/choices
 
 Two CPU cores, 11 minutes (plane) and 4 min 12 s (1v1) for three seeds. Expected share of the
-decided matches against stage II: 0.625 (plane), 0.852 (1v1).
+decided matches against stage II: 0.625 (plane), 0.852 (1v1). 3v3 was not run.
 """
 
 import ml_collections
@@ -18,7 +18,7 @@ import envs
 from agentrl import advantages, losses, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
 
-VARIANTS = ("plane", "1v1")
+VARIANTS = ("plane", "1v1", "3v3")
 
 
 def get_config(variant: str = "plane") -> ml_collections.ConfigDict:
@@ -50,9 +50,12 @@ def get_config(variant: str = "plane") -> ml_collections.ConfigDict:
         group_size=1,
     )
     config.pool.capacity = 8
-    # `hae` supports one executor per planner; a game of 3v3 needs another advantage.
+    # `hae` supports one executor per planner.
     config.advantage = section(advantages.hae_by_turn, gamma=0.998, lam=0.95)
     config.objective.value.weight = 0.5
+    if variant == "3v3":
+        config.advantage = section(advantages.gae, gamma=0.998, lam=0.95)
+        config.objective.value.weight = 0.5
     config.learner.update(epochs=2, minibatches=4, microbatch=1760, normalize_advantage="role")
     config.objective.entropy.weight = 0.002
     config.objective.kl = term(losses.exact_kl, weight=0.01)

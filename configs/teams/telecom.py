@@ -2,7 +2,7 @@
 
 Barres et al. (2025), tau2-bench, https://arxiv.org/abs/2506.07982; the desk learns by PPO from
 success alone. "solo": it has all tools. "dual": the user is the same policy in a seat of its own.
-"easy": the user is a script of that persona.
+"scripted", "easy", "hard": the user is a script of that persona ("scripted" always does as asked).
 
     python -m launchers.train --config=configs/teams/telecom.py:easy --workdir=runs/telecom_easy
 
@@ -19,7 +19,9 @@ from agentrl.config import base_config, check_variant, env_section, section
 VARIANTS = {
     "solo": ("solo", "none"),
     "dual": ("learned", "none"),
+    "scripted": ("scripted", "none"),
     "easy": ("scripted", "easy"),
+    "hard": ("scripted", "hard"),
 }
 
 
