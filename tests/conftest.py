@@ -9,8 +9,8 @@ import shutil
 import tempfile
 
 # Compiling is most of the time here. With these kernels, and in one part (each process of the tests
-# has a core), it takes less than half; what users get, with all optimisations, runs in the tests of
-# the command lines.
+# has a core), it takes less than half; what users get, with all optimisations, runs in
+# launchers/test_cli.py.
 _JAXLIB = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
 _QUICK = (
     # Removed in jaxlib 0.11, which ends a process at flags that it does not know.
@@ -21,29 +21,26 @@ _QUICK = (
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_QUICK]).strip()
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+# Many tests run the same small programs. A cache of one test run alone, shared by its processes and
+# the commands that they start, keeps them independent of what was compiled before.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _CACHE = tempfile.mkdtemp(prefix="agentrl-tests-")
+    atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = os.environ["AGENTRL_CACHE"] = _CACHE
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+# Tracing is much of the time, too, and nobody reads which lines of code each operation came from.
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
+
 import chex  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 import tiers  # noqa: E402
 
 jax.config.update("jax_num_cpu_devices", 8)
-
-# Many tests run the same small programs. A cache of one test run alone, shared by its processes,
-# keeps them independent of what was compiled before.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    _CACHE = os.environ["JAX_COMPILATION_CACHE_DIR"]
-else:
-    _CACHE = tempfile.mkdtemp(prefix="agentrl-tests-")
-    atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
-jax.config.update("jax_compilation_cache_dir", _CACHE)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE
 jax.config.update("jax_disable_most_optimizations", True)
-# Tracing is much of the time, too. Collecting after each module is enough, and nobody reads which
-# lines of code each operation came from.
+# Collecting after each module is enough.
 gc.set_threshold(200_000, 50, 100)
-jax.config.update("jax_traceback_in_locations_limit", 0)
 
 import shared_programs  # noqa: E402
 

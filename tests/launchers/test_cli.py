@@ -18,7 +18,7 @@ SMALL = ["--config.updates=2", "--config.log_every=2", "--config.mesh.data=1"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("cli") / "run"
-    done = call("train", LAKE, f"--workdir={workdir}", *SMALL)
+    done = call("train", LAKE, f"--workdir={workdir}", *SMALL, optimized=True)
     assert done.returncode == 0, done.stderr
     return workdir
 
@@ -110,7 +110,8 @@ def test_evaluate_under_other_options(run):
     wrong = call_here("evaluate", f"--workdir={run}", "--options=slipery=true")
     refused(wrong, "did you mean 'slippery'")
     changed = "--options=max_steps_in_episode=1"
-    done = call("evaluate", f"--workdir={run}", "--episodes=8", "--noexpert", changed, "--turns=1")
+    flags = [f"--workdir={run}", "--episodes=8", "--noexpert", changed, "--turns=1"]
+    done = call("evaluate", *flags, optimized=True)
     assert done.returncode == 0, done.stderr
     (line,) = [line.split() for line in done.stdout.splitlines() if line.startswith("1 ")]
     assert line[0] == "1" and line[2] == "1.0"

@@ -82,8 +82,7 @@ def test_a_target_has_the_devices_of_the_mesh():
         mesh.make_mesh(config, bound, here)
 
 
-def test_the_command_says_what_fits(monkeypatch):
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
+def test_the_command_says_what_fits():
     done = call("compile", LAKE, *TINY)
     assert done.returncode == 0, done.stderr
     title, columns, row = done.stdout.splitlines()

@@ -100,7 +100,8 @@ def test_a_run_by_the_documented_commands(command, site, here):
 
 
 def test_a_sweep_runs_there(command, here):
-    flags = ["--workdir=runs/sweep", f"--configs={COIN}:grpo"]
+    # The programs of the run above.
+    flags = ["--workdir=runs/sweep", f"--configs={COIN}:gigpo"]
     grid = "--grid=updates=2;log_every=2;num_seeds=1;checkpoint.every=2"
     command("sweep", *flags, grid)
     assert len(list((here / "runs/sweep").glob("*/metrics.jsonl"))) == 1

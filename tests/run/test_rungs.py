@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from commands import QUICK
 from in_process import launch
 
 from agentrl.run import loop, metrics, restored
@@ -84,11 +85,10 @@ def where_processes_find_modules():
 
 def search(arguments, workdir, errors):
     """A process that searches, what it says as lines, its errors in a file."""
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     line = [sys.executable, "-m", "launchers.sweep", f"--workdir={workdir}", *arguments]
     with errors.open("w") as file:
         return subprocess.Popen(
-            line, env=environment, stdout=subprocess.PIPE, stderr=file, text=True
+            line, env=os.environ | QUICK, stdout=subprocess.PIPE, stderr=file, text=True
         )
 
 
