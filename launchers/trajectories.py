@@ -3,15 +3,19 @@
     python -m launchers.trajectories --workdir=runs/coin
     python -m launchers.trajectories --check=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --replay=runs/coin/trajectories/update_000100.jsonl
+    python -m launchers.trajectories --triage=runs/coin/trajectories/update_000100.jsonl
 
 The first plays a batch with the newest policy of a run and writes its episodes, one per line of
 JSON, to runs/coin/trajectories/; training does so by itself with --config.trajectories.every=100.
 --check reads a file, names each line that is no episode, with the reason, and ends with code 1 if
 there is one. --replay plays each episode again from its task, seeds and actions, and names what
-differs. The schema: agentrl/trajectories/README.md.
+differs. --triage looks for loops, repetition, failures and their like, prints how many there are
+and which --most episodes deserve a look, and writes all of it to a JSON file beside; of several
+files, separated by commas, for each. The schema: agentrl/trajectories/README.md.
 """
 
 import collections
+import json
 import pathlib
 import sys
 
@@ -24,23 +28,27 @@ _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint; the newest by defaul
 _CHOOSE = flags.DEFINE_string(
     "choose", "everything", "Function that scores episodes, as config.trajectories.name."
 )
-_MOST = flags.DEFINE_integer("most", 16, "Episodes of each seed; 0: all.", lower_bound=0)
+_MOST = flags.DEFINE_integer(
+    "most", 16, "Episodes of each seed, or that deserve a look; 0: all.", lower_bound=0
+)
 _CHECK = flags.DEFINE_string("check", None, "File to check.")
 _REPLAY = flags.DEFINE_string("replay", None, "File of which each episode is played again.")
+_TRIAGE = flags.DEFINE_list("triage", None, "Files in which to look for episodes to look at.")
 
 
 def main(argv: list[str]) -> None:
     """Does the one thing that is asked for."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is not a flag; write --workdir=, --check= or --replay=")
-    asked = {"workdir": _write, "check": _check, "replay": _replay}
+        cli.fail(f"{argv[1]!r} is not a flag; write --workdir=, --check=, --replay= or --triage=")
+    asked = {"workdir": _write, "check": _check, "replay": _replay, "triage": _triage}
     given = {name: flags.FLAGS[name].value for name in asked if flags.FLAGS[name].value is not None}
     if len(given) != 1:
-        cli.fail("give one of --workdir=RUN, --check=FILE and --replay=FILE")
+        cli.fail("give one of --workdir=RUN, --check=FILE, --replay=FILE and --triage=FILE,...")
     ((name, value),) = given.items()
     cli.use_compilation_cache()
     try:
-        asked[name](pathlib.Path(value))
+        for path in value if isinstance(value, list) else [value]:
+            asked[name](pathlib.Path(path))
     except (ValueError, OSError, RuntimeError) as error:
         cli.fail(error)
 
@@ -88,6 +96,29 @@ def _replay(path):
     print(f"{path}: {told}")
     if counts["different"]:
         sys.exit(1)
+
+
+def _triage(path):
+    from agentrl.trajectories import files, triage
+
+    found = triage.triage(files.read(path))
+    chosen = triage.chosen(found, _MOST.value or len(found))
+    kinds = collections.Counter(kind for one in found for kind in {s.kind for s in one.signals})
+    buckets = collections.Counter(one.bucket for one in found)
+    print(f"{path}: {len(found)} episodes, {sum(one.success for one in found)} solved")
+    print(", ".join(f"{buckets[name]} {name}" for _, name in triage.BUCKETS if buckets[name]))
+    for kind, count in sorted(kinds.items()):
+        print(f"  {kind:<34}{count:>6}")
+    print(f"{len(chosen)} to look at:")
+    for one in chosen:
+        counts = collections.Counter(sign.kind for sign in one.signals)
+        told = ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items()))
+        print(f"  {one.id:<16}{one.quality:>4.0f} {'solved' if one.success else '':<7}{told}")
+    asdict = lambda one: one._asdict() | {"signals": [s._asdict() for s in one.signals]}  # noqa: E731
+    out = path.with_suffix(".triage.json")
+    content = {"episodes": [*map(asdict, found)], "chosen": [one.id for one in chosen]}
+    out.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"written: {out}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
   record   from Streams and Rows to episodes
   replay   an episode played again from its task, seeds and actions
   source   a file as a source of rows for supervised terms
+  triage   signs of trouble, and which episodes deserve a look; loops: of calls
   adp      lines of the Agent Data Protocol from episodes, and back
 
 The page of the schema is README.md. Read `schema.py` first.

@@ -171,10 +171,10 @@ def _seen(
 
 def _text(episode: Episode, agent: int, t: int, *, trained: bool) -> str:
     """What an agent read in a turn, or wrote."""
-    for row in episode.agents[agent].rows:
-        if any(span.trained and span.turn == t and span.kind != "summary" for span in row):
-            return "".join(s.text for s in row if s.turn == t and s.trained == trained)
-    raise ReplayError(f"agents[{agent}].rows: none was written in turn {t}")
+    texts = episode.agents[agent].texts(t)
+    if texts is None:
+        raise ReplayError(f"agents[{agent}].rows: none was written in turn {t}")
+    return texts[trained]
 
 
 def _stepped(

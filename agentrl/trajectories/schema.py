@@ -101,6 +101,15 @@ class Agent:
     turns: tuple[Turn, ...] = ()
     rows: tuple[tuple[Span, ...], ...] = ()
 
+    def texts(self, turn: int) -> tuple[str, str] | None:
+        """(what it read, what it wrote) in a turn; None if it wrote nothing then."""
+        for row in self.rows:
+            if any(span.trained and span.turn == turn and span.kind != "summary" for span in row):
+                spans = [span for span in row if span.turn == turn]
+                read, written = ("".join(s.text for s in spans if s.trained == x) for x in (0, 1))
+                return read, written
+        return None
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
