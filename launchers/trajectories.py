@@ -4,6 +4,9 @@
     python -m launchers.trajectories --check=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --replay=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --triage=runs/coin/trajectories/update_000100.jsonl
+    python -m launchers.trajectories --attribute=runs/coin/trajectories/update_000100.jsonl
+    python -m launchers.trajectories --faults=300
+    python -m launchers.trajectories --curate=runs/coin/trajectories/update_000100.jsonl
 
 The first plays a batch with the newest policy of a run and writes its episodes, one per line of
 JSON, to runs/coin/trajectories/; training does so by itself with --config.trajectories.every=100.
@@ -11,10 +14,16 @@ JSON, to runs/coin/trajectories/; training does so by itself with --config.traje
 there is one. --replay plays each episode again from its task, seeds and actions, and names what
 differs. --triage looks for loops, repetition, failures and their like, prints how many there are
 and which --most episodes deserve a look, and writes all of it to a JSON file beside; of several
-files, separated by commas, for each. The schema: agentrl/trajectories/README.md.
+files, separated by commas, for each. --attribute says who made each failed episode fail, and in
+which turn, by playing it again with the environment's expert in the place of agents and of single
+turns. --faults=N measures how often that, and other ways, name the agent and the turn of a fault
+that was put into N episodes. --curate ranks tasks and solved episodes by the graph of the states
+that a task's episodes share, and writes the --most best ones beside. The schema:
+agentrl/trajectories/README.md.
 """
 
 import collections
+import functools
 import json
 import pathlib
 import sys
@@ -34,21 +43,30 @@ _MOST = flags.DEFINE_integer(
 _CHECK = flags.DEFINE_string("check", None, "File to check.")
 _REPLAY = flags.DEFINE_string("replay", None, "File of which each episode is played again.")
 _TRIAGE = flags.DEFINE_list("triage", None, "Files in which to look for episodes to look at.")
+_ATTRIBUTE = flags.DEFINE_string("attribute", None, "File of failed episodes to explain.")
+_FAULTS = flags.DEFINE_integer("faults", None, "Episodes with a known fault.", lower_bound=1)
+_CURATE = flags.DEFINE_string("curate", None, "File of which the most instructive are chosen.")
+_ENV = flags.DEFINE_string("env", None, "Environment of --faults; sums over a graph by default.")
+_OPTIONS = flags.DEFINE_string("options", "", "Its options, for example calls=4, right=1.0.")
 
 
 def main(argv: list[str]) -> None:
     """Does the one thing that is asked for."""
     if len(argv) > 1:
-        cli.fail(f"{argv[1]!r} is not a flag; write --workdir=, --check=, --replay= or --triage=")
+        cli.fail(f"{argv[1]!r} is not a flag; write --workdir=RUN, --check=FILE or another")
     asked = {"workdir": _write, "check": _check, "replay": _replay, "triage": _triage}
+    asked |= {"attribute": _attribute, "faults": _faults, "curate": _curate}
     given = {name: flags.FLAGS[name].value for name in asked if flags.FLAGS[name].value is not None}
     if len(given) != 1:
-        cli.fail("give one of --workdir=RUN, --check=FILE, --replay=FILE and --triage=FILE,...")
+        cli.fail(
+            "give one of --workdir=RUN, --check=FILE, --replay=FILE, --triage=FILE,..., "
+            "--attribute=FILE, --faults=N and --curate=FILE"
+        )
     ((name, value),) = given.items()
     cli.use_compilation_cache()
     try:
-        for path in value if isinstance(value, list) else [value]:
-            asked[name](pathlib.Path(path))
+        for one in value if isinstance(value, list) else [value]:
+            asked[name](one if name == "faults" else pathlib.Path(one))
     except (ValueError, OSError, RuntimeError) as error:
         cli.fail(error)
 
@@ -119,6 +137,76 @@ def _triage(path):
     content = {"episodes": [*map(asdict, found)], "chosen": [one.id for one in chosen]}
     out.write_text(json.dumps(content, indent=1) + "\n")
     print(f"written: {out}", file=sys.stderr)
+
+
+def _attribute(path):
+    from agentrl.trajectories import attribution, counterfactual, files, replay
+
+    failed = [episode for episode in files.read(path) if not episode.success]
+    for episode in failed[: _MOST.value or None]:
+        try:
+            blame = attribution.blame(episode, counterfactual.outcome(episode))
+        except replay.ReplayError as error:
+            print(f"{episode.id}: not played: {error}")
+            continue
+        if blame.agent is None:
+            print(f"{episode.id}: no agent's correction helps")
+            continue
+        shares = zip(blame.agents, blame.shares, strict=True)
+        told = ", ".join(f"agent {a} {share:.2f}" for a, share in shares if share > 0)
+        step = "no single turn of it" if blame.step is None else f"its turn {blame.step.turn}"
+        print(f"{episode.id}: {told}; agent {blame.agent}: {step}")
+    print(f"{path}: {len(failed)} failed episodes")
+
+
+def _faults(count):
+    import envs
+    from agentrl.trajectories import counterfactual, expert_faults, fault_study, faults, schema
+
+    if _ENV.value:
+        options = cli.parse_options(_OPTIONS.value)
+        turns = int(envs.make(_ENV.value, **options)[1].max_steps_in_episode)
+        injected = expert_faults.draw(schema.Task(_ENV.value, options, turns), count, seed=0)
+        _table(f"{_ENV.value} {options}", fault_study.study(injected, counterfactual.outcome))
+        return
+    injected = faults.draw(count, seed=0)
+    for slips, draws in ((0.0, 1), (0.05, 1), (0.05, 16)):
+        outcome = functools.partial(faults.outcome, slips=slips, draws=draws)
+        restores = None if slips else faults.restores
+        found = fault_study.study(injected, outcome, restores, draws)
+        _table(f"{slips:.0%} of the sums go wrong by chance in each of {draws} replays", found)
+
+
+def _table(title, found):
+    print(f"\n{title}")
+    print(f"{'':<34}{'agent':>8}{'turn':>8}{'+-1':>8}{'near':>8}{'plays':>8}")
+    for name, (*shares, plays) in found.items():
+        print(f"{name:<34}" + "".join(f"{x:>8.3f}" for x in shares) + f"{plays:>8.1f}")
+
+
+def _curate(path):
+    from agentrl.trajectories import files, topology
+
+    found = topology.curated(files.read(path))
+    print(
+        f"{'task':<20}{'episodes':>9}{'solved':>8}{'states':>8}{'errors':>8}{'ways':>8}{'score':>8}"
+    )
+    for task in found.tasks:
+        name = "/".join(map(str, task.name))
+        counts = (len(task.episodes), sum(one.success for one in task.episodes))
+        graph = task.graph
+        shares = (graph.error_branches, graph.heterogeneity, task.score)
+        print(
+            f"{name:<20}{counts[0]:>9}{counts[1]:>8}{len(graph.children):>8}"
+            + "".join(f"{x:>8.2f}" for x in shares)
+        )
+    print(f"\n{'episode':<20}{'recovery':>9}{'efficiency':>11}{'rarity':>8}{'score':>8}")
+    best = found.episodes[: _MOST.value or None]
+    for score, scores, one in best:
+        recovery, efficiency, rarity = scores
+        print(f"{one.id:<20}{recovery:>9.2f}{efficiency:>11.2f}{rarity:>8.2f}{score:>8.2f}")
+    out = path.with_suffix(".curated.jsonl")
+    print(f"{files.write(out, (one for *_, one in best))} episodes written: {out}")
 
 
 if __name__ == "__main__":
