@@ -7,6 +7,12 @@
   replay   an episode played again from its task, seeds and actions
   source   a file as a source of rows for supervised terms
   encode   episodes of texts in the tokens of a policy
+  triage   signs of trouble, and which episodes deserve a look; loops: of calls
+  references, attribution, counterfactual
+           who made an episode fail, and in which turn
+  faults, expert_faults, fault_study
+           episodes with a known fault, and how often attribution finds it
+  topology the graph of states that episodes of a task share; which of them teach most
   adp      lines of the Agent Data Protocol from episodes, and back
 
 The page of the schema is README.md. Read `schema.py` first.

@@ -20,26 +20,29 @@ from agentrl.trajectories.schema import Episode, Task, number
 from envs.text import Grammar, parse
 
 # As in `agentrl.rollout.unroll`: what of a turn's key is for the environment.
-_STEP = 1
+STEP = 1
 
 
 class ReplayError(ValueError):
     """An episode that cannot be played again; the message says why."""
 
 
-class _World(NamedTuple):
+class World(NamedTuple):
     """Compiled functions of one environment, for single episodes. env: without its parameters."""
 
     env: Any
     reset: Callable[[jax.Array], Any]
     step: Callable[..., Any]
     seen: Callable[[Any], Any]
+    legal: Callable[..., Any]
+    expert: Callable[..., Any]
+    success: Callable[[Any], Any]
     described: Callable[[Any], Any]
     understood: Callable[..., Any]
 
 
 @functools.lru_cache(maxsize=8)
-def _world(environment: str, options: str, anchor: str, grammar: str) -> _World:
+def _world(environment: str, options: str, anchor: str, grammar: str) -> World:
     """options, grammar: JSON."""
     try:
         env, params = envs.make(environment, **_own(json.loads(options)))
@@ -59,6 +62,18 @@ def _world(environment: str, options: str, anchor: str, grammar: str) -> _World:
         """(acting bool[A], anchors u32[A, 2])."""
         return env.acting(state, params), env.fingerprint(state, params, of=anchor)
 
+    def legal(state, agent):
+        """Which actions an agent may take, bool[num_actions]."""
+        return env.legal_as(state, agent, params)
+
+    def expert(state, agent):
+        """The action of the environment's expert for an agent."""
+        return env.expert_as(state, agent, params)
+
+    def success(state):
+        """Whether any agent has success, bool[]."""
+        return jnp.any(env.is_success(state, params))
+
     def described(state):
         """What each agent reads, and the anchors of that."""
         text = jax.vmap(lambda agent: env.describe_as(state, agent, params))(agents)
@@ -69,7 +84,8 @@ def _world(environment: str, options: str, anchor: str, grammar: str) -> _World:
         return parse(Grammar(**json.loads(grammar)), env.view, slots, text, length).actions
 
     reset = lambda key: env.reset_env(key, params)[1]  # noqa: E731
-    return _World(env, *map(jax.jit, (reset, step, seen, described, understood)))
+    functions = (reset, step, seen, legal, expert, success, described, understood)
+    return World(env, *map(jax.jit, functions))
 
 
 def _own(options: Any) -> Any:
@@ -100,17 +116,17 @@ def replay(episode: Episode) -> list[str]:
 def _differences(episode: Episode) -> Iterator[str]:
     task, seeds = episode.task, episode.seeds
     assert seeds is not None  # `replay` has checked
-    world = _of_task(task)
+    world = world_of(task)
     if world.env.num_agents != len(episode.agents):
         raise ReplayError(
             f"agents: {len(episode.agents)}, and {task.environment} has {world.env.num_agents}"
         )
-    state = world.reset(_key(seeds.task))
+    state = world.reset(key_of(seeds.task))
     start = _words(envs.fingerprint(state))
     if task.start not in (None, start):
         yield f"task.start: {task.start} in the file, {start} now"
         return
-    chance, raw = _key(seeds.chance), []
+    chance, raw = key_of(seeds.chance), []
     acted = [{turn.number: turn for turn in agent.turns} for agent in episode.agents]
     for t in range(task.turns):
         present = [a for a, turns in enumerate(acted) if t in turns]
@@ -124,22 +140,25 @@ def _differences(episode: Episode) -> Iterator[str]:
                 "another player's, from which nothing is learnt)"
             )
         yield from _seen(world, episode, state, t, present, np.asarray(anchors))
-        key = jax.random.fold_in(jax.random.fold_in(chance, t), _STEP)
-        state, *outcome = _stepped(world, episode, state, t, present, key)
+        key = jax.random.fold_in(jax.random.fold_in(chance, t), STEP)
+        actions = {a: actions_of(world, episode, state, a, t) for a in present}
+        state, *outcome = stepped(world, episode, state, actions, key)
         raw.append(outcome)
         if outcome[1] or outcome[2]:
             break
     yield from _outcomes(episode, raw)
 
 
-def _of_task(task: Task) -> _World:
+def world_of(task: Task) -> World:
+    """The environment of a task. ReplayError if there is none."""
     anchor = task.anchor or "observation"
     texts = (json.dumps(x, sort_keys=True) for x in (task.options, task.grammar))
     options, grammar = texts
     return _world(task.environment, options, anchor, grammar)
 
 
-def _key(words: tuple[int, int]) -> jax.Array:
+def key_of(words: tuple[int, int]) -> jax.Array:
+    """The key of its two words."""
     return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32))
 
 
@@ -149,7 +168,7 @@ def _words(fingerprint: jax.Array) -> tuple[int, int]:
 
 
 def _seen(
-    world: _World, episode: Episode, state: Any, t: int, present: list[int], anchors: np.ndarray
+    world: World, episode: Episode, state: Any, t: int, present: list[int], anchors: np.ndarray
 ) -> Iterator[str]:
     """What differs of what is seen before a turn."""
     task = episode.task
@@ -171,16 +190,21 @@ def _seen(
 
 def _text(episode: Episode, agent: int, t: int, *, trained: bool) -> str:
     """What an agent read in a turn, or wrote."""
-    for row in episode.agents[agent].rows:
-        if any(span.trained and span.turn == t and span.kind != "summary" for span in row):
-            return "".join(s.text for s in row if s.turn == t and s.trained == trained)
-    raise ReplayError(f"agents[{agent}].rows: none was written in turn {t}")
+    texts = episode.agents[agent].texts(t)
+    if texts is None:
+        raise ReplayError(f"agents[{agent}].rows: none was written in turn {t}")
+    return texts[trained]
 
 
-def _stepped(
-    world: _World, episode: Episode, state: Any, t: int, present: list[int], key: jax.Array
+def stepped(
+    world: World,
+    episode: Episode,
+    state: Any,
+    actions: dict[int, list[np.ndarray]],
+    key: jax.Array,
 ) -> tuple:
-    """(state, rewards f32[A], terminated, truncated) after a turn."""
+    """(state, rewards f32[A], terminated, truncated) after a turn with the actions of each agent
+    that acts."""
     env, grammar = world.env, episode.task.grammar
     assert episode.seeds is not None
     index = episode.seeds.index
@@ -188,11 +212,12 @@ def _stepped(
     commands = [[zero] * env.num_agents]
     if grammar is not None:
         commands = [[zero] * env.num_agents for _ in range(grammar["max_actions"])]
-    for a in present:
-        for i, action in enumerate(_actions(world, episode, state, a, t)):
+    for a, own_actions in actions.items():
+        for i, action in enumerate(own_actions):
             commands[i][a] = action
     if env.in_turns:  # the mover's is everybody's
-        commands = [[row[present[0]]] * env.num_agents for row in commands]
+        mover = next(iter(actions))
+        commands = [[row[mover]] * env.num_agents for row in commands]
     several = grammar is not None and grammar["max_actions"] > 1
     total, ended = np.zeros(env.num_agents, np.float32), (False, False)
     for i, action in enumerate(commands):
@@ -206,7 +231,7 @@ def _stepped(
     return state, total, *ended
 
 
-def _actions(world: _World, episode: Episode, state: Any, a: int, t: int) -> list[np.ndarray]:
+def actions_of(world: World, episode: Episode, state: Any, a: int, t: int) -> list[np.ndarray]:
     """The actions of an agent in a turn: as they are in the file, or read in its reply."""
     if episode.task.grammar is None:
         turn = next(turn for turn in episode.agents[a].turns if turn.number == t)

@@ -64,6 +64,8 @@ class Turn:
     advantage: where the estimator gives one to the turn. action: of a policy over arrays: a number,
     or one per component. logp: of the action. observation, legal: what it acted from, and which
     actions it could choose. stop: why a reply ended: "end" (the end token) or "length".
+    references: earlier turns whose results it used, (agent, number) each; None where nobody noted
+    them.
     """
 
     number: int
@@ -84,6 +86,7 @@ class Turn:
     observation: Array | None = None
     legal: tuple[bool, ...] | None = None
     stop: str | None = None
+    references: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +103,15 @@ class Agent:
     call_turn: int | None = None
     turns: tuple[Turn, ...] = ()
     rows: tuple[tuple[Span, ...], ...] = ()
+
+    def texts(self, turn: int) -> tuple[str, str] | None:
+        """(what it read, what it wrote) in a turn; None if it wrote nothing then."""
+        for row in self.rows:
+            if any(span.trained and span.turn == turn and span.kind != "summary" for span in row):
+                spans = [span for span in row if span.turn == turn]
+                read, written = ("".join(s.text for s in spans if s.trained == x) for x in (0, 1))
+                return read, written
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,6 +316,19 @@ def _check(episode: Episode) -> None:
         for j, row in enumerate(agent.rows):
             for k, span in enumerate(row):
                 _check_span(agent, span, f"{where}.rows[{j}][{k}]")
+    _check_references(episode)
+
+
+def _check_references(episode: Episode) -> None:
+    acted = {(i, turn.number) for i, agent in enumerate(episode.agents) for turn in agent.turns}
+    for i, agent in enumerate(episode.agents):
+        for j, turn in enumerate(agent.turns):
+            for reference in turn.references or ():
+                if reference not in acted or reference[1] >= turn.number:
+                    raise SchemaError(
+                        f"agents[{i}].turns[{j}].references: {list(reference)}, expected [agent, "
+                        f"number] of a turn before {turn.number}"
+                    )
 
 
 def _check_words(where: str, words: tuple[int, int] | None) -> None:

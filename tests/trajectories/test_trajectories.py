@@ -265,6 +265,7 @@ WRONG = [
     ("agents.0.turns.0.anchor", 7, "agents[0].turns[0].anchor: 7, expected a list"),
     ("agents.0.turns.0.anchor", [0.5, 1], "anchor[0]: 0.5, expected an integer"),
     ("agents.0.turns.0.stop", "eos", "expected end or length"),
+    ("agents.0.turns.0.references", [[0, 0]], "references: [0, 0], expected [agent, number]"),
     ("agents.0.turns.0.observation", {"dtype": "object", "shape": [], "data": [1]}, "dtype"),
     ("agents.0.turns.0.observation", {"dtype": "int8", "shape": [3], "data": [1]}, "shape [3]"),
     ("agents.0.rows.0.0.kind", "speech", 'rows[0][0].kind: "speech"'),
@@ -307,7 +308,7 @@ def test_each_wrong_line_is_told_once_and_the_rest_is_read(runs, tmp_path):
         assert one.line == 2 + 2 * i and word in one.reason and "\n" not in str(one), one
     assert "a second time" in rejected[-2].reason and "not UTF-8" in rejected[-1].reason
     done = call_here("trajectories", f"--check={path}")
-    assert done.returncode == 1 and "2 episodes, 54 lines left out" in done.stdout
+    assert done.returncode == 1 and "2 episodes, 55 lines left out" in done.stdout
 
 
 def test_numbers_are_read_back_bit_for_bit():
