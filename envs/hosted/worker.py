@@ -21,6 +21,8 @@ The environment is given by its source (`make`):
                              and `seed`: see `arrays.py` beside.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
+  program:my_module:agent    a program that calls the model itself, see `Program`
+  program:path/to/file.py:agent
 
 An environment of your own has Gymnasium's interface with text. A complete one:
 
@@ -72,8 +74,12 @@ Its output is discarded, except for the last lines before a failure. `close()`, 
 called when the run ends.
 """
 
+import asyncio
+import collections
+import functools
 import importlib
 import importlib.util
+import inspect
 import json
 import math
 import numbers
@@ -234,12 +240,14 @@ def make(source, options):
     place, colon, name = source.rpartition(":")
     if not (place and name):
         known = ", ".join(f"{name}:ID" for name in _ADAPTERS)
-        raise ValueError(f"environment {source!r}: expected {known} or module:f")
+        raise ValueError(f"environment {source!r}: expected {known}, module:f or program:module:f")
     if place in _ADAPTERS:
         package, file, factory = _ADAPTERS[place]
         _require(package, source)
         beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
         return getattr(_module_of_file(beside), factory)(name, **options)
+    program = place.startswith("program:")
+    place = place[len("program:") :] if program else place
     if place.endswith(".py"):
         if not os.path.exists(place):
             raise Missing(f"environment {source!r}: no file {place} in {os.getcwd()}")
@@ -254,7 +262,49 @@ def make(source, options):
             ) from None
     if not hasattr(module, name):
         raise Missing(f"environment {source!r}: {place} has no {name}")
-    return getattr(module, name)(**options)
+    found = getattr(module, name)
+    return Program(functools.partial(found, **options)) if program else found(**options)
+
+
+# Where a program finds the model: for openai.OpenAI(base_url=..., api_key=...), and model=name.
+Model = collections.namedtuple("Model", "base_url api_key name")
+
+
+class Program:
+    """A program that calls the model itself, as often as it likes, as an environment of one step.
+
+    A complete one, with any client of the chat-completions protocol:
+
+        def agent(model, seed, *, highest=9):
+            client = openai.OpenAI(base_url=model.base_url, api_key=model.api_key)
+            number = random.Random(seed).randint(0, highest)      # the task
+            said = [{"role": "user", "content": f"A number from 0 to {highest}?"}]
+            reply = client.chat.completions.create(model=model.name, messages=said)
+            return float(reply.choices[0].message.content == str(number))     # the reward
+
+    It may be async. A reward of 1 or more is a success. The action of the step is where the model
+    is, as JSON: `agentrl.serving.programs` gives it.
+    """
+
+    has_success = True
+    calls_model = True
+
+    def __init__(self, run):
+        self.run, self.seed = run, 0
+
+    def reset(self, *, seed):
+        self.seed = seed
+        return "", {}
+
+    def step(self, action):
+        reward = self.run(Model(**json.loads(action)), self.seed)
+        if inspect.isawaitable(reward):
+            reward = asyncio.run(_awaited(reward))
+        return "", float(reward), True, False, {"success": reward >= 1}
+
+
+async def _awaited(reward):
+    return await reward
 
 
 class Server:
@@ -296,8 +346,9 @@ class Server:
         shape = getattr(self.env, "observation_shape", None)
         self.shape = None if shape is None else tuple(int(n) for n in shape)
         about = {"seats": self.seats, "has_success": bool(getattr(self.env, "has_success", False))}
-        if self.simultaneous:
-            about["simultaneous"] = True
+        for name in ("simultaneous", "calls_model"):
+            if getattr(self.env, name, False):
+                about[name] = True
         for name, least in (("callers", -1), ("roles", 0)):
             given = getattr(self.env, name, None)
             if given is not None:
