@@ -10,8 +10,9 @@ moves deep), mcts:100 (tree search with 100 simulations per move), or a run: run
 checkpoint and first seed), runs/a@200 (of update 200), runs/a#3 (of seed 3), runs/a#all (each
 seed). Policies over arrays and over words can play each other. "program:python my_player.py" is a
 program that answers in lines of JSON, in games with words (agentrl/players/program.py says how);
-one that fails abstains. --out writes arena.json and arena.html into a directory; in the directory
-of a run, its report shows them.
+one that fails abstains. "served:http://127.0.0.1:8000/v1#MODEL" is a model behind a server of the
+chat-completions protocol (agentrl/players/served.py has its options). --out writes arena.json and
+arena.html into a directory; in the directory of a run, its report shows them.
 
 --lineups names line-ups instead of pairs, a letter per seat (a is the first player), or all. They
 play the same tasks, --matches each, and are compared task by task; --out writes lineups.json.
@@ -45,7 +46,7 @@ _OPTIONS = flags.DEFINE_string("options", "", "Options of the game: name=value, 
 _GREEDY = flags.DEFINE_bool("greedy", False, "Checkpoints take their most likely actions.")
 _EXHAUSTIVE = flags.DEFINE_bool("exhaustive", False, "Every line of play against each player.")
 _LINEUPS = flags.DEFINE_string("lineups", None, "Players by letter, per seat: aab,aba; or all.")
-_TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program.")
+_TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program or server.")
 
 
 def main(argv: list[str]) -> None:
@@ -67,7 +68,7 @@ def main(argv: list[str]) -> None:
     try:
         options = cli.parse_options(_OPTIONS.value)
         env, env_params = envs.make(_GAME.value, **options)
-        with contestants.programs(names, env, timeout_s=_TIMEOUT.value) as started:
+        with contestants.asked(names, env, timeout_s=_TIMEOUT.value) as started:
             players = contestants.named(names, env, env_params, greedy=greedy, started=started)
             if _EXHAUSTIVE.value:
                 _walk(players, env, env_params)
@@ -94,8 +95,9 @@ def main(argv: list[str]) -> None:
 
 
 def _failures(about, started) -> str:
-    """Adds what went wrong with programs to `about`; the same as text, behind an empty line."""
-    failed = {name: program.summary() for name, program in started.items() if program.summary()}
+    """Adds what went wrong with programs and servers to `about`; the same as text behind an empty
+    line."""
+    failed = {name: player.summary() for name, player in started.items() if player.summary()}
     if failed:
         about["programs"] = failed
     return "".join(f"\n\n{summary}" for summary in failed.values())

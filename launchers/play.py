@@ -6,8 +6,8 @@
     python -m launchers.play --run=runs/household
 
 --players names the player in each seat, as for launchers.arena: human, random, expert, minimax,
-mcts:100, a run (runs/a, runs/a@200, runs/a#3), or "program:COMMAND". --run shows a conversation of
-a language policy with each environment that it was trained on.
+mcts:100, a run (runs/a, runs/a@200, runs/a#3), "program:COMMAND", or "served:URL#MODEL". --run
+shows a conversation of a language policy with each environment that it was trained on.
 
 A person types commands, ? to list the legal ones, control-D to leave. Input that is not understood
 is an illegal action, as for a policy.
@@ -34,7 +34,7 @@ _SEED = flags.DEFINE_integer(
     lower_bound=0,
     upper_bound=cli.LARGEST_SEED,
 )
-_TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program.")
+_TIMEOUT = flags.DEFINE_float("timeout_s", 10.0, "Seconds for each answer of a program or server.")
 
 
 def main(argv: list[str]) -> None:
@@ -60,12 +60,12 @@ def main(argv: list[str]) -> None:
             options["wording"] = _WORDING.value
         env, params = envs.make(_ENV.value, **options)
         names, greedy = _PLAYERS.value, _GREEDY.value
-        with contestants.programs(names, env, timeout_s=_TIMEOUT.value) as started:
+        with contestants.asked(names, env, timeout_s=_TIMEOUT.value) as started:
             seats = contestants.seated(names, env, params, greedy=greedy, started=started)
             terminal.play(env, params, seats, key)
-            for program in started.values():
-                if program.summary():
-                    print(program.summary())
+            for player in started.values():
+                if player.summary():
+                    print(player.summary())
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
 

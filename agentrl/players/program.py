@@ -16,51 +16,34 @@ standard input is closed.
 
 An answer that is late, is not such a line, or never comes because the process has ended, abstains,
 too: an illegal action, for which the game's rules state what follows. A process that has ended is
-started again for the next turn. After `PATIENCE` failures in a row a program is not asked again and
-abstains from then on, so that one that hangs delays a match by a few time limits at most. Nothing a
-program writes takes more than `LINE_BYTES` of memory.
+started again for the next turn. After `asked.PATIENCE` failures in a row a program is not asked
+again and abstains from then on, so that one that hangs delays a match by a few time limits at most.
+Nothing a program writes takes more than `LINE_BYTES` of memory.
 
 The form follows MOSAIC's operators (2026; read in code), whose programs also get rewards.
 """
 
 import asyncio
-import collections
 import contextlib
 import json
 import os
 import secrets
 import shlex
 import signal
-import threading
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.experimental import io_callback
-
-from agentrl.actors.types import Actor, Decision, View
+from agentrl.players.asked import GRACE, Asked, Failure, short
 from envs.hosted import worker
-from envs.text import join, make_grammar, parse
-from envs.vector import World
 
 PREFIX = "program:"
-PATIENCE = 3
 LINE_BYTES = 1 << 16
-# Seconds that a process has to end.
-_GRACE = 1.0
 
 
-class _Failure(Exception):
-    """(kind, what happened) of a request without a valid answer."""
-
-
-class Program:
+class Program(Asked):
     """A process that plays a game; the module says how it is asked.
 
-    failures: how many requests failed, per kind: "late", "invalid", "ended". abstained: how many
-    answers were null. asked: number of turns that it was asked for. gone: why it is asked no
-    longer, or "".
+    Kinds of failures: "late", "invalid", "ended".
     """
 
     def __init__(
@@ -75,13 +58,10 @@ class Program:
             does not start.
         """
         self.command, self.words = command, _words(command)
-        if not env.wordings or env.continuous:
-            raise ValueError(f"{PREFIX}{command} in {env.name}: programs play games with words")
-        if timeout_s <= 0:
-            raise ValueError(f"timeout_s={timeout_s}: expected a positive number of seconds")
-        self.failures: collections.Counter[str] = collections.Counter()
-        self.asked, self.abstained, self.gone = 0, 0, ""
-        self._number, self._row = 0, 0
+        size = max(64, 2 * env.view.max_command_bytes) if env.wordings else 0
+        name = f"{PREFIX}{command}"
+        super().__init__(name, env, grammar="bare", reply_bytes=size, timeout_s=timeout_s)
+        self._number = 0
         self._process, self._transport, self._listener, self._errors = None, None, None, b""
         self._timeouts = (timeout_s, start_timeout_s)
         self._mark = secrets.token_hex(16)
@@ -91,62 +71,23 @@ class Program:
             "rules": env.view.rules,
             "timeout_s": timeout_s,
         }
-        # A loop of its own, in a thread of its own: callers may have one that runs (notebooks).
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
         try:
             self._wait(self._start())
-        except _Failure as failure:
+        except Failure as failure:
             self.close()
-            raise ValueError(f"{PREFIX}{command} does not start: {failure.args[1]}") from None
+            raise ValueError(f"{name} does not start: {failure.args[1]}") from None
 
-    def __enter__(self) -> "Program":
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.close()
+    def answers(self, turns: Sequence[dict[str, Any]]) -> list[bytes | None]:
+        return [self.answer(turn) for turn in turns]
 
     def answer(self, turn: dict[str, Any]) -> bytes | None:
         """The reply to a turn, or None if the program abstains."""
         if self.gone:
             return None
-        self.asked += 1
-        try:
-            reply = self._wait(self._play(turn))
-        except _Failure as failure:
-            kind, what = failure.args
-            self.failures[kind] += 1
-            self._row += 1
-            if self._row == PATIENCE:
-                self.gone = f"{PATIENCE} failures in a row, the last: {what}"
-                self._wait(self._end())
-            return None
-        self._row = 0
-        self.abstained += reply is None
+        reply = self._wait(self._asked(self._play(turn)))
+        if self.gone:
+            self._wait(self._end())
         return reply
-
-    def summary(self) -> str:
-        """What went wrong, in a line; "" for a program that answered everything."""
-        parts = [f"{count} {kind}" for kind, count in sorted(self.failures.items())]
-        if self.abstained:
-            parts.append(f"{self.abstained} abstained")
-        if not parts:
-            return ""
-        gone = f"; not asked again after {self.gone}" if self.gone else ""
-        return f"{PREFIX}{self.command}: of {self.asked} turns {', '.join(parts)}{gone}"
-
-    def close(self) -> None:
-        """Ends the process and all that it has started, after a second to finish by itself."""
-        if self._loop.is_closed():
-            return
-        self._wait(self._end(_GRACE))
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _wait(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def _start(self) -> None:
         self._errors = b""
@@ -160,7 +101,7 @@ class Program:
                 env={**os.environ, worker.MARK: self._mark},
             )
         except OSError as error:
-            raise _Failure("ended", str(error)) from None
+            raise Failure("ended", str(error)) from None
         self._process = asyncio.subprocess.Process(self._transport, streams, self._loop)
         self._listener = asyncio.ensure_future(self._listen(self._process.stderr))
         await self._request(0, self._greeting, self._timeouts[1])
@@ -175,7 +116,7 @@ class Program:
                 await self._start()
             self._number += 1
             answer = await self._request(self._number, turn, self._timeouts[0])
-        except _Failure as failure:
+        except Failure as failure:
             if failure.args[0] == "ended":
                 await self._end()
             raise
@@ -183,11 +124,11 @@ class Program:
         if action is None:
             return None
         if not isinstance(action, str):
-            raise _Failure("invalid", f"action {_short(action)} is no string")
+            raise Failure("invalid", f"action {short(action)} is no string")
         return action.encode(errors="replace")
 
     async def _request(self, number: int, message: dict[str, Any], seconds: float) -> dict:
-        late = _Failure("late", f"no answer within {seconds:g} seconds")
+        late = Failure("late", f"no answer within {seconds:g} seconds")
         until = self._loop.time() + seconds
         line = json.dumps({"id": number} | message) + "\n"
         try:
@@ -203,7 +144,7 @@ class Program:
                     if answer["id"] == number:
                         return answer
                     if answer["id"] > number:
-                        raise _Failure("invalid", f"an answer to request {answer['id']}")
+                        raise Failure("invalid", f"an answer to request {answer['id']}")
         except TimeoutError:
             # What it has started may still hold its output open.
             if self._process.returncode is not None:
@@ -214,7 +155,7 @@ class Program:
         try:
             line = await self._process.stdout.readline()
         except ValueError:
-            raise _Failure("invalid", f"a line of more than {LINE_BYTES:,} bytes") from None
+            raise Failure("invalid", f"a line of more than {LINE_BYTES:,} bytes") from None
         if not line:
             await asyncio.wait([self._listener], timeout=0.1)
             raise self._ended()
@@ -223,14 +164,14 @@ class Program:
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or type(answer.get("id")) is not int:
-            shown = _short(line.decode(errors="replace").strip())
-            raise _Failure("invalid", f'{shown} instead of {{"id": ..., "action": ...}}')
+            shown = short(line.decode(errors="replace").strip())
+            raise Failure("invalid", f'{shown} instead of {{"id": ..., "action": ...}}')
         return answer
 
-    def _ended(self) -> _Failure:
+    def _ended(self) -> Failure:
         words = self._errors.decode(errors="replace").strip().splitlines()[-3:]
         said = f"; its last words: {' / '.join(words)}" if words else ""
-        return _Failure("ended", f"the process has ended{said}")
+        return Failure("ended", f"the process has ended{said}")
 
     async def _end(self, grace: float = 0.0) -> None:
         if self._process is None:
@@ -243,7 +184,7 @@ class Program:
         worker.end_marked(self._mark)
         # Where these are not found they may hold the pipes open.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _GRACE)
+            await asyncio.wait_for(self._process.wait(), GRACE)
         self._listener.cancel()
         self._transport.close()
         await asyncio.sleep(0)
@@ -258,73 +199,3 @@ def _words(command: str) -> list[str]:
     if not words:
         raise ValueError(f"{PREFIX}: expected a command behind it, such as 'python my_player.py'")
     return words
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:60]}..."
-
-
-def program_actor(program: Program, world: World) -> Actor:
-    """A program in seats of a game. Its memory counts each agent's own turns, i32[B, A].
-
-    The compiled program of the matches calls the process in the middle of each step, in which it
-    acts: the only actor that leaves the device.
-    """
-    env, grammar = world.env, make_grammar("bare")
-    lexicon, size = env.view.lexicon, max(64, 2 * env.view.max_command_bytes)
-
-    def ask(agent, acting, first, text, length, commands, legal) -> tuple[np.ndarray, np.ndarray]:
-        """Replies u8[B, S, size] and their bytes i32[B, S], -1 for none."""
-        replies, lengths = np.zeros((*acting.shape, size), np.uint8), np.full(acting.shape, -1)
-        for at in zip(*np.nonzero(acting), strict=True):
-            reply = program.answer(
-                {
-                    "match": int(at[0]),
-                    "seat": int(agent[at]),
-                    "first": bool(first[at]),
-                    "observation": join(lexicon, text[at][: length[at]]),
-                    "commands": [join(lexicon, row) for row in commands[at][legal[at]]],
-                }
-            )
-            if reply is not None and len(reply) <= size:
-                replies[at][: len(reply)] = np.frombuffer(reply, np.uint8)
-                lengths[at] = len(reply)
-        return replies, lengths.astype(np.int32)
-
-    def shown(state, agents, params):
-        def one(agent):
-            text = env.describe_as(state, agent, params)
-            return text.fragments, text.length, env.commands_as(state, agent, params)
-
-        return jax.vmap(one)(agents)
-
-    def understood(state, agents, reply, length, params):
-        def one(agent, reply, length):
-            slots = env.slots_as(state, agent, params)
-            return parse(grammar, env.view, slots, reply, length).actions[0]
-
-        return jnp.where(length < 0, -1, jax.vmap(one)(agents, reply, length))
-
-    def act(params, memory, view: View, key):
-        turns = jnp.take_along_axis(memory, view.agent, axis=1)
-        text, length, commands = world.vmap(shown)(view.state, view.agent)
-        there = view.agent.shape
-        wanted = (
-            jax.ShapeDtypeStruct((*there, size), np.uint8),
-            jax.ShapeDtypeStruct(there, np.int32),
-        )
-        given = (view.agent, view.acting, turns == 0, text, length, commands, view.legal)
-        reply, count = io_callback(
-            lambda *given: ask(*map(np.asarray, given)), wanted, *given, ordered=True
-        )
-        action = world.vmap(understood)(view.state, view.agent, reply, count)
-        batch = jnp.arange(there[0])[:, None]
-        return Decision(action), memory.at[batch, view.agent].add(view.acting)
-
-    return Actor(
-        lambda batch, agents: jnp.zeros((batch, agents), jnp.int32),
-        act,
-        remembers=True,
-        reads_arrays=False,
-    )

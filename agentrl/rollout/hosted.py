@@ -185,6 +185,11 @@ def _bind(
     segments: bool,
 ) -> tuple[HostActor, Packing]:
     """A policy bound to an environment in Python."""
+    if env.calls_model:
+        raise ValueError(
+            f"{env.name} is a program that calls the model itself: use rollout "
+            "agentrl.serving.programs.programs"
+        )
     if policy.reads_text:
         text = host_text_agent(
             policy,

@@ -1,4 +1,4 @@
-"""Players by their command-line names: scripted ones, checkpoints of runs, programs."""
+"""Players by their names on a command line: scripted, checkpoints of runs, programs, servers."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,8 @@ from agentrl.config.build import Experiment
 from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
 from agentrl.evaluation.host_conversation import HostConversation
-from agentrl.players.program import PREFIX, Program, program_actor
+from agentrl.players import program, served
+from agentrl.players.asked import Asked, asked_actor
 from agentrl.players.scripted import SCRIPTED, scripted, translated
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
@@ -37,23 +38,30 @@ _RUN = re.compile(r"(?P<path>.+?)(@(?P<update>\d+))?(#(?P<seed>\d+|all))?")
 
 
 @contextlib.contextmanager
-def programs(
+def asked(
     names: Sequence[str], env: Environment, *, timeout_s: float
-) -> Iterator[dict[str, Program]]:
-    """The programs among the names of players, started; they are ended with the context.
+) -> Iterator[dict[str, Asked]]:
+    """The programs and the servers among the names of players, started or found; they are ended, or
+    left, with the context.
 
     timeout_s: seconds for each answer.
 
     Raises:
-      ValueError: a program that does not start, or a game without words.
+      ValueError: a program that does not start, no server, or a game without words.
     """
     check_range("timeout_s", timeout_s, 0, above=True, below=True)
     with contextlib.ExitStack() as stack:
-        yield {
-            name: stack.enter_context(Program(name.removeprefix(PREFIX), env, timeout_s=timeout_s))
-            for name in dict.fromkeys(names)
-            if name.startswith(PREFIX)
-        }
+        found: dict[str, Asked] = {}
+        for name in dict.fromkeys(names):
+            if name.startswith(program.PREFIX):
+                command = name.removeprefix(program.PREFIX)
+                found[name] = program.Program(command, env, timeout_s=timeout_s)
+            elif name.startswith(served.PREFIX):
+                found[name] = served.Served(name, env, timeout_s=timeout_s)
+            else:
+                continue
+            stack.enter_context(found[name])
+        yield found
 
 
 def named(
@@ -62,16 +70,16 @@ def named(
     env_params: chex.ArrayTree,
     *,
     greedy: bool,
-    started: Mapping[str, Program] | None = None,
+    started: Mapping[str, Asked] | None = None,
 ) -> dict[str, Actor]:
     """Players by name, in their order.
 
     A name is one of `agentrl.players.scripted`, or a run: DIR (its newest checkpoint and
-    first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds; or a program
-    of `started`.
+    first seed), DIR@UPDATE, DIR#SEED, DIR@UPDATE#SEED; DIR#all for each of its seeds; or one of
+    `started`.
 
     greedy: checkpoints take their most likely actions instead of sampling as in training. started:
-    `programs` of these names.
+    those of `asked`.
 
     Raises:
       ValueError: no such player, the same one twice, or a policy for other games or without the
@@ -95,7 +103,7 @@ def seated(
     env_params: chex.ArrayTree,
     *,
     greedy: bool,
-    started: Mapping[str, Program] | None = None,
+    started: Mapping[str, Asked] | None = None,
 ) -> list[tuple[str, Actor | None]]:
     """The player of each seat, for `agentrl.evaluation.terminal.play`: `HUMAN` or as in `named`.
 
@@ -127,11 +135,11 @@ def _named(
     env: Environment,
     env_params: chex.ArrayTree,
     greedy: bool,
-    started: Mapping[str, Program],
+    started: Mapping[str, Asked],
     known: Sequence[str] = SCRIPTED,
 ) -> dict[str, Actor]:
     if name in started:
-        return {name: program_actor(started[name], World(env, env_params))}
+        return {name: asked_actor(started[name], World(env, env_params))}
     kinds = {form.partition(":")[0] for form in SCRIPTED}
     if name.partition(":")[0] in kinds:
         return {name: scripted(name, env, env_params)}
@@ -139,8 +147,8 @@ def _named(
     if match is None or not pathlib.Path(match["path"]).is_dir():
         raise ValueError(
             f"there is no player {name!r}, and no such directory; expected one of "
-            f"{', '.join(known)}, a run (DIR, DIR@UPDATE, DIR#SEED, DIR#all), or "
-            f"{PREFIX}COMMAND"
+            f"{', '.join(known)}, a run (DIR, DIR@UPDATE, DIR#SEED, DIR#all), "
+            f"{program.PREFIX}COMMAND, or {served.PREFIX}URL#MODEL"
         )
     update = None if match["update"] is None else int(match["update"])
     run = restored.load(pathlib.Path(match["path"]), update)

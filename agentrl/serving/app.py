@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -17,6 +17,7 @@ from agentrl.serving.answers import Answer, Part
 from agentrl.serving.engine import Engine, Full
 from agentrl.serving.protocol import ProtocolError
 from agentrl.serving.served import Served
+from agentrl.serving.sessions import Session
 
 ROUTES = "POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /health"
 
@@ -32,20 +33,33 @@ class Limits:
 
 
 def application(
-    served: Served, engine: Engine, *, api_key: str = "", limits: Limits | None = None
+    served: Served,
+    engine: Engine,
+    *,
+    api_key: str = "",
+    limits: Limits | None = None,
+    sessions: Mapping[str, Session] | None = None,
 ) -> web.Application:
-    """The application; the engine has to be started. api_key: that clients must send; "": none."""
-    server = _Server(served, engine, api_key, limits or Limits())
+    """The application; the engine has to be started. api_key: that clients must send; "": none.
+
+    sessions: by name, the sessions that there are at a time; each has its chats, alone, at an
+    address of its own, /NAME/v1, and nothing is at /v1.
+    """
+    server = _Server(
+        served, engine, api_key, limits or Limits(), {} if sessions is None else sessions
+    )
     app = web.Application(client_max_size=server.limits.body_bytes, middlewares=[server.guard])
+    root = "/v1" if sessions is None else "/{session}/v1"
     app.add_routes(
         [
-            web.post("/v1/chat/completions", server.chat),
-            web.post("/v1/completions", server.complete),
-            web.get("/v1/models", server.models),
-            web.get("/v1/models/{name:.+}", server.model),
+            web.post(f"{root}/chat/completions", server.chat),
+            web.get(f"{root}/models", server.models),
+            web.get(f"{root}/models/{{name:.+}}", server.model),
             web.get("/health", server.health),
         ]
     )
+    if sessions is None:
+        app.router.add_post("/v1/completions", server.complete)
     return app
 
 
@@ -82,8 +96,16 @@ def listening(app: web.Application, *, host: str = "127.0.0.1", port: int = 0) -
 
 
 class _Server:
-    def __init__(self, served: Served, engine: Engine, api_key: str, limits: Limits):
+    def __init__(
+        self,
+        served: Served,
+        engine: Engine,
+        api_key: str,
+        limits: Limits,
+        sessions: Mapping[str, Session],
+    ):
         self.served, self.engine, self.limits = served, engine, limits
+        self.sessions = sessions
         self.authorization = f"Bearer {api_key}".encode() if api_key else None
 
     @web.middleware
@@ -155,12 +177,13 @@ class _Server:
         return await self._answer(request, chat=False)
 
     async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
+        engine = self._engine(request)
         given = await self._json(request)
         # Long texts take a while to become tokens.
         asked = await asyncio.to_thread(
-            protocol.read, given, self.served, chat=chat, row_tokens=self.engine.size
+            protocol.read, given, self.served, chat=chat, row_tokens=engine.size
         )
-        most = self.engine.slots + self.engine.waiting
+        most = engine.slots + engine.waiting
         if asked.choices > most:
             raise ProtocolError(f"n={asked.choices}: this server has room for {most}", param="n")
         answer, parts = Answer(asked, self.served), asyncio.Queue[Part]()
@@ -172,7 +195,7 @@ class _Server:
 
         requests = answer.requests(post)
         try:
-            self.engine.submit(requests)
+            engine.submit(requests)
             if asked.stream:
                 return await self._stream(request, answer, parts)
             ended = sorted([await parts.get() for _ in requests], key=lambda part: part.choice)
@@ -182,7 +205,7 @@ class _Server:
             return web.json_response(answer.whole(ended))
         except Full:
             raise ProtocolError(
-                f"{self.engine.waiting} requests wait already; try again",
+                f"{engine.waiting} requests wait already; try again",
                 status=429,
                 code="rate_limit_exceeded",
                 headers={"Retry-After": "1"},
@@ -190,6 +213,15 @@ class _Server:
         finally:
             for one in requests:
                 one.cancel()
+
+    def _engine(self, request: web.Request) -> Engine | Session:
+        """What answers a request."""
+        name = request.match_info.get("session")
+        if name is None:
+            return self.engine
+        if name not in self.sessions:
+            raise ProtocolError("there is no such session; it has ended", status=404)
+        return self.sessions[name]
 
     async def _json(self, request: web.Request) -> Any:
         seconds = self.limits.receive_seconds

@@ -12,6 +12,7 @@ https://www.usenix.org/conference/osdi22/presentation/yu.
 import collections
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -199,7 +200,8 @@ class Engine:
         # Lengths to which prompts are padded. The longest are read in blocks, at their own cost.
         blocks = [16 * 4**i for i in range(3) if 16 * 4**i <= AT_ONCE]
         self.lengths = [*(length for length in blocks if length < size), size]
-        self._params = jax.jit(decoder.cast, static_argnums=1)(params, config)
+        self._cast = jax.jit(decoder.cast, static_argnums=1)
+        self._params = self._cast(params, config)
         self._state = empty_slots(config, slots, size)
         self._fixed = {"config": config, "role": None if role is None else jnp.int32(role)}
         options = {"static_argnames": "config", "donate_argnames": "slots"}
@@ -245,6 +247,21 @@ class Engine:
         with self._change:
             waiting = sum(not request.cancelled for request in self._queue)
             return sum(taken is not None for taken in self._taken), waiting
+
+    def use(self, params: Params) -> None:
+        """Replies of requests from now on are of other parameters of the same shapes, with the same
+        programs. No reply may be in the middle: see `drain`."""
+        self._params = self._cast(params, self._fixed["config"])
+
+    def drain(self) -> None:
+        """Cancels all requests and waits until none is being written: parameters are not read any
+        more, and may be donated."""
+        with self._change:
+            for request in [*self._queue, *self._taken]:
+                if request is not None:
+                    request.cancel()
+        while self.load()[0]:
+            time.sleep(0.001)
 
     def _run(self) -> None:
         error: Exception = RuntimeError("the server is stopping")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 
-from agentrl.actors.contexts import whole
+from agentrl.actors.contexts import Context, whole
 from agentrl.actors.prompts import Format, format_of, prompt_of
 from agentrl.config.tasks import context_of
 from agentrl.policies import decoder, huggingface, subwords, tensor_files
@@ -74,11 +74,27 @@ def of_run(run: Run, name: str, *, seed: int | None = None, role: int | None = N
     context = context_of(run.config)
     assert context is not None  # of every language policy
     agent, _ = text_agent_of(run, task)
-    codec = task.policy.codec
+    params = jax.tree.map(lambda x: x[seed - first], run.state.params)
+    sizes = {"row_tokens": int(agent.row_tokens), "reply_tokens": int(agent.layout.reply_tokens)}
+    return of_policy(task.policy, params, context, name, role=role, **sizes)
+
+
+def of_policy(
+    policy: LanguagePolicy,
+    params: decoder.Params,
+    context: Context,
+    name: str,
+    *,
+    row_tokens: int,
+    reply_tokens: int,
+    role: int | None = None,
+) -> Served:
+    """A language policy whose prompts are those of a context; the rest as in `Served`."""
+    codec = policy.codec
     form = format_of(codec)
     return Served(
         name=name,
-        params=jax.tree.map(lambda x: x[seed - first], run.state.params),
+        params=params,
         config=policy.config,
         end=codec.end,
         pieces=[
@@ -87,8 +103,8 @@ def of_run(run: Run, name: str, *, seed: int | None = None, role: int | None = N
         encode=form.encode,
         prompt=functools.partial(prompt_of, form, context),
         sampling=policy.sampling,
-        row_tokens=int(agent.row_tokens),
-        reply_tokens=int(agent.layout.reply_tokens),
+        row_tokens=row_tokens,
+        reply_tokens=reply_tokens,
         role=role,
     )
 

@@ -40,7 +40,7 @@ class Hosted(Agents):
     num_agents: number of players. has_success: whether it reports success. simultaneous: all agents
     act at once. callers, roles: see `envs.hosted.worker`. observation_shape, num_actions,
     continuous: of environments of numbers; () and 0 of those in words. metrics: names of the
-    numbers that it reports.
+    numbers that it reports. calls_model: it is a program that calls the model itself.
     """
 
     in_python: ClassVar[Literal[True]] = True
@@ -58,6 +58,7 @@ class Hosted(Agents):
     callers: tuple[int, ...] | None = None
     roles: tuple[int, ...] | None = None
     metrics: tuple[str, ...] = ()
+    calls_model: bool = False
 
     # Observations are numbers, not codes.
     num_codes: ClassVar[None] = None
@@ -120,6 +121,7 @@ def make(
         callers=tuple(about["callers"]) if "callers" in about else None,
         roles=tuple(about["roles"]) if "roles" in about else None,
         metrics=tuple(about.get("metrics", ())),
+        calls_model=about.get("calls_model", False),
         observation_shape=tuple(about.get("observation_shape", ())),
         num_actions=about.get("num_actions", 0),
         continuous=about.get("continuous", False),

@@ -21,6 +21,8 @@ The environment is given by its source (`make`):
                              and `seed`: see `arrays.py` beside.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
+  program:my_module:agent    a program that calls the model itself, see `programs.py` beside
+  program:path/to/file.py:agent
 
 An environment of your own has Gymnasium's interface with text. A complete one:
 
@@ -72,6 +74,7 @@ Its output is discarded, except for the last lines before a failure. `close()`, 
 called when the run ends.
 """
 
+import functools
 import importlib
 import importlib.util
 import json
@@ -232,17 +235,23 @@ def _module_of_file(path):
     return module
 
 
+def _beside(file):
+    return _module_of_file(os.path.join(os.path.dirname(os.path.abspath(__file__)), file))
+
+
 def make(source, options):
     """The environment of a source (see the module docstring)."""
     place, colon, name = source.rpartition(":")
     if not (place and name):
         known = ", ".join(f"{name}:ID" for name in _ADAPTERS)
-        raise ValueError(f"environment {source!r}: expected {known} or module:f")
+        raise ValueError(f"environment {source!r}: expected {known}, module:f or program:module:f")
     if place in _ADAPTERS:
         package, file, factory = _ADAPTERS[place]
         _require(package, source)
-        beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
-        return getattr(_module_of_file(beside), factory)(name, **options)
+        return getattr(_beside(file), factory)(name, **options)
+    if place.startswith("program:"):
+        found = named(source[len("program:") :])
+        return _beside("programs.py").Program(functools.partial(found, **options))
     return named(source)(**options)
 
 
@@ -309,8 +318,9 @@ class Server:
         shape = getattr(self.env, "observation_shape", None)
         self.shape = None if shape is None else tuple(int(n) for n in shape)
         about = {"seats": self.seats, "has_success": bool(getattr(self.env, "has_success", False))}
-        if self.simultaneous:
-            about["simultaneous"] = True
+        for name in ("simultaneous", "calls_model"):
+            if getattr(self.env, name, False):
+                about[name] = True
         for name, least in (("callers", -1), ("roles", 0)):
             given = getattr(self.env, name, None)
             if given is not None:

@@ -31,7 +31,9 @@ ANY_RUN = {"runs/a", "runs/b"}
 FILES = {
     pages.file_of(b): b for page in pages.PAGES for b in pages.blocks(page) if pages.file_of(b)
 }
-PLAYER = re.compile(r"human|random|expert|minimax(:\d+)?|mcts:\d+|program:.+|runs/\w+([@#]\w+)?")
+PLAYER = re.compile(
+    r"human|random|expert|minimax(:\d+)?|mcts:\d+|program:.+|served:.+|runs/\w+([@#]\w+)?"
+)
 
 
 class Done(NamedTuple):

@@ -13,7 +13,8 @@ import pytest
 
 import envs
 from agentrl.players import scripted
-from agentrl.players.program import Program, program_actor
+from agentrl.players.asked import asked_actor
+from agentrl.players.program import Program
 from agentrl.rollout.results import play_results
 from envs.vector import World
 
@@ -72,10 +73,12 @@ def table():
     class Now:
         """The program of the present test."""
 
-        def answer(self, turn):
-            return current[-1].answer(turn)
+        grammar, reply_bytes = "bare", 64
 
-    players = [program_actor(Now(), world), scripted("random", env, params)]
+        def answers(self, turns):
+            return current[-1].answers(turns)
+
+    players = [asked_actor(Now(), world), scripted("random", env, params)]
 
     @jax.jit
     def play(seating, keys):
@@ -179,7 +182,7 @@ def test_programs_that_do_not_start(given, message):
 
 def test_games_without_words():
     env, _ = envs.make("Volleyball-v1")
-    with pytest.raises(ValueError, match="Volleyball: programs play games with words"):
+    with pytest.raises(ValueError, match="Volleyball: such players play games with words"):
         Program(command("good"), env)
     env, _ = envs.make("KuhnPoker-v1")
     with pytest.raises(ValueError, match="timeout_s=0: expected a positive number"):
