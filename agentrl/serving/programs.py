@@ -4,7 +4,7 @@
     config.context = section(contexts.whole, max_new_tokens=8, context_tokens=128)
     config.rollout = section(programs, num_groups=8, group_size=8, max_turns=4)
 
-`agent(model, seed, **options) -> reward` (see `envs.hosted.worker.Program`) runs in a worker
+`agent(model, seed, **options) -> reward` (see `envs.hosted.programs.Program`) runs in a worker
 process; `seed` is its task. It talks to `model.base_url` by the chat-completions protocol, and the
 policy of the current update answers. Each run has an address of its own, by which its calls are
 recorded with their tokens and log-probabilities (`sessions.Session`); `methods.calls.rows_of_calls`

@@ -21,7 +21,7 @@ The environment is given by its source (`make`):
                              and `seed`: see `arrays.py` beside.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
-  program:my_module:agent    a program that calls the model itself, see `Program`
+  program:my_module:agent    a program that calls the model itself: `programs.py` beside
   program:path/to/file.py:agent
 
 An environment of your own has Gymnasium's interface with text. A complete one:
@@ -74,12 +74,8 @@ Its output is discarded, except for the last lines before a failure. `close()`, 
 called when the run ends.
 """
 
-import asyncio
-import collections
-import functools
 import importlib
 import importlib.util
-import inspect
 import json
 import math
 import numbers
@@ -237,6 +233,10 @@ def _module_of_file(path):
 
 def make(source, options):
     """The environment of a source (see the module docstring)."""
+    if source.startswith("program:"):
+        return _module_of_file(os.path.join(os.path.dirname(__file__), "programs.py")).program(
+            source[len("program:") :], options
+        )
     place, colon, name = source.rpartition(":")
     if not (place and name):
         known = ", ".join(f"{name}:ID" for name in _ADAPTERS)
@@ -244,10 +244,9 @@ def make(source, options):
     if place in _ADAPTERS:
         package, file, factory = _ADAPTERS[place]
         _require(package, source)
-        beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), file)
-        return getattr(_module_of_file(beside), factory)(name, **options)
-    program = place.startswith("program:")
-    place = place[len("program:") :] if program else place
+        return getattr(_module_of_file(os.path.join(os.path.dirname(__file__), file)), factory)(
+            name, **options
+        )
     if place.endswith(".py"):
         if not os.path.exists(place):
             raise Missing(f"environment {source!r}: no file {place} in {os.getcwd()}")
@@ -262,49 +261,7 @@ def make(source, options):
             ) from None
     if not hasattr(module, name):
         raise Missing(f"environment {source!r}: {place} has no {name}")
-    found = getattr(module, name)
-    return Program(functools.partial(found, **options)) if program else found(**options)
-
-
-# Where a program finds the model: for openai.OpenAI(base_url=..., api_key=...), and model=name.
-Model = collections.namedtuple("Model", "base_url api_key name")
-
-
-class Program:
-    """A program that calls the model itself, as often as it likes, as an environment of one step.
-
-    A complete one, with any client of the chat-completions protocol:
-
-        def agent(model, seed, *, highest=9):
-            client = openai.OpenAI(base_url=model.base_url, api_key=model.api_key)
-            number = random.Random(seed).randint(0, highest)      # the task
-            said = [{"role": "user", "content": f"A number from 0 to {highest}?"}]
-            reply = client.chat.completions.create(model=model.name, messages=said)
-            return float(reply.choices[0].message.content == str(number))     # the reward
-
-    It may be async. A reward of 1 or more is a success. The action of the step is where the model
-    is, as JSON: `agentrl.serving.programs` gives it.
-    """
-
-    has_success = True
-    calls_model = True
-
-    def __init__(self, run):
-        self.run, self.seed = run, 0
-
-    def reset(self, *, seed):
-        self.seed = seed
-        return "", {}
-
-    def step(self, action):
-        reward = self.run(Model(**json.loads(action)), self.seed)
-        if inspect.isawaitable(reward):
-            reward = asyncio.run(_awaited(reward))
-        return "", float(reward), True, False, {"success": reward >= 1}
-
-
-async def _awaited(reward):
-    return await reward
+    return getattr(module, name)(**options)
 
 
 class Server:
