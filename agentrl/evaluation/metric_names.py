@@ -79,6 +79,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "share",
             "environments in Python: episodes that were played again",
         ),
+        "rows_per_episode": ("Rows of an episode", "rows", "of programs that call the model"),
     },
     "Replies": {
         "response_length": ("Reply length", "tokens", "EOS included"),

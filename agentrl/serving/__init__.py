@@ -2,5 +2,6 @@
 
 `served.Served` is what crosses its border: parameters, tokens and the format of prompts. `engine`
 writes replies of several requests at once, `protocol` reads requests and writes answers, `app` is
-the HTTP application. Read `engine.py` first.
+the HTTP application. `programs` is a rollout of programs that call such a server, recorded by
+`sessions`. Read `engine.py` first.
 """

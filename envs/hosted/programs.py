@@ -32,15 +32,15 @@ class Program:
     has_success = True
     calls_model = True
 
-    def __init__(self, run):
-        self.run, self.seed = run, 0
+    def __init__(self, run, options):
+        self.run, self.options, self.seed = run, options, 0
 
     def reset(self, *, seed):
         self.seed = seed
         return "", {}
 
     def step(self, action):
-        reward = self.run(Model(**json.loads(action)), self.seed)
+        reward = self.run(Model(**json.loads(action)), self.seed, **self.options)
         if inspect.isawaitable(reward):
             reward = asyncio.run(_awaited(reward))
         return "", float(reward), True, False, {"success": reward >= 1}

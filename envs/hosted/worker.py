@@ -74,7 +74,6 @@ Its output is discarded, except for the last lines before a failure. `close()`, 
 called when the run ends.
 """
 
-import functools
 import importlib
 import importlib.util
 import json
@@ -250,8 +249,7 @@ def make(source, options):
         _require(package, source)
         return getattr(_beside(file), factory)(name, **options)
     if place.startswith("program:"):
-        found = named(source[len("program:") :])
-        return _beside("programs.py").Program(functools.partial(found, **options))
+        return _beside("programs.py").Program(named(source[len("program:") :]), options)
     return named(source)(**options)
 
 
