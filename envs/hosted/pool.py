@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from envs.hosted import worker as protocol
+from envs.hosted.answers import answers
 
 # After this many failed starts in a row the environment is considered broken.
 _FAILED_STARTS = 3
@@ -215,7 +216,7 @@ class Pool:
         if isinstance(message, dict) and isinstance(message.get("error"), str):
             return message["error"]
         asked = worker.deadline is not None
-        if asked and protocol.answers(worker.pending, message, self.about or {}):
+        if asked and answers(worker.pending, message, self.about or {}):
             return ""
         return f"it sent no answer, but {json.dumps(message):.200}"
 

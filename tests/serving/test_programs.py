@@ -117,7 +117,7 @@ def changed(path, value):
 @pytest.mark.parametrize(
     "path, value, message",
     [
-        ("env.name", f"program:{SOURCE}:nothing", "has no attribute 'nothing'"),
+        ("env.name", f"program:{SOURCE}:nothing", "has no nothing"),
         ("policy.critic", "shared", "critic='none'"),
         ("policy.top_k", 3, "top_k=0"),
         ("context.context_tokens", None, "set config.context.max_new_tokens"),
