@@ -1,8 +1,9 @@
-"""A program of anybody's, which calls the model by HTTP, is trained without a change.
+r"""A program of anybody's, which calls the model by HTTP, is trained without a change.
 
 The program (`configs/_shared/guessing.py`) looks for a number from 1 to 7 with three guesses.
 
-    python -m launchers.train --config=configs/words/programs.py --workdir=runs/programs --config.num_seeds=3
+    python -m launchers.train --config=configs/words/programs.py --workdir=runs/programs \
+      --config.num_seeds=3
 
 Three seeds side by side, two busy CPU cores, 4 to 20 seconds an update: success of training's
 episodes rises from 0.27 in the first five updates to 0.33 in updates 31 to 35; not run to the end.
