@@ -1,8 +1,12 @@
-"""A program of anybody's, which calls the model by HTTP, is trained without a change.
+r"""A program of anybody's, which calls the model by HTTP, is trained without a change.
 
 The program (`configs/_shared/guessing.py`) looks for a number from 1 to 7 with three guesses.
 
-    python -m launchers.train --config=configs/words/programs.py --workdir=runs/programs
+    python -m launchers.train --config=configs/words/programs.py --workdir=runs/programs \
+      --config.num_seeds=3
+
+Three seeds side by side, two busy CPU cores, 4 to 20 seconds an update: success of training's
+episodes rises from 0.27 in the first five updates to 0.33 in updates 31 to 35; not run to the end.
 """
 
 import ml_collections
@@ -25,6 +29,6 @@ def get_config() -> ml_collections.ConfigDict:
     config.rollout = section(programs, num_groups=8, group_size=8, max_turns=3)
     config.host.update(workers=4, timeout_s=300.0)
     config.advantage = section(advantages.grpo)
-    config.learner.minibatches = 2
+    config.learner.update(epochs=2, minibatches=4)
     config.optimizer.learning_rate = 3e-3
     return config

@@ -66,7 +66,7 @@ def test_what_is_recorded_is_what_was_sampled(collected):
     np.testing.assert_array_equal(streams.terminated, [[False, True, False]] * 6)
     # Replies differ within a group, though the program asks for the likeliest.
     assert len({*map(tuple, np.asarray(rows.tokens)[:6].tolist())}) > 2
-    # A reply that was cut is closed in the next prompt, and so begins a row; others continue.
+    # A row begins where the text of a reply becomes other tokens in the next prompt.
     used = np.asarray(rows.loss_mask).any(axis=1)
     assert 6 <= used.sum() < 12 and used.sum() / 6 == tiny.mean(told, "rows_per_episode")
     text = "".join(bytes(policy.codec.token_bytes[t]).decode().strip("\0") for t in rows.tokens[0])
