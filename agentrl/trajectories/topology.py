@@ -183,4 +183,5 @@ def _z_scores(values: Sequence[tuple[float, ...]]) -> list[float]:
     table = np.array(values, float)
     deviation = table.std(axis=0)
     scaled = (table - table.mean(axis=0)) / np.where(deviation > 1e-12, deviation, np.inf)
-    return [round(float(x), 12) for x in scaled.sum(axis=1)]
+    # Sums that are 0 but for rounding are equal, and not -0.
+    return [round(float(x), 12) + 0.0 for x in scaled.sum(axis=1)]
