@@ -3,11 +3,12 @@ r"""Writes trajectories of tasks for tools that a function of yours solves.
     python -m launchers.demonstrate --env=configs._shared.price_desk:make \
         --solve=configs._shared.price_desk:solve --episodes=512 --out=desk.jsonl
     python -m launchers.trajectories --from_adp=desk.jsonl --to=desk_tokens.jsonl \
-        --config=configs/words/tools.py:sft
+        --config=configs/words/tools.py
 
-Both are module:function or path/to/file.py:function: --env makes an `agentrl.tools.ToolEnvironment`,
---solve is (episode, text that was read) -> reply. Lines are of the Agent Data Protocol, one per
-episode, as other programs write them; the second command makes them the tokens of a policy.
+--env and --solve are module:function or path/to/file.py:function. --env makes an
+`agentrl.tools.ToolEnvironment`, --solve is (episode, text that was read) -> reply. Lines are of the
+Agent Data Protocol, one per episode, as other programs write them; the second command makes them
+the tokens of a policy.
 """
 
 import json

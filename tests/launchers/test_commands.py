@@ -74,6 +74,21 @@ def prepare(here):
     for out in ("models/small", "models/smollm2", "DIRECTORY"):
         _, _, error = launch(("launchers.new_model", "--envs=Household-v1", f"--out={out}"))
         assert not error, error
+    # Trajectories, as the card of configs/words/tools.py writes them.
+    desk, (adp, tokens) = "configs._shared.price_desk", ("runs/desk_adp.jsonl", "runs/desk.jsonl")
+    (here / "runs").mkdir()
+    for words in (
+        (
+            "demonstrate",
+            f"--env={desk}:make",
+            f"--solve={desk}:solve",
+            "--episodes=2",
+            f"--out={adp}",
+        ),
+        ("trajectories", f"--from_adp={adp}", f"--to={tokens}", "--config=configs/words/tools.py"),
+    ):
+        _, _, error = launch((f"launchers.{words[0]}", *words[1:]))
+        assert not error, error
 
 
 def carry_out(command, built):
