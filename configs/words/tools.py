@@ -1,8 +1,7 @@
 r"""Tools: a price that has to be asked for, a calculator, an answer.
 
-A small transformer that reads and writes bytes; 150 supervised updates on the trajectories of a
-program (":FILE"), then 150 of GRPO by the answer's reward. configs/_shared/price_desk.py is the
-environment: "7 fig?", `price fig`, "4", `calc 7*4`, "28", `28`. Without a file: from nothing.
+configs/_shared/price_desk.py: "7 fig?", `price fig`, "4", `calc 7*4`, "28", `28`. A transformer of
+bytes: 150 supervised updates on a program's trajectories (":FILE"), or none, then GRPO.
 
     python -m launchers.demonstrate --env=configs._shared.price_desk:make \
         --solve=configs._shared.price_desk:solve --episodes=128 --out=runs/desk_adp.jsonl
