@@ -1,8 +1,8 @@
 r"""Writes trajectories of tasks for tools that a function of yours solves.
 
     python -m launchers.demonstrate --env=configs._shared.price_desk:make \
-        --solve=configs._shared.price_desk:solve --episodes=512 --out=desk.jsonl
-    python -m launchers.trajectories --from_adp=desk.jsonl --to=desk_tokens.jsonl \
+        --solve=configs._shared.price_desk:solve --episodes=512 --out=prices_adp.jsonl
+    python -m launchers.trajectories --from_adp=prices_adp.jsonl --to=prices.jsonl \
         --config=configs/words/tools.py
 
 --env and --solve are module:function or path/to/file.py:function. --env makes an

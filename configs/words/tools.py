@@ -4,10 +4,10 @@ configs/_shared/price_desk.py: "7 fig?", `price fig`, "4", `calc 7*4`, "28", `28
 bytes: 150 supervised updates on a program's trajectories (":FILE"), or none, then GRPO.
 
     python -m launchers.demonstrate --env=configs._shared.price_desk:make \
-        --solve=configs._shared.price_desk:solve --episodes=128 --out=runs/desk_adp.jsonl
-    python -m launchers.trajectories --from_adp=runs/desk_adp.jsonl --to=runs/desk.jsonl \
+        --solve=configs._shared.price_desk:solve --episodes=128 --out=prices_adp.jsonl
+    python -m launchers.trajectories --from_adp=prices_adp.jsonl --to=prices.jsonl \
         --config=configs/words/tools.py
-    python -m launchers.train --config=configs/words/tools.py:runs/desk.jsonl --workdir=runs/tools
+    python -m launchers.train --config=configs/words/tools.py:prices.jsonl --workdir=runs/tools
 
 Three seeds, two busy CPU cores: 5 minutes each. Success of 512 tasks: 0.94, SFT 0.84 (README.md).
 """

@@ -75,8 +75,7 @@ def prepare(here):
         _, _, error = launch(("launchers.new_model", "--envs=Household-v1", f"--out={out}"))
         assert not error, error
     # Trajectories, as the card of configs/words/tools.py writes them.
-    desk, (adp, tokens) = "configs._shared.price_desk", ("runs/desk_adp.jsonl", "runs/desk.jsonl")
-    (here / "runs").mkdir()
+    desk, (adp, tokens) = "configs._shared.price_desk", ("prices_adp.jsonl", "prices.jsonl")
     for words in (
         (
             "demonstrate",
