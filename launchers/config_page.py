@@ -32,7 +32,10 @@ OF_ONE = ("learner", "optimizer", "warm_start", "reference", "pool", "expert", "
 # What each section of functions holds, and in which packages the library's are.
 SECTIONS = {
     "policy": ("who acts", ("agentrl.policies", "agentrl.policies.by_role")),
-    "rollout": ("how experience is collected", ("agentrl.rollout", "agentrl.methods")),
+    "rollout": (
+        "how experience is collected",
+        ("agentrl.rollout", "agentrl.methods", "agentrl.serving.programs"),
+    ),
     "context": ("what a language policy reads before a reply", ("agentrl.actors.contexts",)),
     "sampler": ("which tasks are played", ("agentrl.rollout.starts", "agentrl.methods")),
     "reward": ("terms of the reward, by name", ("agentrl.rewards",)),
