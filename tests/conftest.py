@@ -53,13 +53,15 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the full tier unless it, or a file, is asked for, and the cluster without
-    `-m slurm`; starts the longest files first, so that the processes end together."""
+    """Leaves out the full tier unless it, or a file, is asked for, and what is marked without
+    `-m slurm` or `-m long`; starts the longest files first, so that the processes end together."""
     here = pathlib.Path(__file__).parent
-    if "slurm" not in config.getoption("markexpr"):
-        slurm = [item for item in items if item.get_closest_marker("slurm")]
-        config.hook.pytest_deselected(items=slurm)
-        items[:] = [item for item in items if item not in slurm]
+    for mark in ("slurm", "long"):
+        if mark not in config.getoption("markexpr"):
+            marked = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=marked)
+            left = set(marked)
+            items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: tiers.rank(item.path.relative_to(here)))
     asked = [pathlib.Path(argument.partition("::")[0]).resolve() for argument in config.args]
     if config.getoption("--all") or any(path != here for path in asked):

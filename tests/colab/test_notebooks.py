@@ -20,6 +20,9 @@ OURS = ("agentrl", "envs", "launchers", "configs", "__editable__")
 LARGEST = 150 * 1024
 
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+# A game and an environment of one's own are executed every time, the others before a release.
+ALWAYS = ("kuhn_poker", "own_environment")
+EXECUTED = [p if p.stem in ALWAYS else pytest.param(p, marks=pytest.mark.long) for p in NOTEBOOKS]
 
 
 def _program():
@@ -75,7 +78,7 @@ def installed(tmp_path_factory):
     return fresh(tmp_path_factory.mktemp("fresh")), environment
 
 
-@each
+@pytest.mark.parametrize("path", EXECUTED, ids=lambda path: path.stem)
 def test_notebook_runs_in_an_empty_folder_where_nothing_is_installed(path, installed, tmp_path):
     python, environment = installed
     notebook = execute.quick(nbformat.read(path, as_version=4))

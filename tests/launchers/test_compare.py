@@ -327,6 +327,7 @@ def test_signals_are_medians_and_cosines_are_of_all_seeds_together(tmp_path):
         noise.read(tmp_path / "x.csv")
 
 
+@pytest.mark.long
 def test_gradients_of_a_run_are_measured_and_stored(tmp_path, monkeypatch):
     suite = SUITE._replace(seeds=range(2))
     monkeypatch.setattr(suites, "find", lambda name: suite)

@@ -14,6 +14,7 @@ from launchers.benchmarks import conversation, timing, torch_loop
 TINY = timing.Plan(rounds=2, sample_seconds=0.0)
 
 
+@pytest.mark.long
 def test_shares_make_up_the_whole():
     result = conversation.run(TINY, with_peers=False, groups=8, members=1, sizes=conversation.SMALL)
     row, several = result["rows"]
@@ -41,6 +42,7 @@ def test_the_python_lake_is_the_same_game():
     assert gained == 1 and lake.at == (3, 3) and len(seen) > 6
 
 
+@pytest.mark.long
 def test_the_torch_loop_runs():
     pytest.importorskip("torch")
     result = conversation.run(TINY, with_peers=True, groups=8, members=2, sizes=conversation.SMALL)

@@ -19,6 +19,7 @@ def test_shapes_are_the_published_ones(name, parameters):
     assert sum(x.size for x in jax.tree.leaves(shapes)) == parameters
 
 
+@pytest.mark.long
 def test_all_tasks_run(monkeypatch):
     small = {"vocab_size": 64, "width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "head_dim": 8}
     config = dataclasses.replace(llm.SHAPES["tiny"], hidden=32, **small)

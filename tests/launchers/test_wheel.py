@@ -99,6 +99,7 @@ def test_a_run_by_the_documented_commands(command, site, here):
     assert {path.name for path in here.iterdir()} == {"runs"}
 
 
+@pytest.mark.long
 def test_a_sweep_runs_there(command, here):
     # The programs of the run above.
     flags = ["--workdir=runs/sweep", f"--configs={COIN}:gigpo"]

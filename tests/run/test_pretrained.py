@@ -263,6 +263,7 @@ def test_every_preset_of_smollm2_builds(world, smollm2_config):
     assert config.optimizer.learning_rate == 1e-6 and config.objective.kl.weight == 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "method, world, size",
     [

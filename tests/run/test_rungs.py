@@ -102,6 +102,7 @@ def stopped(pid):
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_a_killed_search_waits_for_the_run_that_outlived_it(arguments, tmp_path):
     """The search is killed alone, while its second cell trains.
 
