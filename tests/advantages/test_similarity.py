@@ -108,6 +108,7 @@ def config_of(context="whole", **options):
     return config
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", ["whole", "window"])
 def test_observations_that_are_equal_share_an_anchor_and_nothing_changes(context):
     """A lake's observations differ by their words: with threshold 1 anchors are as they were."""

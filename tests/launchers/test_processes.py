@@ -63,6 +63,7 @@ def of_two(tmp_path_factory):
     return workdir
 
 
+@pytest.mark.long
 def test_the_first_of_two_processes_finds_what_is_damaged_for_both(of_two, tmp_path):
     workdir = tmp_path / "run"
     shutil.copytree(of_two, workdir)

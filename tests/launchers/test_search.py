@@ -130,6 +130,7 @@ def killed(directory, config, kind, at):
     return search(directory, config, kind, runner), runner
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, at", [("halving", (20, 61, 100, 25)), ("tpe", (3, 30, 61)), ("random", (8, 90))]
 )

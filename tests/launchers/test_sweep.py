@@ -76,6 +76,7 @@ def test_bad_flags(name, tmp_path):
     assert not list(tmp_path.iterdir()), "something was written"
 
 
+@pytest.mark.long
 def test_a_sweep_says_what_failed_and_goes_on_by_retry(tmp_path):
     sweep, missing = tmp_path / "sweep", tmp_path / "missing"
     grid = f"--grid=init_from=,{missing};{SMALL}"

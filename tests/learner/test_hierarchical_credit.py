@@ -244,6 +244,7 @@ def test_streams_of_a_team_with_a_switcher():
     assert not out[~s.mask].any() and set(np.unique(rows.role)) == {0, 1, 2}
 
 
+@pytest.mark.long
 def test_learns_in_words():
     """Warm start and updates of a planner and an executor who share a small transformer."""
     config = tiny.talk_config(

@@ -96,7 +96,7 @@ def imitation_beside():
         (groups, "success_rate", 0.35, 0.6),
         (segments, "episode_return", 60, 120),
         (pool, "exploitability", -0.3, -0.2),
-        (words, "success_rate", None, 0.35),
+        pytest.param(words, "success_rate", None, 0.35, marks=pytest.mark.long),
         (imitation_beside, "success_rate", 0.4, 0.6),
     ],
 )

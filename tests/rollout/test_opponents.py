@@ -120,6 +120,7 @@ def test_each_slot_meets_its_member_in_both_seats(words):
     assert metrics["invalid_end_rate"][0] == metrics["draw_rate"][0] == 0
 
 
+@pytest.mark.long
 def test_members_are_what_is_trained_on_weights_that_are_there_once():
     """Adapters on the policy's own weights play as the whole parameters do."""
     env, params = envs.make("KuhnPoker-v1", max_steps_in_episode=3)

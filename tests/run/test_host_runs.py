@@ -56,6 +56,7 @@ def test_resumed_equals_uninterrupted(tmp_path):
     assert 0 < max(moved) < 0.01
 
 
+@pytest.mark.long
 def test_one_device_equals_eight():
     outs = {}
     for devices in (1, 8):

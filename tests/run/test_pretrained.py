@@ -150,6 +150,7 @@ def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_pat
     assert "--seed=2: the run has seeds 0 to 1" in error
 
 
+@pytest.mark.long
 def test_adapters_are_all_that_is_trained_and_all_that_has_a_state(directory, tmp_path):
     config = config_of(directory, env_section("FrozenLake-v1", **LAKE), context="whole")
     config.policy.update(lora_rank=2, lora_targets=("q_proj", "down_proj"))

@@ -48,7 +48,7 @@ def left_behind():
     running = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            running += [path] if b"closed_process" in path.read_bytes() else []
+            running += [path] if b"closed_process.py" in path.read_bytes() else []
         except OSError:
             continue
     return marks + running
