@@ -25,7 +25,7 @@ _OUT = flags.DEFINE_string("out", None, "File to write.", required=True)
 
 
 def main(argv: list[str]) -> None:
-    """Plays and writes."""
+    """Plays the episodes and writes one line of JSON for each."""
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is not a flag; write --env=, --solve= and --out=")
     from agentrl.tools import ToolEnvironment, demonstrations

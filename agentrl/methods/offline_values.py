@@ -62,7 +62,7 @@ class Networks(NamedTuple):
         return out.reshape(-1, 2, self.num_actions)
 
     def v(self, params: chex.ArrayTree, observation: jax.Array) -> jax.Array:
-        """V, f32[n]."""
+        """The value of states, f32[n], by the network V."""
         return self.state.apply(params["v"], observation)[:, 0]
 
     def lower_q(self, params: chex.ArrayTree, observation: jax.Array, action: jax.Array):

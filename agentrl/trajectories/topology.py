@@ -77,7 +77,7 @@ class Graph:
         return length
 
     def scores(self, way: Sequence[Hashable]) -> Scores:
-        """Of one of its ways."""
+        """Recovery, efficiency and rarity of an episode, given as the nodes that it visits."""
         level = np.array([self.potential[node] for node in way])
         later = np.maximum.accumulate(level[::-1])[::-1]
         falls = np.flatnonzero(np.diff(level) < -_DROP) + 1

@@ -16,7 +16,7 @@ def agent(model, seed, *, highest=7, guesses=3):
     number = random.Random(seed).randint(1, highest)
 
     def compare(guess: int) -> str:
-        """The tool."""
+        """The tool: whether the number is higher or lower than a guess."""
         return "higher" if guess < number else "lower" if guess > number else "right"
 
     client = openai.OpenAI(base_url=model.base_url, api_key=model.api_key, http_client=HTTP)

@@ -137,7 +137,7 @@ class _Crowd:
         self.times: list[float] = []
 
     def play(self, address: str, clients: int) -> None:
-        """Sends all requests."""
+        """Starts the clients, each in a thread, and returns when their requests are done."""
         self.times.append(time.monotonic())
         threads = [
             threading.Thread(target=self._client, args=(address, number))

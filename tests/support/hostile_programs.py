@@ -9,7 +9,7 @@ _PATHS = (
     "/proc/self/mem",
     "/proc/self/environ",
     "/dev/null",
-    "/root/.ssh/id_rsa",
+    "/etc/shadow",
 )
 _LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); "
 
