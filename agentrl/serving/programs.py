@@ -288,7 +288,7 @@ def _ended(session: Session, reply: dict[str, Any] | None, tries: int) -> Episod
 
 
 def _metrics(episodes: Sequence[Episode], rows: Rows, end: int) -> dict[str, jax.Array]:
-    """(sum, weight) of what is told of a collection; lost runs count as failed, and nowhere else."""
+    """(sum, weight) by name, of a collection; lost runs count as failed, and nowhere else."""
     whole = [one for one in episodes if not one.lost]
     replies = [call.reply for one in whole for call in one.calls]
     count, tokens = len(whole), sum(map(len, replies))
