@@ -124,8 +124,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         result = conversation.run(plan, with_peers=with_peers, **size)
         return result, conversation.report(result)
     if suite == "learning":
-        variants = ((4, 4), (64, 1)) if quick else ((4, 100), (64, 10))
-        result = learning.run(plan, variants=variants)
+        result = learning.run(plan, variants=((4, 4), (64, 1)) if quick else ((4, 100), (64, 10)))
         return result, learning.report(result)
     if suite == "startup":
         result = startup.run(cold=1 if quick else 2, warm=1 if quick else 3)

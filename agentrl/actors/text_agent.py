@@ -7,8 +7,6 @@ turns. O tokens of an observation, G of a reply, L of a row, V in the vocabulary
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -17,57 +15,19 @@ import numpy as np
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, ObservationTokens, TurnResult, text_record
+from agentrl.actors.source import Source
 from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.devices.placement import along_data
 from agentrl.policies import codec as codecs
 from agentrl.policies import decoder
-from agentrl.policies.generation import Constraint, Generated, Given, generate
+from agentrl.policies.generation import Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.prefill import read
 from envs.text import contains, lower
 
-if TYPE_CHECKING:
-    from envs.environment import Environment
-    from envs.hosted import Hosted
-
 # Folded into the key of a turn for the summary that is written in it.
 _SUMMARY = 1002
-
-
-class Understood(NamedTuple):
-    """What replies mean in an environment. action: [n, ...]. format_ok: bool[n], a reply keeps the
-    grammar. known: bool[n], or True: it names commands."""
-
-    action: chex.ArrayTree
-    format_ok: jax.Array
-    known: jax.Array | bool
-
-
-class Source(NamedTuple):
-    """Where the observations of a text agent come from, and what its replies mean there.
-
-    roles: of each of the A agents. observation_tokens, reply_tokens: O and G, bounds.
-    observe: (View, own turns i32[B, S]) -> observations of B * S lanes.
-    understand: (View, text u8[B * S, W], bytes i32[B * S]) -> what these replies mean.
-    constraint: (View) -> the replies that may be sampled; None: any.
-    """
-
-    roles: tuple[int, ...]
-    observation_tokens: int
-    reply_tokens: int
-    observe: Callable[[View, jax.Array], ObservationTokens]
-    understand: Callable[[View, jax.Array, jax.Array], Understood]
-    constraint: Callable[[View], Constraint] | None = None
-
-
-def check_roles(policy: LanguagePolicy, env: "Environment | Hosted", roles: int) -> None:
-    """ValueError where a language policy has adapters for fewer roles than the environment."""
-    if 1 < policy.config.lora_roles < roles:
-        raise ValueError(
-            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
-            "roles: set it to as many, or to 1 for one adapter for all"
-        )
 
 
 class TextAgent:

@@ -14,7 +14,8 @@ from agentrl.actors.constraint import command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
 from agentrl.actors.records import Memory, ObservationTokens
-from agentrl.actors.text_agent import Source, TextAgent, Understood, check_roles
+from agentrl.actors.source import Source, Understood, check_roles
+from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.policies import codec as codecs
 from agentrl.policies.generation import Generated

@@ -344,11 +344,10 @@ def offline_values(
         if actions == "policy":
             outputs, _, _ = setup.policy.step(context.params, None, turns.observation)
             action = setup.policy.head.draw(outputs, None, act)
-        number = jnp.arange(rows, dtype=jnp.int32)
         return None, Rows(
             tokens=action[:, None],
             loss_mask=jnp.ones((rows, 1), bool),
-            stream=number,
+            stream=jnp.arange(rows, dtype=jnp.int32),
             turn=jnp.zeros((rows, 1), jnp.int32),
             behaviour_logp=jnp.zeros((rows, 1)),
             observation=turns.observation[:, None],

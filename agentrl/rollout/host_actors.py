@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from agentrl.actors.array import array_actor
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import ObservationTokens
-from agentrl.actors.text_agent import Source, TextAgent, Understood, check_roles
+from agentrl.actors.source import Source, Understood, check_roles
+from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.transcript import Composed
 from agentrl.actors.types import Decision, View, select
 from agentrl.checks import check_range

@@ -9,7 +9,7 @@ import pytest
 
 import envs
 from agentrl import policies, rollout
-from agentrl.actors.text_agent import check_roles
+from agentrl.actors.source import check_roles
 from agentrl.evaluation import play
 from agentrl.rollout import contexts
 from envs.text import join

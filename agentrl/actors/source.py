@@ -1,0 +1,54 @@
+"""Where the text of a language policy comes from, and what its replies mean there.
+
+Letters as in `agentrl.actors.text_agent`.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import chex
+import jax
+
+from agentrl.actors.records import ObservationTokens
+from agentrl.actors.types import View
+from agentrl.policies.generation import Constraint
+from agentrl.policies.language import LanguagePolicy
+
+if TYPE_CHECKING:
+    from envs.environment import Environment
+    from envs.hosted import Hosted
+
+
+class Understood(NamedTuple):
+    """What replies mean in an environment. action: [n, ...]. format_ok: bool[n], a reply keeps the
+    grammar. known: bool[n], or True: it names commands."""
+
+    action: chex.ArrayTree
+    format_ok: jax.Array
+    known: jax.Array | bool
+
+
+class Source(NamedTuple):
+    """Where the observations of a text agent come from, and what its replies mean there.
+
+    roles: of each of the A agents. observation_tokens, reply_tokens: O and G, bounds.
+    observe: (View, own turns i32[B, S]) -> observations of B * S lanes.
+    understand: (View, text u8[B * S, W], bytes i32[B * S]) -> what these replies mean.
+    constraint: (View) -> the replies that may be sampled; None: any.
+    """
+
+    roles: tuple[int, ...]
+    observation_tokens: int
+    reply_tokens: int
+    observe: Callable[[View, jax.Array], ObservationTokens]
+    understand: Callable[[View, jax.Array, jax.Array], Understood]
+    constraint: Callable[[View], Constraint] | None = None
+
+
+def check_roles(policy: LanguagePolicy, env: "Environment | Hosted", roles: int) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment."""
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
+            f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
