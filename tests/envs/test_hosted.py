@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import envs
 from envs.hosted import HostError, Pool, worker
+from envs.hosted.answers import answers
 
 TOYS = str(pathlib.Path(__file__).parents[1] / "support" / "hosted_toys.py")
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
@@ -220,6 +221,22 @@ def test_nobody_is_left_however_the_run_ends(number, tmp_path):
     process.wait(timeout=30)
     process.stdout.close()
     wait_for(lambda: not any(map(alive, marks)))
+
+
+def test_metrics_have_to_be_declared_and_be_numbers():
+    served = worker.Server()
+    served.answer({"op": "make", "source": f"{TOYS}:Sum", "options": {}})
+    served.answer({"op": "reset", "seed": 0})
+    told = served.answer({"op": "step", "action": "abc"})
+    assert told["metrics"] == {"length": 3.0}
+    assert answers("step", told, {"seats": 1, "metrics": ["length"]})
+    assert not answers("step", told, {"seats": 1, "metrics": ["size"]})
+    assert not answers(
+        "step", told | {"metrics": {"length": "3"}}, {"seats": 1, "metrics": ["length"]}
+    )
+    served.metrics = ("size",)
+    with pytest.raises(ValueError, match=r"info\['metrics'\] has length; declared: size"):
+        served.answer({"op": "step", "action": "abc"})
 
 
 def test_what_an_environment_says_of_itself():

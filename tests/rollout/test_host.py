@@ -95,6 +95,17 @@ def test_streams_are_what_the_environment_says_of_what_was_replied():
     assert len(lengths) > 1
 
 
+def test_metrics_of_the_environment_are_means_of_what_it_told():
+    policy, streams, rows, metrics = summed()
+    replies = [
+        decode(policy.codec, rows.tokens[own_tokens(rows, i, t)]).strip()
+        for i, t in np.argwhere(streams.mask)
+    ]
+    told = [len(reply) for reply in replies if len(reply) < 4]
+    assert 0 < len(told) < len(replies)
+    assert metrics["env/length"].tolist() == [sum(told), len(told)]
+
+
 def test_a_reply_of_one_token_has_no_room_for_its_end():
     policy, streams, rows, metrics = collected("Sum", read={"max_new_tokens": 1})
     ends = rows.tokens[rows.loss_mask] == policy.codec.end

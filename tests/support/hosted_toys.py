@@ -8,9 +8,13 @@ import time
 
 
 class Sum:
-    """Says a digit each turn, a reply's length is the reward; ends after as many turns as drawn."""
+    """Says a digit each turn, a reply's length is the reward; ends after as many turns as drawn.
+
+    Of replies of fewer than four characters it reports the length.
+    """
 
     has_success = True
+    metrics = ("length",)
 
     def __init__(self, turns=3):
         self.turns = turns
@@ -28,6 +32,8 @@ class Sum:
         done = self.left == 0
         reward = len(action.encode()) / 4
         info = {"valid": len(action) > 1, "success": done and reward > 0.5}
+        if len(action) < 4:
+            info["metrics"] = {"length": len(action)}
         return self._say(), reward, done, False, info
 
 
