@@ -3,10 +3,12 @@
 import asyncio
 import concurrent.futures
 import dataclasses
+import importlib
 import inspect
 import json
 import queue
 import threading
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -166,8 +168,7 @@ def tool(
         options = dict(locals())
         del options["function"]
         return lambda function: tool(function, **options)
-    import docstring_parser
-
+    docstring_parser = needed("docstring_parser")
     called = name or function.__name__
     about = docstring_parser.parse(inspect.getdoc(function) or "")
     description = description or about.short_description or ""
@@ -193,8 +194,7 @@ def tool(
 
 def _arguments_of(called: str, function: Callable[..., Any], told: Mapping[str, str]):
     """(JSON schema, check) of a function's arguments."""
-    import pydantic
-
+    pydantic = needed("pydantic")
     hints, fields = typing.get_type_hints(function, include_extras=True), {}
     for parameter in inspect.signature(function).parameters.values():
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
@@ -226,6 +226,16 @@ def _arguments_of(called: str, function: Callable[..., Any], told: Mapping[str, 
     for about in schema.get("properties", {}).values():
         about.pop("title", None)
     return schema, check
+
+
+def needed(package: str) -> types.ModuleType:
+    """A package of the extra "tools". ImportError that says how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"tools of agents need the package {package} ({error}): pip install 'agentrl[tools]'"
+        ) from None
 
 
 def _in_time(function: Callable[..., Any], given: Mapping[str, Any], seconds: float) -> Any:

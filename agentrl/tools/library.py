@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.tools.function import Tool, tool
+from agentrl.tools.function import Tool, needed, tool
 
 _OPERATIONS = {
     ast.Add: operator.add,
@@ -87,8 +87,7 @@ def search(
     Raises:
       ValueError: no documents.
     """
-    import bm25s
-
+    bm25s = needed("bm25s")
     if not documents:
         raise ValueError("search: expected one document or more")
     index = bm25s.BM25()

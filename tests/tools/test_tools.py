@@ -4,6 +4,7 @@ import asyncio
 import json
 import pathlib
 import random
+import sys
 import time
 from typing import Literal
 
@@ -85,6 +86,14 @@ def undescribed(x: int):
 def test_wrong_definitions(function, options, message):
     with pytest.raises(ValueError, match=message):
         tool(function, **options)
+
+
+@pytest.mark.parametrize("package", ["pydantic", "docstring_parser", "bm25s"])
+def test_a_missing_package_is_named_with_what_to_install(package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"need the package {package} .*'agentrl\[tools\]'"):
+        tool(undescribed, description="x")
+        search(["a"])
 
 
 RIGHT = {"seats": 2, "row": "back", "names": ["a"]}
