@@ -83,6 +83,7 @@ CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "
 # Single tests of other files: the longest ones, and ways of acting beside one that is kept.
 FULL_TESTS = (
     "actors/test_text.py::*at once*",
+    "test_conformance.py::test_with_every_choice*",
     "actors/test_text.py::*summary*",
     "actors/test_text.py::*fold-*",
     "actors/test_text.py::*mem1-*",
