@@ -8,6 +8,7 @@ deterministic given its seed.
 """
 
 import collections
+import itertools
 import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -113,10 +114,10 @@ class Playing:
 
     playing: the episode of each process that has one. waiting: processes that wait for a decision.
     actions: the last of each process, by place among its views. By episode, i32[B]: at, turns
-    taken; first, the turn at which the current episode of a segment began; lost, how often it was
-    lost, and in a row. seconds: spent in the policy and waiting for environments. before, final:
-    the policy's memory at both ends, where it is kept. told: sum and count of each of the
-    environment's own metrics, lost episodes included.
+    taken; first, the turns before it are kept whatever happens (in a segment, those of episodes
+    that ended); lost, how often it was lost, and in a row. seconds: spent in the policy and waiting for environments. before, final:
+    the policy's memory at both ends, where it is kept. told: the environment's own metrics by
+    episode and turn, of what is not discarded.
     """
 
     def __init__(self, setup: Setup, workers: Workers, request: Request):
@@ -124,7 +125,7 @@ class Playing:
         batch = len(request.seeds)
         self.at, self.first, self.lost, self.lost_in_a_row = np.zeros((4, batch), np.int32)
         self.failure, self.seconds = "", [0.0, 0.0]
-        self.told = {name: [0.0, 0] for name in setup.env.metrics}
+        self.told: list[list[dict[str, float]]] = [[] for _ in range(batch)]
         self.playing: dict[int, int] = {}
         self.waiting: set[int] = set()
         self.actions: dict[int, list[Any]] = {}
@@ -164,7 +165,10 @@ class Playing:
             "time/environment": self.seconds[1],
         }
         metrics = {name: jnp.array([x, 1], jnp.float32) for name, x in metrics.items()}
-        metrics |= {f"env/{key}": jnp.array(x, jnp.float32) for key, x in self.told.items()}
+        turns = list(itertools.chain.from_iterable(self.told))
+        for name in self.setup.env.metrics:
+            values = [turn[name] for turn in turns if name in turn]
+            metrics[f"env/{name}"] = jnp.array([sum(values), len(values)], jnp.float32)
         first, final = (Start(None, None, (memory,)) for memory in (self.before, self.final))
         trajectory = Trajectory(self.record.turns(), first, final)
         return HostCollection(trajectory, self.record.bootstrap, metrics, self.request.continues)
@@ -231,18 +235,17 @@ class Playing:
         if "reward" in answer:
             at, in_words = self.at[episode], self.setup.actor.text is not None
             self.record.outcome_of(at, episode, answer, in_words=in_words)
-            for name, value in answer.get("metrics", {}).items():
-                self.told[name][0] += value
-                self.told[name][1] += 1
+            self.told[episode].append(answer.get("metrics", {}))
             workers.turns[worker] += 1
             if workers.turns[worker] == self.setup.max_turns and not answer["terminated"]:
                 outcome.truncated[at, episode] = True
             ended = bool(outcome.terminated[at, episode] | outcome.truncated[at, episode])
             self.at[episode] += 1
             self.lost_in_a_row[episode] = 0
+            if ended:
+                self.first[episode] = self.at[episode]
         else:
-            workers.begins[worker], self.first[episode] = True, self.at[episode]
-            workers.turns[worker] = 0
+            workers.begins[worker], workers.turns[worker] = True, 0
         workers.observe(worker, answer)
         full = self.at[episode] == self.setup.length
         if full and not ended and not self.setup.restart:
@@ -323,6 +326,7 @@ class Playing:
         at, first = self.at[episode], self.first[episode]
         self.failure = f"seed {self.request.seeds[episode]}, turn {at + 1}: {failure}"
         self.record.forget(episode, first)
+        del self.told[episode][first:]
         self.lost[episode] += 1
         self.lost_in_a_row[episode] += 1
         if self.setup.restart:

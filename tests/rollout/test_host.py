@@ -97,13 +97,16 @@ def test_streams_are_what_the_environment_says_of_what_was_replied():
 
 def test_metrics_of_the_environment_are_means_of_what_it_told():
     policy, streams, rows, metrics = summed()
-    replies = [
-        decode(policy.codec, rows.tokens[own_tokens(rows, i, t)]).strip()
-        for i, t in np.argwhere(streams.mask)
-    ]
-    told = [len(reply) for reply in replies if len(reply) < 4]
-    assert 0 < len(told) < len(replies)
+    told = short_replies(policy, streams, rows)
+    assert 0 < len(told) < streams.mask.sum()
     assert metrics["env/length"].tolist() == [sum(told), len(told)]
+
+
+def short_replies(policy, streams, rows):
+    """Lengths that `Sum` reports."""
+    places = np.argwhere(streams.mask)
+    said = [decode(policy.codec, rows.tokens[own_tokens(rows, i, t)]).strip() for i, t in places]
+    return [len(reply) for reply in said if len(reply) < 4]
 
 
 def test_a_reply_of_one_token_has_no_room_for_its_end():
@@ -192,7 +195,7 @@ def untroubled():
 def test_a_failure_costs_its_episode_and_nothing_else(how):
     _, whole, whole_rows, whole_metrics = untroubled()
     host = {"retries": 0, "timeout_s": 1.0 if how == "hang" else 60.0}
-    _, streams, rows, metrics = collected("Trouble", how=how, host=host, **TROUBLE)
+    policy, streams, rows, metrics = collected("Trouble", how=how, host=host, **TROUBLE)
     lost = ~streams.mask.any(axis=1)
     assert 0 < lost.sum() < len(lost) and metrics["failed_episodes"][0] == lost.sum()
     assert whole_metrics["failed_episodes"][0] == 0 and whole.mask.any(axis=1).all()
@@ -203,6 +206,8 @@ def test_a_failure_costs_its_episode_and_nothing_else(how):
     # Means are of the episodes that were played.
     assert metrics["episode_return"][1] == (~lost).sum()
     np.testing.assert_allclose(metrics["episode_return"][0], streams.reward.sum(), rtol=1e-6)
+    told, all_told = short_replies(policy, streams, rows), whole_metrics["env/length"]
+    assert metrics["env/length"].tolist() == [sum(told), len(told)] != all_told.tolist()
 
 
 def test_an_episode_that_fails_once_is_played_again(tmp_path):
@@ -213,6 +218,26 @@ def test_an_episode_that_fails_once_is_played_again(tmp_path):
     whole = untroubled()[1:]
     whole[2].pop("retried_episodes", None)
     assert_same((streams, rows, metrics), whole)
+
+
+def test_a_segment_keeps_the_episodes_that_ended_before_a_reset_failed(tmp_path):
+    out, (_, policy, _) = [], bound("Sum")
+    for how, modulus in (("nothing", 100_000), ("rest", 2)):
+        options = {"how": how, "once": str(tmp_path / "once"), "turns": 3, "modulus": modulus}
+        env, params = envs.make(f"{TOYS}:Trouble", **options)
+        where = rollout.processes(observation_tokens=8, workers=1)
+        reading = contexts.window(max_new_tokens=4)
+        made = rollout.segments(policy, env, params, reading, where, num_envs=1, length=8)
+        state = made.init(jax.random.key(0))
+        try:
+            _, streams, rows, metrics = made.collect(weights(), state, jax.random.key(2))
+        finally:
+            made.close()
+        kept = np.asarray(rows.turn) <= np.asarray(streams.terminated[0]).argmax()
+        out.append((np.asarray(rows.tokens)[kept], metrics))
+    (first, _), (again, metrics) = out
+    assert (tmp_path / "once").exists() and metrics["failed_episodes"][0] == 1
+    np.testing.assert_array_equal(again, first)
 
 
 def test_nothing_but_failures_stops_the_run():

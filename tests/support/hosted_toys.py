@@ -40,6 +40,8 @@ class Sum:
 class Trouble(Sum):
     """As `Sum`; the episode of some tasks goes wrong in its second turn, if there is one.
 
+    With `how="rest"` it is the reset after the first episode of a process.
+
     modulus: tasks whose seed is 0 modulo it. once: a path; the first such episode leaves a file
     there, and those after go well. marks: a directory in which each process leaves its id.
     """
@@ -55,8 +57,11 @@ class Trouble(Sum):
             open(os.path.join(self.marks, str(number)), "w").close()
 
     def reset(self, *, seed):
+        if self.how == "rest" and getattr(self, "turn", 0) and not os.path.exists(self.once):
+            open(self.once, "w").close()
+            raise KeyError("no further task")
         said = super().reset(seed=seed)
-        self.wrong = seed % self.modulus == 0
+        self.wrong = self.how != "rest" and seed % self.modulus == 0
         self.turn = 0
         if self.wrong and self.how != "stall":
             self.left = max(self.left, 2)
