@@ -115,9 +115,9 @@ class Playing:
     playing: the episode of each process that has one. waiting: processes that wait for a decision.
     actions: the last of each process, by place among its views. By episode, i32[B]: at, turns
     taken; first, the turns before it are kept whatever happens (in a segment, those of episodes
-    that ended); lost, how often it was lost, and in a row. seconds: spent in the policy and waiting for environments. before, final:
-    the policy's memory at both ends, where it is kept. told: the environment's own metrics by
-    episode and turn, of what is not discarded.
+    that ended); lost, how often it was lost, and in a row. seconds: spent in the policy and waiting
+    for environments. before, final: the policy's memory at both ends, where it is kept. told: the
+    environment's own metrics by episode and turn, of what is not discarded.
     """
 
     def __init__(self, setup: Setup, workers: Workers, request: Request):
