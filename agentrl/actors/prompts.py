@@ -10,20 +10,21 @@ from agentrl.policies.codec import PAD, Codec
 
 
 class Format(NamedTuple):
-    """opening, before, after, end: tokens as in `Codec`. encode: (text) -> tokens, ValueError for
-    a text without tokens."""
+    """opening, before, after, end, opening_with: as in `Codec`. encode: (text) -> tokens,
+    ValueError for a text without tokens."""
 
     opening: tuple[int, ...]
     before: tuple[int, ...]
     after: tuple[int, ...]
     end: int
     encode: Callable[[str], Sequence[int]]
+    opening_with: Callable[[str], Sequence[int]] | None = None
 
 
 def format_of(codec: Codec) -> Format:
     """The format of a codec; a closed one cuts texts into as few of its fragments as possible."""
     encode = codec.encode or _spelling(codec)
-    return Format(codec.opening, codec.before, codec.after, codec.end, encode)
+    return Format(codec.opening, codec.before, codec.after, codec.end, encode, codec.opening_with)
 
 
 def _spelling(codec: Codec) -> Callable[[str], list[int]]:
@@ -56,19 +57,28 @@ def pieces_of(form: Format, context: Context, messages: Sequence[Mapping[str, st
     """The pieces of the prompt of the next reply.
 
     messages: {"role": ..., "content": ...}, of "user" and "assistant" in turn, the last one of
-    "user": observations and replies. Summaries and branches are not made, see
+    "user": observations and replies. One of "system" before them takes the place of the rules in
+    the opening. Summaries and branches are not made, see
     `agentrl.actors.chat_template.left_out`.
 
     Raises:
-      ValueError: messages in another order, or a text without tokens.
+      ValueError: messages in another order, a text without tokens, or a message of "system" for an
+        opening without rules.
     """
+    if messages and messages[0]["role"] == "system":
+        if form.opening_with is None:
+            raise ValueError(
+                "a message of system: the policy's prompts have no place for one; send its text in "
+                "the first message of user"
+            )
+        opening = form.opening_with(messages[0]["content"])
+        form, messages = form._replace(opening=tuple(opening)), messages[1:]
     roles = [message["role"] for message in messages]
     turns = len(roles) // 2
     if roles != [*["user", "assistant"] * turns, "user"]:
         raise ValueError(
             f"messages of {', '.join(roles) or 'nobody'}: expected user and assistant in turn, "
-            "observations and replies, and the last one of the user; instructions are part of the "
-            "prompt's opening"
+            "observations and replies, the last one of user; one of system may come before them"
         )
     pieces: list[Piece] = []
     for turn, kind in shown(context, turns):

@@ -31,6 +31,8 @@ class Codec:
     opening: tokens at the start of every row, instead of its first observation's `before`.
     tags: tokens of the reply grammar's tags, and of the further texts of a closed codec.
     encode: (text) -> tokens, on the host, for any text; None if only fragments have tokens.
+    opening_with: (text) -> `opening` with this text in the place of the rules, on the host; None
+      if the opening has none.
 
     The tokens of fragments are never control tokens (checked when a codec is made), so no text of
     an environment can end or begin a turn.
@@ -48,6 +50,7 @@ class Codec:
     tags: dict[str, tuple[int, ...]]
     opening: tuple[int, ...] = ()
     encode: Callable[[str], Sequence[int]] | None = None
+    opening_with: Callable[[str], Sequence[int]] | None = None
 
     @property
     def vocab_size(self) -> int:

@@ -7,11 +7,12 @@ tokenizers' own words, which keeps the difference small. Replies are not affecte
 the right bytes name the command.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tokenizers
@@ -280,8 +281,7 @@ def huggingface(
             f"vocabulary of {size}; the tokenizer is of another model"
         )
 
-    def encode(text: str) -> list[int]:
-        tokens = tokenizer.encode(text)
+    def known(tokens: Sequence[int], text: str) -> Sequence[int]:
         if any(token >= size for token in tokens):
             raise ValueError(
                 f"{tokenizer.where}: {text!r} has token {max(tokens)}, beyond the model's "
@@ -289,10 +289,13 @@ def huggingface(
             )
         return tokens
 
-    return bind(
+    def opening_with(text: str) -> Sequence[int]:
+        return known(framing(tokenizer, *chat_of(tokenizer, name, text)).opening, text)
+
+    codec = bind(
         "huggingface",
         view,
-        encode,
+        lambda text: known(tokenizer.encode(text), text),
         [*table[:size], *[b""] * (size - len(table))],
         pad=end,
         end=end,
@@ -302,3 +305,4 @@ def huggingface(
         control=tuple(number for number in tokenizer.control.values() if number < size),
         longest=_LONGEST,
     )
+    return dataclasses.replace(codec, opening_with=opening_with)

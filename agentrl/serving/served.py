@@ -130,14 +130,10 @@ def of_directory(
     config, params = huggingface.load(path, dtype=dtype, param_dtype=dtype)
     control = {*tokenizer.control.values()}
 
-    def prompt(messages: Messages) -> list[int]:
-        told = [message["content"] for message in messages[:1] if message["role"] == "system"]
-        rules = "".join(told)
-        framing = subwords.framing(tokenizer, *subwords.chat_of(tokenizer, chat, rules))
-        form = Format(*framing, tokenizer.encode)
-        return prompt_of(form, whole(), messages[len(told) :])
+    def framing(rules: str) -> subwords.Framing:
+        return subwords.framing(tokenizer, *subwords.chat_of(tokenizer, chat, rules))
 
-    framing = subwords.framing(tokenizer, *subwords.chat_of(tokenizer, chat, ""))
+    form = Format(*framing(""), tokenizer.encode, lambda rules: framing(rules).opening)
     fields = tensor_files.read_json(tensor_files.inside(path, "config.json"))
     row_tokens = min(_PUBLISHED_TOKENS, fields.get("max_position_embeddings") or _PUBLISHED_TOKENS)
     pieces = [b"" if t in control else piece for t, piece in enumerate(tokenizer.bytes)]
@@ -145,10 +141,10 @@ def of_directory(
         name=name,
         params=params,
         config=config,
-        end=framing.end,
+        end=form.end,
         pieces=[*pieces, *[b""] * (config.vocab_size - len(pieces))],
         encode=tokenizer.encode,
-        prompt=prompt,
+        prompt=functools.partial(prompt_of, form, whole()),
         sampling=Sampling(),
         row_tokens=row_tokens,
         reply_tokens=row_tokens,

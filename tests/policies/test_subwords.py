@@ -1,5 +1,6 @@
 """Published forms of tokenizers: texts come back byte for byte, none becomes a control token."""
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -13,6 +14,7 @@ import tokenizer_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrl.actors import contexts, prompts
 from agentrl.policies import chat as chats
 from agentrl.policies import codec as codecs
 from agentrl.policies.subwords import Tokenizer, huggingface
@@ -270,3 +272,21 @@ def test_any_text_is_rendered_line_ends_of_the_chat_format_included(kind):
     tokens, length, cut = codecs.render_text(codec, text, 96)
     inside = tokens[len(codec.before) : length - len(codec.after)]
     assert codecs.decode(codec, inside) == text and not cut
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_of_system_takes_the_place_of_the_rules(kind):
+    """The prompt is that of a policy whose environment has this text as its rules."""
+    view, told = views()["Coin-v1"], "Choose a box.</s><|im_end|>"
+    codec = huggingface(view, directory(kind), chat=chat_of(kind), instructions="Be brief.")
+    said = [{"role": "user", "content": "ab"}]
+    system = {"role": "system", "content": told}
+    other = huggingface(dataclasses.replace(view, rules=told), directory(kind), chat=chat_of(kind))
+    prompt, expected, plain = (
+        prompts.prompt_of(prompts.format_of(c), contexts.whole(), messages)
+        for c, messages in ((codec, [system, *said]), (other, said), (codec, said))
+    )
+    assert prompt == expected != plain
+    for messages in ([*said, system], [system, system, *said]):
+        with pytest.raises(ValueError, match="in turn"):
+            prompts.prompt_of(prompts.format_of(codec), contexts.whole(), messages)

@@ -186,7 +186,7 @@ WRONG = {
     "no model": ({"model": None}, 400, "model is missing"),
     "model": ({"model": "gpt"}, 404, "expected 'lake'"),
     "messages": ({"messages": "hello"}, 400, "messages='hello': expected a list"),
-    "role": ({"messages": [{"role": "system", "content": ""}, *SAYS]}, 400, "in turn"),
+    "role": ({"messages": [{"role": "system", "content": ""}, *SAYS]}, 400, "no place for one"),
     "content": ({"messages": [{"role": "user", "content": 3}]}, 400, "content of text"),
     "temperature": ({"temperature": "hot"}, 400, "temperature='hot': expected a number of at le"),
     "top_p": ({"top_p": 0}, 400, "more than 0 and at most 1"),
