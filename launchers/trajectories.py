@@ -4,6 +4,7 @@
     python -m launchers.trajectories --check=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --replay=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --from_adp=others.jsonl --config=my_config.py --to=ours.jsonl
+    python -m launchers.trajectories --view=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --triage=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --attribute=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --faults=300
@@ -16,6 +17,8 @@ there is one. --replay plays each episode again from its task, seeds and actions
 differs. --from_adp takes trajectories of the Agent Data Protocol in: with --config their texts
 become the tokens that this config's policy reads and writes in its context, so that its component
 `agentrl.trajectories.file` can train on them; --to_adp is the way out.
+--view writes a page for the browser beside the file: all episodes with what stands out, tasks, and
+--most of the episodes turn by turn; with --explain also who made those fail that failed.
 --triage looks for loops, repetition, failures and their like, prints how many there are
 and which --most episodes deserve a look, and writes all of it to a JSON file beside; of several
 files, separated by commas, for each. --attribute says who made each failed episode fail, and in
@@ -51,6 +54,8 @@ _FROM_ADP = flags.DEFINE_string("from_adp", None, "File of the Agent Data Protoc
 _TO_ADP = flags.DEFINE_string("to_adp", None, "File of ours to write in that format.")
 _TO = flags.DEFINE_string("to", None, "File to write, with --from_adp and --to_adp.")
 _CONFIG = config_flags.DEFINE_config_file("config", None, "With --from_adp: whose tokens.")
+_VIEW = flags.DEFINE_string("view", None, "File to show as a page.")
+_EXPLAIN = flags.DEFINE_bool("explain", False, "With --view: say who made episodes fail.")
 _TRIAGE = flags.DEFINE_list("triage", None, "Files in which to look for episodes to look at.")
 _ATTRIBUTE = flags.DEFINE_string("attribute", None, "File of failed episodes to explain.")
 _FAULTS = flags.DEFINE_integer("faults", None, "Episodes with a known fault.", lower_bound=1)
@@ -64,6 +69,7 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is not a flag; write --workdir=RUN, --check=FILE or another")
     asked = {"workdir": _write, "check": _check, "replay": _replay, "triage": _triage}
+    asked |= {"view": _view}
     asked |= {"attribute": _attribute, "faults": _faults, "curate": _curate}
     asked |= {"from_adp": _from_adp, "to_adp": _to_adp}
     given = {name: flags.FLAGS[name].value for name in asked if flags.FLAGS[name].value is not None}
@@ -204,24 +210,44 @@ def _triage(path):
     print(f"written: {out}", file=sys.stderr)
 
 
-def _attribute(path):
-    from agentrl.trajectories import attribution, counterfactual, files, replay
+def _view(path):
+    from agentrl.trajectories import files, viewer
 
-    failed = [episode for episode in files.read(path) if not episode.success]
+    episodes = list(files.read(path))
+    names = viewer.worth_a_look(episodes, _MOST.value)
+    chosen = [one for one in episodes if one.id in names] if _EXPLAIN.value else []
+    blames = dict(_explained(chosen))
+    text = viewer.viewer(path.stem, episodes, turns_of=names, blames=blames)
+    out = path.with_suffix(".html")
+    out.write_text(text, encoding="utf-8", newline="\n")
+    print(f"written: {out.resolve().as_uri()}")
+
+
+def _explained(episodes):
+    """(id, blame) of the failed episodes; those that cannot be played again are named."""
+    from agentrl.trajectories import attribution, counterfactual, replay
+
+    failed = [episode for episode in episodes if not episode.success]
     for episode in failed[: _MOST.value or None]:
         try:
-            blame = attribution.blame(episode, counterfactual.outcome(episode))
+            yield episode.id, attribution.blame(episode, counterfactual.outcome(episode))
         except replay.ReplayError as error:
             print(f"{episode.id}: not played: {error}")
-            continue
+
+
+def _attribute(path):
+    from agentrl.trajectories import files
+
+    episodes = list(files.read(path))
+    for name, blame in _explained(episodes):
         if blame.agent is None:
-            print(f"{episode.id}: no agent's correction helps")
+            print(f"{name}: no agent's correction helps")
             continue
         shares = zip(blame.agents, blame.shares, strict=True)
         told = ", ".join(f"agent {a} {share:.2f}" for a, share in shares if share > 0)
         step = "no single turn of it" if blame.step is None else f"its turn {blame.step.turn}"
-        print(f"{episode.id}: {told}; agent {blame.agent}: {step}")
-    print(f"{path}: {len(failed)} failed episodes")
+        print(f"{name}: {told}; agent {blame.agent}: {step}")
+    print(f"{path}: {sum(not episode.success for episode in episodes)} failed episodes")
 
 
 def _faults(count):

@@ -7,6 +7,7 @@
   replay   an episode played again from its task, seeds and actions
   source   a file as a source of rows for supervised terms
   encode   episodes of texts in the tokens of a policy
+  viewer   a page for the browser
   triage   signs of trouble, and which episodes deserve a look; loops: of calls
   references, attribution, counterfactual
            who made an episode fail, and in which turn

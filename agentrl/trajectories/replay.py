@@ -28,7 +28,8 @@ class ReplayError(ValueError):
 
 
 class World(NamedTuple):
-    """Compiled functions of one environment, for single episodes. env: without its parameters."""
+    """Compiled functions of one environment, for single episodes. draw: (state) -> text, on the
+    host."""
 
     env: Any
     reset: Callable[[jax.Array], Any]
@@ -39,6 +40,7 @@ class World(NamedTuple):
     success: Callable[[Any], Any]
     described: Callable[[Any], Any]
     understood: Callable[..., Any]
+    draw: Callable[[Any], str]
 
 
 @functools.lru_cache(maxsize=8)
@@ -85,7 +87,7 @@ def _world(environment: str, options: str, anchor: str, grammar: str) -> World:
 
     reset = lambda key: env.reset_env(key, params)[1]  # noqa: E731
     functions = (reset, step, seen, legal, expert, success, described, understood)
-    return World(env, *map(jax.jit, functions))
+    return World(env, *map(jax.jit, functions), lambda state: env.render(state, params))
 
 
 def _own(options: Any) -> Any:
@@ -105,32 +107,62 @@ def replay(episode: Episode) -> list[str]:
       ReplayError: without seeds, with an environment that does not exist or is in Python, or
         without the actions of an agent that acts.
     """
-    if episode.seeds is None:
+    return list(_differences(episode))
+
+
+def drawings(episode: Episode) -> list[str]:
+    """What the environment looked like before each turn, by the turn's number, and at the end.
+
+    Raises:
+      ReplayError: as `replay`.
+      NotImplementedError: the environment has no drawing.
+    """
+    world, state = _begun(episode)
+    shown = [world.draw(state)]
+    for *_, after in _steps(world, episode, state):
+        shown.append(world.draw(after))
+    return shown
+
+
+def _begun(episode: Episode) -> tuple[World, Any]:
+    """The environment of an episode and its first state. ReplayError: as `replay`."""
+    task, seeds = episode.task, episode.seeds
+    if seeds is None:
         raise ReplayError(
             "no seeds: tasks were not drawn independently, or the rollout was not 'episodes' of "
             "one environment in JAX"
         )
-    return list(_differences(episode))
-
-
-def _differences(episode: Episode) -> Iterator[str]:
-    task, seeds = episode.task, episode.seeds
-    assert seeds is not None  # `replay` has checked
     world = world_of(task)
     if world.env.num_agents != len(episode.agents):
         raise ReplayError(
             f"agents: {len(episode.agents)}, and {task.environment} has {world.env.num_agents}"
         )
-    state = world.reset(key_of(seeds.task))
+    return world, world.reset(key_of(seeds.task))
+
+
+def _differences(episode: Episode) -> Iterator[str]:
+    world, state = _begun(episode)
     start = _words(envs.fingerprint(state))
-    if task.start not in (None, start):
-        yield f"task.start: {task.start} in the file, {start} now"
+    if episode.task.start not in (None, start):
+        yield f"task.start: {episode.task.start} in the file, {start} now"
         return
-    chance, raw = key_of(seeds.chance), []
+    raw = []
+    for t, before, present, outcome, _ in _steps(world, episode, state):
+        yield from _seen(world, episode, before, t, present)
+        raw.append(outcome)
+    yield from _outcomes(episode, raw)
+
+
+def _steps(
+    world: World, episode: Episode, state: Any
+) -> Iterator[tuple[int, Any, list[int], list[Any], Any]]:
+    """(turn, state before it, agents that act, outcome as of `stepped`, state after it) of all."""
+    assert episode.seeds is not None  # `_begun` has checked
+    chance = key_of(episode.seeds.chance)
     acted = [{turn.number: turn for turn in agent.turns} for agent in episode.agents]
-    for t in range(task.turns):
+    for t in range(episode.task.turns):
         present = [a for a, turns in enumerate(acted) if t in turns]
-        acting, anchors = world.seen(state)
+        acting, _ = world.seen(state)
         missing = [a for a in np.flatnonzero(acting).tolist() if a not in present]
         if missing and not any(max(turns, default=-1) > t for turns in acted):
             break
@@ -139,14 +171,13 @@ def _differences(episode: Episode) -> Iterator[str]:
                 f"turn {t}: agent {missing[0]} acts, and the file has no action of it (it was "
                 "another player's, from which nothing is learnt)"
             )
-        yield from _seen(world, episode, state, t, present, np.asarray(anchors))
         key = jax.random.fold_in(jax.random.fold_in(chance, t), STEP)
         actions = {a: actions_of(world, episode, state, a, t) for a in present}
-        state, *outcome = stepped(world, episode, state, actions, key)
-        raw.append(outcome)
+        after, *outcome = stepped(world, episode, state, actions, key)
+        yield t, state, present, outcome, after
+        state = after
         if outcome[1] or outcome[2]:
             break
-    yield from _outcomes(episode, raw)
 
 
 def world_of(task: Task) -> World:
@@ -167,11 +198,9 @@ def _words(fingerprint: jax.Array) -> tuple[int, int]:
     return first, second
 
 
-def _seen(
-    world: World, episode: Episode, state: Any, t: int, present: list[int], anchors: np.ndarray
-) -> Iterator[str]:
+def _seen(world: World, episode: Episode, state: Any, t: int, present: list[int]) -> Iterator[str]:
     """What differs of what is seen before a turn."""
-    task = episode.task
+    task, anchors = episode.task, np.asarray(world.seen(state)[1])
     if task.grammar is not None:
         text, of_text = jax.device_get(world.described(state))
         anchors = anchors if task.anchor == "state" else of_text
