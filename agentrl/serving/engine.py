@@ -3,7 +3,9 @@
 The decoder has a fixed number of slots, S rows of one KV cache. A request that finds a free slot is
 read into it by a program for its padded length; then every step writes one token in each slot that
 is in use. A reply is a function of the prompt, the options and the seed: the programs and their
-shapes are the same whatever the other slots hold, and no row reads another's.
+shapes are the same whatever the other slots hold, and no row reads another's. A request that
+continues an earlier one goes into that one's slot if it is still there, and its further tokens
+alone are read.
 
 The scheme is iteration-level scheduling: G.-I. Yu et al. 2022, "Orca",
 https://www.usenix.org/conference/osdi22/presentation/yu.
@@ -80,13 +82,16 @@ def admit(
     count: jax.Array,
     key: jax.Array,
     sampling: SamplingRows,
+    kept: jax.Array,
     role: jax.Array | None = None,
 ) -> Slots:
-    """Reads a prompt into a slot i32[]: the first count of tokens i32[P].
+    """Reads a prompt into a slot i32[]: the first count of tokens i32[P], behind the first kept
+    i32[] tokens that the slot holds.
 
     key, sampling (scalars), role i32[]: of the reply.
     """
-    cache = decoder.empty_cache(config, 1, slots.cache.size)
+    held = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, slot, 1, axis=0), slots.cache)
+    cache = held.replace(length=jnp.full_like(held.length, kept))
     role = None if role is None else role[None]
     hidden, cache = read(params, config, cache, tokens[None], count[None], role)
     row = Slots(cache, hidden, key[None], jax.tree.map(lambda x: x[None], sampling))
@@ -153,6 +158,9 @@ class Request:
     take: called with each token, in the engine's thread; returns whether the reply ends with it.
     end: called once, in that thread, with "stop" (the end token, or `take`), "length", or an
       exception. Not called after `cancel`.
+    continues: a request that has ended, whose prompt and reply this prompt begins with, token by
+      token, and goes on.
+    held: set by anyone; while it is, other requests take other slots than this one's, if there are.
     cancelled: set by anyone; the slot is free at the next step.
     """
 
@@ -164,6 +172,8 @@ class Request:
     likeliest: int
     take: Callable[[Token], bool]
     end: Callable[[str | Exception], None]
+    continues: "Request | None" = None
+    held: bool = False
     cancelled: bool = False
     written: int = 0
 
@@ -207,6 +217,8 @@ class Engine:
         options = {"static_argnames": "config", "donate_argnames": "slots"}
         self._admit, self._write = jax.jit(admit, **options), jax.jit(write, **options)
         self._taken: list[Request | None] = [None] * slots
+        # The request whose tokens are in each slot.
+        self._last: list[Request | None] = [None] * slots
         self._queue: collections.deque[Request] = collections.deque()
         self._change, self._closing = threading.Condition(), False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -214,7 +226,7 @@ class Engine:
     def start(self) -> None:
         """Compiles the programs, then begins to answer."""
         for length in self.lengths:
-            self._read(0, [self.end_token] * length, Sampling(), 0, 0)
+            self._read(0, [self.end_token] * length, Sampling(), reply_key(0), 0)
         self._step(np.zeros(self.slots, bool), False)
         self._thread.start()
 
@@ -251,6 +263,7 @@ class Engine:
     def use(self, params: Params) -> None:
         """Replies of requests from now on are of other parameters of the same shapes, with the same
         programs. No reply may be in the middle: see `drain`."""
+        self._last = [None] * self.slots
         self._params = self._cast(params, self._fixed["config"])
 
     def drain(self) -> None:
@@ -302,11 +315,22 @@ class Engine:
                     self._queue.popleft()
                 if not free or not self._queue:
                     return
-                request, slot = self._queue.popleft(), free[0]
-                self._taken[slot] = request
-            self._read(slot, request.prompt, request.sampling, request.seed, request.choice)
+                request = self._queue.popleft()
+                slot, kept = self._place(request, free)
+                self._taken[slot] = self._last[slot] = request
+            key = reply_key(request.seed, request.choice)
+            self._read(slot, request.prompt[kept:], request.sampling, key, kept)
 
-    def _read(self, slot, prompt, sampling, seed, choice):
+    def _place(self, request: Request, free: Sequence[int]) -> tuple[int, int]:
+        """(a free slot, how many of the prompt's tokens are in it already)."""
+        before = request.continues
+        for slot in free:
+            if before is not None and self._last[slot] is before:
+                return slot, len(before.prompt) + before.written
+        of_nobody = [slot for slot in free if not getattr(self._last[slot], "held", False)]
+        return (of_nobody or free)[0], 0
+
+    def _read(self, slot, prompt, sampling, key, kept):
         length = next(length for length in self.lengths if length >= len(prompt))
         tokens = np.full(length, self.end_token, np.int32)
         tokens[: len(prompt)] = prompt
@@ -316,8 +340,9 @@ class Engine:
             slot=np.int32(slot),
             tokens=tokens,
             count=np.int32(len(prompt)),
-            key=reply_key(seed, choice),
+            key=key,
             sampling=_row(sampling),
+            kept=np.int32(kept),
             **self._fixed,
         )
 

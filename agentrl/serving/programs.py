@@ -264,6 +264,7 @@ class _Runs:
                     continue
                 del playing[worker]
                 session = self.sessions.pop(name)
+                session.close()
                 ended = _ended(session, reply, tries[episode])
                 if ended.lost and tries[episode] <= self.host.retries:
                     left.append(episode)

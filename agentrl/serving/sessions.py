@@ -17,6 +17,7 @@ from agentrl.serving.protocol import ProtocolError
 class _Said:
     """A call while it is answered. ended: the whole reply has been written."""
 
+    request: Request
     prompt: tuple[int, ...]
     reply: list[int] = dataclasses.field(default_factory=list)
     logp: list[float] = dataclasses.field(default_factory=list)
@@ -28,7 +29,8 @@ class Session:
 
     Replies are sampled as in training, whatever a request says of temperature, top_p and so on, and
     with seeds of the session: the n-th call is a function of its prompt, the parameters, and the
-    session's seed. cut: what the program ran out of, "" for nothing.
+    session's seed. A call that goes on where the one before ended reads what is new alone. cut:
+    what the program ran out of, "" for nothing.
     """
 
     # A prompt that is too long comes here, so that it is known.
@@ -65,12 +67,23 @@ class Session:
             whole = [said for said in self._said if said.ended]
         return [Call(said.prompt, tuple(said.reply), tuple(said.logp)) for said in whole]
 
+    def close(self) -> None:
+        """The program has ended: what its calls have read may be overwritten."""
+        for said in self._said:
+            said.request.held = False
+
     def _stop(self, why: str) -> NoReturn:
         self.cut = why
         raise ProtocolError(f"{why}; the episode is cut", code="context_length_exceeded")
 
     def _recorded(self, request: Request, number: int) -> _Said:
-        said, take, end = _Said(tuple(map(int, request.prompt))), request.take, request.end
+        prompt, take, end = tuple(map(int, request.prompt)), request.take, request.end
+        said = _Said(request, prompt)
+        for before in self._said[-1:]:
+            whole = (*before.prompt, *before.reply)
+            if before.ended and prompt[: len(whole)] == whole and len(prompt) > len(whole):
+                request.continues = before.request
+            before.request.held = request.continues is not None
 
         def taken(token):
             said.reply.append(token.token)
@@ -81,7 +94,7 @@ class Session:
             said.ended = not isinstance(reason, Exception)
             end(reason)
 
-        request.take, request.end = taken, ended
+        request.take, request.end, request.held = taken, ended, True
         drawn = np.random.SeedSequence([*self._seed, number]).generate_state(1)[0]
         request.sampling, request.seed, request.choice = self._sampling, int(drawn >> 1), 0
         return said

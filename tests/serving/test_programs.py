@@ -12,6 +12,7 @@ pytest.importorskip("aiohttp")
 
 from agentrl.config.build import build  # noqa: E402
 from agentrl.run import loop, metrics  # noqa: E402
+from agentrl.serving.engine import Engine  # noqa: E402
 from agentrl.serving.programs import programs  # noqa: E402
 from envs.hosted import HostError  # noqa: E402
 
@@ -49,9 +50,15 @@ def collected():
         experiment.rollout.close()
 
 
-def test_what_is_recorded_is_what_was_sampled(collected):
+def test_what_is_recorded_is_what_was_sampled(collected, monkeypatch):
     """Of two sets of parameters, with programs that are compiled once."""
-    found = []
+    found, reads, read = [], [], Engine._read
+
+    def noted(engine, slot, prompt, sampling, key, kept):
+        reads.append((len(prompt), kept))
+        read(engine, slot, prompt, sampling, key, kept)
+
+    monkeypatch.setattr(Engine, "_read", noted)
     for number, scale in ((0, 1.0), (0, 3.0), (0, 1.0)):
         streams, rows, told, params, policy = collected(config_of(), number, scale)
         logp = jnp.where(rows.loss_mask, policy.score(params, rows, rows.loss_mask).logp, 0)
@@ -69,6 +76,9 @@ def test_what_is_recorded_is_what_was_sampled(collected):
     # A row begins where the text of a reply becomes other tokens in the next prompt.
     used = np.asarray(rows.loss_mask).any(axis=1)
     assert 6 <= used.sum() < 12 and used.sum() / 6 == tiny.mean(told, "rows_per_episode")
+    # A call that continues the one before reads what is new alone.
+    merged = sum(12 - np.asarray(rows.loss_mask).any(axis=1).sum() for _, rows in found)
+    assert sum(kept > 0 for _, kept in reads) == merged > 0
     text = "".join(bytes(policy.codec.token_bytes[t]).decode().strip("\0") for t in rows.tokens[0])
     assert text[0] in "xyz"
 
