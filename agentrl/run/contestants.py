@@ -219,8 +219,13 @@ def conversation_of(
     """A conversation with the policy of a run's first seed in a task, as evaluation plays it.
 
     Raises:
-      ValueError: a policy over arrays.
+      ValueError: a policy over arrays, or one that was trained inside of a program.
     """
+    if task.env.in_python and task.env.calls_model:
+        raise ValueError(
+            f"{task.env.name} calls the model itself, so there is nobody else to talk to it: use "
+            "launchers.serve, and run the program with that server"
+        )
     if not task.policy.reads_text:
         raise ValueError(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "

@@ -73,9 +73,13 @@ def of_run(run: Run, name: str, *, seed: int | None = None, role: int | None = N
     task = next(iter(run.experiment.tasks.values()))
     context = context_of(run.config)
     assert context is not None  # of every language policy
-    agent, _ = text_agent_of(run, task)
     params = jax.tree.map(lambda x: x[seed - first], run.state.params)
-    sizes = {"row_tokens": int(agent.row_tokens), "reply_tokens": int(agent.layout.reply_tokens)}
+    if task.env.in_python and task.env.calls_model:  # the context bounds a program's texts
+        row_tokens, reply_tokens = context.context_tokens, context.max_new_tokens
+    else:
+        agent, _ = text_agent_of(run, task)
+        row_tokens, reply_tokens = int(agent.row_tokens), int(agent.layout.reply_tokens)
+    sizes = {"row_tokens": row_tokens, "reply_tokens": reply_tokens}
     return of_policy(task.policy, params, context, name, role=role, **sizes)
 
 

@@ -11,7 +11,8 @@ import tiny
 pytest.importorskip("aiohttp")
 
 from agentrl.config.build import build  # noqa: E402
-from agentrl.run import loop, metrics  # noqa: E402
+from agentrl.run import contestants, loop, metrics, restored  # noqa: E402
+from agentrl.serving import served  # noqa: E402
 from agentrl.serving.engine import Engine  # noqa: E402
 from agentrl.serving.programs import programs  # noqa: E402
 from envs.hosted import HostError  # noqa: E402
@@ -112,6 +113,13 @@ def test_an_awaited_program_is_trained_and_evaluated(tmp_path):
     assert loop.run(config_of("later", changes), tmp_path, command="test")
     (told,) = metrics.read(tmp_path / "metrics.jsonl")
     assert told["env_steps"] == 24 and 0 <= told["evaluation/success_rate"] <= 1
+    run = restored.load(tmp_path)
+    model = served.of_run(run, "run")
+    assert (model.row_tokens, model.reply_tokens) == (24, 3)
+    prompt = model.prompt([{"role": "user", "content": "x"}])
+    assert prompt == [model.encode("x")[0], *run.experiment.policy.codec.after]
+    with pytest.raises(ValueError, match="calls the model itself.*launchers.serve"):
+        contestants.conversation_of(run, next(iter(run.experiment.tasks.values())), 0, False)
 
 
 def changed(path, value):
