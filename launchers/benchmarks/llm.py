@@ -175,7 +175,7 @@ def supervised(config: DecoderConfig, sizes: Sizes, rank: int) -> Ready:
     return _ready(executable, seconds, carry, (frozen, tokens), sizes.rows * sizes.learnt)
 
 
-def _peer(config: DecoderConfig, sizes: Sizes, learning: Sizes) -> dict[str, Ready]:
+def peer_of(config: DecoderConfig, sizes: Sizes, learning: Sizes) -> dict[str, Ready]:
     """transformers: a forward pass without gradients, `generate`, and a step of AdamW.
 
     Writing includes prefill, as in `generate`. On an accelerator the step computes under autocast.
@@ -271,7 +271,7 @@ def run(
         learning = dataclasses.replace(sizes, rows=8)
         makers = {
             OURS: functools.partial(_ours, config, sizes, learning),
-            **({PEER: functools.partial(_peer, config, sizes, learning)} if with_peers else {}),
+            **({PEER: functools.partial(peer_of, config, sizes, learning)} if with_peers else {}),
         }
         contenders, tasks = [], []
         for program, make in makers.items():
