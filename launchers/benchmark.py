@@ -93,7 +93,6 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         learning,
         llm,
         loading,
-        serve,
         serve_peer,
         startup,
         text,
@@ -136,10 +135,9 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         )
         return result, volleyball.report(result)
     if suite == "serve":
-        result = serve.run(clients=8 if quick else 64, requests=200 if quick else 10_000)
-        rows = (2,) if quick else (8, 32)
-        result["beside"] = serve_peer.run(plan, with_peers=with_peers, rows=rows)
-        return result, f"{serve.report(result)}\n\n{serve_peer.report(result['beside'])}"
+        size = {"clients": 8, "requests": 200, "rows": (2,)} if quick else {}
+        result = serve_peer.run(plan, with_peers=with_peers, **size)
+        return result, serve_peer.report(result)
     num_streams, turns = (512, 16) if quick else (4096, 64)
     result = credit.run(plan, num_streams=num_streams, turns=turns)
     return result, credit.report(result)

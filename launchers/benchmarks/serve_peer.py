@@ -1,4 +1,6 @@
-"""Suite `serve`, second table: what a server writes, beside transformers at the same batch.
+"""Suite `serve`: a server under many clients, and what it writes beside transformers.
+
+The first table is of `launchers.benchmarks.serve`; this is the second one, at the same batch.
 
 As many clients as rows ask for replies of one length to prompts of one length, each over HTTP, all
 at the same time; transformers generates the same in one batch, in the same process and without a
@@ -21,6 +23,7 @@ from agentrl.policies import decoder
 from agentrl.policies.sampling import Sampling
 from agentrl.serving.engine import Engine
 from agentrl.serving.served import Served
+from launchers.benchmarks import serve
 from launchers.benchmarks.llm import SHAPES, Sizes, peer_of
 from launchers.benchmarks.peers import MissingError
 from launchers.benchmarks.tables import spread, table
@@ -29,7 +32,20 @@ from launchers.benchmarks.timing import Plan, Ready, interleave
 OURS, PEER = "agentrl, server", "transformers, generate"
 
 
-def run(plan: Plan, *, with_peers: bool, rows: tuple[int, ...] = (8, 32)) -> dict[str, Any]:
+def run(
+    plan: Plan,
+    *,
+    with_peers: bool,
+    clients: int = 64,
+    requests: int = 10_000,
+    rows: tuple[int, ...] = (8, 32),
+) -> dict[str, Any]:
+    """Both tables. rows: batches of the second one."""
+    crowd = serve.run(clients=clients, requests=requests)
+    return {**crowd, "beside": beside(plan, with_peers=with_peers, rows=rows)}
+
+
+def beside(plan: Plan, *, with_peers: bool, rows: tuple[int, ...]) -> dict[str, Any]:
     """{"rows", "skipped"}: tokens/s at each number of rows."""
     config, out, skipped = SHAPES["tiny"], [], []
     for count in rows:
@@ -52,10 +68,18 @@ def run(plan: Plan, *, with_peers: bool, rows: tuple[int, ...] = (8, 32)) -> dic
 
 
 def report(result: dict[str, Any]) -> str:
-    """The table of a result."""
-    columns = [("rows", ""), ("name", ""), ("rate", ",.0f"), ("range", ""), ("ratio_to_peer", ".2f")]
-    text = table("serve: tokens/s that are written, prompts included", columns, result["rows"])
-    return "\n".join([text, *(f"skipped: {what}" for what in result["skipped"])])
+    """The tables of a result."""
+    second = result["beside"]
+    columns = [
+        ("rows", ""),
+        ("name", ""),
+        ("rate", ",.0f"),
+        ("range", ""),
+        ("ratio_to_peer", ".2f"),
+    ]
+    text = table("serve: tokens/s that are written, prompts included", columns, second["rows"])
+    skipped = [f"skipped: {what}" for what in second["skipped"]]
+    return "\n".join([serve.report(result), "", text, *skipped])
 
 
 @contextlib.contextmanager
