@@ -56,6 +56,11 @@ setuptools.setup(
             "submitit",
             "aiohttp>=3.12",
             "openai>=2",  # a client of launchers.serve
+            # config.writers, as in "wandb" and "mlflow"
+            "wandb>=0.31",
+            "mlflow-skinny>=3.1",
+            "sqlalchemy",
+            "alembic",
             # the notebooks and how they are executed: colab/execute.py
             "matplotlib",
             "nbclient",
@@ -78,6 +83,9 @@ setuptools.setup(
         "gguf": ["gguf>=0.17"],  # launchers.import_gguf
         # arch, which rliable needs, fails beside pandas 3
         "plots": ["matplotlib", "rliable", "pandas<3"],
+        # config.writers; a local file of MLflow's needs the last two
+        "wandb": ["wandb>=0.31"],
+        "mlflow": ["mlflow-skinny>=3.1", "sqlalchemy", "alembic"],
         "slurm": ["submitit"],
         "kubernetes": ["kubernetes>=30"],
         # recovery by exit codes, and tasks without access to the API server

@@ -16,6 +16,10 @@ get_launch(), --launch=FILE: see launchers/README.md.
 
 --search chooses the cells of --space (grid, random, tpe, halving), stops the worse ones early, and
 compares the best with the config as it is on seeds that the search has not seen.
+
+    python -m launchers.sweep --diagnose=runs/coin_sweep
+
+--diagnose says which values of each axis the best runs have, and if that may be luck.
 """
 
 import pathlib
@@ -24,7 +28,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from launchers import cli
-from launchers.cluster import cells, job_flags, records, reports
+from launchers.cluster import cells, diagnosis, job_flags, records, reports
 from launchers.cluster.backend import State
 from launchers.cluster.launch import Job, Launch, Stage
 from launchers.search import flags as searches
@@ -43,8 +47,9 @@ _STATUS = flags.DEFINE_bool("status", False, "Print what became of every job.")
 _LOGS = flags.DEFINE_string("logs", None, "Print the end of the log of this job.")
 _CANCEL = flags.DEFINE_bool("cancel", False, "Ask all jobs to save and stop.")
 _TABLE = flags.DEFINE_bool("table", False, "Print the table of the cells, and write table.csv.")
-_METRIC = flags.DEFINE_string("metric", "success_rate", "Metric of the table.")
+_METRIC = flags.DEFINE_string("metric", "success_rate", "Metric of the table, and of --diagnose.")
 job_flags.define()
+diagnosis.define()
 
 
 def _described() -> Launch | None:
@@ -176,6 +181,9 @@ def main(argv: list[str]) -> None:
     jax.config.update("jax_platforms", "cpu")
     looks = _STATUS.value or _LOGS.value is not None or _CANCEL.value or _TABLE.value
     try:
+        if diagnosis.asked():
+            print("\n".join(diagnosis.lines(_METRIC.value)))
+            return
         if searches.asked():
             if not _CONFIGS.value or not _WORKDIR.value:
                 raise ValueError("a search needs --configs=FILE[:PRESET],... and --workdir=DIR")

@@ -37,6 +37,8 @@ EVALUATION = {
 }
 # By its path, so that only runs that write episodes import what writes them.
 TRAJECTORIES = {"name": "agentrl.trajectories.everything", "every": 0, "most": 16}
+# What metrics go to besides metrics.jsonl: `agentrl.run.writers`.
+WRITERS = ("tensorboard", "wandb", "mlflow")
 
 
 def base_config() -> ml_collections.ConfigDict:
@@ -92,6 +94,8 @@ def base_config() -> ml_collections.ConfigDict:
     trajectories: which episodes are written to files, by a function that scores them
       (`agentrl.trajectories.choice`). trajectories.every: in updates; 0: none are written.
       trajectories.most: episodes of each seed with the highest scores; 0: all with a positive one.
+    writers: where metrics go besides metrics.jsonl, some of "tensorboard", "wandb" and "mlflow"
+      (`agentrl.run.writers`).
     """
     config = ml_collections.ConfigDict()
     config.seed = 0
@@ -122,6 +126,7 @@ def base_config() -> ml_collections.ConfigDict:
     config.evaluation = ml_collections.ConfigDict(EVALUATION)
     config.checkpoint = ml_collections.ConfigDict({"every": 0, "keep": 3})
     config.trajectories = ml_collections.ConfigDict(TRAJECTORIES)
+    config.writers = ("tensorboard",)
     return config
 
 
@@ -187,6 +192,12 @@ def check(config: ml_collections.ConfigDict) -> None:
         raise ValueError(
             f"config.warm_start.updates={config.warm_start.updates}: expected at most "
             f"config.updates={config.updates}"
+        )
+    given = config.writers
+    if isinstance(given, str) or set(given) - set(WRITERS) or len(set(given)) < len(given):
+        raise ValueError(
+            f"config.writers={given!r}: expected different ones of {', '.join(WRITERS)}, such as "
+            "\"('tensorboard', 'wandb')\" on the command line"
         )
     for name in ("env", "policy", "rollout", "advantage"):
         if "name" not in config[name]:

@@ -141,7 +141,8 @@ def read(directory: pathlib.Path, metric: str | None = None, *, minimize: bool =
     metric = metric or about.get("metric", "success_rate")
     refused = "expected directories with a config.json; name the --workdir of a sweep"
     found: dict[str, list[tuple[Run, dict[str, str]]]] = {}
-    for config in sorted(directory.glob("*/config.json")):
+    places = [*directory.glob("*/config.json"), *directory.glob("*/seed_*/config.json")]
+    for config in sorted(places):
         try:
             run = load([config.parent])[0]
             scores(run.lines, metric, last_update(run.lines))
@@ -159,8 +160,10 @@ def read(directory: pathlib.Path, metric: str | None = None, *, minimize: bool =
     for name, runs in found.items():
         lines = {seed: records for run, _ in runs for seed, records in run.lines.items()}
         values = {key: table[name][key] for key in axes}
-        # Seeds may be runs of their own, NAME__seed=0 and so on.
-        folder = runs[0][0].launches[0].path.name.partition("__seed=")[0]
+        # Seeds may be runs of their own, NAME__seed=0 or NAME/seed_0.
+        path = runs[0][0].launches[0].path
+        nested = path.parent.resolve() != directory.resolve()  # CELL/seed_0
+        folder = path.parent.name if nested else path.name.partition("__seed=")[0]
         update, updates = last_update(lines), int(runs[0][0].config.get("updates", 0))
         command = runs[0][0].launches[0].provenance.get("command", "")
         cells.append(Cell(folder, values, lines, update, updates, command))

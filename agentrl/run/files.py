@@ -20,8 +20,10 @@ FILES = (
     "pending.json",
     "stages.json",
     "metrics.jsonl",
+    "writers.json",
+    "mlflow.db",
 )
-FOLDERS = ("checkpoints", "eval", "tb", "rejected", "trajectories")
+FOLDERS = ("checkpoints", "eval", "tb", "wandb", "rejected", "trajectories")
 # Whether the user can be asked about who counts.
 _EFFECTIVE = os.access in os.supports_effective_ids
 

@@ -27,6 +27,7 @@ from agentrl.run import (
     processes,
     restored,
     trajectories,
+    writers,
 )
 from agentrl.run.evaluations import Pending
 from agentrl.run.files import RunError, write_json
@@ -67,6 +68,7 @@ def run(
     directory = workdir / "checkpoints"
     # The experiment: the config, bound to functions.
     experiment = build(config)
+    writers.check(config.writers)
     # The mesh, and parameters of other runs, or published ones, that a run begins from on it.
     device_mesh, params = mesh.make_mesh(config, experiment), None
     if not checkpoint.steps(directory):
@@ -335,5 +337,5 @@ def _reports(
             for name, text in alarms(record, before, groups=groups).items():
                 progress.say(name, f"{text} (seed {record['seed']}, update {update})")
 
-    with contextlib.closing(metrics.Writer(workdir, seeds)) as writer:
+    with metrics.Writer(workdir, seeds, config.writers, progress.say) as writer:
         yield report

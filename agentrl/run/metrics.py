@@ -1,4 +1,4 @@
-"""Metrics of a run: JSON lines for programs, TensorBoard for people."""
+"""Metrics of a run: JSON lines for programs, TensorBoard and other writers for people."""
 
 import json
 import math
@@ -6,7 +6,7 @@ import os
 import pathlib
 import resource
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 
 from agentrl.evaluation import records
 from agentrl.evaluation.records import read as read
+from agentrl.run import writers
 
 # Metrics of the machine. All others are a function of config and seed.
 MACHINE_METRICS = (
@@ -96,18 +97,36 @@ def peak_memory_gib() -> float:
 
 
 class Writer:
-    """Appends records to `metrics.jsonl` and to `tb/seed_*`."""
+    """Appends records to `metrics.jsonl` and to what config.writers names; used in a `with`.
 
-    def __init__(self, workdir: pathlib.Path, seeds: Iterable[int]):
-        from tensorboard.summary import Writer as TensorBoard
+    seeds: of the run. names: of config.writers. say: tells people a text, once per name.
+    """
 
+    def __init__(
+        self,
+        workdir: pathlib.Path,
+        seeds: Iterable[int],
+        names: Sequence[str],
+        say: Callable[[str, str], None],
+    ):
         self._file = (workdir / "metrics.jsonl").open("a")
-        self._boards = {seed: TensorBoard(str(workdir / "tb" / f"seed_{seed}")) for seed in seeds}
+        self._boards: dict[int, Any] = {}
+        if "tensorboard" in names:
+            from tensorboard.summary import Writer as Board
+
+            self._boards = {seed: Board(str(workdir / "tb" / f"seed_{seed}")) for seed in seeds}
+        made = [name for name in names if name in writers.TRACKERS]
+        self._copies = [writers.Copy(x, workdir, writers.TRACKERS[x], say) for x in made]
+
+    def __enter__(self) -> "Writer":
+        return self
 
     def write(self, record: Mapping[str, float | int]) -> None:
         """Writes one record, which has `seed`, `update` and `env_steps`."""
         record = {k: v for k, v in record.items() if not isinstance(v, float) or math.isfinite(v)}
         self._file.write(json.dumps(record) + "\n")
+        if record["seed"] not in self._boards:
+            return
         board = self._boards[record["seed"]]
         for name, value in record.items():
             if name not in ("seed", "update"):
@@ -116,9 +135,13 @@ class Writer:
     def flush(self) -> None:
         """Makes everything written so far visible to readers."""
         self._file.flush()
+        for copy in self._copies:
+            copy.update()
 
-    def close(self) -> None:
-        """Closes metrics.jsonl and the TensorBoard files; what was written is kept."""
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Closes all files; what was written is kept. kind: of the error that ended the run."""
         self._file.close()
         for board in self._boards.values():
             board.close()
+        for copy in self._copies:
+            copy.close(failed=kind is not None)

@@ -19,7 +19,7 @@ from agentrl.run.files import RunError, write_json
 from agentrl.run.status import PROCESS
 
 # Keys that may differ when a run resumes, besides config.mesh and config.trajectories.
-RESUMABLE = ("updates", "env_steps", "learner.microbatch")
+RESUMABLE = ("updates", "env_steps", "learner.microbatch", "writers")
 # Tries of the lock, 0.1 s apart: `status.is_locked` holds it for an instant.
 TRIES = 5
 
