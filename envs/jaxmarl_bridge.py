@@ -283,9 +283,7 @@ def make(name: str, **options: Any) -> tuple[JaxMARLEnvironment, EnvParams]:
 
 
 @functools.cache
-def _load(
-    name: str, cooperative: bool, options: tuple[tuple[str, Any], ...]
-) -> JaxMARLEnvironment:
+def _load(name: str, cooperative: bool, options: tuple[tuple[str, Any], ...]) -> JaxMARLEnvironment:
     try:
         import jaxmarl
     except ImportError as error:

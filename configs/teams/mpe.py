@@ -5,6 +5,9 @@ Three agents cover three landmarks (MPE_simple_spread_v3), 25 moves long. Needs
 `pip install -e '.[jaxmarl]'`.
 
     python -m launchers.train --config=configs/teams/mpe.py --workdir=runs/mpe
+
+Three seeds, 4 minutes on two busy CPU cores: a return per agent of -21.9 on 1,024 tasks (-22.7 to
+-21.4), random play -27.6 (README.md).
 """
 
 import ml_collections

@@ -19,10 +19,9 @@ The environment is given by its source (`make`):
                              `parallel_env`) all at once. Options: its own.
   dm_env:my_module.Catch     dm_env's, as numbers: a callable by its dotted path. Options: its own,
                              and `seed`: see `arrays.py` beside.
-  verifiers:wordle           an environment of the package verifiers, by the id under which it is
-  verifiers:my_module:load   installed, or its factory. Options: `rows`, its own; see
-  verifiers:path/to/file.py:load
-                             `verifiers_environment.py` beside.
+  verifiers:wordle           environments of the package verifiers, by the id under which they are
+                             installed, or their factory, `verifiers:path/to/file.py:load`.
+                             Options: `rows`, see `verifiers_environment.py` beside, and its own.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
   program:my_module:agent    a program that calls the model itself, see `programs.py` beside
