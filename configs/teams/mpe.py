@@ -1,7 +1,7 @@
 """PPO of independent agents (IPPO) in a particle world of JaxMARL, in one compiled program.
 
 de Witt et al. (2020), https://arxiv.org/abs/2011.09533; JaxMARL, https://arxiv.org/abs/2311.10090.
-Three agents cover three landmarks (MPE_simple_spread_v3), 25 moves long. Needs
+Three agents cover three landmarks (MPE_simple_spread_v3), 26 moves long. Needs
 `pip install -e '.[jaxmarl]'`.
 
     python -m launchers.train --config=configs/teams/mpe.py --workdir=runs/mpe
