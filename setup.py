@@ -51,6 +51,7 @@ setuptools.setup(
             "kubernetes-validate",
             "kubeflow-trainer-api>=2.3",
             "dm_env",
+            "minari[hdf5]>=0.5.4",
             "jaxmarl>=0.2",
             "optuna>=4.8",
             "submitit",
@@ -77,6 +78,8 @@ setuptools.setup(
         ],
         # tools of agents (agentrl.tools); the interpreter needs libseccomp, as Debian has it
         "tools": ["pydantic>=2", "docstring_parser", "bm25s", "pyseccomp; sys_platform == 'linux'"],
+        # envs.make("verifiers:ID") and envs.verifiers_bridge; 0.4 has another interface
+        "verifiers": ["verifiers>=0.1.14,<0.4"],
         "jaxmarl": ["jaxmarl>=0.2"],  # envs.make("jaxmarl:MPE_simple_spread_v3")
         # the site: mkdocs build --strict -f .ci/site/mkdocs.yml
         "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7", "mkdocstrings[python]>=1", "ruff"],
@@ -92,6 +95,7 @@ setuptools.setup(
         "skypilot": ["skypilot>=0.14"],
         "serve": ["aiohttp>=3.12"],  # launchers.serve, and players behind such a server
         "sweep": ["optuna>=4.8"],  # launchers.sweep --search
+        "minari": ["minari[hdf5]>=0.5.4"],  # launchers.trajectories --to_minari, --from_minari
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime
         "host": [

@@ -3,8 +3,10 @@
     env, params = envs.make("jaxmarl:MPE_simple_spread_v3", num_agents=5)
     env, params = envs.make("jaxmarl:HeuristicEnemySMAX", scenario="2s3z")
 
-Options are JaxMARL's own (`layout` of overcooked and `scenario` of SMAX by name), and
-`max_steps_in_episode` and `illegal_reward` of `envs.EnvParams`. Needs the package jaxmarl (extra
+Options are JaxMARL's own (`layout` of overcooked and `scenario` of SMAX by name),
+`max_steps_in_episode` and `illegal_reward` of `envs.EnvParams`, and `cooperative`: JaxMARL does not
+say which games have one goal for all; with it the agents are one team, which is measured together
+and not beside random players. Needs the package jaxmarl (extra
 `jaxmarl`).
 """
 
@@ -69,6 +71,7 @@ class JaxMARLEnvironment(SimultaneousGame):
 
     identifier: str
     env: Any
+    cooperative: bool = False  # type: ignore[misc]  # a ClassVar of other games
 
     has_success: ClassVar[bool] = False
     costly_reset: ClassVar[bool] = False
@@ -267,7 +270,8 @@ def make(name: str, **options: Any) -> tuple[JaxMARLEnvironment, EnvParams]:
     """
     own = {f.name for f in dataclasses.fields(EnvParams)}
     changes = {key: options.pop(key) for key in list(options) if key in own}
-    env = _load(name, tuple(sorted(options.items())))
+    cooperative = bool(options.pop("cooperative", False))
+    env = _load(name, cooperative, tuple(sorted(options.items())))
     params = env.default_params.replace(**changes)
     length = _length(env.env)
     if length is not None and params.max_steps_in_episode > length:
@@ -279,7 +283,7 @@ def make(name: str, **options: Any) -> tuple[JaxMARLEnvironment, EnvParams]:
 
 
 @functools.cache
-def _load(name: str, options: tuple[tuple[str, Any], ...]) -> JaxMARLEnvironment:
+def _load(name: str, cooperative: bool, options: tuple[tuple[str, Any], ...]) -> JaxMARLEnvironment:
     try:
         import jaxmarl
     except ImportError as error:
@@ -297,7 +301,7 @@ def _load(name: str, options: tuple[tuple[str, Any], ...]) -> JaxMARLEnvironment
         # A missing package, or an option that its constructor does not take.
         raise ValueError(f"environment jaxmarl:{name} {dict(options)}: {error}") from None
     _check(name, env)
-    return JaxMARLEnvironment(f"jaxmarl:{name}", env)
+    return JaxMARLEnvironment(f"jaxmarl:{name}", env, cooperative)
 
 
 def _named(name: str, options: dict[str, Any]) -> dict[str, Any]:

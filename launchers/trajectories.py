@@ -5,6 +5,7 @@
     python -m launchers.trajectories --replay=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --from_adp=others.jsonl --config=my_config.py --to=ours.jsonl
     python -m launchers.trajectories --view=runs/coin/trajectories/update_000100.jsonl
+    python -m launchers.trajectories --to_minari=ours.jsonl --to=coin/grpo-v0
     python -m launchers.trajectories --triage=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --attribute=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --faults=300
@@ -16,7 +17,8 @@ JSON, to runs/coin/trajectories/; training does so by itself with --config.traje
 there is one. --replay plays each episode again from its task, seeds and actions, and names what
 differs. --from_adp takes trajectories of the Agent Data Protocol in: with --config their texts
 become the tokens that this config's policy reads and writes in its context, so that its component
-`agentrl.trajectories.file` can train on them; --to_adp is the way out.
+`agentrl.trajectories.file` can train on them; --to_adp is the way out. --from_minari=NAME and
+--to_minari=FILE are the same for episodes of arrays and Minari's data sets on this disk.
 --view writes a page for the browser beside the file: all episodes with what stands out, tasks, and
 --most of the episodes turn by turn; with --explain also who made those fail that failed.
 --triage looks for loops, repetition, failures and their like, prints how many there are
@@ -52,7 +54,9 @@ _CHECK = flags.DEFINE_string("check", None, "File to check.")
 _REPLAY = flags.DEFINE_string("replay", None, "File of which each episode is played again.")
 _FROM_ADP = flags.DEFINE_string("from_adp", None, "File of the Agent Data Protocol to take in.")
 _TO_ADP = flags.DEFINE_string("to_adp", None, "File of ours to write in that format.")
-_TO = flags.DEFINE_string("to", None, "File to write, with --from_adp and --to_adp.")
+_FROM_MINARI = flags.DEFINE_string("from_minari", None, "Data set of Minari's to take in, by id.")
+_TO_MINARI = flags.DEFINE_string("to_minari", None, "File of ours to write as one of Minari's.")
+_TO = flags.DEFINE_string("to", None, "File, or id of Minari's, that --from_ and --to_ write.")
 _CONFIG = config_flags.DEFINE_config_file("config", None, "With --from_adp: whose tokens.")
 _VIEW = flags.DEFINE_string("view", None, "File to show as a page.")
 _EXPLAIN = flags.DEFINE_bool("explain", False, "With --view: say who made episodes fail.")
@@ -72,6 +76,7 @@ def main(argv: list[str]) -> None:
     asked |= {"view": _view}
     asked |= {"attribute": _attribute, "faults": _faults, "curate": _curate}
     asked |= {"from_adp": _from_adp, "to_adp": _to_adp}
+    asked |= {"from_minari": _from_minari, "to_minari": _to_minari}
     given = {name: flags.FLAGS[name].value for name in asked if flags.FLAGS[name].value is not None}
     if len(given) != 1:
         names = ", ".join(f"--{name}=" for name in asked)
@@ -179,6 +184,21 @@ def _to_adp(path):
     lines = [adp.to_adp(episode) + "\n" for episode in files.read(path)]
     out.write_text("".join(lines), encoding="utf-8")
     print(f"{out}: {len(lines)} episodes")
+
+
+def _from_minari(name):
+    from agentrl.trajectories import files, minari
+
+    out, episodes = _out("from_minari"), list(minari.from_minari(str(name)))
+    print(f"{out}: {files.write(out, episodes)} episodes")
+
+
+def _to_minari(path):
+    from agentrl.trajectories import files, minari
+
+    if _TO.value is None:
+        cli.fail("--to_minari needs --to=NAME-v0, the id of the data set to write")
+    print(f"{_TO.value}: {minari.to_minari(_TO.value, files.read(path))} episodes")
 
 
 def _out(flag):

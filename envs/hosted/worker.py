@@ -19,6 +19,9 @@ The environment is given by its source (`make`):
                              `parallel_env`) all at once. Options: its own.
   dm_env:my_module.Catch     dm_env's, as numbers: a callable by its dotted path. Options: its own,
                              and `seed`: see `arrays.py` beside.
+  verifiers:wordle           environments of the package verifiers, by the id under which they are
+                             installed, or their factory, `verifiers:path/to/file.py:load`.
+                             Options: `rows`, see `verifiers_environment.py` beside, and its own.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
   program:my_module:agent    a program that calls the model itself, see `programs.py` beside
@@ -161,6 +164,7 @@ _ADAPTERS = {
     "dm_env": ("dm_env", "arrays.py", "DmEnv"),
     "textworld": ("textworld", "engines.py", "TextWorld"),
     "scienceworld": ("scienceworld", "engines.py", "ScienceWorld"),
+    "verifiers": ("verifiers", "verifiers_environment.py", "load"),
 }
 
 
@@ -168,7 +172,7 @@ def _require(package, source):
     try:
         importlib.import_module(package)
     except ImportError as error:
-        wanted = "open_spiel" if package == "pyspiel" else package
+        wanted = {"pyspiel": "open_spiel", "verifiers": "'verifiers<0.4'"}.get(package, package)
         raise Missing(
             f"{source} needs the package {package}, but {sys.executable} reports: {error}; "
             f"pip install {wanted} there, or name another interpreter (env.python)"
@@ -197,6 +201,10 @@ def make(source, options):
         package, file, factory = _ADAPTERS[place]
         _require(package, source)
         return getattr(_beside(file), factory)(name, **options)
+    if place.startswith("verifiers:"):
+        _require("verifiers", source)
+        name = source[len("verifiers:") :]
+        return _beside("verifiers_environment.py").load(name, named(name), **options)
     if place.startswith("program:"):
         return _beside("programs.py").Program(named(source[len("program:") :]), options)
     return named(source)(**options)

@@ -144,7 +144,7 @@ def test_one_that_ends_while_it_is_idle_costs_nothing(tmp_path):
 
 def test_an_environment_that_does_not_start_says_why(tmp_path):
     for source, options, message in (
-        ("nothing", {}, "scienceworld:ID, module:f or program:module:f"),
+        ("nothing", {}, "verifiers:ID, module:f or program:module:f"),
         (f"{tmp_path}/none.py:Env", {}, "no file"),
         ("no_such_module:Env", {}, "No module named 'no_such_module'; run where the module is"),
         (f"{TOYS}:Nobody", {}, "has no Nobody"),

@@ -114,7 +114,8 @@ def test_ends_by_the_rules_are_told_from_the_limit(name, kinds):
 
 
 def test_a_limit_of_ours_cuts_jaxmarls():
-    env, params = envs.make("jaxmarl:switch_riddle", max_steps_in_episode=2)
+    env, params = envs.make("jaxmarl:switch_riddle", max_steps_in_episode=2, cooperative=True)
+    assert env.cooperative and not envs.make("jaxmarl:switch_riddle")[0].cooperative
     _, state = env.reset(jax.random.key(0), params)
     step, cut = fetched(env.step_env), fetched(env.is_truncated)
     for last in (False, True):
