@@ -1,5 +1,6 @@
 """The deterministic automaton of a formula: its states are formulas, its edges derivatives."""
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,9 +14,11 @@ from agentrl.policies.formulas import (
     TRUE,
     Formula,
     choice,
+    condition,
     conjunction,
     disjunction,
     negation,
+    one_of_six,
     repeat,
     sequence,
 )
@@ -39,12 +42,14 @@ class Automaton(NamedTuple):
     distance: np.ndarray
 
 
+@functools.cache
 def accepts_end(f: Formula) -> bool:
     """Whether no further turn is needed: the empty trace is in the language of a formula or
     pattern."""
-    if f.kind == "not":
-        return not accepts_end(f.parts[0])
-    if f.kind in ("or", "choice"):
+    if f.kind == "if":
+        first, then, otherwise = f.parts
+        return accepts_end(then if accepts_end(first) else otherwise)
+    if f.kind == "choice":
         return any(map(accepts_end, f.parts))
     if f.kind == "sequence":
         return all(map(accepts_end, f.parts))
@@ -55,6 +60,7 @@ def accepts_end(f: Formula) -> bool:
     return f.kind in ("true", "weak-until")
 
 
+@functools.cache
 def derivative(f: Formula, letter: frozenset[str]) -> Formula:
     """What has to hold of the turns after one with these names, so that f holds from it on.
 
@@ -67,26 +73,24 @@ def derivative(f: Formula, letter: frozenset[str]) -> Formula:
         return TRUE
     if f.kind == "name":
         return TRUE if f.name in letter else FALSE
-    if f.kind == "not":
-        return negation(derivative(f.parts[0], letter))
-    if f.kind == "or":
-        return disjunction(*(derivative(part, letter) for part in f.parts))
     if f.kind == "next":
         # The second states that there is a turn already, unless it is true without one.
         (then,) = f.parts
         return conjunction(SOME, then) if accepts_end(then) else then
-    if f.kind in ("until", "weak-until"):
-        now, then = (derivative(part, letter) for part in f.parts)
-        return disjunction(then, conjunction(now, f))
-    assert f.kind == "episode"
-    rest = _rest(f.parts[0], letter)
-    return FALSE if rest == NOTHING else Formula("episode", (rest,))
+    if f.kind == "episode":
+        rest = _rest(f.parts[0], letter)
+        return FALSE if rest is NOTHING else one_of_six("episode", rest)
+    first, *others = (derivative(part, letter) for part in f.parts)
+    if f.kind == "if":
+        then, otherwise = others
+        return disjunction(conjunction(first, then), conjunction(negation(first), otherwise))
+    return disjunction(*others, conjunction(first, condition(f, TRUE, FALSE)))
 
 
 def _rest(p: Formula, letter: frozenset[str]) -> Formula:
     """The pattern of the turns that may follow a turn with these names."""
     if p.kind == "test":
-        return NO_TURN if derivative(p.parts[0], letter) == TRUE else NOTHING
+        return NO_TURN if derivative(p.parts[0], letter) is TRUE else NOTHING
     if p.kind == "choice":
         return choice(*(_rest(part, letter) for part in p.parts))
     if p.kind == "repeat":
@@ -140,8 +144,8 @@ def _live(step: np.ndarray, accepting: np.ndarray, chosen: int) -> Automaton:
         if (nearer == distance).all():
             break
         distance = nearer
-    live = distance < NEVER
-    # A start without any way out is the dead state itself.
+    # Without a way from the start all states are the dead one.
+    live = (distance < NEVER) & (distance[0] < NEVER)
     place = np.where(live, np.cumsum(live) - 1, live.sum())
     dead = np.full((1, step.shape[1]), live.sum())
     return Automaton(

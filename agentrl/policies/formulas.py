@@ -23,46 +23,105 @@ behavior of LLM-based agents", https://arxiv.org/abs/2310.08535 (read: IBM/llm-a
 state; here it is any pattern. What is around (episode p) is not in the paper.
 """
 
+import dataclasses
+import functools
+import itertools
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 # Times in bounds.
 MOST = 100
 
 
-class Formula(NamedTuple):
-    """A formula, or a pattern inside of (episode p), in normal form: equal ones are one state.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Formula:
+    """A formula, or a pattern inside of (episode p). Equal ones are the same object: see `made`.
 
-    kind: true, false, some (there is a turn), name, not, or, next, until, weak-until, episode; of
-    patterns test (one turn), sequence, choice, repeat. name: of `name`. parts: formulas. least,
-    most: times of `repeat`, most -1 for any number.
+    kind: true, false; some (there is a turn), name, next, until, weak-until, episode; if, of parts
+    (one of these six, formula if it holds, formula if not); of patterns test (one turn), sequence,
+    choice, repeat. name: of `name`. least, most: times of `repeat`, most -1 for any number.
     """
 
     kind: str
-    parts: tuple["Formula", ...] = ()
-    name: str = ""
-    least: int = 0
-    most: int = -1
+    parts: tuple["Formula", ...]
+    name: str
+    least: int
+    most: int
+    order: int
+
+    @property
+    def within(self) -> set["Formula"]:
+        """It and all formulas inside of it."""
+        found, waiting = set[Formula](), [self]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += one.parts
+        return found
 
     @property
     def names(self) -> set[str]:
         """The names that occur."""
-        inner = set[str]().union(*(part.names for part in self.parts))
-        return inner | {self.name} if self.kind == "name" else inner
+        return {f.name for f in self.within if f.kind == "name"}
 
 
-TRUE, FALSE, SOME = Formula("true"), Formula("false"), Formula("some")
-NOTHING, NO_TURN = Formula("choice"), Formula("sequence")
+_order = itertools.count()
+_made = functools.cache(lambda *fields: Formula(*fields, next(_order)))
+
+
+def made(
+    kind: str, parts: tuple[Formula, ...] = (), name: str = "", least: int = 0, most: int = -1
+) -> Formula:
+    """The formula with these fields, always the same object."""
+    return _made(kind, parts, name, least, most)
+
+
+TRUE, FALSE = made("true"), made("false")
+NOTHING, NO_TURN = made("choice"), made("sequence")
 _Expression = str | list["_Expression"]
 
 
+# Boolean functions of formulas are kept as decision diagrams (Bryant, 1986), in which equivalent
+# ones are equal. Without that progression could write one state in infinitely many ways.
+def condition(f: Formula, then: Formula, otherwise: Formula) -> Formula:
+    """`then` where f holds, else `otherwise`; f comes before all conditions in both."""
+    return then if then is otherwise else made("if", (f, then, otherwise))
+
+
+def one_of_six(kind: str, *parts: Formula, name: str = "") -> Formula:
+    """A formula of a kind that is no Boolean function of others."""
+    return condition(made(kind, parts, name), TRUE, FALSE)
+
+
+SOME = one_of_six("some")
+
+
+@functools.cache
 def negation(f: Formula) -> Formula:
     """The formula that is true where f is false."""
-    opposite = {TRUE: FALSE, FALSE: TRUE}
-    if f.kind == "not":
-        return f.parts[0]
-    return opposite[f] if f in opposite else Formula("not", (f,))
+    if f.kind == "if":
+        first, then, otherwise = f.parts
+        return condition(first, negation(then), negation(otherwise))
+    return FALSE if f is TRUE else TRUE
+
+
+@functools.cache
+def either(f: Formula, g: Formula) -> Formula:
+    """f or g."""
+    if f is g or f is TRUE or g is FALSE:
+        return f
+    if g is TRUE or f is FALSE:
+        return g
+    first = min(f.parts[0], g.parts[0], key=lambda one: one.order)
+    f1, f0 = f.parts[1:] if f.parts[0] is first else (f, f)
+    g1, g0 = g.parts[1:] if g.parts[0] is first else (g, g)
+    return condition(first, either(f1, g1), either(f0, g0))
+
+
+def disjunction(*formulas: Formula) -> Formula:
+    """At least one of the formulas."""
+    return functools.reduce(either, formulas, FALSE)
 
 
 def conjunction(*formulas: Formula) -> Formula:
@@ -70,27 +129,14 @@ def conjunction(*formulas: Formula) -> Formula:
     return negation(disjunction(*map(negation, formulas)))
 
 
-def disjunction(*formulas: Formula) -> Formula:
-    """At least one of the formulas."""
-    parts = set[Formula]()
-    for f in formulas:
-        parts |= set(f.parts) if f.kind == "or" else {f}
-    parts -= {FALSE}
-    if TRUE in parts or any(negation(f) in parts for f in parts):
-        return TRUE
-    if len(parts) < 2:
-        return parts.pop() if parts else FALSE
-    return Formula("or", tuple(sorted(parts)))
-
-
 def until(f: Formula, g: Formula, *, weak: bool = False) -> Formula:
     """g at some turn, and f at all before it; weak: or f at every turn."""
-    return Formula("weak-until" if weak else "until", (f, g))
+    return one_of_six("weak-until" if weak else "until", f, g)
 
 
 def _after(f: Formula, *, weak: bool = False) -> Formula:
     """f at the next turn; weak: or there is none."""
-    return negation(Formula("next", (negation(f),))) if weak else Formula("next", (f,))
+    return negation(_after(negation(f))) if weak else one_of_six("next", f)
 
 
 def _bounded(f: Formula, g: Formula, least: int, most: int) -> Formula:
@@ -116,7 +162,7 @@ def sequence(*patterns: Formula) -> Formula:
         parts += p.parts if p.kind == "sequence" else [p]
     if NOTHING in parts:
         return NOTHING
-    return parts[0] if len(parts) == 1 else Formula("sequence", tuple(parts))
+    return parts[0] if len(parts) == 1 else made("sequence", tuple(parts))
 
 
 def choice(*patterns: Formula) -> Formula:
@@ -124,7 +170,11 @@ def choice(*patterns: Formula) -> Formula:
     parts = set[Formula]()
     for p in patterns:
         parts |= set(p.parts) if p.kind == "choice" else {p}
-    return parts.pop() if len(parts) == 1 else Formula("choice", tuple(sorted(parts)))
+    return (
+        parts.pop()
+        if len(parts) == 1
+        else made("choice", tuple(sorted(parts, key=lambda p: p.order)))
+    )
 
 
 def repeat(pattern: Formula, least: int, most: int) -> Formula:
@@ -133,7 +183,7 @@ def repeat(pattern: Formula, least: int, most: int) -> Formula:
         return NO_TURN
     if (least, most) == (1, 1) or pattern == NO_TURN:
         return pattern
-    return Formula("repeat", (pattern,), least=least, most=most)
+    return made("repeat", (pattern,), "", least, most)
 
 
 def parse(text: str) -> Formula:
@@ -190,7 +240,7 @@ def _formula(expression: _Expression) -> Formula:
         return _name(expression)
     operator, *rest = _call(expression)
     if operator == "episode":
-        return Formula("episode", tuple(_counted("episode", rest, 1, 1, _pattern)))
+        return one_of_six("episode", *_counted("episode", rest, 1, 1, _pattern))
     if operator == "at-most":
         if not rest or not isinstance(rest[0], str) or not rest[0].isdigit():
             raise ValueError(f"behaviour {_shown(expression)}: expected a number after at-most")
@@ -211,12 +261,16 @@ def _formula(expression: _Expression) -> Formula:
 
 def _pattern(expression: _Expression) -> Formula:
     if isinstance(expression, str):
-        return Formula("test", (_name(expression),))
+        return made("test", (_name(expression),))
     operator, *rest = _call(expression)
     if operator in ("not", "and", "implies"):
         f = _formula(expression)
-        _check_one_turn(f, expression)
-        return Formula("test", (f,))
+        if any(one.kind not in ("true", "false", "if", "name") for one in f.within):
+            raise ValueError(
+                f"behaviour {_shown(expression)}: what stands for one turn of a pattern has only "
+                "names, not, and, or, implies"
+            )
+        return made("test", (f,))
     if bounds := _bounds(operator, expression):
         p, q = _counted(operator, rest, 2, 2, _pattern)
         return sequence(repeat(p, *bounds), q)
@@ -238,7 +292,7 @@ def _name(token: str) -> Formula:
         return fixed[token]
     if token in (*_FORMULAS, "episode", "at-most"):
         raise ValueError(f"behaviour {token}: an operator without parentheses; ({token} ...)")
-    return Formula("name", name=" ".join(name.split()))
+    return one_of_six("name", name=" ".join(name.split()))
 
 
 def _call(expression: list[_Expression]) -> list[_Expression]:
@@ -280,16 +334,6 @@ def _bound(number: str, expression: _Expression) -> int:
     if int(number) > MOST:
         raise ValueError(f"behaviour {_shown(expression)}: {number} is more than {MOST}")
     return int(number)
-
-
-def _check_one_turn(f: Formula, expression: _Expression) -> None:
-    if f.kind in ("next", "until", "weak-until", "episode"):
-        raise ValueError(
-            f"behaviour {_shown(expression)}: what stands for one turn of a pattern has only names,"
-            " not, and, or, implies"
-        )
-    for part in f.parts:
-        _check_one_turn(part, expression)
 
 
 def _shown(expression: _Expression) -> str:
