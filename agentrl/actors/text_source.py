@@ -63,11 +63,9 @@ def _source(
         )
     injected = injection(codec, context, env)
     seen_tokens = codec.observation_tokens(env.view)
-    given = context.max_new_tokens
-    behaviour, size = None, _expert_tokens(policy, world) if given is None else given
+    behaviour, size = None, _reply_tokens(policy, world, context.max_new_tokens)
     if policy.behaviour is not None:
         behaviour = Behaviour(policy.behaviour, env, policy.grammar, turns)
-        size = _behaviour_tokens(policy, world, given)
 
     def observe(view: View, turn: jax.Array) -> ObservationTokens:
         def one(state, agent, params, turn):
@@ -201,13 +199,15 @@ def _expert_tokens(policy: LanguagePolicy, world: World, *, thoughts: bool = Fal
     )
 
 
-def _behaviour_tokens(policy: LanguagePolicy, world: World, given: int | None) -> int:
-    """Tokens of a reply with any command and, where there are thoughts, one of a token.
+def _reply_tokens(policy: LanguagePolicy, world: World, given: int | None) -> int:
+    """G, as given, or room for any command and, with a behaviour of thoughts, for one of a token.
 
     Raises:
-      ValueError: fewer are given.
+      ValueError: a behaviour is enforced with less.
     """
     least = _expert_tokens(policy, world)
+    if policy.behaviour is None:
+        return least if given is None else given
     if policy.grammar.think != "none":
         tags = policy.codec.tags
         around = len(tags["<think>"]) + len(tags["</think>"])
