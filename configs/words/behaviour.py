@@ -6,8 +6,8 @@ still be kept. There the weights are fixed; here GRPO trains them, from the same
 
     python -m launchers.train --config=configs/words/behaviour.py:ordered --workdir=runs/ordered
 
-Two seeds (--config.num_seeds=2), two busy CPU cores: MINUTES.
-RESULT
+Two seeds (--config.num_seeds=2), two busy CPU cores: 3 minutes, and 1 to 5 to compile.
+Return of 512 tasks: 0.00 free, 0.51 any command, 0.52 ordered, 0.85 exact (README.md).
 """
 
 import ml_collections
