@@ -27,6 +27,7 @@ class Memory(struct.PyTreeNode):
     turn: i32, own turns so far. branch: i32, the turn that opened the branch, -1 for none.
     summaries: i32, how many have been written.
     cache: the KV cache, if the context keeps it across turns, else None; of one agent [B, ...].
+    behaviour: i32, the state of the specification's automaton; None without one.
     """
 
     turn: jax.Array
@@ -34,6 +35,7 @@ class Memory(struct.PyTreeNode):
     summaries: jax.Array
     transcript: Transcript
     cache: decoder.Cache | None
+    behaviour: jax.Array | None = None
 
 
 class PromptAndReply(struct.PyTreeNode):
@@ -64,7 +66,8 @@ class TextRecord(NamedTuple):
     None in contexts without. ended: bool, the reply ends with EOS, or is of one token, which leaves
     no room for it. cut: bool, the observation did not fit. format_ok: bool, the reply keeps the
     grammar and has ended. known: bool, it names commands. thinks: bool, its thought is not empty;
-    None without thoughts.
+    None without thoughts. violates: bool, the specification of the behaviour cannot be kept from
+    this turn on; None without one.
     """
 
     replied: jax.Array
@@ -76,6 +79,7 @@ class TextRecord(NamedTuple):
     format_ok: jax.Array
     known: jax.Array
     thinks: jax.Array | None
+    violates: jax.Array | None = None
 
 
 class ObservationTokens(NamedTuple):

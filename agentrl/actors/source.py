@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import chex
 import jax
 
+from agentrl.actors.behaviour import Behaviour
 from agentrl.actors.records import ObservationTokens
 from agentrl.actors.types import View
 from agentrl.policies.generation import Constraint
@@ -34,7 +35,9 @@ class Source(NamedTuple):
     roles: of each of the A agents. observation_tokens, reply_tokens: O and G, bounds.
     observe: (View, own turns i32[B, S]) -> observations of B * S lanes.
     understand: (View, text u8[B * S, W], bytes i32[B * S]) -> what these replies mean.
-    constraint: (View) -> the replies that may be sampled; None: any.
+    constraint: (View, states of the behaviour or None, own turns i32[B * S]) -> the replies that
+      may be sampled; None: any.
+    behaviour: what the agent's specification says of its turns, if it has one.
     """
 
     roles: tuple[int, ...]
@@ -42,7 +45,8 @@ class Source(NamedTuple):
     reply_tokens: int
     observe: Callable[[View, jax.Array], ObservationTokens]
     understand: Callable[[View, jax.Array, jax.Array], Understood]
-    constraint: Callable[[View], Constraint] | None = None
+    constraint: Callable[[View, jax.Array | None, jax.Array], Constraint] | None = None
+    behaviour: Behaviour | None = None
 
 
 def check_roles(policy: LanguagePolicy, env: "Environment | Hosted", roles: int) -> None:

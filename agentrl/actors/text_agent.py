@@ -24,7 +24,7 @@ from agentrl.policies import decoder
 from agentrl.policies.generation import Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.prefill import read
-from envs.text import contains, lower
+from envs.text import contains, lower, thinks
 
 # Folded into the key of a turn for the summary that is written in it.
 _SUMMARY = 1002
@@ -106,7 +106,8 @@ class TextAgent:
             cache = decoder.empty_cache(self.policy.config, lanes, self.row_tokens + room)
             cache = self._with_opening(params, cache)
         zeros = jnp.zeros(lanes, jnp.int32)
-        memory = Memory(zeros, zeros - 1, zeros, self.layout.empty(lanes), cache)
+        behaviour = None if self.source.behaviour is None else zeros
+        memory = Memory(zeros, zeros - 1, zeros, self.layout.empty(lanes), cache, behaviour)
         return along_data(self._by_agent(memory))
 
     def restart(self, memory: Memory, done: jax.Array) -> Memory:
@@ -123,6 +124,7 @@ class TextAgent:
                 summaries=jnp.where(done, 0, flat.summaries),
                 transcript=self.layout.restarted(flat.transcript, done),
                 cache=cache,
+                behaviour=None if flat.behaviour is None else jnp.where(done, 0, flat.behaviour),
             )
         )
 
@@ -204,8 +206,9 @@ class TextAgent:
         """
         shown, lane, observed = self._seen(memory, view)
         active, constraint = shown.acting.reshape(-1), None
+        before = None if memory.behaviour is None else memory.behaviour.reshape(-1)[lane]
         if self.source.constraint is not None and expert is None:
-            constraint = self.source.constraint(shown)
+            constraint = self.source.constraint(shown, before, memory.turn.reshape(-1)[lane])
         if key.ndim and self.agents > 1:
             each = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))
             key = each(key, shown.agent).reshape(-1)
@@ -218,14 +221,16 @@ class TextAgent:
         understood, lowered = self.source.understand(shown, text, length), lower(text)
         if self.context.branch:
             memory = self._fold(memory, lane, replied, lowered, length)
-        ok, known = understood.format_ok, understood.known
+        ok, known, violates = understood.format_ok, understood.known, None
+        if before is not None:
+            memory, violates = self._judged(memory, lane, replied, understood, lowered, length)
         decision = Decision(
             action=understood.action,
             logp=jnp.sum(said.logp, axis=1),
             value=replied.value,
             record=text_record(
                 self.policy, replied, observed, lowered, length, format_ok=ok, known=known
-            ),
+            )._replace(violates=violates),
             anchor=jnp.where(replied.active[:, None], observed.anchor, 0),
             full=active & ~replied.active,
         )
@@ -387,6 +392,19 @@ class TextAgent:
         transcript = layout.summarized(memory.transcript, lane, turn, said.tokens, said.length)
         written = memory.summaries.at[lane].add(needs.astype(jnp.int32))
         return memory.replace(transcript=transcript, summaries=written), (asked, said), spent
+
+    def _judged(self, memory: Memory, lane, replied: TurnResult, understood, text, length):
+        """(memory with the behaviour's states after these replies, whether one leads from a live
+        state to the dead one, bool[n])."""
+        behaviour, thoughts = self.source.behaviour, self.policy.grammar.think != "none"
+        assert behaviour is not None and memory.behaviour is not None
+        before = memory.behaviour.reshape(-1)[lane]
+        thinking = jax.vmap(thinks)(text, length) if thoughts else jnp.zeros(lane.shape, bool)
+        after = behaviour.advance(before, understood.action, thinking)
+        after = jnp.where(replied.active, after, before)
+        states = memory.behaviour.reshape(-1).at[lane].set(after)
+        memory = memory.replace(behaviour=states.reshape(memory.behaviour.shape))
+        return memory, (after == behaviour.dead) & (before != behaviour.dead)
 
     def _fold(self, memory: Memory, lane: jax.Array, replied: TurnResult, text, length) -> Memory:
         """Opens and closes branches by the tags in the replies' bytes u8[n, W], i32[n]."""

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 import envs
-from agentrl.actors.constraint import command_constraint
+from agentrl.actors.behaviour import Behaviour
+from agentrl.actors.constraint import behaviour_constraint, command_constraint
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
 from agentrl.actors.records import Memory, ObservationTokens
@@ -46,11 +47,13 @@ def text_agent(
     """
     if turns is None:
         turns = int(jnp.max(world.params.max_steps_in_episode))
-    source = _source(policy, world, context, anchor)
+    source = _source(policy, world, context, anchor, turns)
     return TextAgent(policy, context, source, turns=turns, segments=segments)
 
 
-def _source(policy: LanguagePolicy, world: World, context: Context, anchor: str) -> Source:
+def _source(
+    policy: LanguagePolicy, world: World, context: Context, anchor: str, turns: int
+) -> Source:
     env, codec = world.env, policy.codec
     check_roles(policy, env, env.num_roles)
     if env.num_agents > 1 and policy.grammar.max_actions > 1:
@@ -60,8 +63,9 @@ def _source(policy: LanguagePolicy, world: World, context: Context, anchor: str)
         )
     injected = injection(codec, context, env)
     seen_tokens = codec.observation_tokens(env.view)
-    given = context.max_new_tokens
-    size = _expert_tokens(policy, world) if given is None else given
+    behaviour, size = None, _reply_tokens(policy, world, context.max_new_tokens)
+    if policy.behaviour is not None:
+        behaviour = Behaviour(policy.behaviour, env, policy.grammar, turns)
 
     def observe(view: View, turn: jax.Array) -> ObservationTokens:
         def one(state, agent, params, turn):
@@ -90,8 +94,14 @@ def _source(policy: LanguagePolicy, world: World, context: Context, anchor: str)
         actions = actions[:, 0] if policy.grammar.max_actions == 1 else actions
         return Understood(actions, parsed.valid_format, parsed.known)
 
-    def constraint(view: View):
-        return command_constraint(policy, world, view.state, view.agent, size)
+    def constraint(view: View, state: jax.Array | None, turn: jax.Array):
+        if behaviour is None or not policy.enforce:
+            return command_constraint(policy, world, view.state, view.agent, size)
+        assert state is not None  # memory holds it where there is a behaviour
+        allowed = behaviour.allowed(state, turn)
+        return behaviour_constraint(policy, world, view.state, view.agent, size, allowed)
+
+    enforced = behaviour is not None and policy.enforce
 
     return Source(
         roles=env.roles_of_seats,
@@ -99,7 +109,8 @@ def _source(policy: LanguagePolicy, world: World, context: Context, anchor: str)
         reply_tokens=size,
         observe=observe,
         understand=understand,
-        constraint=constraint if policy.constrained else None,
+        constraint=constraint if policy.constrained or enforced else None,
+        behaviour=behaviour,
     )
 
 
@@ -186,6 +197,27 @@ def _expert_tokens(policy: LanguagePolicy, world: World, *, thoughts: bool = Fal
     return codecs.reply_tokens(
         policy.codec, policy.grammar, world.env.view, fragments, thoughts=thoughts
     )
+
+
+def _reply_tokens(policy: LanguagePolicy, world: World, given: int | None) -> int:
+    """G, as given, or room for any command and, with a behaviour of thoughts, for one of a token.
+
+    Raises:
+      ValueError: a behaviour is enforced with less.
+    """
+    least = _expert_tokens(policy, world)
+    if policy.behaviour is None:
+        return least if given is None else given
+    if policy.grammar.think != "none":
+        tags = policy.codec.tags
+        around = len(tags["<think>"]) + len(tags["</think>"])
+        least += 1 + (around if policy.grammar.think == "optional" else 0)
+    if given is not None and given < least and policy.enforce:
+        raise ValueError(
+            f"context max_new_tokens={given} with policy behaviour: expected at least {least}, "
+            "for any command after a thought of one token"
+        )
+    return least if given is None else given
 
 
 def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) -> Generated:

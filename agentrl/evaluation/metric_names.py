@@ -103,6 +103,11 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "share",
             "replies with an empty thought, or without one",
         ),
+        "behaviour_violation_rate": (
+            "Violations of the behaviour",
+            "share",
+            "replies from which on the specified behaviour cannot be kept",
+        ),
         "observation_cut_rate": ("Texts that did not fit", "share", "should be 0"),
         "summary_rate": (
             "Summaries",

@@ -287,6 +287,21 @@ def decode(codec: Codec, tokens: Sequence[int]) -> str:
     return data.decode("utf-8", errors="replace")
 
 
+def plain_tokens(codec: Codec) -> tuple[np.ndarray, np.ndarray]:
+    """(solid, blank): tokens bool[V] of which no tag can be made, with and without other bytes than
+    white space.
+
+    Control tokens are neither, nor are the bytes of Chinese characters, for which the grammar
+    "action" refuses a reply.
+    """
+    inside = np.arange(codec.token_bytes.shape[1]) < codec.token_lengths[:, None]
+    data = codec.token_bytes
+    bad = (data == ord("<")) | ((data >= 0xE4) & (data <= 0xE9))
+    plain = (codec.token_lengths > 0) & ~np.any(inside & bad, axis=1)
+    solid = np.any(inside & ~np.isin(data, list(b" \t\n\r\x0b\x0c")), axis=1)
+    return plain & solid, plain & ~solid
+
+
 def _framing(codec: Codec, grammar: Grammar, thoughts: bool) -> list[tuple[int, ...]]:
     """Tokens around a command that occurs once (or twice: also in the thought)."""
     if grammar.name == "bare":

@@ -14,6 +14,7 @@ from agentrl.policies.chunks import in_chunks, where_needed
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
+from agentrl.policies.formulas import Formula, parse
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.scoring import Scored, score_logits
 from agentrl.streams import Rows
@@ -30,8 +31,9 @@ class LanguagePolicy(NamedTuple):
     init: (key) -> params. config: the decoder's. codec: between the environment's fragments,
     tokens and bytes. grammar: format of a reply. sampling: sampling method, which is part of the
     policy's definition. constrained: only tokens that continue a currently legal command can be
-    drawn. has_critic: the decoder has a value head. bind: (view) -> the codec of another
-    environment's text, with the same tokens.
+    drawn. behaviour: specification of the turns of an episode; enforce: only replies after which it
+    can still be kept can be drawn. has_critic: the decoder has a value head. bind: (view) -> the
+    codec of another environment's text, with the same tokens.
     load: (sharding=None) -> published initial weights, the frozen part of params or all but value
     heads, sharded as by `huggingface.load`; None: there are none. frozen: entries of params that
     are not trained. shares_opening: all rows that it scores begin with its codec's opening, which
@@ -49,6 +51,8 @@ class LanguagePolicy(NamedTuple):
     load: Callable[..., chex.ArrayTree] | None = None
     frozen: tuple[str, ...] = ()
     shares_opening: bool = True
+    behaviour: Formula | None = None
+    enforce: bool = True
 
     def on(self, view: View) -> "LanguagePolicy":
         """The same policy on another environment's text. ValueError if words are missing."""
@@ -62,7 +66,7 @@ class LanguagePolicy(NamedTuple):
         """
         sampling = self.sampling
         cut = sampling.top_k > 0 or sampling.top_p < 1 or sampling.min_p > 0
-        return self.constrained or cut
+        return self.constrained or (self.behaviour is not None and self.enforce) or cut
 
     @property
     def reads_text(self) -> Literal[True]:
@@ -153,6 +157,19 @@ def check_speech(grammar: Grammar, critic: str, constrained: bool) -> None:
         )
 
 
+def specified(behaviour: str, enforce: bool, grammar: Grammar) -> Formula | None:
+    """The formula of a specification, None for "". ValueError: not a formula, or not of a reply
+    with one command; nothing to enforce."""
+    if not behaviour and not enforce:
+        raise ValueError("policy enforce=False without a behaviour: leave it out, or set one")
+    if behaviour and grammar.max_actions > 1:
+        raise ValueError(
+            f"policy behaviour with max_actions={grammar.max_actions}: a turn has one command; set "
+            "policy.max_actions=1"
+        )
+    return parse(behaviour) if behaviour else None
+
+
 def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
     """ValueError if alpha or targets of LoRA adapters are set while their rank is 0."""
     if rank == 0 and (alpha != ALPHA or tuple(targets) != PROJECTIONS):
@@ -197,6 +214,8 @@ def transformer(
     top_p: float = 1.0,
     min_p: float = 0.0,
     constrained: bool = False,
+    behaviour: str = "",
+    enforce: bool = True,
     remat: bool | None = None,
     unroll: int | None = None,
     decode_unroll: int | None = None,
@@ -216,7 +235,11 @@ def transformer(
       width, layers, heads, kv_heads, hidden: sizes; heads divide the width, kv_heads the heads.
       critic: "none", or "shared": a value head, read at the last token before the reply.
       temperature, top_k, top_p, min_p: see `agentrl.policies.sampling.Sampling`.
-      constrained: draw only tokens that continue a legal command (without required thoughts).
+      constrained: draw only tokens that continue a legal command (without required thoughts, or
+        with a behaviour).
+      behaviour: specification of the turns of an episode, see `agentrl.policies.formulas`, such as
+        "(before search answer) (always think)"; "": none. enforce: draw only replies after which it
+        can still be kept; False: only count those after which it cannot.
       remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
       lora_rank, ...: as in `agentrl.policies.pretrained`, on frozen parameters (config.init_from).
 
@@ -227,7 +250,8 @@ def transformer(
     if width % heads:
         raise ValueError(f"policy width={width}: expected a multiple of heads={heads}")
     rules = make_grammar(grammar, think=think, max_actions=max_actions, view=view)
-    check_speech(rules, critic, constrained)
+    formula = specified(behaviour, enforce, rules)
+    check_speech(rules, critic, constrained and not (formula and enforce))
     check_adapters(lora_rank, lora_alpha, lora_targets)
     bound = bind(view)
     config = DecoderConfig(
@@ -257,4 +281,6 @@ def transformer(
         has_critic=critic != "none",
         bind=bind,
         frozen=WEIGHTS if lora_rank else (),
+        behaviour=formula,
+        enforce=enforce,
     )

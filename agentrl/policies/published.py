@@ -12,7 +12,14 @@ from agentrl.policies import decoder, huggingface
 from agentrl.policies.chat import instructions
 from agentrl.policies.codec import Codec
 from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
-from agentrl.policies.language import ALPHA, WEIGHTS, LanguagePolicy, check_adapters, check_speech
+from agentrl.policies.language import (
+    ALPHA,
+    WEIGHTS,
+    LanguagePolicy,
+    check_adapters,
+    check_speech,
+    specified,
+)
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.subwords import huggingface as bind_tokenizer
 from envs.text import Grammar, View, make_grammar
@@ -32,6 +39,8 @@ def pretrained(
     top_p: float = 1.0,
     min_p: float = 0.0,
     constrained: bool = False,
+    behaviour: str = "",
+    enforce: bool = True,
     dtype: str = "bfloat16",
     param_dtype: str = "float32",
     attention: str = "blocks",
@@ -53,7 +62,7 @@ def pretrained(
       others: further environments; their text is encoded on demand (`LanguagePolicy.on`).
       directory: local path; see `agentrl.policies.huggingface.load`.
       chat: chat format, see `agentrl.policies.subwords.huggingface`.
-      grammar, ..., constrained: as in `agentrl.policies.transformer`.
+      grammar, ..., enforce: as in `agentrl.policies.transformer`.
       dtype, param_dtype: of activations and of parameters, "float32" or "bfloat16". By default
         products are in bfloat16, and trained parameters, gradients and optimizer state in float32:
         a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights are frozen,
@@ -69,7 +78,8 @@ def pretrained(
     """
     _check_files(directory, param_dtype)
     rules = make_grammar(grammar, think=think, max_actions=max_actions, view=view)
-    check_speech(rules, critic, constrained)
+    formula = specified(behaviour, enforce, rules)
+    check_speech(rules, critic, constrained and not (formula and enforce))
     check_adapters(lora_rank, lora_alpha, lora_targets)
     config = dataclasses.replace(
         huggingface.read_config(directory, dtype=dtype),
@@ -97,6 +107,8 @@ def pretrained(
         bind=bind,
         load=None if rehearsal else load,
         frozen=WEIGHTS if lora_rank else (),
+        behaviour=formula,
+        enforce=enforce,
     )
 
 

@@ -206,6 +206,10 @@ def _check_text(policy: LanguagePolicy, env: Hosted, context: Context) -> None:
             f"policy constrained=True with {env.name}, whose legal commands are not known: set "
             "False"
         )
+    if policy.behaviour is not None:
+        raise ValueError(
+            f"policy behaviour with {env.name}, whose commands are not known: leave it out"
+        )
     if policy.grammar.max_actions > 1:
         raise ValueError(
             f"policy grammar={policy.grammar.name!r} with {env.name}: it takes one action per "

@@ -187,6 +187,7 @@ def text_metrics(turns: Turn) -> dict[str, jax.Array]:
     response_length: tokens per reply; response_cut_rate: replies without EOS;
     invalid_format_rate: replies that do not keep the grammar; unknown_command_rate: replies that
     name anything other than commands; empty_thought_rate: replies with an empty thought or none;
+    behaviour_violation_rate: replies from which on the specified behaviour cannot be kept;
     observation_cut_rate: observations that did not fit (should be 0); tokens: written per
     collection, summaries included; summary_rate: summaries per turn; behaviour_entropy: nats per
     token when it was sampled, entropy/turn_k: that of the k-th turn.
@@ -216,6 +217,8 @@ def text_metrics(turns: Turn) -> dict[str, jax.Array]:
         out["summary_rate"] = per_turn(count > 0)
     if record.thinks is not None:
         out["empty_thought_rate"] = per_turn(~record.thinks)
+    if record.violates is not None:
+        out["behaviour_violation_rate"] = per_turn(record.violates)
     for turn in _SHOWN_TURNS:
         if turn <= mask.shape[0]:
             out[f"entropy/turn_{turn}"] = jnp.stack([entropy[turn - 1], tokens[turn - 1]])

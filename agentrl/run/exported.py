@@ -91,6 +91,8 @@ def export(
         companions, fields, notes = _format(run, policy, context, source)
     if policy.constrained:
         notes.append("replies were constrained to legal commands; nothing constrains a server's")
+    if policy.behaviour is not None and policy.enforce:
+        notes.append("replies kept a specified behaviour; nothing enforces it in a server")
     options |= {"source": source, "role": role, "fields": fields, "companions": companions}
     huggingface.save(directory, policy.config, params, **options)
     return notes

@@ -33,7 +33,7 @@ from envs.vector import World
 def has_table(policy: LanguagePolicy, context: Context) -> bool:
     """Whether an information state fixes the prompt, and a command the reply."""
     cut = policy.cuts and not policy.constrained
-    fixed = context.limit is None and not context.branch
+    fixed = context.limit is None and not context.branch and policy.behaviour is None
     return fixed and policy.grammar.name == "bare" and not policy.grammar.faithful and not cut
 
 
