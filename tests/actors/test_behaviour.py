@@ -71,6 +71,7 @@ def test_sampled_episodes_keep_the_specification_and_ratios_are_one():
     assert (np.asarray(rows.behaviour_logp)[mask] == 0).sum() > mask.sum() / 4
 
 
+@pytest.mark.long
 def test_bytes_with_required_thoughts():
     policy, made = made_of(
         codec="byte", grammar="action", think="required", tokens=50, behaviour="(always think)"
