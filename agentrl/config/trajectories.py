@@ -68,7 +68,7 @@ def writing_of(config: ml_collections.ConfigDict, experiment: "Experiment") -> W
     played = bound("rollout", config.rollout).function is rollouts.episodes
     drawn = bound("sampler", config.sampler).function is starts.independent
     amended = any(part.amend is not None for part in experiment.components.values())
-    alone = isinstance(config.env.name, str) and not rollout.on_host
+    alone = isinstance(config.env.name, str)
     return Writing(score, values.every, values.most, played and drawn and alone and not amended)
 
 

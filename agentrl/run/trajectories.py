@@ -56,11 +56,12 @@ def _of_seed(
     one = jax.tree.map(lambda x: x[index], state)
     batch = experiment.maybe_jit(experiment.batches)(one)["rollout"]
     batch = jax.device_put(batch, everywhere)
-    streams, seeds = batch.streams, None
+    streams, seeds = batch.streams, {}
     if writing.repeatable:
         groups, _ = experiment.rollout.units
         size = experiment.rollout.num_streams // (groups * experiment.rollout.agents)
-        seeds = record.seeds_of(keys_of(one).collect, groups, size)
+        of = record.reset_seeds_of if experiment.rollout.on_host else record.seeds_of
+        seeds["seeds"] = of(keys_of(one).collect, groups, size)
     notes = {name: note.values for name, note in batch.notes.items()}
     score = writing.score(fields_of(streams) | notes)
     held = record.recorded(
@@ -69,7 +70,7 @@ def _of_seed(
         tasks_of(config, experiment),
         credit=None if batch.credit is None else batch.credit.advantage,
         codec=experiment.policy.codec if experiment.policy.reads_text else None,
-        seeds=seeds,
+        **seeds,
         seed=config.seed + index,
         update=update,
     )

@@ -5,6 +5,8 @@
   choice   which episodes of a batch are written
   record   from Streams and Rows to episodes
   replay   an episode played again from its task, seeds and actions
+  replay_host
+           the same for an environment in Python
   source   a file as a source of rows for supervised terms
   encode   episodes of texts in the tokens of a policy
   viewer   a page for the browser

@@ -12,6 +12,7 @@ import numpy as np
 
 import envs
 from agentrl.policies.codec import Codec
+from agentrl.rollout import hosted
 from agentrl.rollout.starts import independent
 from agentrl.streams import SPANS, PerPosition, PerTurn, Rows, Streams
 from agentrl.trajectories.schema import Agent, Array, Episode, Seeds, Span, Task, Turn, number
@@ -25,7 +26,7 @@ class Recorded(NamedTuple):
     """A batch on the host, from which episodes are read.
 
     credit: f32[N, T] or f32[R, L] as a Note, or None. tasks: by `Streams.task`, where there are
-    several. seeds: (episode) -> its seeds, or None.
+    several. seeds: (episode) -> the fields of its seeds, see `seeds_of` and `reset_seeds_of`.
     """
 
     streams: Streams
@@ -33,7 +34,7 @@ class Recorded(NamedTuple):
     tasks: Sequence[Task]
     credit: PerTurn | PerPosition | None = None
     codec: Codec | None = None
-    seeds: Callable[[int], Seeds] | None = None
+    seeds: Callable[[int], dict[str, Any]] = lambda episode: {}
     seed: int = 0
     update: int = 0
 
@@ -58,7 +59,7 @@ class Recorded(NamedTuple):
             seed=self.seed,
             update=self.update,
             group=None if streams.group is None else int(streams.group[first]),
-            seeds=None if self.seeds is None else self.seeds(number_),
+            **self.seeds(number_),
             **branched,
         )
 
@@ -179,13 +180,19 @@ def chosen(streams: Streams, score: jax.Array, most: int) -> list[int]:
     return order[: most or None]
 
 
-def seeds_of(key: jax.Array, groups: int, size: int) -> Callable[[int], Seeds]:
+def seeds_of(key: jax.Array, groups: int, size: int) -> Callable[[int], dict[str, Any]]:
     """(episode) -> its seeds, of a collection of `agentrl.rollout.episodes` with this key, whose
     tasks are drawn independently."""
     task_key, chance = jax.random.split(key)
     keys, _ = independent(task_key, groups)
     tasks, chance = (np.asarray(jax.random.key_data(x)) for x in (keys, chance))
-    return lambda episode: Seeds(_words(tasks[episode // size]), _words(chance), episode)
+    return lambda episode: {"seeds": Seeds(_words(tasks[episode // size]), _words(chance), episode)}
+
+
+def reset_seeds_of(key: jax.Array, groups: int, size: int) -> Callable[[int], dict[str, Any]]:
+    """(episode) -> its seed, of such a collection of an environment in Python."""
+    tasks = hosted.seeds_of(jax.random.split(jax.random.split(key)[0], groups))
+    return lambda episode: {"reset_seed": int(tasks[episode // size])}
 
 
 def episodes_of(batch: Recorded, score: jax.Array, most: int) -> Iterator[Episode]:

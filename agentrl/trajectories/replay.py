@@ -16,6 +16,7 @@ import numpy as np
 
 import envs
 from agentrl.streams import to_last_turn
+from agentrl.trajectories import replay_host
 from agentrl.trajectories.schema import Episode, Task, number
 from envs.text import Grammar, parse
 
@@ -98,16 +99,29 @@ def _own(options: Any) -> Any:
 
 
 def replay(episode: Episode) -> list[str]:
-    """Plays the episode again; what differs from its line, "" being nothing, one text each.
+    """Plays the episode again; what differs from its line, one text each.
 
     Compared bit for bit: the fingerprint of the first state, the anchor of every turn, rewards,
-    ends, and of a language policy the text that it read.
+    ends, and of a language policy the text that it read. Of an environment in Python: who acts,
+    what is seen, rewards and ends; that is equal if the environment follows from the seed of its
+    reset.
 
     Raises:
-      ReplayError: without seeds, with an environment that does not exist or is in Python, or
-        without the actions of an agent that acts.
+      ReplayError: without seeds, with an environment that does not exist or fails, or without the
+        actions of an agent that acts.
     """
-    return list(_differences(episode))
+    if episode.reset_seed is None:
+        return list(_differences(episode))
+    try:
+        course = list(replay_host.played(episode))
+    except replay_host.HostReplayError as error:
+        raise ReplayError(str(error)) from None
+    seen = [text for texts, _ in course for text in texts]
+    raw = [outcome for _, outcome in course]
+    last = max(turn.number for agent in episode.agents for turn in agent.turns)
+    if not any(raw[-1][1:]) and len(raw) == last + 1:
+        raw[-1][2] = True  # the rollout had no room for another turn
+    return [*seen, *_outcomes(episode, raw)]
 
 
 def drawings(episode: Episode) -> list[str]:
@@ -130,7 +144,7 @@ def _begun(episode: Episode) -> tuple[World, Any]:
     if seeds is None:
         raise ReplayError(
             "no seeds: tasks were not drawn independently, or the rollout was not 'episodes' of "
-            "one environment in JAX"
+            "one environment"
         )
     world = world_of(task)
     if world.env.num_agents != len(episode.agents):

@@ -152,7 +152,8 @@ class Episode:
     id: unique in a run: seed/update/number. seed, update: of the run, and updates that the policy
     had learnt from. group: number of the group of episodes of the same task; None for none.
     parent, branch_turn: the id of the episode that this one branched off, and the first turn that
-    they do not share. seeds: None where the episode cannot be played again from keys.
+    they do not share. seeds: None where the episode cannot be played again from keys. reset_seed:
+    that an environment in Python was reset with, from which it is played again.
     """
 
     id: str
@@ -162,6 +163,7 @@ class Episode:
     update: int = 0
     group: int | None = None
     seeds: Seeds | None = None
+    reset_seed: int | None = None
     parent: str | None = None
     branch_turn: int | None = None
     version: int = VERSION
@@ -306,6 +308,8 @@ def _check(episode: Episode) -> None:
         _check_words("seeds.chance", episode.seeds.chance)
         if episode.seeds.index < 0:
             raise SchemaError(f"seeds.index: {episode.seeds.index}, expected at least 0")
+    if episode.reset_seed is not None and not 0 <= episode.reset_seed < 2**31:
+        raise SchemaError(f"reset_seed: {episode.reset_seed}, expected 31 bits without a sign")
     for i, agent in enumerate(episode.agents):
         where, parent = f"agents[{i}]", agent.parent
         if parent is not None and (parent == i or not 0 <= parent < len(episode.agents)):
