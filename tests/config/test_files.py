@@ -16,6 +16,7 @@ from agentrl.config.build import build
 # adapters per role in tests/methods/test_calls.py.
 ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psro", "jpsro"}
 ELSEWHERE |= {"mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
+ELSEWHERE |= {"smollm2_program"}
 ELSEWHERE |= {"research_words", "web_dancer"}
 MODULES = {
     path.stem: importlib.import_module(f"configs.{path.parent.name}.{path.stem}")
@@ -45,6 +46,7 @@ CASES = [(name, argument) for name, module in FILES.items() for argument in argu
 def test_every_file_is_built_somewhere():
     assert MODULES.keys() - FILES.keys() - ELSEWHERE == {
         "comparison",
+        "ezpoints_agent",
         "guessing",
         "hosted",
         "language",

@@ -14,7 +14,14 @@ HOME = pathlib.Path(configs.__file__).parent
 # Sections that hold functions by name.
 BY_NAME = ("reward", "filters", "reweighting", "objective", "components")
 # What needs the weights of a model.
-WITH_WEIGHTS = ("pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "smollm2_stages")
+WITH_WEIGHTS = (
+    "pretrained",
+    "qwen_household_gigpo",
+    "small_qwen",
+    "smollm2",
+    "smollm2_program",
+    "smollm2_stages",
+)
 
 
 def test_the_page_is_not_stale():

@@ -19,8 +19,15 @@ from agentrl.policies import decoder, huggingface
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.run import loop, mesh, restored, stages
 from agentrl.streams import ACTION, OBSERVATION
+from configs._shared import ezpoints_agent
 from configs.published import pretrained as config_file
-from configs.published import qwen_household_gigpo, small_qwen, smollm2, smollm2_stages
+from configs.published import (
+    qwen_household_gigpo,
+    small_qwen,
+    smollm2,
+    smollm2_program,
+    smollm2_stages,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -300,6 +307,18 @@ def test_stages_of_smollm2_begin_from_one_sft(directory):
     assert {config.stages[name].init_from for name in ("gigpo", "grpo")} == {"stage:sft"}
     with pytest.raises(ValueError, match="variant 'chess': expected WORLD,DIRECTORY"):
         smollm2_stages.get_config("chess")
+
+
+def test_a_program_of_smollm2_is_built(directory):
+    config = smollm2_program.get_config(directory)
+    config.mesh.data = 1
+    experiment = build(config)
+    try:
+        assert experiment.rollout.on_host and experiment.rollout.num_streams == 16
+        told = experiment.policy.codec.opening_with(ezpoints_agent.RULES)
+        assert tuple(told[:2]) == experiment.policy.codec.opening[:2] != tuple(told)
+    finally:
+        experiment.rollout.close()
 
 
 def test_an_argument_of_smollm2_that_does_not_fit_is_refused():
