@@ -57,6 +57,37 @@ def dpo(
     return -jax.nn.log_sigmoid(beta * (ratio[0::2] - ratio[1::2]))
 
 
+@averaged(unit="pair")
+def behaviour_dpo(
+    logp: jax.Array,
+    behaviour_logp: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    beta: float = 0.1,
+) -> jax.Array:
+    """`dpo` with the distribution that was sampled from as the reference (Agent Q).
+
+    The log-probabilities were stored when the pair was sampled, so no reference model is kept, and
+    pairs of an older policy are compared with that policy.
+
+    Args:
+      logp, behaviour_logp: [R, L] with R even; row 2 i is chosen, row 2 i + 1 rejected.
+      mask: bool[R, L], positions that the policy produced; None for all. Of a pair of single turns
+        those of these turns.
+      beta: > 0, inverse strength of the tie.
+
+    Returns:
+      f32[R / 2], one value per pair.
+
+    Raises:
+      ValueError: beta is not above 0, or an odd number of rows.
+
+    References:
+      Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199 (recalled, no code was read).
+    """
+    return dpo(logp, behaviour_logp, mask, beta=beta)
+
+
 @averaged(unit="row")
 def kto(
     logp: jax.Array,
