@@ -1,6 +1,8 @@
-"""Coin-v1 by preferences between turns of search trees (Agent Q), between episodes, or GRPO.
+"""FrozenLake by preferences between turns of search trees (Agent Q), between episodes, or GRPO.
 
-Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199.
+Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199. "agent_q": UCT, and DPO between
+turns that left the same node; "critic": their value is half a critic's; "dpo": DPO between whole
+episodes of plain groups; "tree_grpo": GRPO over the trees, each turn learnt from once.
 
     python -m launchers.train --config=configs/credit/agent_q.py:agent_q --workdir=runs/agent_q
 """
@@ -10,38 +12,41 @@ import ml_collections
 from agentrl import advantages, losses, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
 from agentrl.methods.pairs import pairs
-from agentrl.methods.siblings import siblings
+from agentrl.methods.siblings import own_turns, siblings
 from agentrl.methods.trees import trees
 
-VARIANTS = ("agent_q", "critic", "tree_dpo", "dpo", "tree_grpo", "grpo")
+VARIANTS = ("agent_q", "critic", "dpo", "tree_grpo", "grpo")
 
 
 def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = base_config()
     config.num_seeds = 5
-    config.updates = 300
-    config.log_every = 10
-    config.env = env_section("Coin-v1", quest_length=5, distractors=2, max_steps_in_episode=20)
+    config.updates = 200
+    config.log_every = 20
+    config.evaluation.update(every=20, episodes=256)
+    config.env = env_section("FrozenLake-v1", slippery=False)
     critic = "separate" if variant == "critic" else "none"
     config.policy = section(policies.mlp, hidden=(64, 64), critic=critic)
-    sizes = {"num_groups": 16, "group_size": 8}
-    grows = variant in ("agent_q", "critic", "tree_dpo", "tree_grpo")
+    sizes = {"num_groups": 32, "group_size": 8}
+    grows = variant in ("agent_q", "critic", "tree_grpo")
     search = section(trees, **sizes, rule="uct", width=2, together=2)
     config.rollout = search if grows else section(rollout.episodes, **sizes)
     config.advantage = section(advantages.grpo)
-    config.learner.epochs = 2
-    config.learner.minibatches = 4
-    config.learner.normalize_advantage = "batch"
-    config.optimizer.learning_rate, config.objective.entropy.weight = 6e-3, 0.01
+    config.optimizer.learning_rate = 3e-3
+    config.learner.epochs = 4
+    if variant == "tree_grpo":
+        config.reweighting.shared_prefix = section(advantages.shared_prefix)
+        config.components.own_turns = section(own_turns)
     if variant == "critic":
-        config.advantage = section(advantages.gae, gamma=0.95, lam=0.95)
+        config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
         config.objective.value.weight = 0.5
     if variant in ("agent_q", "critic"):
-        config.components.siblings = section(siblings, alpha=0.5 if critic == "separate" else 1.0)
+        alpha = 0.5 if variant == "critic" else 1.0
+        config.components.siblings = section(siblings, alpha=alpha, pairs=16)
         config.objective.policy.weight = 0.0
         config.objective.dpo = term(losses.behaviour_dpo, source="siblings")
-    if variant in ("dpo", "tree_dpo"):
+    if variant == "dpo":
         config.components.pairs = section(pairs)
         config.objective.policy.weight = 0.0
         config.objective.dpo = term(losses.behaviour_dpo, source="pairs")
