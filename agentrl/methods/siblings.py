@@ -13,7 +13,8 @@ from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import bare, rows_of_turns
 from agentrl.methods.tree_values import tree_values
-from agentrl.streams import Streams
+from agentrl.rewards.returns import discounted_return
+from agentrl.streams import PerTurn, Streams
 
 
 def check_tree(setup: Setup, name: str) -> None:
@@ -46,7 +47,7 @@ def sibling_pairs(
 
     prefix: i32[N, T], see `Streams`. mask: bool[N, T]. score: f32[N, T]. size: E. The pairs are
     [G, E (E - 1) / 2]: streams i32, their turn i32, and the difference of the scores f32, which is
-    0 where two streams are no such pair. A turn that several streams took is the first one's.
+    -1 where two streams are no such pair. A turn that several streams took is the first one's.
     """
     one, other = np.triu_indices(size, 1)
     tree = np.arange(prefix.shape[0] // size)[:, None] * size
@@ -56,9 +57,9 @@ def sibling_pairs(
     turn = jnp.minimum(same, mask.shape[1] - 1)
     at_turn = jnp.take_along_axis(both, turn[..., None], axis=2)[..., 0] & (same < mask.shape[1])
     first = (prefix[one, turn] == one) & (prefix[other, turn] == other)
-    gap = jnp.where(at_turn & first, score[one, turn] - score[other, turn], 0.0)
+    gap = score[one, turn] - score[other, turn]
     better, worse = jnp.where(gap > 0, one, other), jnp.where(gap > 0, other, one)
-    return better, worse, turn, jnp.abs(gap)
+    return better, worse, turn, jnp.where(at_turn & first, jnp.abs(gap), -1.0)
 
 
 def siblings(
@@ -68,6 +69,7 @@ def siblings(
     threshold: float = 0.1,
     pairs: int = 4,
     gamma: float = 1.0,
+    ties: bool = False,
 ) -> Component:
     """Source of its own name: in turn the better and the worse of two turns from the same node.
 
@@ -76,7 +78,8 @@ def siblings(
     Q_tree the mean return to go of the leaves below the turn, Q_critic = r + gamma V of what
     followed. Of all pairs of a tree whose Q differ by more than `threshold`, `pairs` are drawn
     without replacement; fewer if there are fewer. Only the two turns are learnt from. For terms
-    with source="siblings": `losses.behaviour_dpo` (Agent Q), or `losses.dpo` with a reference.
+    with source="siblings": `losses.behaviour_dpo` (Agent Q), `losses.dpo` with a reference, or
+    `losses.refuel`, for which it supplies `turn_return` f32[N, T], the streams' returns to go.
 
     Two turns with the same action and another outcome are a pair, too, without a gradient: it
     happens in environments with chance.
@@ -87,6 +90,7 @@ def siblings(
       threshold: at least 0.
       pairs: P, per tree, from 1 to E (E - 1) / 2. Agent Q takes all.
       gamma: discount per turn, in [0, 1].
+      ties: pairs of equal Q, too, whatever the threshold; in either order.
 
     Raises:
       ValueError: a rollout without trees, no critic, rows of several turns without one per stream,
@@ -94,6 +98,7 @@ def siblings(
 
     References:
       Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199 (recalled, no code was read).
+      Gao et al. (2024), REFUEL, https://arxiv.org/abs/2410.04612.
     """
     size = _checked(setup, alpha, threshold, pairs, gamma)
 
@@ -106,7 +111,8 @@ def siblings(
             score = alpha * score + (1 - alpha) * next_values(streams, gamma)
         better, worse, turn, gap = sibling_pairs(streams.prefix, mask, score, size)
         chance = jax.random.uniform(context.key, gap.shape)
-        drawn, index = jax.lax.top_k(jnp.where(gap > threshold, chance, -1.0), pairs)
+        wanted = (gap > threshold) | (ties & (gap == 0))
+        drawn, index = jax.lax.top_k(jnp.where(wanted, chance, -1.0), pairs)
 
         def of(x):
             return jnp.take_along_axis(x, index, axis=1)
@@ -117,7 +123,15 @@ def siblings(
         rows = rows.replace(loss_mask=rows.loss_mask & learnt[:, None])
         return jax.tree.map(lambda x: x[stream], bare(streams)), rows
 
-    return Component(source=Source(make, unit=2, reads=("rollout",)))
+    def annotate(context, streams, rows):
+        del context, rows
+        goes = discounted_return(streams.reward, streams.mask, gamma=gamma)
+        return {"turn_return": PerTurn(goes)}
+
+    source = Source(make, unit=2, reads=("rollout",))
+    if "turn_return" not in setup.reads:
+        return Component(source=source)
+    return Component(source=source, annotate=annotate, fills=("turn_return",))
 
 
 def _checked(setup: Setup, alpha: Any, threshold: Any, pairs: int, gamma: Any) -> int:

@@ -42,8 +42,8 @@ class Options(NamedTuple):
     power: float
 
 
-# (tree, options) -> the node in front of turn i32[] of episode i32[], the first that has it.
-Rule = Callable[[Tree, Options], tuple[jax.Array, jax.Array]]
+# (tree, options, key) -> the node in front of turn i32[] of episode i32[], the first that has it.
+Rule = Callable[[Tree, Options, jax.Array], tuple[jax.Array, jax.Array]]
 
 
 def tree_of(found: TreeValues, acted: jax.Array, prefix: jax.Array, logp: jax.Array) -> Tree:
@@ -81,26 +81,36 @@ def _of_open(tree: Tree, options: Options, score: jax.Array) -> tuple[jax.Array,
     return _shallowest(jnp.where(first & (tree.children < options.width), score, -jnp.inf))
 
 
-def root(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
+def root(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The start: independent episodes."""
-    del tree, options
+    del tree, options, key
     return jnp.int32(0), jnp.int32(0)
 
 
-def breadth(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
+def uniform(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Any node, each with the same probability."""
+    del options
+    first = tree.acted & (tree.node == _number(tree)[:, None])
+    return _shallowest(jnp.where(first, jax.random.uniform(key, first.shape), -jnp.inf))
+
+
+def breadth(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The shallowest open node."""
+    del key
     return _of_open(tree, options, jnp.zeros(tree.acted.shape))
 
 
-def best_first(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
+def best_first(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The open node with the largest log-likelihood of its t turns, divided by t^alpha (BFS-Prover,
     https://arxiv.org/abs/2502.03438); 0 at the root."""
+    del key
     turn = jnp.arange(tree.acted.shape[1])
     return _of_open(tree, options, tree.path / jnp.maximum(turn, 1) ** options.power)
 
 
-def best_value(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
+def best_value(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The open node with the largest mean return to go."""
+    del key
     return _of_open(tree, options, tree.node_value)
 
 
@@ -126,12 +136,13 @@ def _descend(
     return at, turn
 
 
-def uct(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
+def uct(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Down by Q + c sqrt(ln N / n) to an open node; Q and n of a turn, N of the node in front.
 
     Kocsis and Szepesvari (2006), Bandit based Monte-Carlo planning. Agent Q has 1 + n, since it
     scores actions that were never played.
     """
+    del key
 
     def score(t, passed, kids):
         del kids
@@ -141,9 +152,10 @@ def uct(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
     return _descend(tree, options, score)
 
 
-def puct(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
+def puct(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Down by Q + c P sqrt(N) / (1 + n); P is the policy's probability of the turn, normalised over
     the children (Silver et al., 2017, https://arxiv.org/abs/1712.01815)."""
+    del key
 
     def score(t, passed, kids):
         prior = jax.nn.softmax(jnp.where(kids, tree.logp[:, t], -1e30))
@@ -155,6 +167,7 @@ def puct(tree: Tree, options: Options) -> tuple[jax.Array, jax.Array]:
 
 RULES: dict[str, Rule] = {
     "root": root,
+    "uniform": uniform,
     "breadth": breadth,
     "uct": uct,
     "puct": puct,
@@ -171,15 +184,15 @@ def check_rule(rule: str, options: Options) -> None:
     check_range("rollout power", options.power, 0.0)
 
 
-def chosen(tree: Tree, rule: str, options: Options, count: int) -> tuple[jax.Array, jax.Array]:
-    """The nodes of the next `count` episodes, (episode, turn) i32[count] each.
+def chosen(tree: Tree, rule: str, options: Options, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The nodes of the next K episodes, (episode, turn) i32[K] each. keys: [K].
 
     Those that are chosen count as visits, without a return, and each as a child of its node, before
     the next is chosen (Liu et al., 2020, WU-UCT, https://arxiv.org/abs/1810.11755).
     """
 
-    def choose(tree, _):
-        at, turn = RULES[rule](tree, options)
+    def choose(tree, key):
+        at, turn = RULES[rule](tree, options, key)
         t = jnp.arange(tree.acted.shape[1])
         passes = tree.acted & (tree.node == tree.node[at]) & (t <= turn)
         took = tree.acted & (tree.turn == tree.turn[at]) & (t < turn)
@@ -190,4 +203,4 @@ def chosen(tree: Tree, rule: str, options: Options, count: int) -> tuple[jax.Arr
         )
         return tree, (at, turn)
 
-    return jax.lax.scan(choose, tree, length=count)[1]
+    return jax.lax.scan(choose, tree, keys)[1]

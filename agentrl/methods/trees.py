@@ -106,6 +106,7 @@ def trees(
     (the same reply or action, and the same state after it) are at one node. The node is chosen by
 
     * "root": the start always; with together=group_size these are `rollout.episodes`, bitwise.
+    * "uniform": any node, each with the same probability.
     * "breadth": the shallowest node with fewer than `width` different continuations ("open").
     * "uct", "puct": from the root along the best child to an open node, see `methods.tree_rules`.
     * "best_first": the open node with the likeliest path; "best_value": the one with the best mean
@@ -224,20 +225,19 @@ def _grow(
     state, observation = _of_round(plan, (start.state, start.observation))
     actor = plan.bound.actor(world, params)
     first = Start(state, observation, (actor.init(plan.groups * plan.together, 1),))
-    # The first round is that of `rollout.episodes`; the keys of steps are those below T.
-    later = jax.vmap(functools.partial(jax.random.fold_in, key))(
-        plan.turns + 1 + jnp.arange(plan.rounds)
-    )
-    keys = jnp.concatenate([key[None], later[1:]])
+    # The first round is that of `rollout.episodes`; the keys of steps are those up to T.
+    number = plan.turns + 1 + jnp.arange(2 * plan.rounds)
+    later = jax.vmap(functools.partial(jax.random.fold_in, key))(number)
+    keys = jnp.concatenate([key[None], later[1:]]).reshape(2, plan.rounds)
     play = functools.partial(_play, plan, world, actor)
     shapes = jax.eval_shape(play, first, key)
     grown = _nothing(plan, shapes, point_of(actor, first), actor.split(first.memory[0])[1])
 
     def grow(grown, inputs):
-        number, key = inputs
-        at, turn = _chosen(plan, grown.played)
+        number, (play_key, choice_key) = inputs
+        at, turn = _chosen(plan, grown.played, choice_key)
         begin = _begin(plan, actor, grown, first, at, turn)
-        turns, points, code, final = play(begin, key)
+        turns, points, code, final = play(begin, play_key)
         played = _joined(plan, grown.played, number, at, turn, turns, code)
         point, past = actor.split(final.memory[0])
         grown = Grown(played, _put(grown.points, number, points), _put(grown.past, number, past))
@@ -245,7 +245,7 @@ def _grow(
         return grown, (turns, final._replace(memory=(point,)), steps)
 
     numbers = jnp.arange(plan.rounds, dtype=jnp.int32)
-    grown, (turns, final, steps) = jax.lax.scan(grow, grown, (numbers, keys))
+    grown, (turns, final, steps) = jax.lax.scan(grow, grown, (numbers, (keys[0], keys[1])))
     final, past = jax.tree.map(functools.partial(_by_episode, plan), (final, grown.past))
     final = final._replace(memory=(actor.join(final.memory[0], past),))
     taken = jnp.sum(steps) * plan.groups * plan.together
@@ -323,7 +323,7 @@ def _code(plan: Plan, world: World, turn: Turn) -> jax.Array:
     return jax.vmap(envs.fingerprint)((done, following))
 
 
-def _chosen(plan: Plan, played: Played) -> tuple[jax.Array, jax.Array]:
+def _chosen(plan: Plan, played: Played, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The nodes that the lanes of a round start from: (episode of the tree, turn), i32[B]."""
     group = jnp.repeat(jnp.arange(plan.groups, dtype=jnp.int32), plan.size)
     prefix = prefixes(played.code, played.acted, plan.size)
@@ -334,10 +334,11 @@ def _chosen(plan: Plan, played: Played) -> tuple[jax.Array, jax.Array]:
         (found, played.acted, own, played.logp),
     )
 
-    def choose(*tree):
-        return tree_rules.chosen(tree_rules.tree_of(*tree), plan.rule, plan.options, plan.together)
+    def choose(keys, *tree):
+        return tree_rules.chosen(tree_rules.tree_of(*tree), plan.rule, plan.options, keys)
 
-    at, turn = jax.vmap(choose)(*by_tree)
+    keys = jax.random.split(key, (plan.groups, plan.together))
+    at, turn = jax.vmap(choose)(keys, *by_tree)
     return at.reshape(-1), turn.reshape(-1)
 
 

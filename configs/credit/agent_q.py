@@ -15,7 +15,7 @@ from agentrl.methods.pairs import pairs
 from agentrl.methods.siblings import own_turns, siblings
 from agentrl.methods.trees import trees
 
-VARIANTS = ("agent_q", "critic", "dpo", "tree_grpo", "grpo")
+VARIANTS = ("agent_q", "critic", "refuel", "dpo", "tree_grpo", "grpo")
 
 
 def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
@@ -23,8 +23,8 @@ def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
     config = base_config()
     config.num_seeds = 5
     config.updates = 200
-    config.log_every = 20
-    config.evaluation.update(every=20, episodes=256)
+    config.log_every = 10
+    config.evaluation.update(every=10, episodes=256)
     config.env = env_section("FrozenLake-v1", slippery=False)
     critic = "separate" if variant == "critic" else "none"
     config.policy = section(policies.mlp, hidden=(64, 64), critic=critic)
@@ -45,9 +45,15 @@ def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
         alpha = 0.5 if variant == "critic" else 1.0
         config.components.siblings = section(siblings, alpha=alpha, pairs=16)
         config.objective.policy.weight = 0.0
-        config.objective.dpo = term(losses.behaviour_dpo, source="siblings")
+        config.objective.dpo = term(losses.behaviour_dpo, source="siblings", beta=1.0)
+    if variant == "refuel":
+        # Two episodes of a task that part at any turn, and as many episodes.
+        config.rollout = section(trees, num_groups=128, group_size=2, rule="uniform")
+        config.components.siblings = section(siblings, pairs=1, ties=True)
+        config.objective.policy.weight = 0.0
+        config.objective.dpo = term(losses.refuel, source="siblings")
     if variant == "dpo":
         config.components.pairs = section(pairs)
         config.objective.policy.weight = 0.0
-        config.objective.dpo = term(losses.behaviour_dpo, source="pairs")
+        config.objective.dpo = term(losses.behaviour_dpo, source="pairs", beta=1.0)
     return config

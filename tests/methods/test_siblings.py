@@ -44,7 +44,7 @@ def test_pairs_worked_example():
     found = {
         (b, w, t): g
         for b, w, t, g in zip(*(x[0] for x in (better, worse, turn, gap)), strict=True)
-        if g
+        if g > 0
     }
     assert found == {(1, 0, 0): 0.25, (0, 2, 0): 0.5, (1, 2, 0): 0.75, (1, 3, 1): 0.5}
 
@@ -140,6 +140,38 @@ def test_loss_worked_example_and_padding():
     np.testing.assert_allclose(
         losses.behaviour_dpo(logp, behaviour, mask, beta=0.5), [0.474077], rtol=1e-5
     )
+
+
+def test_refuel_worked_example():
+    """Log-ratios 0.5, -1, returns 0.8, 0.3: (1.5 - 0.5)^2; released, eta = 10: (1.5 - 5)^2."""
+    logp = jnp.array([[-1.0, -0.5, jnp.nan], [-3.0, 0.0, 0.0]])
+    behaviour = jnp.array([[-1.2, -0.8, jnp.nan], [-2.0, 0.0, 0.0]])
+    goes = jnp.array([[0.8, 0.8, jnp.nan], [0.3, 9.0, 9.0]])
+    mask = jnp.array([[True, True, False], [True, False, False]])
+    np.testing.assert_allclose(losses.refuel(logp, behaviour, goes, mask), [1.0], rtol=1e-5)
+    released = 10**2 * losses.refuel(logp, behaviour, goes, mask, eta=10.0)
+    np.testing.assert_allclose(released, [12.25], rtol=1e-5)
+
+
+def test_refuel_compares_two_futures_of_a_turn():
+    """Trees of two episodes that part at any turn; those that part give one pair each."""
+    config = config_of(pairs=1, ties=True)
+    config.rollout.update(num_groups=24, group_size=2, together=1, rule="uniform")
+    config.objective.dpo = term(losses.refuel, source="siblings")
+    experiment = build(config)
+    state = jax.jit(experiment.init)(0)
+    batches = jax.device_get(jax.jit(experiment.batches)(state))
+    streams, batch = batches["rollout"].streams, batches["siblings"]
+    first = streams.call_turn[1::2]
+    assert len(set(first)) > 3 and first.max() > 1
+    learnt = batch.rows.loss_mask.any(axis=1)[::2]
+    prefix = streams.prefix.reshape(24, 2, TURNS)
+    np.testing.assert_array_equal(learnt, (prefix[:, 0] != prefix[:, 1]).any(axis=1))
+    goes = batch.notes["turn_return"].values
+    turn = np.maximum(batch.rows.turn[:, 0], 0)
+    total = np.cumsum(batch.streams.reward[:, ::-1], axis=1)[:, ::-1]
+    rows = np.arange(48)
+    np.testing.assert_allclose(goes[rows, turn], total[rows, turn])
 
 
 def test_what_gives_no_pairs_is_refused():
