@@ -105,6 +105,7 @@ FILLED_BY: dict[str, str] = {
     "tools_used": "component agentrl.methods.tools_used.tools_used",
     "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
     "your own",
+    "turn_return": "component agentrl.methods.siblings.siblings",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
     "imitation_weight": "component agentrl.methods.offline_values.offline_values",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",

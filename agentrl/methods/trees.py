@@ -5,7 +5,7 @@ B = G * K lanes; T turns. Episode e of a tree is grown in round e // K, in lane 
 """
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -25,12 +25,6 @@ from agentrl.rollout.types import Rollout, Start, Trajectory, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
-
-if TYPE_CHECKING:
-    from agentrl.actors.contexts import Context
-    from agentrl.policies.actor_critic import Policy
-    from agentrl.policies.language import LanguagePolicy
-    from envs.environment import Environment
 
 
 class Plan(NamedTuple):
@@ -81,10 +75,10 @@ class Grown(NamedTuple):
 
 
 def trees(
-    policy: "Policy | LanguagePolicy",
-    env: "Environment",
+    policy: Any,
+    env: Any,
     env_params: chex.ArrayTree,
-    context: "Context | None" = None,
+    context: Any = None,
     sampler: Sampler = independent,
     *,
     num_groups: int = 16,
