@@ -1,10 +1,15 @@
 """FrozenLake by preferences between turns of search trees (Agent Q), between episodes, or GRPO.
 
 Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199. "agent_q": UCT, and DPO between
-turns that left the same node; "critic": their value is half a critic's; "dpo": DPO between whole
-episodes of plain groups; "tree_grpo": GRPO over the trees, each turn learnt from once.
+turns that left the same node; "critic": their value is half a critic's; "refuel": the difference of
+two futures regressed (https://arxiv.org/abs/2410.04612); "dpo": DPO between whole episodes of plain
+groups; "tree_grpo": GRPO over the trees, each turn learnt from once.
 
     python -m launchers.train --config=configs/credit/agent_q.py:agent_q --workdir=runs/agent_q
+
+Five seeds, two busy CPU cores: 1 to 5 minutes. Success at 127,000 sampled turns, and its mean until
+then: GRPO 0.740, 0.674; over trees 0.744, 0.690; REFUEL 0.748, 0.598; DPO 0.706, 0.575; Agent Q
+0.702, 0.564; with a critic 0.260, 0.230 (README.md).
 """
 
 import ml_collections
