@@ -6,6 +6,10 @@ an SFT policy; the KV cache of an episode's end serves all forks from it.
     python -m launchers.train --config=configs/words/agent_q.py:sft --workdir=runs/lake_sft
     python -m launchers.train --config=configs/words/agent_q.py:agent_q --workdir=runs/lake_q \
         --config.init_from=runs/lake_sft
+
+Three seeds, two busy CPU cores: 5 to 7 minutes. Success at 90,000 sampled tokens: after SFT 0.215,
+GRPO 0.229, Agent Q 0.215, DPO 0.147: 80 updates at this rate are too few for any (README.md).
+"tree_grpo": not measured.
 """
 
 import ml_collections
