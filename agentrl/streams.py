@@ -42,6 +42,8 @@ class Streams(struct.PyTreeNode):
       speaker's side; 0 for turns that were none.
     parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none. Of an
       episode that branched off another: that one, and the first turn that they do not share.
+    prefix: i32[N, T], of a tree of turns, the first stream with the same turns up to this one, this
+      one included: a number of the turn in the tree; -1 where the agent did not act.
     first_state: [N, ...], the environment's state that the episode started from: its task.
     """
 
@@ -64,6 +66,7 @@ class Streams(struct.PyTreeNode):
     persuasion: jax.Array | None = None
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
+    prefix: jax.Array | None = None
     first_state: chex.ArrayTree | None = None
 
 
@@ -92,6 +95,7 @@ FILLED_BY: dict[str, str] = {
     "Research-v1",
     "call_turn": "an environment with a planner and workers, such as PlannedHousehold-v1 or "
     "Research-v1",
+    "prefix": "a rollout that grows trees of turns (agentrl.methods.trees.trees)",
     "persuasion": "config.rollout.listeners, in matches of a game that asks about beliefs, such as "
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
@@ -101,6 +105,7 @@ FILLED_BY: dict[str, str] = {
     "tools_used": "component agentrl.methods.tools_used.tools_used",
     "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
     "your own",
+    "turn_return": "component agentrl.methods.siblings.siblings",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
     "imitation_weight": "component agentrl.methods.offline_values.offline_values",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",

@@ -7,6 +7,7 @@ turns. O tokens of an observation, G of a reply, L of a row, V in the vocabulary
 
 import dataclasses
 import functools
+from typing import Any
 
 import chex
 import jax
@@ -95,6 +96,8 @@ class TextAgent:
             commands=commands if commands > 1 else None,
             value=self.value if self.policy.has_critic else None,
             restart=self.restart,
+            split=self.split,
+            join=self.join,
         )
 
     def init(self, params: chex.ArrayTree | None, batch: int) -> Memory:
@@ -127,6 +130,21 @@ class TextAgent:
                 behaviour=None if flat.behaviour is None else jnp.where(done, 0, flat.behaviour),
             )
         )
+
+    def split(self, memory: Memory) -> tuple[Memory, Any]:
+        """`Actor.split`: where the row is the episode, transcript and KV cache are the past."""
+        if not self.one_row:
+            return memory, None
+        assert memory.cache is not None  # it is generated from
+        point = memory.replace(transcript=None, cache=memory.cache.length)
+        return point, (memory.transcript, memory.cache)
+
+    def join(self, point: Memory, past: Any) -> Memory:
+        """`Actor.join`. Slots and pieces behind the point are not read, and overwritten."""
+        if past is None:
+            return point
+        transcript, cache = past
+        return point.replace(transcript=transcript, cache=cache.replace(length=point.cache))
 
     def all_lanes(self, view: View) -> View:
         """The view of all agents where the KV cache of each lives across turns."""

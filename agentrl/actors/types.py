@@ -50,6 +50,17 @@ class Decision(NamedTuple):
     full: jax.Array | None = None
 
 
+def whole_point(memory: chex.ArrayTree) -> tuple[chex.ArrayTree, None]:
+    """`Actor.split` of memory that turns overwrite."""
+    return memory, None
+
+
+def point_alone(point: chex.ArrayTree, past: None) -> chex.ArrayTree:
+    """`Actor.join` of such memory."""
+    del past
+    return point
+
+
 class Actor(NamedTuple):
     """A way of acting, as pure functions.
 
@@ -65,6 +76,9 @@ class Actor(NamedTuple):
       critic.
     restart: (memory, done bool[B]) -> memory in which these episodes begin anew; None: they get the
       memory of `init`.
+    split: (memory) -> (point, past), to return to earlier turns: what each turn changes, and what
+      turns only add to, of which any later one serves an earlier point as well. By default all of
+      it is the first. join: (point, past) -> memory at the point.
     """
 
     init: Callable[[int, int], chex.ArrayTree]
@@ -77,6 +91,8 @@ class Actor(NamedTuple):
     commands: int | None = None
     value: Callable[..., jax.Array] | None = None
     restart: Callable[[chex.ArrayTree, jax.Array], chex.ArrayTree] | None = None
+    split: Callable[[chex.ArrayTree], tuple[chex.ArrayTree, chex.ArrayTree]] = whole_point
+    join: Callable[[chex.ArrayTree, chex.ArrayTree], chex.ArrayTree] = point_alone
 
 
 def no_memory(batch: int, agents: int) -> None:

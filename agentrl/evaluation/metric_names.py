@@ -255,6 +255,9 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "branch_rate": ("Branches", "share", "of the episodes"),
         "branch_turn": ("Turn of a branch", "turns", "mean of their first own turns"),
         "shared_turn_rate": ("Copied turns", "share", "that a branch shares with its parent"),
+        "sampled_turns": ("Sampled turns", "turns", "of trees, per collection; copies left out"),
+        "new_turn_rate": ("New turns", "share", "of sampled ones, that their tree did not have"),
+        "lane_use": ("Lanes in use", "share", "turns in the steps that were computed, of trees"),
         "curriculum/success": ("Success of drawn tasks", "share", ""),
         "curriculum/seen": ("Tasks seen", "share", ""),
         "curriculum/effective_tasks": (

@@ -63,8 +63,10 @@ if TYPE_CHECKING:
     from agentrl.losses.policy import clipped_surrogate as clipped_surrogate
     from agentrl.losses.policy import negative_entropy as negative_entropy
     from agentrl.losses.policy import reinforce as reinforce
+    from agentrl.losses.preference import behaviour_dpo as behaviour_dpo
     from agentrl.losses.preference import dpo as dpo
     from agentrl.losses.preference import kto as kto
+    from agentrl.losses.preference import refuel as refuel
     from agentrl.losses.q_values import bootstrap_target as bootstrap_target
     from agentrl.losses.q_values import conservative_loss as conservative_loss
     from agentrl.losses.q_values import q_loss as q_loss

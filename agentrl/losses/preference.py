@@ -57,6 +57,79 @@ def dpo(
     return -jax.nn.log_sigmoid(beta * (ratio[0::2] - ratio[1::2]))
 
 
+@averaged(unit="pair")
+def behaviour_dpo(
+    logp: jax.Array,
+    behaviour_logp: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    beta: float = 0.1,
+) -> jax.Array:
+    """`dpo` with the distribution that was sampled from as the reference (Agent Q).
+
+    The log-probabilities were stored when the pair was sampled, so no reference model is kept, and
+    pairs of an older policy are compared with that policy.
+
+    Args:
+      logp, behaviour_logp: [R, L] with R even; row 2 i is chosen, row 2 i + 1 rejected.
+      mask: bool[R, L], positions that the policy produced; None for all. Of a pair of single turns
+        those of these turns.
+      beta: > 0, inverse strength of the tie.
+
+    Returns:
+      f32[R / 2], one value per pair.
+
+    Raises:
+      ValueError: beta is not above 0, or an odd number of rows.
+
+    References:
+      Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199 (recalled, no code was read).
+    """
+    return dpo(logp, behaviour_logp, mask, beta=beta)
+
+
+@averaged(unit="pair")
+def refuel(
+    logp: jax.Array,
+    behaviour_logp: jax.Array,
+    turn_return: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    eta: float = 1.0,
+) -> jax.Array:
+    """Regression of the relative future (REFUEL): two turns from one history, no clip, no critic.
+
+      L = ((r - r') / eta - (G - G'))^2,   r = sum_t (log pi - log sampler),
+
+    over the positions of a turn; G its return to go. Equal returns count: they hold the ratio.
+
+    Args:
+      logp, behaviour_logp: [R, L] with R even; rows 2 i and 2 i + 1 are two turns from one history.
+      turn_return: f32[R, L], G, equal in all positions of a turn.
+      mask: bool[R, L], positions of the turns; None for all.
+      eta: > 0. The released loss is ((r - r') - eta (G - G'))^2, eta^2 times this one.
+
+    Returns:
+      f32[R / 2], one value per pair.
+
+    Raises:
+      ValueError: eta is not above 0, or an odd number of rows.
+
+    References:
+      Gao et al. (2024), Regressing the relative future, https://arxiv.org/abs/2410.04612 (code
+      ZhaolinGao/REFUEL b76c534, from notes).
+    """
+    check_range("refuel eta", eta, 0.0, above=True)
+    check_one_shape(mask, logp, turn_return)
+    if logp.shape[0] % 2:
+        raise ValueError(f"refuel: {logp.shape[0]} rows; expected an even number, in pairs")
+    ratio = row_log_ratio(logp, behaviour_logp, mask)
+    there = jnp.ones(logp.shape, bool) if mask is None else mask
+    total = jnp.sum(jnp.where(there, turn_return, 0.0), axis=1)
+    goes = jax.lax.stop_gradient(total / jnp.maximum(jnp.sum(there, axis=1), 1))
+    return ((ratio[0::2] - ratio[1::2]) / eta - (goes[0::2] - goes[1::2])) ** 2
+
+
 @averaged(unit="row")
 def kto(
     logp: jax.Array,

@@ -11,8 +11,10 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   epo              the history of mean entropies for `losses.epo`
   igpo             information gain of each turn about the reference answer
   pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
+  siblings         pairs of turns that left one node of a tree (Agent Q, REFUEL)
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
+  trees            a rollout of search trees: episodes continue from turns of earlier ones
   world_model      a learned environment in which the policy trains, too
 
 `by_turn` has what several of them use. Read `epo.py` first.

@@ -10,7 +10,7 @@ from agentrl.devices.placement import along_data
 from agentrl.streams import PerPosition, PerTurn, Rows, Streams
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
-PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "first_state")
+PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "prefix", "first_state")
 
 
 def to_turns(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> jax.Array:
@@ -64,6 +64,26 @@ def stream_rows(rows: Rows, streams: Streams) -> Rows:
         stream=jnp.arange(shape[0], dtype=jnp.int32),
         turn=jnp.where(there, jnp.arange(shape[1]), -1),
         role=acts,
+    )
+
+
+def rows_of_turns(rows: Rows, shape: tuple[int, int], stream: jax.Array, turn: jax.Array) -> Rows:
+    """The rows of M single turns [M, L], row m of turn[m] of stream[m], i32[M] each.
+
+    Of rows of whole streams only the positions of the turn are trained. The streams are numbered
+    anew, 0 to M - 1. shape: (N, T) of the streams; one row per stream, or at most one per turn.
+    """
+    if rows.tokens.shape[0] == shape[0]:
+        place = jnp.argsort(rows.stream)[stream]
+    else:
+        own = jnp.max(jnp.where(rows.loss_mask, rows.turn, -1), axis=1)
+        row = jnp.where(own >= 0, rows.stream, shape[0])  # dropped
+        number = jnp.arange(rows.stream.shape[0], dtype=jnp.int32)
+        place = jnp.zeros(shape, jnp.int32).at[row, own].set(number, mode="drop")[stream, turn]
+    rows = jax.tree.map(lambda x: x[place], rows)
+    return rows.replace(
+        stream=jnp.arange(stream.shape[0], dtype=jnp.int32),
+        loss_mask=rows.loss_mask & (rows.turn == turn[:, None]),
     )
 
 

@@ -85,7 +85,7 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
         order = jnp.stack([best, worst], axis=1).reshape(-1)
         learnt = jnp.repeat(gap > margin, 2)
         # Numbers of streams are of the rollout's.
-        streams = streams.replace(parent=None, call_turn=None)
+        streams = streams.replace(parent=None, call_turn=None, prefix=None)
         streams, rows = jax.tree.map(lambda x: x[order], (streams, rows))
         return streams, rows.replace(
             stream=jnp.arange(2 * groups, dtype=jnp.int32),
