@@ -61,7 +61,10 @@ def test_critic_values_worked_example():
     np.testing.assert_allclose(found, [[0.125, 1.0], [1.5, 0], [0.5, 0]])
 
 
-@pytest.mark.parametrize("context", [rollout.contexts.whole, rollout.contexts.window])
+@pytest.mark.parametrize(
+    "context",
+    [rollout.contexts.whole, pytest.param(rollout.contexts.window, marks=pytest.mark.long)],
+)
 def test_pairs_in_words_are_turns_of_one_node(context):
     experiment = build(config_of(context, pairs=6))
     state = jax.jit(experiment.init)(0)

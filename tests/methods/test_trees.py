@@ -109,7 +109,11 @@ def walk(codes, actions):
             return
 
 
-@pytest.mark.parametrize("rule", ["breadth", "uct", "puct", "best_first", "best_value"])
+def long(*values):
+    return [pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
+@pytest.mark.parametrize("rule", ["breadth", "puct", *long("uct", "best_first", "best_value")])
 def test_a_tree_is_that_of_a_plain_search(rule):
     """The same nodes are chosen, visited as often and worth as much, given the same actions."""
     width, c = 2, 0.7
@@ -173,7 +177,7 @@ def test_values_worked_example():
     assert all(np.isfinite(x).all() for x in poisoned)
 
 
-@pytest.mark.parametrize("context", [None, WHOLE, WINDOW])
+@pytest.mark.parametrize("context", [None, *long(WHOLE, WINDOW)])
 def test_root_is_plain_group_sampling(context):
     *_, streams, rows, metrics = collected(context, rule="root", together=SIZE)
     *_, plain, plain_rows, plain_metrics = collected(context, episodes)
@@ -184,7 +188,7 @@ def test_root_is_plain_group_sampling(context):
         np.testing.assert_array_equal(metrics[name], value)
 
 
-@pytest.mark.parametrize("context", [None, WHOLE, WINDOW])
+@pytest.mark.parametrize("context", [None, WHOLE, *long(WINDOW)])
 def test_a_fork_continues_bitwise_as_an_unforked_episode(context):
     """From what is kept in front of a turn and the end's memory, with the same keys."""
     experiment, state, *_ = collected(context, rule="root", together=SIZE)
@@ -238,7 +242,7 @@ def test_a_fork_continues_bitwise_as_an_unforked_episode(context):
         )
 
 
-@pytest.mark.parametrize("context", [None, WHOLE, WINDOW])
+@pytest.mark.parametrize("context", [None, WHOLE, *long(WINDOW)])
 def test_leaves_share_prefixes_and_have_a_ratio_of_one(context):
     options = {"rule": "uct", "width": 2, "together": 2}
     experiment, state, streams, rows, metrics = collected(context, **options)
