@@ -1,0 +1,36 @@
+"""Wordle in words."""
+
+import ml_collections
+
+from agentrl import losses, rollout
+from agentrl.config import check_variant, env_section, section, term
+from agentrl.methods.dagger import dagger
+from configs._shared import language
+
+ARMS = {"dagger": {}, "bc": {"decay": 1.0}}
+VARIANTS = tuple(ARMS)
+
+
+def get_config(variant: str = "dagger") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = language.config_of(
+        "grpo",
+        env_section("Wordle-v1"),
+        section(rollout.episodes, num_groups=8, group_size=4),
+        section(rollout.contexts.window, history=2),
+        warm_updates=0,
+        updates=200,
+    )
+    config.num_seeds = 2
+    config.objective.policy.weight = 0.0
+    config.reward.clear()
+    options = {"episodes": 8, "rows": 64, "size": 2048, "labels": 500} | ARMS[variant]
+    config.components.dagger = section(dagger, **options)
+    config.objective.imitation = term(losses.behaviour_cloning, source="dagger", during="rl")
+    config.learner.update(
+        epochs=1, minibatches=1, microbatch=64, lengths=1, normalize_advantage="none"
+    )
+    config.optimizer.learning_rate = 3e-3
+    config.log_every = 50
+    config.evaluation.update(every=200, episodes=512)
+    return config
