@@ -85,7 +85,7 @@ class Classroom(NamedTuple):
     def play(
         self, params: chex.ArrayTree, keys: jax.Array, key: jax.Array, chances: Chances
     ) -> Lesson:
-        """Episodes of the tasks of these keys, [B], that the policy plays and the teacher watches."""
+        """Episodes of the tasks of these keys, [B], which the teacher watches."""
         world, bound = self.world, self.bound
         count, start = len(keys), fresh(world, along_data(keys))
         if not bound.reads_arrays:
