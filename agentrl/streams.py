@@ -102,7 +102,8 @@ FILLED_BY: dict[str, str] = {
     "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
     "your own",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
-    "imitation_weight": "component agentrl.methods.offline_values.offline_values",
+    "imitation_weight": "component agentrl.methods.offline_values.offline_values, or "
+    "agentrl.methods.rise.rise",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

@@ -7,13 +7,17 @@ them. What crosses the border is `agentrl.learner.component.Component`.
 
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
+  corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
   curriculum       tasks of a list drawn by the policy's success
+  dagger           a teacher's labels in the states that the policy visits, of all rounds
   epo              the history of mean entropies for `losses.epo`
   igpo             information gain of each turn about the reference answer
   pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
+  rise             better answers in the states of the policy's own attempts, by their reward
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   world_model      a learned environment in which the policy trains, too
 
-`by_turn` has what several of them use. Read `epo.py` first.
+`by_turn` has what several of them use, `teaching` the episodes that a teacher
+watches. Read `epo.py` first.
 """

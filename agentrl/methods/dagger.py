@@ -1,71 +1,18 @@
 """DAgger: a teacher labels the states that the policy visits, and the labels of all rounds are
 imitated."""
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
-from agentrl.methods.teaching import Chances, Classroom, Lesson, classroom, expert_teacher
-from agentrl.streams import Rows, Streams, at_positions
+from agentrl.methods.ring import drawn, empty, put, usable
+from agentrl.methods.teaching import Chances, Lesson, classroom, expert_teacher
+from agentrl.streams import at_positions
 
 Keep = Literal["all", "failures", "disagreements"]
-
-
-class Labels(struct.PyTreeNode):
-    """A ring of up to M rows that a teacher has labelled.
-
-    rows: [M, L]. since: i32[M], the round in which a row came; -1 for an empty place. head: i32[],
-    the place of the next one. round: i32[], rounds so far. asked: i32[], labels that the teacher
-    has given.
-    """
-
-    rows: Rows
-    since: jax.Array
-    head: jax.Array
-    round: jax.Array
-    asked: jax.Array
-
-
-def put(labels: Labels, rows: Rows) -> Labels:
-    """The ring after a round, with the rows that have something to learn from in the places of the
-    oldest; of more than M the first M."""
-    size = labels.since.shape[0]
-    good = jnp.any(rows.loss_mask, axis=1)
-    number = jnp.cumsum(good, dtype=jnp.int32) - 1
-    place = jnp.where(good & (number < size), (labels.head + number) % size, size)  # dropped
-
-    def store(all_, new):
-        return all_.at[place].set(new, mode="drop")
-
-    more = jnp.minimum(jnp.sum(good, dtype=jnp.int32), size)
-    return labels.replace(
-        rows=jax.tree.map(store, labels.rows, rows),
-        since=labels.since.at[place].set(labels.round, mode="drop"),
-        head=(labels.head + more) % size,
-        round=labels.round + 1,
-    )
-
-
-def usable(labels: Labels, rounds: int) -> jax.Array:
-    """The rows of the last `rounds` rounds, or of all for 0, bool[M]."""
-    there = labels.since >= 0
-    return there & (labels.since >= labels.round - rounds) if rounds else there
-
-
-def drawn(labels: Labels, there: jax.Array, count: int, key: jax.Array) -> Rows:
-    """`count` of the rows bool[M], each drawn evenly from all; or all in their places for 0."""
-    rows = labels.rows
-    if count:
-        order = jnp.argsort(~there, stable=True)
-        number = jax.random.randint(key, (count,), 0, jnp.maximum(jnp.sum(there), 1))
-        at = order[number]
-        rows, there = jax.tree.map(lambda x: x[at], (rows, there))
-    own = jnp.arange(there.shape[0], dtype=jnp.int32)
-    return rows.replace(stream=own, loss_mask=rows.loss_mask & there[:, None])
 
 
 def chosen(lesson: Lesson, keep: Keep, left: jax.Array | None) -> tuple[jax.Array, jax.Array]:
@@ -106,6 +53,7 @@ def dagger(
     episodes: int = 16,
     size: int = 4096,
     rows: int = 256,
+    every: int = 1,
     keep: Keep = "all",
     rounds: int = 0,
     labels: int = 0,
@@ -115,11 +63,11 @@ def dagger(
 ) -> Component:
     """Source "dagger": the teacher's answers in states that the policy came to, of many rounds.
 
-    After each update the policy plays a round of episodes; the environment's expert says in each
-    state what it would do, and the answers join those of the rounds before. In the first update
-    there is nothing to learn from yet. The policy's own replies stay in the prompts, the teacher's
-    are what is learnt: rows are single turns for any context. For `losses.behaviour_cloning` with
-    source="dagger".
+    After the first update, in which there is nothing to learn from yet, and after each `every`-th
+    one the policy plays a round of episodes; the environment's expert says in each state what it
+    would do, and the answers join those of the rounds before. The policy's own replies stay in the
+    prompts, the teacher's are what is learnt: rows are single turns for any context. For
+    `losses.behaviour_cloning` with source="dagger".
 
     In round k a turn is the teacher's own with probability leads * decay^k: with the defaults the
     first round is of the teacher's episodes and all others of the policy's. With decay=1 it is
@@ -131,6 +79,8 @@ def dagger(
     Args:
       episodes: per round. size: M, places for rows, of which the oldest go first.
       rows: drawn per update; 0: all M places, of which empty ones count nothing.
+      every: updates from round to round. Labels that a policy gets before it has learnt from the
+        last ones are of states that it will not come to.
       keep: "all" labels; those of "failures" (the teacher is asked in episodes that were not
         solved only); or of "disagreements" (turns in which the policy did something else).
       rounds: only labels of the last so many rounds are drawn; 0: of all.
@@ -150,8 +100,8 @@ def dagger(
     """
     path = "config.components.dagger"
     for name, value, least in (
-        ("episodes", episodes, 1), ("size", size, 1), ("rows", rows, 0), ("rounds", rounds, 0),
-        ("labels", labels, 0),
+        ("episodes", episodes, 1), ("size", size, 1), ("rows", rows, 0), ("every", every, 1),
+        ("rounds", rounds, 0), ("labels", labels, 0),
     ):  # fmt: skip
         check_range(f"{path}.{name}", value, least)
     check_range(f"{path}.leads", leads, 0, 1)
@@ -159,43 +109,40 @@ def dagger(
     check_choice(f"{path}.keep", keep, get_args(Keep))
     room = classroom(setup, "dagger", expert_teacher(thoughts), labels=True)
 
+    def rows_of(key):
+        tasks, params = jax.random.split(key, episodes), setup.policy.init(key)
+        return room.play(params, tasks, key, Chances()).rows
+
     def init(start):
-        return start.key, empty(room, setup, episodes, size)
+        ring = empty(jax.eval_shape(rows_of, start.key), size)
+        zero = jnp.zeros((), jnp.int32)
+        return {"key": start.key, "updates": zero, "asked": zero, "ring": ring}
 
     def make(context, sources):
-        _, held = context.value
-        return None, drawn(held, usable(held, rounds), rows, context.key)
+        ring = context.value["ring"]
+        return None, drawn(ring, usable(ring, rounds), rows, context.key)
+
+    def play(params, ring, asked, key):
+        task_key, key = jax.random.split(key)
+        lead = leads * jnp.float32(decay) ** ring.round
+        tasks = jax.random.split(task_key, episodes)
+        lesson = room.play(params, tasks, key, Chances(leads=lead))
+        kept, now = chosen(lesson, keep, labels - asked if labels else None)
+        kept = at_positions(kept, lesson.rows).astype(bool)
+        ring = put(ring, lesson.rows.replace(loss_mask=lesson.rows.loss_mask & kept))
+        return ring, asked + jnp.sum(now, dtype=jnp.int32), lesson_metrics(lesson)
 
     def after(value, outcome):
-        key, held = value
-        key, task_key, play_key = jax.random.split(key, 3)
-        lead = leads * jnp.float32(decay) ** held.round
-        tasks = jax.random.split(task_key, episodes)
-        lesson = room.play(outcome.params, tasks, play_key, Chances(leads=lead))
-        kept, asked = chosen(lesson, keep, labels - held.asked if labels else None)
-        kept = at_positions(kept, lesson.rows).astype(bool)
-        played = lesson.rows.replace(loss_mask=lesson.rows.loss_mask & kept)
-        held = put(held, played)
-        held = held.replace(asked=held.asked + jnp.sum(asked, dtype=jnp.int32))
-        counts = {"dagger/labels": held.asked, "dagger/rows": jnp.sum(usable(held, rounds))}
-        one = jnp.ones(())
-        counts = {k: jnp.stack([x.astype(jnp.float32), one]) for k, x in counts.items()}
-        return (key, held), lesson_metrics(lesson) | counts
+        def rest(params, ring, asked, key):
+            metrics = jax.eval_shape(play, params, ring, asked, key)[2]
+            return ring, asked, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
+
+        key, play_key = jax.random.split(value["key"])
+        given = (outcome.params, value["ring"], value["asked"], play_key)
+        ring, asked, metrics = jax.lax.cond(value["updates"] % every == 0, play, rest, *given)
+        counts = {"dagger/labels": asked, "dagger/rows": jnp.sum(usable(ring, rounds))}
+        for name, count in counts.items():
+            metrics[name] = jnp.stack([count.astype(jnp.float32), jnp.ones(())])
+        return {"key": key, "updates": value["updates"] + 1, "asked": asked, "ring": ring}, metrics
 
     return Component(init=init, source=Source(make), after=after)
-
-
-def empty(room: Classroom, setup: Setup, episodes: int, size: int) -> Labels:
-    """A ring of M = `size` places for rows of the classroom's, without any."""
-
-    def play(key) -> tuple[Streams, Rows]:
-        lesson = room.play(setup.policy.init(key), jax.random.split(key, episodes), key, Chances())
-        return lesson.rows
-
-    like = jax.eval_shape(play, jax.random.key(0))
-
-    def places(x: Any) -> jax.Array:
-        return jnp.zeros((size, *x.shape[1:]), x.dtype)
-
-    zero = jnp.zeros((), jnp.int32)
-    return Labels(jax.tree.map(places, like), jnp.full(size, -1, jnp.int32), zero, zero, zero)

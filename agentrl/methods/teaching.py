@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 import envs.vector
-from agentrl.actors.types import Actor, Decision, View, beside
+from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from agentrl.devices.placement import along_data
 from agentrl.learner.component import Setup
 from agentrl.learner.required import required
@@ -218,3 +218,30 @@ def classroom(
 def expert_teacher(thoughts: bool = False) -> Teacher:
     """The environment's expert. thoughts: its replies have thoughts."""
     return lambda bound, world: bound.demonstrator(world, 0.0, thoughts)
+
+
+def best_of(count: int) -> Teacher:
+    """The best of `count` answers of the policy itself, by the reward of a step from its state; of
+    equal ones the first."""
+
+    def teacher(bound, world):
+        def act(params, memory, view: View, key):
+            step_key, key = jax.random.split(key)
+            actor = bound.actor(world, params)
+
+            def one(key):
+                decision, _ = actor.act(params, memory, view, key)
+                return decision, _score(world, step_key, view, decision.action)
+
+            said, scores = jax.lax.map(one, jax.random.split(key, count))
+            best = jnp.argmax(scores, axis=0)
+
+            def pick(x):
+                at = best.reshape(1, *best.shape, *[1] * (x.ndim - 3))
+                return jnp.take_along_axis(x, at, axis=0)[0]
+
+            return jax.tree.map(pick, said), memory
+
+        return Actor(no_memory, act)
+
+    return teacher

@@ -8,16 +8,13 @@ from agentrl.methods.dagger import dagger
 
 ENVS = {
     "rooms": env_section("KeyDoor-v1", rooms=3),
-    "maze": env_section("Maze-v1"),
-    "sokoban": env_section("Sokoban-v1"),
+    "maze": env_section("Maze-v1", size=(7, 7), max_steps_in_episode=30),
 }
 ARMS = {
     "dagger": {},
     "bc": {"decay": 1.0},
-    "mixed": {"leads": 0.5, "decay": 1.0},
     "failures": {"keep": "failures"},
     "disagreements": {"keep": "disagreements"},
-    "recent": {"rounds": 10},
 }
 VARIANTS = tuple(f"{env}_{arm}" for env in ENVS for arm in ARMS)
 
@@ -27,16 +24,16 @@ def get_config(variant: str = "rooms_dagger") -> ml_collections.ConfigDict:
     env, _, arm = variant.partition("_")
     config = base_config()
     config.num_seeds = 5
-    config.updates = 300
+    config.updates = 400
     config.log_every = 50
     config.env = ENVS[env]
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
     config.objective.policy.weight = 0.0
-    options = {"episodes": 8, "labels": 2000, "size": 2048} | ARMS[arm]
+    options = {"episodes": 8, "every": 20, "labels": 1500, "size": 2048} | ARMS[arm]
     config.components.dagger = section(dagger, **options)
     config.objective.imitation = term(losses.behaviour_cloning, source="dagger", during="rl")
     config.learner.update(epochs=1, minibatches=1, normalize_advantage="none")
     config.optimizer.learning_rate = 3e-3
-    config.evaluation.update(every=300, episodes=1024)
+    config.evaluation.update(every=400, episodes=1024)
     return config

@@ -24,7 +24,7 @@ def get_config(variant: str = "dagger") -> ml_collections.ConfigDict:
     config.num_seeds = 2
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
-    options = {"episodes": 8, "rows": 64, "size": 2048, "labels": 500} | ARMS[variant]
+    options = {"episodes": 8, "every": 10, "rows": 64, "size": 2048, "labels": 500} | ARMS[variant]
     config.components.dagger = section(dagger, **options)
     config.objective.imitation = term(losses.behaviour_cloning, source="dagger", during="rl")
     config.learner.update(
