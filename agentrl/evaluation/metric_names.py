@@ -260,6 +260,11 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "dagger/labels": ("Labels", "turns", "that the teacher has been asked for so far"),
         "dagger/rows": ("Labelled rows", "rows", "that can be drawn"),
+        "growing_batch/rows": (
+            "Accepted rows",
+            "rows",
+            "of solved episodes, that can be drawn",
+        ),
         "branch_rate": ("Branches", "share", "of the episodes"),
         "branch_turn": ("Turn of a branch", "turns", "mean of their first own turns"),
         "shared_turn_rate": ("Copied turns", "share", "that a branch shares with its parent"),

@@ -6,11 +6,12 @@ estimators and reward terms in their own packages and a config; `agentrl.learner
 them. What crosses the border is `agentrl.learner.component.Component`.
 
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
-  curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
+  curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   curriculum       tasks of a list drawn by the policy's success
   dagger           a teacher's labels in the states that the policy visits, of all rounds
   epo              the history of mean entropies for `losses.epo`
+  growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)
   igpo             information gain of each turn about the reference answer
   pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
   rise             better answers in the states of the policy's own attempts, by their reward

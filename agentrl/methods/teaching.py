@@ -33,15 +33,15 @@ Teacher = Callable[[BoundPolicy, World], Actor]
 
 
 class Chances(NamedTuple):
-    """Who acts in a turn, f32[] each.
+    """Who acts in a turn; else the policy does.
 
-    leads: probability that the teacher does. errs: else, probability that a random legal action is
-    taken. corrects: probability that the teacher acts in the turn after one that was wrong.
+    leads: f32[], probability that the teacher does; after a wrong turn it is no less than
+    `corrects`. errs: probability that otherwise a random legal action is taken.
     """
 
     leads: jax.Array | float = 0.0
-    errs: jax.Array | float = 0.0
-    corrects: jax.Array | float = 0.0
+    errs: float = 0.0
+    corrects: float = 0.0
 
 
 class Watched(NamedTuple):
@@ -117,7 +117,7 @@ class Classroom(NamedTuple):
             own, wrong = memory
             lead_key, err_key, stray_key, teach_key, key = jax.random.split(key, 5)
             shape = view.agent.shape
-            leads = jnp.where(wrong, chances.corrects, chances.leads)
+            leads = jnp.maximum(chances.leads, jnp.where(wrong, chances.corrects, 0.0))
             leads = jax.random.uniform(lead_key, shape) < leads
             errs = ~leads & (jax.random.uniform(err_key, shape) < chances.errs)
             taught, _ = teacher.act(
@@ -128,7 +128,7 @@ class Classroom(NamedTuple):
                 decision, own = pupil.act(params, own, view, key)
                 decision = _acted(decision, leads | errs, jnp.where(leads, taught.action, stray))
             else:
-                given = _given(self.agent, world, view, leads, errs, taught, stray)
+                given = _given(self, view, leads, errs, taught.record.reply, stray)
                 decision, own = pupil.act(params, own, view, key, given=given)
             same = (decision.action == taught.action).reshape(*shape, -1)
             right = jnp.all(same, axis=-1) & view.acting
@@ -158,20 +158,21 @@ def _acted(decision: Decision, forced: jax.Array, action: jax.Array) -> Decision
     return decision._replace(action=action, record=record, logp=logp)
 
 
-def _given(agent, world, view, leads, errs, taught, stray):
-    """The replies of the lanes in which the policy does not say what it likes."""
+def _given(
+    room: Classroom, view: View, leads: jax.Array, errs: jax.Array, reply: Any, stray: jax.Array
+) -> Any:
+    """The replies that the policy does not choose: the teacher's where it leads, and the command of
+    a stray action where there is an error; of length 0 elsewhere."""
+    # Both import the decoder, which a policy over arrays starts without.
     from agentrl.actors.text_source import commands
     from agentrl.policies.generation import Given
 
-    reply = jax.tree.map(lambda x: x[:, 0], taught.record.reply)
-    all_ = commands(agent, world, view)
-    of_stray = jax.tree.map(
-        lambda x: jax.vmap(lambda one, at: one[at])(x, stray[:, 0]), (all_.tokens, all_.length)
-    )
+    known = commands(room.agent, room.world, view)
+    other = jax.vmap(lambda x, at: x[at])(known.tokens, stray[:, 0])
+    length = jax.vmap(lambda x, at: x[at])(known.length, stray[:, 0])
     leads, errs = leads[:, 0], errs[:, 0]
-    tokens = jnp.where(leads[:, None], reply.tokens, of_stray[0])
-    length = jnp.where(leads, reply.count, jnp.where(errs, of_stray[1], 0))
-    return Given(tokens, length)
+    tokens = jnp.where(leads[:, None], reply.tokens[:, 0], other)
+    return Given(tokens, jnp.where(leads, reply.count[:, 0], jnp.where(errs, length, 0)))
 
 
 def _score(world: World, key: jax.Array, view: View, action: jax.Array) -> jax.Array:

@@ -1,4 +1,14 @@
-"""KeyDoor from labels."""
+"""KeyDoor from 1,500 labels of the expert: in the policy's own states (DAgger), or in the expert's.
+
+Ross, Gordon and Bagnell (2011), https://arxiv.org/abs/1011.0686 (recalled, not read). Rounds of
+eight episodes every 20 updates until the labels are used up; "bc" has the expert act, "failures"
+has only unsolved episodes labelled, "disagreements" keeps only turns in which the two differ.
+
+    python -m launchers.train --config=configs/credit/dagger.py:dagger --workdir=runs/dagger
+
+Five seeds, half a minute of processor time. Success of 1,024 tasks: dagger 0.949, bc not run,
+disagreements not run, failures not run (README.md).
+"""
 
 import ml_collections
 
@@ -6,31 +16,26 @@ from agentrl import losses, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
 from agentrl.methods.dagger import dagger
 
-ENVS = {
-    "rooms": env_section("KeyDoor-v1", rooms=3),
-    "maze": env_section("Maze-v1", size=(7, 7), max_steps_in_episode=30),
-}
 ARMS = {
     "dagger": {},
     "bc": {"decay": 1.0},
     "failures": {"keep": "failures"},
     "disagreements": {"keep": "disagreements"},
 }
-VARIANTS = tuple(f"{env}_{arm}" for env in ENVS for arm in ARMS)
+VARIANTS = tuple(ARMS)
 
 
-def get_config(variant: str = "rooms_dagger") -> ml_collections.ConfigDict:
+def get_config(variant: str = "dagger") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    env, _, arm = variant.partition("_")
     config = base_config()
     config.num_seeds = 5
     config.updates = 400
     config.log_every = 50
-    config.env = ENVS[env]
+    config.env = env_section("KeyDoor-v1", rooms=3)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
     config.objective.policy.weight = 0.0
-    options = {"episodes": 8, "every": 20, "labels": 1500, "size": 2048} | ARMS[arm]
+    options = {"episodes": 8, "every": 20, "labels": 1500, "size": 2048} | ARMS[variant]
     config.components.dagger = section(dagger, **options)
     config.objective.imitation = term(losses.behaviour_cloning, source="dagger", during="rl")
     config.learner.update(epochs=1, minibatches=1, normalize_advantage="none")

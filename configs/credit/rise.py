@@ -1,4 +1,14 @@
-"""Wordle of 16 words over arrays: attempts that are improved and imitated, weighted by reward."""
+"""Wordle of 16 words over arrays: attempts that are improved and imitated, weighted by reward.
+
+Qu et al. (2024), RISE, https://arxiv.org/abs/2407.18219 (from notes). "self": the best of
+16 answers of the policy itself in each of its states; "one": its own answers, reward-weighted;
+"distil": the expert's.
+
+    python -m launchers.train --config=configs/credit/rise.py:self --workdir=runs/rise
+
+Five seeds, half a minute of processor time. Success of 1,024 tasks in five attempts:
+self 0.922, one 0.812, distil not run (README.md).
+"""
 
 import ml_collections
 

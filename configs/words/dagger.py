@@ -1,4 +1,13 @@
-"""Wordle in words."""
+"""Wordle in words from 500 labels of the expert: in the policy's own states (DAgger), or not.
+
+Ross, Gordon and Bagnell (2011), https://arxiv.org/abs/1011.0686 (recalled, not read). Rounds of
+eight games every ten updates; the policy reads its own last two guesses and learns the expert's.
+
+    python -m launchers.train --config=configs/words/dagger.py:dagger --workdir=runs/dagger_words
+
+Two seeds, some minutes of processor time. Success of 512 tasks: dagger not run,
+bc not run (README.md).
+"""
 
 import ml_collections
 

@@ -146,6 +146,11 @@ def test_labels_are_the_teachers_in_the_policys_states(kind):
         there = np.asarray(lesson.rows.loss_mask)[:, 0]
         turn, stream = np.asarray(lesson.rows.turn)[:, 0], np.asarray(lesson.rows.stream)
         np.testing.assert_array_equal(same[there], right[stream, turn][there])
+    # A mixture: after a wrong turn the teacher leads as often as after another one.
+    mixed = play(params, keys, key, Chances(leads=0.5))
+    after_wrong = np.asarray(mixed.streams.mask & ~mixed.right)[:, :-1]
+    after_wrong &= np.asarray(mixed.streams.mask)[:, 1:]
+    assert 0 < np.asarray(mixed.led)[:, 1:][after_wrong].mean() < 1
     # A wrong turn is made up for by the teacher in the next one, and by it alone.
     fixed = play(params, keys, key, Chances(corrects=1.0))
     wrong = np.asarray(fixed.streams.mask & ~fixed.right)[:, :-1]
