@@ -6,8 +6,8 @@ has only unsolved episodes labelled, "disagreements" keeps only turns in which t
 
     python -m launchers.train --config=configs/credit/dagger.py:dagger --workdir=runs/dagger
 
-Five seeds, half a minute of processor time. Success of 1,024 tasks: dagger 0.949, bc not run,
-disagreements not run, failures not run (README.md).
+Five seeds, half a minute of processor time. Success of 1,024 tasks: dagger 0.949, bc 0.966,
+disagreements 0.311, failures 0.497 (README.md).
 """
 
 import ml_collections

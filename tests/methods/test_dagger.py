@@ -148,8 +148,8 @@ def test_labels_are_the_teachers_in_the_policys_states(kind):
         np.testing.assert_array_equal(same[there], right[stream, turn][there])
     # A mixture: after a wrong turn the teacher leads as often as after another one.
     mixed = play(params, keys, key, Chances(leads=0.5))
-    after_wrong = np.asarray(mixed.streams.mask & ~mixed.right)[:, :-1]
-    after_wrong &= np.asarray(mixed.streams.mask)[:, 1:]
+    follows = np.asarray(mixed.streams.mask)[:, 1:]
+    after_wrong = np.asarray(mixed.streams.mask & ~mixed.right)[:, :-1] & follows
     assert 0 < np.asarray(mixed.led)[:, 1:][after_wrong].mean() < 1
     # A wrong turn is made up for by the teacher in the next one, and by it alone.
     fixed = play(params, keys, key, Chances(corrects=1.0))
