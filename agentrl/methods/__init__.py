@@ -6,16 +6,21 @@ estimators and reward terms in their own packages and a config; `agentrl.learner
 them. What crosses the border is `agentrl.learner.component.Component`.
 
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
+  corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   curriculum       tasks of a list drawn by the policy's success
+  dagger           a teacher's labels in the states that the policy visits, of all rounds
   epo              the history of mean entropies for `losses.epo`
+  growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)
   igpo             information gain of each turn about the reference answer
   pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
   siblings         pairs of turns that left one node of a tree (Agent Q, REFUEL)
+  rise             better answers in the states of the policy's own attempts, by their reward
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   trees            a rollout of search trees: episodes continue from turns of earlier ones
   world_model      a learned environment in which the policy trains, too
 
-`by_turn` has what several of them use. Read `epo.py` first.
+`by_turn` has what several of them use, `teaching` the episodes that a teacher
+watches. Read `epo.py` first.
 """

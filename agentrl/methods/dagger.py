@@ -1,0 +1,148 @@
+"""DAgger: a teacher labels the states that the policy visits, and the labels of all rounds are
+imitated."""
+
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_choice, check_range
+from agentrl.learner.component import Component, Setup, Source
+from agentrl.methods.ring import drawn, empty, put, usable
+from agentrl.methods.teaching import Chances, Lesson, classroom, expert_teacher
+from agentrl.streams import at_positions
+
+Keep = Literal["all", "failures", "disagreements"]
+
+
+def chosen(lesson: Lesson, keep: Keep, left: jax.Array | None) -> tuple[jax.Array, jax.Array]:
+    """(turns whose labels are kept, turns at which the teacher is asked), bool[N, T] each.
+
+    left: i32[], labels that may still be asked for; the first turns of the first episodes get
+    them. None: any number.
+    """
+    asked = lesson.streams.mask
+    if keep == "failures":
+        failed = ~jnp.any(lesson.streams.success & asked, axis=1)
+        asked = asked & failed[:, None]
+    if left is not None:
+        number = jnp.cumsum(asked.reshape(-1), dtype=jnp.int32).reshape(asked.shape)
+        asked = asked & (number <= left)
+    return asked & ~lesson.right if keep == "disagreements" else asked, asked
+
+
+def lesson_metrics(lesson: Lesson) -> dict[str, jax.Array]:
+    """dagger/success_rate of the episodes; dagger/agreement: share of the policy's own turns in
+    which it does what the teacher would."""
+    mask = lesson.streams.mask
+    own = mask & ~lesson.led
+    solved = jnp.any(lesson.streams.success & mask, axis=1)
+
+    def share(x, of):
+        return jnp.stack([jnp.sum(x & of), jnp.sum(of)]).astype(jnp.float32)
+
+    return {
+        "dagger/success_rate": share(solved, jnp.any(mask, axis=1)),
+        "dagger/agreement": share(lesson.right, own),
+    }
+
+
+def dagger(
+    setup: Setup,
+    *,
+    episodes: int = 16,
+    size: int = 4096,
+    rows: int = 256,
+    every: int = 1,
+    keep: Keep = "all",
+    rounds: int = 0,
+    labels: int = 0,
+    leads: float = 1.0,
+    decay: float = 0.0,
+    thoughts: bool = False,
+) -> Component:
+    """Source "dagger": the teacher's answers in states that the policy came to, of many rounds.
+
+    After the first update, in which there is nothing to learn from yet, and after each `every`-th
+    one the policy plays a round of episodes; the environment's expert says in each state what it
+    would do, and the answers join those of the rounds before. The policy's own replies stay in the
+    prompts, the teacher's are what is learnt: rows are single turns for any context. For
+    `losses.behaviour_cloning` with source="dagger".
+
+    In round k a turn is the teacher's own with probability leads * decay^k: with the defaults the
+    first round is of the teacher's episodes and all others of the policy's. With decay=1 it is
+    behaviour cloning.
+
+    Metrics: dagger/success_rate and dagger/agreement, see `lesson_metrics`; dagger/labels, asked
+    for so far; dagger/rows, that can be drawn.
+
+    Args:
+      episodes: per round. size: M, places for rows, of which the oldest go first.
+      rows: drawn per update; 0: all M places, of which empty ones count nothing.
+      every: updates from round to round. Labels that a policy gets before it has learnt from the
+        last ones are of states that it will not come to.
+      keep: "all" labels; those of "failures" (the teacher is asked in episodes that were not
+        solved only); or of "disagreements" (turns in which the policy did something else).
+      rounds: only labels of the last so many rounds are drawn; 0: of all.
+      labels: that the teacher gives in all; 0: any number.
+      leads, decay: see above.
+      thoughts: the expert's replies name the command in their thoughts, too.
+
+    Raises:
+      ValueError: several environments or agents, one in Python, no expert, segments, or an option
+        outside its range.
+
+    References:
+      Ross, Gordon and Bagnell (2011), A reduction of imitation learning and structured prediction
+      to no-regret online learning, https://arxiv.org/abs/1011.0686 (recalled, not read). There
+      each round's policy is trained to convergence and the best of all is returned; here a round is
+      played per update of the optimiser, from where the last one left.
+    """
+    path = "config.components.dagger"
+    for name, value, least in (
+        ("episodes", episodes, 1), ("size", size, 1), ("rows", rows, 0), ("every", every, 1),
+        ("rounds", rounds, 0), ("labels", labels, 0),
+    ):  # fmt: skip
+        check_range(f"{path}.{name}", value, least)
+    check_range(f"{path}.leads", leads, 0, 1)
+    check_range(f"{path}.decay", decay, 0, 1)
+    check_choice(f"{path}.keep", keep, get_args(Keep))
+    room = classroom(setup, "dagger", expert_teacher(thoughts), labels=True)
+
+    def rows_of(key):
+        tasks, params = jax.random.split(key, episodes), setup.policy.init(key)
+        return room.play(params, tasks, key, Chances()).rows
+
+    def init(start):
+        ring = empty(jax.eval_shape(rows_of, start.key), size)
+        zero = jnp.zeros((), jnp.int32)
+        return {"key": start.key, "updates": zero, "asked": zero, "ring": ring}
+
+    def make(context, sources):
+        ring = context.value["ring"]
+        return None, drawn(ring, usable(ring, rounds), rows, context.key)
+
+    def play(params, ring, asked, key):
+        task_key, key = jax.random.split(key)
+        lead = leads * jnp.float32(decay) ** ring.round
+        tasks = jax.random.split(task_key, episodes)
+        lesson = room.play(params, tasks, key, Chances(leads=lead))
+        kept, now = chosen(lesson, keep, labels - asked if labels else None)
+        kept = at_positions(kept, lesson.rows).astype(bool)
+        ring = put(ring, lesson.rows.replace(loss_mask=lesson.rows.loss_mask & kept))
+        return ring, asked + jnp.sum(now, dtype=jnp.int32), lesson_metrics(lesson)
+
+    def after(value, outcome):
+        def rest(params, ring, asked, key):
+            metrics = jax.eval_shape(play, params, ring, asked, key)[2]
+            return ring, asked, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
+
+        key, play_key = jax.random.split(value["key"])
+        given = (outcome.params, value["ring"], value["asked"], play_key)
+        ring, asked, metrics = jax.lax.cond(value["updates"] % every == 0, play, rest, *given)
+        counts = {"dagger/labels": asked, "dagger/rows": jnp.sum(usable(ring, rounds))}
+        for name, count in counts.items():
+            metrics[name] = jnp.stack([count.astype(jnp.float32), jnp.ones(())])
+        return {"key": key, "updates": value["updates"] + 1, "asked": asked, "ring": ring}, metrics
+
+    return Component(init=init, source=Source(make), after=after)

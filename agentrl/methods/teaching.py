@@ -1,0 +1,248 @@
+"""Episodes that a teacher watches: what it would do in each state, and what it does in them.
+
+Letters: B episodes of one agent, T turns.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+import envs.vector
+from agentrl.actors.types import Actor, Decision, View, beside, no_memory
+from agentrl.devices.placement import along_data
+from agentrl.learner.component import Setup
+from agentrl.learner.required import required
+from agentrl.players.scripted import random_actions
+from agentrl.rollout.bound import BoundPolicy, bind
+from agentrl.rollout.pack import pack
+from agentrl.rollout.seating import seat_all
+from agentrl.rollout.types import Turn
+from agentrl.rollout.unroll import fresh, keep_turn, unroll
+from agentrl.streams import Rows, Streams
+from envs.vector import World
+
+if TYPE_CHECKING:
+    from agentrl.actors.text_agent import TextAgent
+
+# (BoundPolicy, World) -> an actor with the records of the policy's rows. It acts from the memory
+# of the policy, and with the policy's parameters unless it has its own.
+Teacher = Callable[[BoundPolicy, World], Actor]
+
+
+class Chances(NamedTuple):
+    """Who acts in a turn; else the policy does.
+
+    leads: f32[], probability that the teacher does; after a wrong turn it is no less than
+    `corrects`. errs: probability that otherwise a random legal action is taken.
+    """
+
+    leads: jax.Array | float = 0.0
+    errs: float = 0.0
+    corrects: float = 0.0
+
+
+class Watched(NamedTuple):
+    """Record of a watched turn, [B, 1, ...].
+
+    record: from which the row is made. right: bool, what was done is what the teacher would have
+    done. led: bool, the teacher did it. score: f32, the reward of the teacher's answer.
+    """
+
+    record: chex.ArrayTree
+    right: jax.Array
+    led: jax.Array
+    score: jax.Array
+
+
+class Lesson(NamedTuple):
+    """Watched episodes. right, led: bool[B, T]; score: f32[B, T]; see `Watched`."""
+
+    streams: Streams
+    rows: Rows
+    right: jax.Array
+    led: jax.Array
+    score: jax.Array
+
+
+class Classroom(NamedTuple):
+    """A policy and its teacher in an environment.
+
+    labels: rows hold the teacher's answers, in place of what was done. scored: answers are scored,
+    by a step of the environment. agent: of a language policy.
+    """
+
+    world: World
+    bound: BoundPolicy
+    teacher: Teacher
+    turns: int
+    labels: bool
+    scored: bool
+    agent: "TextAgent | None"
+
+    def play(
+        self, params: chex.ArrayTree, keys: jax.Array, key: jax.Array, chances: Chances
+    ) -> Lesson:
+        """Episodes of the tasks of these keys, [B], which the teacher watches."""
+        world, bound = self.world, self.bound
+        count, start = len(keys), fresh(world, along_data(keys))
+        if not bound.reads_arrays:
+            start = start._replace(observation=None)
+        seating, actor = seat_all(world.env, count), self._actor(params, chances)
+        played = unroll(
+            world, [actor], seating, start, key,
+            length=self.turns, early_exit=bound.early_exit, keep=_apart,
+        )  # fmt: skip
+        turns, watched = played.turns
+        (own, _), (first, _) = played.final.memory[0], played.first.memory[0]
+        played = played._replace(
+            turns=turns,
+            first=played.first._replace(memory=(first,)),
+            final=played.final._replace(memory=(own,)),
+        )
+        streams, rows = pack(world.env, bound.packing, played, seating.learns)
+        right, led, score = (x[..., 0].T for x in watched)
+        return Lesson(streams, rows, right & streams.mask, led & streams.mask, score)
+
+    def _actor(self, params: chex.ArrayTree, chances: Chances) -> Actor:
+        world = self.world
+        pupil, teacher = self.bound.actor(world, params), self.teacher(self.bound, world)
+
+        def init(batch, agents):
+            return pupil.init(batch, agents), jnp.zeros((batch, agents), bool)
+
+        def act(params, memory, view: View, key):
+            own, wrong = memory
+            lead_key, err_key, stray_key, teach_key, key = jax.random.split(key, 5)
+            shape = view.agent.shape
+            leads = jnp.maximum(chances.leads, jnp.where(wrong, chances.corrects, 0.0))
+            leads = jax.random.uniform(lead_key, shape) < leads
+            errs = ~leads & (jax.random.uniform(err_key, shape) < chances.errs)
+            taught, _ = teacher.act(
+                params if teacher.params is None else teacher.params, own, view, teach_key
+            )
+            stray = random_actions(world.env, view, stray_key)
+            if self.agent is None:
+                decision, own = pupil.act(params, own, view, key)
+                decision = _acted(decision, leads | errs, jnp.where(leads, taught.action, stray))
+            else:
+                given = _given(self, view, leads, errs, taught.record.reply, stray)
+                decision, own = pupil.act(params, own, view, key, given=given)
+            same = (decision.action == taught.action).reshape(*shape, -1)
+            right = jnp.all(same, axis=-1) & view.acting
+            source = taught if self.labels else decision
+            score = jnp.zeros(shape)
+            if self.scored:
+                score = _score(world, jax.random.fold_in(stray_key, 1), view, taught.action)
+            record = Watched(source.record, right, leads, score)
+            return decision._replace(record=record, logp=source.logp), (own, view.acting & ~right)
+
+        return pupil._replace(init=init, act=act, restart=None)
+
+
+def _apart(notes: Any, turn: Turn) -> tuple[Any, tuple[Turn, tuple[jax.Array, ...]]]:
+    """Keeps a turn, and apart from it what the teacher has found."""
+    record, *found = turn.decision.record
+    notes, kept = keep_turn(notes, turn._replace(decision=turn.decision._replace(record=record)))
+    return notes, (kept, tuple(found))
+
+
+def _acted(decision: Decision, forced: jax.Array, action: jax.Array) -> Decision:
+    """A decision over arrays, or this action where it is forced."""
+    action = action.astype(decision.action.dtype)
+    action = jnp.where(beside(forced, action), action, decision.action)
+    record = decision.record._replace(action=action)
+    logp = jnp.where(forced, 0.0, decision.logp)
+    return decision._replace(action=action, record=record, logp=logp)
+
+
+def _given(
+    room: Classroom, view: View, leads: jax.Array, errs: jax.Array, reply: Any, stray: jax.Array
+) -> Any:
+    """The replies that the policy does not choose: the teacher's where it leads, and the command of
+    a stray action where there is an error; of length 0 elsewhere."""
+    # Both import the decoder, which a policy over arrays starts without.
+    from agentrl.actors.text_source import commands
+    from agentrl.policies.generation import Given
+
+    known = commands(room.agent, room.world, view)
+    other = jax.vmap(lambda x, at: x[at])(known.tokens, stray[:, 0])
+    length = jax.vmap(lambda x, at: x[at])(known.length, stray[:, 0])
+    leads, errs = leads[:, 0], errs[:, 0]
+    tokens = jnp.where(leads[:, None], reply.tokens[:, 0], other)
+    return Given(tokens, jnp.where(leads, reply.count[:, 0], jnp.where(errs, length, 0)))
+
+
+def _score(world: World, key: jax.Array, view: View, action: jax.Array) -> jax.Array:
+    """The reward of one action in each state, f32[B, 1]."""
+    _, _, outcome = envs.vector.step_agents(world, key, view.state, action)
+    return jnp.where(view.acting, outcome.reward, 0.0)
+
+
+def classroom(
+    setup: Setup,
+    component: str,
+    teacher: Teacher,
+    *,
+    labels: bool,
+    scored: bool = False,
+) -> Classroom:
+    """The classroom of a run.
+
+    Raises:
+      ValueError: several environments or agents, one in Python, segments, or a teacher that does
+        not fit.
+    """
+    env, params = required(
+        setup, component, None,
+        one_agent=True, one_environment=True, in_graph=True, whole_episodes=True,
+    )  # fmt: skip
+    turns, text = setup.rollout.turns, setup.policy.reads_text
+    # What a teacher says is in no later prompt: each row is one turn, whatever the context.
+    bound = bind(
+        setup.policy, env, params, setup.context, turns,
+        mask_illegal=False, anchor="observation", segments=labels,
+    )  # fmt: skip
+    agent, world = None, World(env, params)
+    if text:
+        from agentrl.actors.text_source import text_agent
+
+        agent = text_agent(setup.policy, world, setup.context, turns=turns, segments=labels)
+    room = Classroom(world, bound, teacher, turns, labels, scored, agent)
+    # A teacher that does not fit is found before anything compiles.
+    teacher(bound, world)
+    return room
+
+
+def expert_teacher(thoughts: bool = False) -> Teacher:
+    """The environment's expert. thoughts: its replies have thoughts."""
+    return lambda bound, world: bound.demonstrator(world, 0.0, thoughts)
+
+
+def best_of(count: int) -> Teacher:
+    """The best of `count` answers of the policy itself, by the reward of a step from its state; of
+    equal ones the first."""
+
+    def teacher(bound, world):
+        def act(params, memory, view: View, key):
+            step_key, key = jax.random.split(key)
+            actor = bound.actor(world, params)
+
+            def one(key):
+                decision, _ = actor.act(params, memory, view, key)
+                return decision, _score(world, step_key, view, decision.action)
+
+            said, scores = jax.lax.map(one, jax.random.split(key, count))
+            best = jnp.argmax(scores, axis=0)
+
+            def pick(x):
+                at = best.reshape(1, *best.shape, *[1] * (x.ndim - 3))
+                return jnp.take_along_axis(x, at, axis=0)[0]
+
+            return jax.tree.map(pick, said), memory
+
+        return Actor(no_memory, act)
+
+    return teacher
