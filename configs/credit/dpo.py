@@ -14,7 +14,8 @@ import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
-from agentrl.methods.pairs import pairs, successes
+from agentrl.methods.labelled import labelled
+from agentrl.methods.pairs import pairs
 
 VARIANTS = ("dpo", "kto", "grpo")
 
@@ -32,9 +33,9 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
     config.optimizer.learning_rate = 3e-3
     config.learner.epochs = 4
     if variant == "kto":
-        config.components.successes = section(successes)
+        config.components.labelled = section(labelled)
         config.objective.policy.weight = 0.0
-        config.objective.kto = term(losses.kto, source="successes", desirable_weight=10.0)
+        config.objective.kto = term(losses.kto, source="labelled", balanced=True)
         config.reference.every = 5
     if variant == "dpo":
         config.components.pairs = section(pairs)

@@ -1,0 +1,45 @@
+"""FrozenLake by KTO: single turns that a judge calls good or bad, or episodes by their success.
+
+STEVE (2025), https://arxiv.org/abs/2503.12532.
+"""
+
+import ml_collections
+
+from agentrl import advantages, losses, policies, rollout
+from agentrl.config import base_config, check_variant, env_section, section, term
+from agentrl.methods.labelled import labelled
+
+# The judge of the turns; None: episodes by their success.
+JUDGES = {
+    "outcome": None,
+    "progress": "progress",
+    "expert": "expert",
+    "continuations": "continuations:4",
+}
+VARIANTS = (*JUDGES, "grpo")
+
+
+def get_config(variant: str = "progress") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("FrozenLake-v1", slippery=False)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=32, group_size=8)
+    config.advantage = section(advantages.grpo)
+    config.optimizer.learning_rate = 3e-3
+    config.learner.epochs = 4
+    config.evaluation.update(every=100, episodes=512)
+    if variant == "grpo":
+        return config
+    judge = JUDGES[variant]
+    if judge is not None:
+        config.rollout.judge = judge
+    config.components.labelled = section(labelled, by="success" if judge is None else "judgement")
+    config.objective.policy.weight = 0.0
+    config.objective.kto = term(losses.kto, source="labelled", balanced=True)
+    # The reference follows: each batch is compared with the policy that sampled it.
+    config.reference.every = 1
+    return config
