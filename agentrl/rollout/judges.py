@@ -146,7 +146,9 @@ def turns_of_expert(env: Any, state: Any, params: Any, most: int) -> jax.Array:
     no success), i32[]; most + 1 if it does not get there. Every step has the same chance."""
 
     def there(state):
-        return env.is_success(state, params) if env.has_success else env.is_terminated(state, params)
+        return (
+            env.is_success(state, params) if env.has_success else env.is_terminated(state, params)
+        )
 
     def step(carry, _):
         state, needed, reached = carry

@@ -1,4 +1,4 @@
-"""FrozenLake by KTO: single turns that a judge calls good or bad, or episodes by their success.
+"""ToolCalls-v1 by KTO: single turns that a judge calls good or bad, or episodes by their success.
 
 STEVE (2025), https://arxiv.org/abs/2503.12532.
 """
@@ -11,10 +11,10 @@ from agentrl.methods.labelled import labelled
 
 # The judge of the turns; None: episodes by their success.
 JUDGES = {
-    "outcome": None,
     "progress": "progress",
     "expert": "expert",
     "continuations": "continuations:4",
+    "outcome": None,
 }
 VARIANTS = (*JUDGES, "grpo")
 
@@ -24,10 +24,10 @@ def get_config(variant: str = "progress") -> ml_collections.ConfigDict:
     config = base_config()
     config.num_seeds = 5
     config.updates = 100
-    config.log_every = 10
-    config.env = env_section("FrozenLake-v1", slippery=False)
+    config.log_every = 20
+    config.env = env_section("ToolCalls-v1")
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
-    config.rollout = section(rollout.episodes, num_groups=32, group_size=8)
+    config.rollout = section(rollout.episodes, num_groups=16, group_size=16)
     config.advantage = section(advantages.grpo)
     config.optimizer.learning_rate = 3e-3
     config.learner.epochs = 4
@@ -39,7 +39,8 @@ def get_config(variant: str = "progress") -> ml_collections.ConfigDict:
         config.rollout.judge = judge
     config.components.labelled = section(labelled, by="success" if judge is None else "judgement")
     config.objective.policy.weight = 0.0
-    config.objective.kto = term(losses.kto, source="labelled", balanced=True)
+    # A log-ratio is of one action: with the beta of whole texts, 0.1, nothing holds the policy.
+    config.objective.kto = term(losses.kto, source="labelled", beta=3.0, balanced=True)
     # The reference follows: each batch is compared with the policy that sampled it.
     config.reference.every = 1
     return config
