@@ -8,7 +8,6 @@ from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import returns_of, stream_rows
 from agentrl.streams import PerTurn, Streams
 
-
 BY = ("return", "judgement")
 REJECTED = ("worst", "lower")
 

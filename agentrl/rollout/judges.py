@@ -9,7 +9,6 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 

@@ -35,7 +35,7 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
     if variant == "kto":
         config.components.labelled = section(labelled)
         config.objective.policy.weight = 0.0
-        config.objective.kto = term(losses.kto, source="labelled", balanced=True)
+        config.objective.kto = term(losses.kto, source="labelled", desirable_weight=10.0)
         config.reference.every = 5
     if variant == "dpo":
         config.components.pairs = section(pairs)

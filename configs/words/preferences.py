@@ -18,7 +18,7 @@ OF_PAIRS = {
     "weighted": (losses.weighted_dpo, {}, {"by": "judgement"}),
 }
 OF_LABELS = {"kto": "success", "steve": "judgement"}
-VARIANTS = ("sft", "grpo", *OF_PAIRS, *OF_LABELS)
+VARIANTS = ("sft", "grpo", *OF_PAIRS, *OF_LABELS, "sft_turns")
 
 
 def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
@@ -26,8 +26,8 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
     env = env_section("ToolCalls-v1")
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
-    method = "sft" if variant == "sft" else "grpo"
-    config = language.config_of(method, env, acting, context, warm_updates=120, updates=60)
+    method = "sft" if variant.startswith("sft") else "grpo"
+    config = language.config_of(method, env, acting, context, warm_updates=60, updates=60)
     config.num_seeds = 2
     config.log_every = 10
     config.learner.update(minibatches=1, epochs=2)
@@ -42,7 +42,7 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
         config.objective.preference = term(losses.kto, source="labelled", balanced=True)
     if variant in ("weighted", "steve"):
         config.rollout.judge = "expert"
-    if variant == "steve":
+    if variant in ("steve", "sft_turns"):
         # A turn is a row: the request, the calls so far, the reply.
         config.context = section(rollout.contexts.window, history=0)
     if variant in (*OF_PAIRS, *OF_LABELS):

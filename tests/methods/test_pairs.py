@@ -1,4 +1,4 @@
-"""Preference pairs and labelled rows: what is compared and trained, and that it becomes likelier."""
+"""Preference pairs and labelled rows: what is compared, and that it becomes likelier."""
 
 import jax
 import jax.numpy as jnp
