@@ -10,7 +10,8 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   curriculum       tasks of a list drawn by the policy's success
   epo              the history of mean entropies for `losses.epo`
   igpo             information gain of each turn about the reference answer
-  pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
+  labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)
+  pairs            a source of preference pairs for `losses.dpo`, `rpo` and `weighted_dpo`
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   world_model      a learned environment in which the policy trains, too

@@ -1,6 +1,12 @@
 """ToolCalls-v1 by KTO: single turns that a judge calls good or bad, or episodes by their success.
 
-STEVE (2025), https://arxiv.org/abs/2503.12532.
+STEVE (2025), https://arxiv.org/abs/2503.12532. "progress", "expert" and "continuations" are judges
+of turns (config.rollout.judge), "outcome" is the success of episodes.
+
+    python -m launchers.train --config=configs/credit/steve.py:expert --workdir=runs/steve
+
+Five seeds, two busy CPU cores: two minutes. Success of 512 tasks: expert 0.59, continuations 0.26,
+progress 0.14, outcome 0.00, GRPO on the reward 0.76 (README.md).
 """
 
 import ml_collections

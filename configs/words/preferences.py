@@ -27,7 +27,7 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
     method = "sft" if variant.startswith("sft") else "grpo"
-    config = language.config_of(method, env, acting, context, warm_updates=60, updates=60)
+    config = language.config_of(method, env, acting, context, warm_updates=90, updates=60)
     config.num_seeds = 2
     config.log_every = 10
     config.learner.update(minibatches=1, epochs=2)
