@@ -1,6 +1,14 @@
-"""ToolCalls-v1 in words by preferences between the policy's own episodes, in rounds, or by GRPO.
+r"""ToolCalls-v1 in words by preferences between the policy's own episodes, in rounds, or by GRPO.
 
-Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392.
+Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. "weighted" is
+StepORLM's loss, "rpo" PAPRIKA's, "steve" KTO of judged turns (from "sft_turns").
+
+    python -m launchers.train --config=configs/words/preferences.py:sft --workdir=runs/tools_sft
+    python -m launchers.train --config=configs/words/preferences.py:dpo --workdir=runs/tools_dpo \
+        --config.init_from=runs/tools_sft --config.warm_start.updates=0 --config.updates=60
+
+Two seeds, two busy CPU cores: two minutes each. Success of 512 tasks: SFT 0.07, GRPO 0.17, DPO
+0.08, KTO 0.07 (one seed 0), steve 0.00 (README.md).
 """
 
 import ml_collections
