@@ -40,6 +40,7 @@ class Streams(struct.PyTreeNode):
     cost: f32[N, T], what the turn used up, kept apart from reward.
     persuasion: f32[N, T], what a message has done to the listeners' beliefs, to the good of the
       speaker's side; 0 for turns that were none.
+    judgement: f32[N, T], a judge's score of the turn: above 0 it is good, below 0 bad, 0 undecided.
     parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none. Of an
       episode that branched off another: that one, and the first turn that they do not share.
     prefix: i32[N, T], of a tree of turns, the first stream with the same turns up to this one, this
@@ -64,6 +65,7 @@ class Streams(struct.PyTreeNode):
     duration: jax.Array | None = None
     cost: jax.Array | None = None
     persuasion: jax.Array | None = None
+    judgement: jax.Array | None = None
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
     prefix: jax.Array | None = None
@@ -100,8 +102,9 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
     "SocialDeduction-v1",
-    "desirable": "component agentrl.methods.pairs.successes",
-    "kto_baseline": "component agentrl.methods.pairs.successes",
+    "desirable": "component agentrl.methods.labelled.labelled",
+    "pair_weight": "component agentrl.methods.pairs.pairs",
+    "judgement": "config.rollout.judge, such as 'progress'",
     "tools_used": "component agentrl.methods.tools_used.tools_used",
     "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
     "your own",

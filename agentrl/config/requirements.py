@@ -195,8 +195,9 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
             f"config.policy.answers={policy.num_answers} is not trained: add "
             "config.objective.listening = term(losses.listening_loss), or set answers=0"
         )
+    sources = {term.source for term in terms.values()}
     for name, component in components.items():
-        if name in config.components and component.fills:
+        if name in config.components and component.fills and name not in sources:
             used = setup.reads | {term.scale for term in terms.values()} | set(setup.rollout.needs)
             if not set(component.fills) & used:
                 raise ValueError(

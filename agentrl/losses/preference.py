@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.declarations import averaged
-from agentrl.losses.arrays import check_one_shape, masked
+from agentrl.losses.arrays import WithMetrics, check_one_shape, masked, masked_mean
 
 
 def row_log_ratio(
@@ -51,10 +51,163 @@ def dpo(
       learning, https://arxiv.org/abs/2409.02392 (code ae1e642 read).
     """
     check_range("dpo beta", beta, 0.0, above=True)
-    if logp.shape[0] % 2:
-        raise ValueError(f"dpo: {logp.shape[0]} rows; expected an even number, in pairs")
+    check_pairs("dpo", logp)
     ratio = row_log_ratio(logp, reference_logp, mask)
     return -jax.nn.log_sigmoid(beta * (ratio[0::2] - ratio[1::2]))
+
+
+@averaged(unit="pair")
+def weighted_dpo(
+    logp: jax.Array,
+    reference_logp: jax.Array,
+    pair_weight: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    beta: float = 0.1,
+    use_reference: bool = True,
+) -> jax.Array:
+    """DPO of pairs that count unequally (StepORLM).
+
+      L = -w log sigmoid(beta (r_chosen - r_rejected)),   r as in `dpo`.
+
+    StepORLM's w is 1 where the outcomes of the two differ, and the difference of their shares of
+    right steps where they do not: `agentrl.methods.pairs.pairs(by="judgement")`. The mean over the
+    pairs is not divided by the sum of the weights: a batch of small ones takes a small step.
+
+    Args:
+      logp, reference_logp: [R, L] with R even, in pairs as for `dpo`.
+      pair_weight: f32[R, L], w >= 0, equal over both rows of a pair; read where mask is True.
+      mask: bool[R, L], positions that the policy produced; None for all.
+      beta: > 0.
+      use_reference: False: r is sum_t log pi alone, as the formula is printed in notes on the
+        paper; whether the paper leaves the reference out is not known.
+
+    Returns:
+      f32[R / 2], one value per pair.
+
+    Raises:
+      ValueError: beta is not above 0, or an odd number of rows.
+
+    References:
+      StepORLM (2025), https://arxiv.org/abs/2509.22558, from notes; no code was read.
+    """
+    check_range("weighted_dpo beta", beta, 0.0, above=True)
+    check_pairs("weighted_dpo", logp)
+    check_one_shape(mask, logp, pair_weight)
+    reference = reference_logp if use_reference else jnp.zeros_like(reference_logp)
+    (weight,) = masked(mask, pair_weight)
+    weight = jnp.max(weight.reshape(logp.shape[0] // 2, -1), axis=1)
+    return jax.lax.stop_gradient(weight) * dpo(logp, reference, mask, beta=beta)
+
+
+@averaged(unit="pair")
+def rpo(
+    logp: jax.Array,
+    reference_logp: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    beta: float = 0.1,
+    alpha: float = 1.0,
+) -> jax.Array:
+    """DPO plus the negative log-likelihood of what was chosen, against its fall (RPO).
+
+      L = dpo + alpha mean_t(-log pi(chosen_t)).
+
+    DPO is content if both rows of a pair become unlikelier; the second term is not.
+
+    Args:
+      logp, reference_logp: [R, L] with R even, in pairs as for `dpo`.
+      mask: bool[R, L], positions that the policy produced; None for all.
+      beta: > 0. alpha: >= 0, weight of the likelihood (PAPRIKA: 1).
+
+    Returns:
+      f32[R / 2], one value per pair.
+
+    Raises:
+      ValueError: beta is not above 0, a negative alpha, or an odd number of rows.
+
+    Deviation: the mean is over the tokens of each chosen row, as in RPO's equation; in PAPRIKA's
+    code it is over those of all chosen rows of a batch.
+
+    References:
+      Pang et al. (2024), Iterative reasoning preference optimization,
+      https://arxiv.org/abs/2404.19733 (recalled, not read). Tajwar et al. (2025), PAPRIKA,
+      https://arxiv.org/abs/2502.17543 (code tajwarfahim/paprika 8470461, from notes).
+    """
+    check_range("rpo alpha", alpha, 0.0)
+    chosen = logp[0::2], None if mask is None else mask[0::2]
+    values, where = masked(chosen[1], chosen[0])[0], chosen[1]
+    count = logp.shape[1] if where is None else jnp.maximum(jnp.sum(where, axis=1), 1)
+    likelihood = jnp.sum(values, axis=1) / count
+    return dpo(logp, reference_logp, mask, beta=beta) - alpha * likelihood
+
+
+@averaged(unit="pair")
+def kto(
+    logp: jax.Array,
+    reference_logp: jax.Array,
+    desirable: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    beta: float = 0.1,
+    desirable_weight: float = 1.0,
+    undesirable_weight: float = 1.0,
+    balanced: bool = False,
+) -> WithMetrics:
+    """Kahneman-Tversky optimisation: rows that are good or bad by themselves.
+
+      desirable: w_d (1 - sigmoid(beta (r - z0))), undesirable: w_u (1 - sigmoid(beta (z0 - r))),
+
+    with r as in `dpo`. The reference point z0 = max(0, mean r of mismatched rows) estimates
+    KL(pi || reference) by replies that belong to other prompts. It is of the policy under training
+    and of the rows at hand, and has no gradient.
+
+    Args:
+      logp, reference_logp: [R, L] with R even. Row 2 i is what was sampled; row 2 i + 1, its
+        mismatched row, the same prompt with the reply of another one.
+      desirable: bool[R, L], row 2 i is good; read where mask is True, equal along a row.
+      mask: bool[R, L], positions of replies; None for all. z0 is over pairs in which both rows have
+        some.
+      beta: > 0. desirable_weight, undesirable_weight: w_d and w_u, >= 0. For unequal numbers the
+        authors advise w_d n_d / (w_u n_u) in [1, 4/3] (recalled, not read).
+      balanced: w_d and w_u are divided by twice the share of their rows, so that equal weights
+        give both kinds the same say whatever their numbers are.
+
+    Returns:
+      f32[R / 2], one value per sampled row, and metric `kto_baseline`, z0.
+
+    Raises:
+      ValueError: beta is not above 0, a negative weight, or an odd number of rows.
+
+    References:
+      Ethayarajh et al. (2024), KTO, https://arxiv.org/abs/2402.01306; over several turns Xiong et
+      al. (2024), https://arxiv.org/abs/2409.02392 (code ae1e642 read).
+    """
+    check_range("kto beta", beta, 0.0, above=True)
+    check_range("kto desirable_weight", desirable_weight, 0.0)
+    check_range("kto undesirable_weight", undesirable_weight, 0.0)
+    check_pairs("kto", logp)
+    check_one_shape(mask, logp, desirable)
+    where = jnp.ones(logp.shape, bool) if mask is None else jnp.asarray(mask)
+    ratio = row_log_ratio(logp, reference_logp, where)
+    some = jnp.any(where, axis=1)
+    there = some[0::2] & some[1::2]
+    z0 = jax.lax.stop_gradient(jnp.maximum(masked_mean(ratio[1::2], there), 0.0))
+    good = jnp.any(desirable & where, axis=1)[0::2]
+    weight = jnp.where(good, desirable_weight, undesirable_weight)
+    if balanced:
+        share = masked_mean(good, there)
+        share = jnp.where(good, share, 1 - share)
+        weight = jnp.where(there, weight / jnp.maximum(2 * share, 1e-9), 0.0)
+    sign = jnp.where(good, 1.0, -1.0)
+    values = weight * jax.nn.sigmoid(-beta * sign * (ratio[0::2] - z0))
+    return values, {"kto_baseline": jnp.where(where, z0, 0.0)}
+
+
+def check_pairs(name: str, logp: jax.Array) -> None:
+    """ValueError unless the rows are in pairs."""
+    if logp.shape[0] % 2:
+        raise ValueError(f"{name}: {logp.shape[0]} rows; expected an even number, in pairs")
 
 
 @averaged(unit="pair")
@@ -128,50 +281,3 @@ def refuel(
     total = jnp.sum(jnp.where(there, turn_return, 0.0), axis=1)
     goes = jax.lax.stop_gradient(total / jnp.maximum(jnp.sum(there, axis=1), 1))
     return ((ratio[0::2] - ratio[1::2]) / eta - (goes[0::2] - goes[1::2])) ** 2
-
-
-@averaged(unit="row")
-def kto(
-    logp: jax.Array,
-    reference_logp: jax.Array,
-    desirable: jax.Array,
-    kto_baseline: jax.Array,
-    mask: jax.Array | None = None,
-    *,
-    beta: float = 0.1,
-    desirable_weight: float = 1.0,
-    undesirable_weight: float = 1.0,
-) -> jax.Array:
-    """Kahneman-Tversky optimisation: rows that are good or bad by themselves, without pairs.
-
-      desirable: w_d (1 - sigmoid(beta (r - z0))), undesirable: w_u (1 - sigmoid(beta (z0 - r))),
-
-    with r as in `dpo` and z0 >= 0 an estimate of KL(pi || reference), without gradient.
-
-    Args:
-      logp, reference_logp: [R, L].
-      desirable: bool[R, L], the row is good; read where mask is True, equal along a row.
-      kto_baseline: f32[], z0.
-      mask: bool[R, L], positions that the policy produced; None for all.
-      beta: > 0. desirable_weight, undesirable_weight: w_d and w_u; for unequal numbers of rows the
-        authors advise w_d n_d / (w_u n_u) in [1, 4/3] (recalled, not read).
-
-    Returns:
-      f32[R], one value per row.
-
-    Raises:
-      ValueError: beta is not above 0, or a negative weight.
-
-    References:
-      Ethayarajh et al. (2024), KTO, https://arxiv.org/abs/2402.01306; over several turns as `dpo`.
-    """
-    check_range("kto beta", beta, 0.0, above=True)
-    check_range("kto desirable_weight", desirable_weight, 0.0)
-    check_range("kto undesirable_weight", undesirable_weight, 0.0)
-    check_one_shape(mask, logp, desirable)
-    ratio = row_log_ratio(logp, reference_logp, mask)
-    z0 = jax.lax.stop_gradient(jnp.maximum(kto_baseline, 0.0))
-    good = jnp.any(desirable if mask is None else desirable & mask, axis=1)
-    gain = desirable_weight * (1 - jax.nn.sigmoid(beta * (ratio - z0)))
-    loss = undesirable_weight * (1 - jax.nn.sigmoid(beta * (z0 - ratio)))
-    return jnp.where(good, gain, loss)

@@ -13,9 +13,10 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   epo              the history of mean entropies for `losses.epo`
   growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)
   igpo             information gain of each turn about the reference answer
-  pairs            sources of preference pairs for `losses.dpo`, of successes for `losses.kto`
   siblings         pairs of turns that left one node of a tree (Agent Q, REFUEL)
   rise             better answers in the states of the policy's own attempts, by their reward
+  labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)
+  pairs            a source of preference pairs for `losses.dpo`, `rpo` and `weighted_dpo`
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   trees            a rollout of search trees: episodes continue from turns of earlier ones

@@ -160,3 +160,12 @@ def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
         "acted": flat(mask),
         "seen": flat(follows),
     } | ({} if rows.legal is None else {"legal": flat(rows.legal)})
+
+
+def alternating(one: Any, other: Any) -> Any:
+    """Trees [G, ...] as one [2 G, ...]: first of one, first of the other, second of one, ..."""
+
+    def both(x, y):
+        return jnp.stack([x, y], axis=1).reshape(-1, *x.shape[1:])
+
+    return jax.tree.map(both, one, other)

@@ -10,7 +10,7 @@ from agentrl.actors.contexts import whole
 from agentrl.actors.injection import Injection, injection
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
-from agentrl.methods.by_turn import bare, stream_rows
+from agentrl.methods.by_turn import alternating, bare, stream_rows
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.prompted import without_inserted
 from agentrl.rollout.bound import BoundPolicy, bind
@@ -132,12 +132,3 @@ def guided(setup: Setup, *, guidance: str | Callable[..., Any], strip: bool = Tr
 
     source = Source(make, unit=2, reads=("rollout",))
     return Component(source=source, annotate=annotate, fills=("correct",))
-
-
-def alternating(one: Any, other: Any) -> Any:
-    """Trees [G, ...] as one [2 G, ...]: first of one, first of the other, second of one, ..."""
-
-    def both(x, y):
-        return jnp.stack([x, y], axis=1).reshape(-1, *x.shape[1:])
-
-    return jax.tree.map(both, one, other)

@@ -1,36 +1,72 @@
-"""Sources of the policy's own episodes for preference losses: pairs for `losses.dpo`, and episodes
-that are good or bad by themselves for `losses.kto`."""
+"""Source of pairs of the policy's own episodes, for `losses.dpo`, `rpo` and `weighted_dpo`."""
 
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
-from agentrl.methods.by_turn import stream_rows, to_turns
-from agentrl.streams import PerTurn, Shared
+from agentrl.methods.by_turn import returns_of, stream_rows
+from agentrl.streams import PerTurn, Streams
+
+BY = ("return", "judgement")
+REJECTED = ("worst", "lower")
 
 
 def chosen_and_rejected(
-    returns: jax.Array, group: jax.Array, present: jax.Array, groups: int, key: jax.Array
+    returns: jax.Array,
+    group: jax.Array,
+    present: jax.Array,
+    groups: int,
+    key: jax.Array,
+    *,
+    second: jax.Array | None = None,
+    rejected: str = "worst",
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(best i32[G], worst i32[G], margin f32[G]) of the streams of each group.
+    """(best i32[G], worse i32[G], margin f32[G]) of the streams of each group.
 
-    returns f32[N], group i32[N] in [0, G), present bool[N]. Among equals one is drawn at random,
-    so that with rewards 0 and 1 it is one right and one wrong episode per task. The margin is 0
-    where a group has no two different returns.
+    returns f32[N], group i32[N] in [0, G), present bool[N]. second: f32[N], decides where returns
+    are equal; its margin is then that between the two. rejected: the worse one is the "worst", or
+    any of those that are "lower" than the best. Among equals one is drawn at random, so that with
+    rewards 0 and 1 it is one right and one wrong episode per task. The margin is 0 where a group
+    has no two different ones.
     """
     member = (group == jnp.arange(groups)[:, None]) & present
     high_key, low_key = jax.random.split(key)
+    scores = jnp.stack([returns, jnp.zeros_like(returns) if second is None else second])
 
-    def drawn(scores, key):
-        top = jnp.max(jnp.where(member, scores, -jnp.inf), axis=1, keepdims=True)
-        ties = member & (scores >= top)
+    def highest(scores, among):
+        for score in scores:
+            top = jnp.max(jnp.where(among, score, -jnp.inf), axis=1, keepdims=True)
+            among = among & (score >= top)
+        return among
+
+    def drawn(ties, key):
         chance = jax.random.uniform(key, ties.shape)
         return jnp.argmax(jnp.where(ties, chance, -1.0), axis=1).astype(jnp.int32)
 
-    best, worst = drawn(returns, high_key), drawn(-returns, low_key)
-    margin = jnp.where(jnp.any(member, axis=1), returns[best] - returns[worst], 0.0)
-    return best, worst, margin
+    top = highest(scores, member)
+    best, lowest = drawn(top, high_key), highest(-scores, member)
+    lower = lowest if rejected == "worst" else jnp.where(lowest & top, member, member & ~top)
+    worse = drawn(lower, low_key)
+    outcome, own = scores[:, best] - scores[:, worse]
+    margin = jnp.where(jnp.any(member, axis=1), jnp.where(outcome > 0, outcome, own), 0.0)
+    return best, worse, margin
+
+
+def right_share(streams: Streams) -> jax.Array:
+    """The share of each stream's turns that its judge scores above 0, f32[N]."""
+    assert streams.judgement is not None  # `check_judged`
+    right = jnp.sum((streams.judgement > 0) & streams.mask, axis=1)
+    return right / jnp.maximum(jnp.sum(streams.mask, axis=1), 1)
+
+
+def check_judged(setup: Setup, name: str) -> None:
+    """ValueError where nothing judges turns."""
+    if "judgement" not in setup.rollout.provides:
+        raise ValueError(
+            f"component {name!r} with by='judgement' reads what a judge says of each turn: set "
+            "config.rollout.judge, for example to 'progress'"
+        )
 
 
 def check_one_row(setup: Setup, name: str) -> None:
@@ -43,27 +79,41 @@ def check_one_row(setup: Setup, name: str) -> None:
         )
 
 
-def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
+def pairs(
+    setup: Setup, *, margin: float = 0.0, by: str = "return", rejected: str = "worst"
+) -> Component:
     """Source of its own name: in turn the best and the worst episode of each group.
 
     Rows and streams 2 g and 2 g + 1 are of group g; a pair whose returns differ by no more than
     `margin` is not trained. One row holds a whole stream: the log-ratio is over all turns. For
     terms with source="pairs", such as `losses.dpo`; config.reference.every makes the reference
-    follow, which is the iterated form.
-
-    Metric: pairs, the share of the groups that give one.
+    follow, which is the iterated form. Supplies `pair_weight` [N, T] for `losses.weighted_dpo`: 1
+    where the returns of the two differ, else the difference of their shares of right turns.
 
     Args:
       margin: >= 0.
+      by: "return"; or "judgement" (StepORLM): where the returns are equal, the share of turns that
+        config.rollout.judge scores above 0 decides.
+      rejected: the "worst" of the group, or any that is "lower" than the best (PAPRIKA).
 
     Raises:
-      ValueError: rollouts without groups, or with several rows of text per stream.
+      ValueError: rollouts without groups, or with several rows of text per stream; unknown words;
+        nothing that judges turns.
 
     References:
       Xiong et al. (2024), https://arxiv.org/abs/2409.02392 (code ae1e642 read): one random right
-      and one random wrong trajectory per task.
+      and one random wrong trajectory per task. StepORLM (2025), https://arxiv.org/abs/2509.22558,
+      from notes; there the shares are of a process reward model that learns from the solver's
+      answers, and of all pairs of a group. PAPRIKA (2025), https://arxiv.org/abs/2502.17543.
     """
     check_range("config.components.pairs.margin", margin, 0.0)
+    for option, given, known in (("by", by, BY), ("rejected", rejected, REJECTED)):
+        if given not in known:
+            raise ValueError(
+                f"config.components.pairs.{option}={given!r}: expected one of {', '.join(known)}"
+            )
+    if by == "judgement":
+        check_judged(setup, "pairs")
     rollout = setup.rollout
     if "group" not in rollout.provides:
         raise ValueError(
@@ -76,13 +126,16 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
     def make(context, sources):
         streams, rows = sources["rollout"]
         rows = stream_rows(rows, streams)
-        returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
+        returns = returns_of(streams)
         group = streams.group
         if streams.role is not None:
             group = group * rollout.roles + streams.role
         present = jnp.any(streams.mask, axis=1)
-        best, worst, gap = chosen_and_rejected(returns, group, present, groups, context.key)
-        order = jnp.stack([best, worst], axis=1).reshape(-1)
+        second = right_share(streams) if by == "judgement" else None
+        best, worse, gap = chosen_and_rejected(
+            returns, group, present, groups, context.key, second=second, rejected=rejected
+        )
+        order = jnp.stack([best, worse], axis=1).reshape(-1)
         learnt = jnp.repeat(gap > margin, 2)
         # Numbers of streams are of the rollout's.
         streams = streams.replace(parent=None, call_turn=None, prefix=None)
@@ -92,51 +145,15 @@ def pairs(setup: Setup, *, margin: float = 0.0) -> Component:
             loss_mask=rows.loss_mask & learnt[:, None],
         )
 
-    return Component(source=Source(make, unit=2, reads=("rollout",)))
-
-
-def successes(setup: Setup) -> Component:
-    """Source of its own name: every episode, desirable if it succeeded. For `losses.kto`.
-
-    One row holds a whole stream. Supplies `desirable` [N, T], and `kto_baseline` f32[], z0: the
-    mean over the streams of sum_t log sampler - log reference, which estimates KL(sampler ||
-    reference) without the mismatched pairs that KTO needs for data of another policy. z0 is of the
-    update before, 0 in the first one, and 0 always where config.reference.every=1.
-
-    Metric: kto_baseline, z0 of this update's episodes.
-
-    Raises:
-      ValueError: several rows of text per stream.
-
-    References:
-      Ethayarajh et al. (2024), KTO, https://arxiv.org/abs/2402.01306; success as the label: Xiong
-      et al. (2024), https://arxiv.org/abs/2409.02392 (recalled, not read).
-    """
-    check_one_row(setup, "successes")
-
-    def make(context, sources):
-        streams, rows = sources["rollout"]
-        return streams, stream_rows(rows, streams)
-
     def annotate(context, streams, rows):
-        solved = jnp.any(streams.success & streams.mask, axis=1)
-        desirable = PerTurn(jnp.broadcast_to(solved[:, None], streams.mask.shape))
-        return {"desirable": desirable, "kto_baseline": Shared(context.value)}
+        returns, other = returns_of(streams), jnp.arange(streams.mask.shape[0]) ^ 1
+        # Of pairs; of the rollout's own streams it means nothing, and nothing reads it.
+        other = jnp.minimum(other, other.shape[0] - 1)
+        weight = (returns != returns[other]) * 1.0
+        if by == "judgement":
+            share = right_share(streams)
+            weight = jnp.where(weight > 0, weight, jnp.abs(share - share[other]))
+        return {"pair_weight": PerTurn(jnp.broadcast_to(weight[:, None], streams.mask.shape))}
 
-    def after(value, outcome):
-        if outcome.rows is None:
-            return value, {}
-        rows, mask = outcome.rows, outcome.streams.mask
-        reference = outcome.notes["reference_logp"].values
-        ratio = jnp.where(rows.loss_mask, rows.behaviour_logp - reference, 0)
-        total = jnp.sum(to_turns(ratio, rows, mask.shape))
-        present = jnp.sum(jnp.any(mask, axis=1)) * 1.0
-        return total / jnp.maximum(present, 1), {"kto_baseline": jnp.stack([total, present])}
-
-    return Component(
-        init=lambda start: jnp.zeros(()),
-        source=Source(make, reads=("rollout",)),
-        annotate=annotate,
-        after=after,
-        fills=("desirable", "kto_baseline"),
-    )
+    source = Source(make, unit=2, reads=("rollout",))
+    return Component(source=source, annotate=annotate, fills=("pair_weight",))

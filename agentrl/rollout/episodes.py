@@ -1,7 +1,7 @@
 """Whole episodes in groups that share a task, for GRPO, RLOO, GiGPO and self-play."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
 import jax
@@ -13,11 +13,12 @@ from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
 from agentrl.rollout.bound import BoundPolicy, bind
+from agentrl.rollout.judges import Judging, Scene, judging, own_key
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
-from agentrl.rollout.types import Rollout, Seating, Trajectory
+from agentrl.rollout.types import Rollout, Seating, Start, Trajectory
 from agentrl.rollout.unroll import fresh, keep_turn, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
@@ -48,6 +49,7 @@ def episodes(
     anchor: str = "observation",
     mask_illegal: bool = False,
     listeners: str = "none",
+    judge: str = "none",
     horizons: tuple[int, ...] = (),
     horizon_every: int | None = None,
 ) -> Rollout:
@@ -70,6 +72,8 @@ def episodes(
       mask_illegal: a policy over arrays chooses among legal actions only.
       listeners: the beliefs that count in `Streams.persuasion`: "all" of the policy's agents that
         are asked, or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
+      judge: fills `Streams.judgement`, a score of each turn: "expert", "progress",
+        "continuations:8" or a function of yours, see `agentrl.rollout.judges.judging`.
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
@@ -84,7 +88,7 @@ def episodes(
         check_unused(
             episodes, env, sampler=sampler,
             opponent=opponent, members=members, side=side, anchor=anchor, listeners=listeners,
-            mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every,
+            mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every, judge=judge,
         )  # fmt: skip
         return host_episodes(
             policy, env, context, host,
@@ -111,6 +115,7 @@ def episodes(
         horizons=horizons,
         horizon_every=horizon_every,
         listeners=listeners,
+        judging=judging(judge, env, env_params),
     )
     return plan.rollout()
 
@@ -128,12 +133,14 @@ class _Episodes(NamedTuple):
     horizons: tuple[int, ...]
     horizon_every: int | None
     listeners: str
+    judging: Judging | None
 
     def rollout(self) -> Rollout:
         env, packing = self.world.env, self.bound.packing
         count = self.num_groups * self.group_size
         needs = {"opponents": self.opposition.slots is not None, "tasks": takes_tasks(self.sampler)}
         listened = {"persuasion"} if self.listeners != "none" else set()
+        judged = set() if self.judging is None else {"judgement"}
         return Rollout(
             # One clock per group, all alike: the state's leaves have the batch first.
             init=lambda key: jnp.zeros(self.num_groups, jnp.int32) if self.horizons else None,
@@ -141,7 +148,7 @@ class _Episodes(NamedTuple):
             num_streams=count * env.num_agents,
             turns=self.turns,
             units=(self.num_groups, "config.rollout.num_groups"),
-            provides=packing.provides | filled(env, whole=True) | listened,
+            provides=packing.provides | filled(env, whole=True) | listened | judged,
             num_rows=packing.num_rows(count, self.turns),
             agents=env.num_agents,
             roles=env.num_roles,
@@ -159,9 +166,9 @@ class _Episodes(NamedTuple):
         state: chex.ArrayTree,
         key: jax.Array,
         given: dict[str, chex.ArrayTree],
-        keep: Callable,
+        watch: Callable[[Scene, Start], tuple[Any, Callable]],
     ) -> tuple[World, Seating, Trajectory]:
-        """The episodes of a collection; keep: see `unroll`."""
+        """The episodes of a collection; watch gives `notes` and `keep` of `unroll`."""
         task_key, act_key = jax.random.split(key)
         world, start = start_groups(
             self.sampler, self.world, task_key, self.num_groups, self.group_size, given.get("tasks")
@@ -174,9 +181,15 @@ class _Episodes(NamedTuple):
             # i32[], turns that an episode may take after so many collections.
             stage = jnp.minimum(state[0] // self.horizon_every, len(self.horizons) - 1)
             limit = jnp.asarray(self.horizons, jnp.int32)[stage]
+        members, most = given.get("opponents"), self.turns if limit is None else limit
+
+        def actors(world):
+            return self.opposition.actors(self.bound, world, params, members)
+
+        notes, keep = watch(Scene(world, actors, self.turns, most, own_key(act_key)), start)
         trajectory = unroll(
             world,
-            self.opposition.actors(self.bound, world, params, given.get("opponents")),
+            actors(world),
             seating,
             start,
             act_key,
@@ -185,6 +198,7 @@ class _Episodes(NamedTuple):
             early_exit=self.bound.early_exit,
             skip_others=self.bound.skip_others,
             keep=keep,
+            notes=notes,
         )
         return world, seating, trajectory
 
@@ -197,12 +211,18 @@ class _Episodes(NamedTuple):
     ) -> tuple:
         """Plays num_groups x group_size whole episodes; arguments and results as in
         `Rollout.collect`."""
-        world, seating, trajectory = self.act(params, state, key, given, keep_turn)
+        watch = (lambda *scene: (None, keep_turn)) if self.judging is None else self.judging.watch
+        world, seating, trajectory = self.act(params, state, key, given, watch)
+        score = None
+        if self.judging is not None:
+            turns, score = trajectory.turns
+            trajectory = trajectory._replace(turns=turns)
         group = jnp.repeat(jnp.arange(self.num_groups, dtype=jnp.int32), self.group_size)
         streams, rows = packed(self.bound, world, trajectory, seating, params, group)
         first = trajectory.first.state
         own = jax.tree.map(lambda x: jnp.repeat(x, world.env.num_agents, axis=0), first)
-        streams = streams.replace(first_state=own)
+        judgement = None if score is None else jnp.where(streams.mask, by_stream(score), 0.0)
+        streams = streams.replace(first_state=own, judgement=judgement)
         turns, side_of = trajectory.turns, sides(world, first)
         if self.listeners != "none":
             record = turns.decision.record
@@ -231,7 +251,7 @@ class _Episodes(NamedTuple):
         def keep(notes, turn):
             return notes, (turn.before.state, turn.running)
 
-        _, _, trajectory = self.act(params, state, key, given, keep)
+        _, _, trajectory = self.act(params, state, key, given, lambda *scene: (None, keep))
         before, running = trajectory.turns
         # The loop may have ended before the last turn.
         taken = jnp.any(running, axis=1)

@@ -14,7 +14,8 @@ from agentrl import losses, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.learner.update import Batch
-from agentrl.methods.guided import alternating, guided, solved
+from agentrl.methods.by_turn import alternating
+from agentrl.methods.guided import guided, solved
 from agentrl.methods.prompted import expert_plan, with_inserted, without_inserted
 from agentrl.streams import Rows
 

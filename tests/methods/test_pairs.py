@@ -1,4 +1,4 @@
-"""Preference pairs: what is compared and trained, and that chosen episodes become likelier."""
+"""Preference pairs and labelled rows: what is compared, and that it becomes likelier."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,9 @@ from agentrl.config.learning import objective_of
 from agentrl.learner.minibatch import check_minibatches
 from agentrl.learner.update import example_of
 from agentrl.methods.by_turn import stream_rows
-from agentrl.methods.pairs import chosen_and_rejected, pairs, successes
+from agentrl.methods.labelled import labelled, mismatched, partners
+from agentrl.methods.pairs import chosen_and_rejected, pairs
+from agentrl.streams import Rows
 
 # A conversation about which only its rows are looked at.
 QUIET = {"warm_start__updates": 0, "policy__constrained": True, "objective__kl__weight": 0.0}
@@ -45,14 +47,32 @@ def test_best_and_worst_of_each_group():
     assert chosen == {1, 2}
 
 
+def test_equal_returns_are_told_apart_by_the_second_score():
+    """StepORLM's worked pair, and PAPRIKA's rejected episode, which is any lower one."""
+    returns = jnp.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    group, present = jnp.array([0, 0, 1, 1, 1]), jnp.ones(5, bool)
+    share = jnp.array([0.0, 1.0, 0.75, 0.5, 0.6])
+    draw = jax.jit(chosen_and_rejected, static_argnums=3, static_argnames="rejected")
+    seen = set()
+    for seed in range(20):
+        key = jax.random.key(seed)
+        best, worse, margin = draw(returns, group, present, 2, key, second=share)
+        assert (best.tolist(), worse.tolist()) == ([0, 2], [1, 3])
+        np.testing.assert_allclose(margin, [1.0, 0.25])
+        best, worse, _ = draw(returns, group, present, 2, key, second=share, rejected="lower")
+        assert best.tolist() == [0, 2]
+        seen.add(int(worse[1]))
+    assert seen == {3, 4}
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """`train_and_resume` of DPO, with KTO beside it, and programs: (state) -> batches, and
     (params, rows) -> log-probabilities."""
     config = config_of()
     config.optimizer.learning_rate = 0.003
-    config.components.successes = section(successes)
-    config.objective.kto = term(losses.kto, source="successes", beta=1.0)
+    config.components.labelled = section(labelled)
+    config.objective.kto = term(losses.kto, source="labelled", beta=1.0)
     found = train_and_resume(config, tmp_path_factory.mktemp("pairs"))
     experiment, *_ = found
     score = jax.jit(lambda params, rows: experiment.policy.score(params, rows).logp)
@@ -121,15 +141,45 @@ def test_conversations_give_pairs_of_whole_rows():
     )
 
 
-def test_successes_are_desirable_and_become_likelier(trained):
+def test_partners_are_other_rows_that_are_there():
+    present = jnp.array([True, False, True, True, False, True])
+    for seed in range(5):
+        found = np.asarray(jax.jit(partners)(present, jax.random.key(seed)))[np.asarray(present)]
+        assert sorted(found) == [0, 2, 3, 5] and (found != [0, 2, 3, 5]).all()
+
+
+def test_a_mismatched_row_of_text_has_its_own_prompt_and_the_others_reply():
+    # Prompts of two and one tokens; replies of two, with an observation between; padding is 0.
+    tokens = jnp.array([[1, 2, 11, 12, 3, 13, 0], [4, 21, 5, 22, 23, 0, 0]])
+    loss_mask = jnp.array([[0, 0, 1, 1, 0, 1, 0], [0, 1, 0, 1, 1, 0, 0]], bool)
+    turn = jnp.where(loss_mask, jnp.array([[0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 1, 1, 0, 0]]), -1)
+    logp = jnp.where(loss_mask, -1.0, 0.0)
+    rows = Rows(tokens, loss_mask, jnp.arange(2), turn, logp, span=turn)
+    made = mismatched(rows, jnp.array([1, 0]))
+    np.testing.assert_array_equal(made.tokens, [[1, 2, 21, 5, 22, 23, 0], [4, 11, 12, 3, 13, 0, 0]])
+    learnt = [[0, 0, 1, 0, 1, 1, 0], [0, 1, 1, 0, 1, 0, 0]]
+    np.testing.assert_array_equal(made.loss_mask, learnt)
+    np.testing.assert_array_equal(made.turn, [[-1, -1, 0, -1, 1, 1, -1], [-1, 0, 0, -1, 1, -1, -1]])
+    assert not made.behaviour_logp.any()
+    same = mismatched(rows, jnp.arange(2))
+    np.testing.assert_array_equal(same.tokens, tokens)
+    np.testing.assert_array_equal(same.loss_mask, loss_mask)
+
+
+def test_labelled_episodes_have_mismatched_rows_and_become_likelier(trained):
     _, states, metrics, batches, score = trained
-    batch = jax.device_get(batches(states[0])["successes"])
+    batch = jax.device_get(batches(states[0])["labelled"])
     rows, solved = batch.rows, np.asarray(batch.streams.success).any(axis=1)
-    assert batch.unit == 1 and solved.any() and not solved.all()
-    np.testing.assert_array_equal(rows.stream, np.arange(16))
+    assert batch.unit == 2 and solved.any() and not solved.all()
+    np.testing.assert_array_equal(rows.stream, np.repeat(np.arange(16), 2))
     np.testing.assert_array_equal(
         batch.notes["desirable"].values, np.repeat(solved[:, None], 6, axis=1)
     )
+    # The same observations; the actions of another row, where both acted.
+    np.testing.assert_array_equal(rows.observation[0::2], rows.observation[1::2])
+    assert not (rows.loss_mask[1::2] & ~rows.loss_mask[0::2]).any()
+    assert (rows.tokens[0::2] != rows.tokens[1::2]).any()
+    rows = jax.tree.map(lambda x: x[0::2], rows)
 
     def log_ratio(params):
         logp = score(params, rows)
@@ -138,14 +188,9 @@ def test_successes_are_desirable_and_become_likelier(trained):
     # One step on this batch: desirable episodes gain, against the others.
     after = np.asarray(log_ratio(states[1].params))
     assert after[solved].mean() > after[~solved].mean()
-    # z0: 0 for the policy that is the reference, then the mean log-ratio of its episodes.
-    assert abs(metrics[0]["kto_baseline"]) < 1e-5
-    rows = batches(states[-2])["successes"].rows
-    ratio = rows.behaviour_logp - score(states[0].params, rows)
-    expected = np.where(rows.loss_mask, ratio, 0).sum(axis=1).mean()
-    np.testing.assert_allclose(states[-1].carry["successes"], expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(metrics[-1]["kto_baseline"], expected, rtol=1e-4, atol=1e-6)
-    assert expected != 0
+    # The policy is the reference at first.
+    assert abs(metrics[0]["labelled/kto_baseline"]) < 1e-6
+    assert metrics[-1]["labelled/kto_baseline"] >= 0
 
 
 def test_rollouts_that_have_no_pairs_are_refused():
@@ -181,13 +226,14 @@ def test_rows_of_whole_streams_are_in_the_order_of_the_streams():
     config = config_of()
     config.policy = section(policies.gru, hidden=(8,), memory_size=4, critic="none")
     config.rollout.group_size = 2
-    config.components.successes = section(successes)
-    config.objective.kto = term(losses.kto, source="successes")
+    config.components.labelled = section(labelled)
+    config.objective.kto = term(losses.kto, source="labelled")
     config.objective.imitation.during = "rl"
     config.expert.update(episodes=4, held_out=False)
     experiment = build(config)
     batches = jax.jit(experiment.batches)(jax.jit(experiment.init)(0))
-    assert set(batches) == {"rollout", "pairs", "successes", "expert"}
+    assert set(batches) == {"rollout", "pairs", "labelled", "expert"}
+    del batches["labelled"]  # two rows for each stream
     for batch in batches.values():
         count, turns = batch.rows.loss_mask.shape
         assert batch.streams.mask.shape == (count, turns)

@@ -1,0 +1,200 @@
+"""Judges: a score of each turn, given while the episode is played, for policies of any kind.
+
+A judge sees the states around a turn and what was done, so that it can ask the environment's expert
+or play on from there. Its scores are `Streams.judgement` f32[N, T]: above 0 a turn is good, below 0
+bad, 0 undecided.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.actors.types import Actor
+from agentrl.players.scripted import check_expert, expert_actions, view_of
+from agentrl.rollout.seating import seat_all
+from agentrl.rollout.types import Start, Turn
+from agentrl.rollout.unroll import keep_turn, unroll
+from envs.vector import World
+
+JUDGES = ("none", "expert", "progress", "continuations:NUMBER", "a dotted path")
+# More continuations of a turn than anyone waits for.
+_MOST = 10_000
+# Folded into the key of the episodes' steps: none of them has this number.
+_OWN = 1 << 30
+
+
+class Scene(NamedTuple):
+    """What a judge may use besides the turn.
+
+    actors: (World) -> the actors as they play, of as many episodes as that world has. length,
+    limit: the most steps of an episode, as compiled and now. key: of the judge alone.
+    """
+
+    world: World
+    actors: Callable[[World], Sequence[Actor]]
+    length: int
+    limit: jax.Array | int
+    key: jax.Array
+
+
+class Notes(NamedTuple):
+    """Carried from turn to turn. step: i32[], turns taken. value: f32[B], the judge's value of the
+    states before the next turn."""
+
+    step: jax.Array
+    value: jax.Array
+
+
+# (Scene, Notes, Turn) -> (f32[B] score, f32[B] value after the turn).
+Judge = Callable[[Scene, Notes, Turn], tuple[jax.Array, jax.Array]]
+
+
+class Judging(NamedTuple):
+    """A judge bound to an environment. before: (Scene, Start) -> its value of the first states,
+    f32[B]. score: see `Judge`."""
+
+    before: Callable[[Scene, Start], jax.Array]
+    score: Judge
+
+    def watch(self, scene: Scene, start: Start) -> tuple[Notes, Callable]:
+        """(notes, keep) for `unroll`, whose turns are then (Turn, scores f32[B, 1])."""
+        first = Notes(jnp.zeros((), jnp.int32), self.before(scene, start))
+
+        def keep(notes, turn):
+            score, value = self.score(scene, notes, turn)
+            score = jnp.where(turn.running, score, 0.0)
+            _, kept = keep_turn(None, turn)
+            return Notes(notes.step + 1, value), (kept, score[:, None])
+
+        return first, keep
+
+
+def judging(name: str, env: Any, env_params: Any) -> Judging | None:
+    """The judge that config.rollout.judge names; None of "none".
+
+    "expert": 1 where the environment's expert would have done the same, -1 elsewhere; of a turn of
+      several commands the first.
+    "progress": 1 where the expert needs fewer turns to succeed after the turn than before it, else
+      -1. Where several actions are as good as the expert's, all of them are right; where success is
+      out of reach, none. The expert's turns are played without the environment's chance.
+    "continuations:8": r_t + V(s_{t+1}) - V(s_t), V the mean return of eight episodes that the
+      policy plays on from a state (Monte Carlo, without a critic): 1 / T of a collection's turns
+      times eight for each turn that is judged.
+    A dotted path: your own function (World, Turn) -> f32[B], with `Turn.before` and `after`.
+
+    Raises:
+      ValueError: an unknown judge, an environment without an expert, or several agents.
+    """
+    if name == "none":
+        return None
+    kind, colon, number = name.partition(":")
+    if env.num_agents > 1:
+        raise ValueError(
+            f"rollout judge={name!r} with {env.name}: judges are for environments of one agent; "
+            "set judge='none'"
+        )
+    if kind == "continuations" and number.isdecimal() and 0 < int(number) <= _MOST:
+        value = continued(int(number))
+        return Judging(lambda scene, start: value(scene, start, jnp.int32(0)), _advantage(value))
+    if kind in ("expert", "progress") and not colon:
+        check_expert(env, env_params)
+        return _stateless(_agrees) if kind == "expert" else Judging(_distances, _comes_closer)
+    module, dot, attribute = name.rpartition(".")
+    if not dot:
+        raise ValueError(f"rollout judge={name!r}: expected one of {', '.join(JUDGES)}")
+    own = getattr(importlib.import_module(module), attribute)
+    return _stateless(lambda scene, turn: own(scene.world, turn))
+
+
+def _stateless(function: Callable[[Scene, Turn], jax.Array]) -> Judging:
+    def before(scene, start):
+        return jnp.zeros(jax.tree.leaves(start.state)[0].shape[0])
+
+    return Judging(before, lambda scene, notes, turn: (function(scene, turn), notes.value))
+
+
+def _agrees(scene: Scene, turn: Turn) -> jax.Array:
+    assert turn.before is not None and turn.action is not None  # inside `unroll`
+    # The view has no use for observations.
+    nothing = jnp.zeros((turn.running.shape[0], scene.world.env.num_agents))
+    expert = expert_actions(scene.world, view_of(scene.world, turn.before.state, nothing))
+    action = turn.action
+    if action.ndim > expert.ndim:
+        action = action[:, :, 0]
+    same = jnp.all((action == expert).reshape(expert.shape[0], -1), axis=1)
+    return jnp.where(same, 1.0, -1.0)
+
+
+def _distances(scene: Scene, start: Start) -> jax.Array:
+    """Turns that the expert needs from the states [B], f32[B]."""
+    env, most = scene.world.env, scene.length
+    return scene.world.vmap(lambda s, p: turns_of_expert(env, s, p, most) * 1.0)(start.state)
+
+
+def _comes_closer(scene: Scene, notes: Notes, turn: Turn) -> tuple[jax.Array, jax.Array]:
+    assert turn.after is not None  # inside `unroll`
+    following = _distances(scene, turn.after)
+    return jnp.where(following < notes.value, 1.0, -1.0), following
+
+
+def turns_of_expert(env: Any, state: Any, params: Any, most: int) -> jax.Array:
+    """Turns that the environment's expert needs from a state to success (or the end, where there is
+    no success), i32[]; most + 1 if it does not get there. Every step has the same chance."""
+
+    def there(state):
+        return (
+            env.is_success(state, params) if env.has_success else env.is_terminated(state, params)
+        )
+
+    def step(carry, _):
+        state, needed, reached = carry
+        action = env.expert(state, params)
+        _, state, *_ = env.step_env(jax.random.key(0), state, action, params)
+        needed = needed + ~reached
+        return (state, needed, reached | there(state)), None
+
+    first = state, jnp.zeros((), jnp.int32), there(state)
+    (_, needed, reached), _ = jax.lax.scan(step, first, length=most)
+    return jnp.where(reached, needed, most + 1)
+
+
+def continued(number: int) -> Callable[[Scene, Start, jax.Array], jax.Array]:
+    """(Scene, states in front of a turn, number of that turn i32[]) -> the mean return f32[B] of
+    `number` episodes that are played on from there; 0 of those that have ended."""
+
+    def value(scene: Scene, start: Start, step: jax.Array) -> jax.Array:
+        def copies(x):
+            return jnp.repeat(x, number, axis=0)
+
+        world, start = scene.world, jax.tree.map(copies, start)
+        if world.batched:
+            world = world._replace(params=jax.tree.map(copies, world.params))
+        count = jax.tree.leaves(start.state)[0].shape[0]
+
+        def keep(total, turn):
+            return total + turn.outcome.reward[:, 0], ()
+
+        played = unroll(
+            world, scene.actors(world), seat_all(world.env, count), start,
+            jax.random.fold_in(scene.key, step), length=scene.length, taken=step,
+            limit=scene.limit, early_exit=True, keep=keep, notes=jnp.zeros(count),
+        )  # fmt: skip
+        return jnp.mean(played.notes.reshape(-1, number), axis=1)
+
+    return value
+
+
+def _advantage(value: Callable[[Scene, Start, jax.Array], jax.Array]) -> Judge:
+    def score(scene, notes, turn):
+        following = value(scene, turn.after, notes.step + 1)
+        return turn.outcome.reward[:, 0] + following - notes.value, following
+
+    return score
+
+
+def own_key(key: jax.Array) -> jax.Array:
+    """The key of a judge, of the key of the episodes that it watches."""
+    return jax.random.fold_in(key, _OWN)

@@ -1,0 +1,60 @@
+r"""ToolCalls-v1 in words by preferences between the policy's own episodes, in rounds, or by GRPO.
+
+Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. "weighted" is
+StepORLM's loss, "rpo" PAPRIKA's, "steve" KTO of judged turns (from "sft_turns").
+
+    python -m launchers.train --config=configs/words/preferences.py:sft --workdir=runs/tools_sft
+    python -m launchers.train --config=configs/words/preferences.py:dpo --workdir=runs/tools_dpo \
+        --config.init_from=runs/tools_sft --config.warm_start.updates=0 --config.updates=60
+
+Two seeds, two busy CPU cores: two minutes each. Success of 512 tasks: SFT 0.07, GRPO 0.17, DPO
+0.08, KTO 0.07 (one seed 0), steve 0.00 (README.md).
+"""
+
+import ml_collections
+
+from agentrl import losses, rollout
+from agentrl.config import check_variant, env_section, section, term
+from agentrl.methods.labelled import labelled
+from agentrl.methods.pairs import pairs
+from configs._shared import language
+
+# Losses of pairs with their options, and the options of the pairs.
+OF_PAIRS = {
+    "dpo": (losses.dpo, {}, {}),
+    "rpo": (losses.rpo, {"alpha": 1.0}, {"rejected": "lower"}),
+    "weighted": (losses.weighted_dpo, {}, {"by": "judgement"}),
+}
+OF_LABELS = {"kto": "success", "steve": "judgement"}
+VARIANTS = ("sft", "grpo", *OF_PAIRS, *OF_LABELS, "sft_turns")
+
+
+def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    env = env_section("ToolCalls-v1")
+    acting = section(rollout.episodes, num_groups=8, group_size=8)
+    context = section(rollout.contexts.whole)
+    method = "sft" if variant.startswith("sft") else "grpo"
+    config = language.config_of(method, env, acting, context, warm_updates=90, updates=60)
+    config.num_seeds = 2
+    config.log_every = 10
+    config.learner.update(minibatches=1, epochs=2)
+    config.evaluation.update(every=config.updates, episodes=512)
+    config.reward = {}
+    if variant in OF_PAIRS:
+        loss, options, of_pairs = OF_PAIRS[variant]
+        config.components.pairs = section(pairs, **of_pairs)
+        config.objective.preference = term(loss, source="pairs", **options)
+    if variant in OF_LABELS:
+        config.components.labelled = section(labelled, by=OF_LABELS[variant])
+        config.objective.preference = term(losses.kto, source="labelled", balanced=True)
+    if variant in ("weighted", "steve"):
+        config.rollout.judge = "expert"
+    if variant in ("steve", "sft_turns"):
+        # A turn is a row: the request, the calls so far, the reply.
+        config.context = section(rollout.contexts.window, history=0)
+    if variant in (*OF_PAIRS, *OF_LABELS):
+        config.objective.policy.weight = 0.0
+        # Rounds of five batches: then the policy is the reference.
+        config.reference.every = 5
+    return config
