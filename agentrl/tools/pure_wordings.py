@@ -1,12 +1,20 @@
 """Environments of pure tools in words: the prompt, then results of commands."""
 
 import string
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl.tools.pure import Kind
-from agentrl.tools.pure_environment import FAILED, OK, REFUSED, PureToolEnvironment
+from agentrl.tools.pure_environment import (
+    FAILED,
+    OK,
+    REFUSED,
+    PureToolEnvironment,
+    PureToolState,
+)
 from envs.text import Lexicon, View, template
 
 # What is read after a turn without a result, in the graph and on the host.
@@ -29,64 +37,82 @@ def compact(env: PureToolEnvironment) -> View:
     """`7 fig?`, then `4`, the result of `price fig`; with `every_turn` all of it, line by line."""
     env.check_ranges()
     lexicon = Lexicon()
-    gap, line, refused, failed = map(lexicon, (" ", "\n", NO_CALL, NO_RESULT))
+    prompt, result = _prompt(env, lexicon), _result(env, lexicon)
+    line = lexicon("\n")
+    commands = lexicon.table(env.action_names if env.every_turn else ())
+
+    def last(state, params):
+        now = np.arange(env.turns) == state.time - 1
+        made, outcome = (jnp.sum(jnp.where(now, x, 0)) for x in (state.made, state.outcome))
+        values = jnp.sum(jnp.where(now[:, None], state.results, 0), axis=0)
+        asked, told = prompt(state), result(made, outcome, values)
+        size = max(len(asked), len(told))
+        asked, told = (jnp.pad(x, (0, size - len(x))) for x in (asked, told))
+        return jnp.where(state.time == 0, asked, told)
+
+    def whole(state, params):
+        told = [prompt(state)]
+        for turn in range(env.turns):
+            made, outcome = state.made[turn], state.outcome[turn]
+            command = jnp.stack([line, jnp.asarray(commands)[made]])
+            told += [
+                jnp.where(made >= 0, command, 0),
+                jnp.where(outcome > 0, line, 0)[None],
+                result(made, outcome, state.results[turn]),
+            ]
+        return jnp.concatenate(told)
+
+    return _view(env, lexicon, whole if env.every_turn else last)
+
+
+def _written(lexicon: Lexicon, kinds: Sequence[Kind]):
+    """values -> their fragments, apart by spaces, i32[2 n - 1]."""
+    gap, tables = lexicon(" "), [lexicon.table(kind.words) for kind in kinds]
+
+    def fragments(values: jax.Array) -> jax.Array:
+        said = []
+        for at, (kind, table) in enumerate(zip(kinds, tables, strict=True)):
+            place = jnp.clip(values[at] - kind.first, 0, len(table) - 1)
+            said += [gap, jnp.asarray(table)[place]]
+        return jnp.stack(said[1:])
+
+    return fragments
+
+
+def _prompt(env: PureToolEnvironment, lexicon: Lexicon):
+    """state -> fragments of the prompt."""
     pieces = [
-        (lexicon(text), name, [lexicon.table(kind.words) for kind in env.shown.get(name, ())])
+        (lexicon(text), name, _written(lexicon, env.shown[name]) if name is not None else None)
         for text, name, *_ in string.Formatter().parse(env.prompt)
     ]
-    commands = lexicon.table(env.action_names if env.every_turn else ())
-    results = [[lexicon.table(kind.words) for kind in tool.result] for tool in env.tools]
 
-    def written(values, kinds: tuple[Kind, ...], tables) -> list:
-        """Fragments of values, apart by spaces."""
+    def fragments(state: PureToolState) -> jax.Array:
         said = []
-        for value, kind, table in zip(values, kinds, tables, strict=True):
-            at = jnp.clip(value - kind.first, 0, len(table) - 1)
-            said += [gap, jnp.asarray(table)[at]]
-        return said[1:]
+        for text, name, written in pieces:
+            said.append(jnp.asarray(text)[None])
+            if written is not None:
+                said.append(written(jnp.reshape(getattr(state.task, name), -1)))
+        return jnp.concatenate(said)
 
-    def prompt(state):
-        said = []
-        for text, name, tables in pieces:
-            said.append(text)
-            if name is not None:
-                values = jnp.reshape(getattr(state.task, name), -1)
-                said += written(values, env.shown[name], tables)
-        return jnp.stack([jnp.asarray(fragment, jnp.int32) for fragment in said])
+    return fragments
 
-    def result(made, outcome, values):
-        """Fragments of what is read after a turn, i32[2 R - 1]."""
+
+def _result(env: PureToolEnvironment, lexicon: Lexicon):
+    """(made, outcome, values) of a turn -> fragments of what is read after it, i32[2 R - 1]."""
+    refused, failed = lexicon(NO_CALL), lexicon(NO_RESULT)
+    writers = [_written(lexicon, tool.result) for tool in env.tools]
+
+    def fragments(made: jax.Array, outcome: jax.Array, values: jax.Array) -> jax.Array:
         said = jnp.zeros(2 * env.width - 1, jnp.int32)
-        for tool, start, tables in zip(env.tools, env.starts, results, strict=True):
-            here = jnp.stack(written(values[: len(tool.result)], tool.result, tables))
+        for tool, start, written in zip(env.tools, env.starts, writers, strict=True):
+            here = written(values)
+            here = jnp.pad(here, (0, len(said) - len(here)))
             inside = (outcome == OK) & (made >= start) & (made < start + tool.size)
-            said = jnp.where(inside, jnp.pad(here, (0, len(said) - len(here))), said)
+            said = jnp.where(inside, here, said)
         error = jnp.where(outcome == REFUSED, refused, jnp.where(outcome == FAILED, failed, 0))
         return said.at[0].add(error)
 
-    def describe(state, params):
-        asked = prompt(state)
-        if not env.every_turn:
-            last = np.arange(env.turns) == state.time - 1
-            chosen = (
-                jnp.sum(jnp.where(last[:, None], state.results, 0), axis=0),
-                jnp.sum(jnp.where(last, state.outcome, 0)),
-                jnp.sum(jnp.where(last, state.made, 0)),
-            )
-            said = result(chosen[2], chosen[1], chosen[0])
-            size = max(len(asked), len(said))
-            asked, said = (jnp.pad(x, (0, size - len(x))) for x in (asked, said))
-            return jnp.where(state.time == 0, asked, said)
-        said = [asked]
-        for turn in range(env.turns):
-            made, outcome = state.made[turn], state.outcome[turn]
-            called = outcome * 0 + jnp.where(made >= 0, jnp.asarray(commands)[made], 0)
-            there = outcome > 0
-            head = [jnp.where(made >= 0, line, 0), called, jnp.where(there, line, 0)]
-            said += [jnp.stack(head), result(made, outcome, state.results[turn])]
-        return jnp.concatenate(said)
-
-    return _view(env, lexicon, describe)
+    return fragments
 
 
 def _view(env: PureToolEnvironment, lexicon: Lexicon, describe) -> View:

@@ -22,7 +22,6 @@ from envs.text import join, make_grammar, parse
 SIZE = 24
 DESKS = {
     "price": pure_price_desk.PriceDesk(),
-    "price_limited": pure_price_desk.PriceDesk(turns=3, calls=1),
     "cells": pure_desk.Desk(),
     "cells_in_full": pure_desk.Desk(every_turn=True),
     "out_of_range": pure_desk.Wide(small=False),
