@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import jax
 
+from agentrl.tools import pure_tool
 from agentrl.tools.on_host import OnHost
-from agentrl.tools.pure import pure_tool
 from agentrl.tools.pure_environment import PureToolEnvironment
 
 Item = Literal["apple", "fig", "pear", "plum"]

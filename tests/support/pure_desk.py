@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl.tools.pure import pure_tool
+from agentrl.tools import pure_tool
 from agentrl.tools.pure_environment import PureToolEnvironment
 
 Cell = Annotated[int, range(3)]

@@ -8,13 +8,14 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import playing
 import pure_desk
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrl.tools import pure_tool
 from agentrl.tools.on_host import OnHost, key_of
-from agentrl.tools.pure import pure_tool
 from agentrl.tools.pure_environment import PureToolEnvironment
 from configs._shared import pure_price_desk
 from envs.text import join, make_grammar, parse
@@ -90,6 +91,13 @@ def test_the_same_replies_make_the_same_episode_in_the_graph_and_on_the_host(nam
     assert len(traced) == 1
     ended = state.answered
     assert env.render(state, None).count("|") == len(host.episode.turns) - 1 or ended
+
+
+def test_the_expert_makes_the_calls_of_solve():
+    env = DESKS["price"]
+    played = playing.episodes(env, env.default_params, 64, 3)
+    assert played.info["success"][:, -1].all() and played.info["valid"].all()
+    np.testing.assert_array_equal(played.last.made[:, -1], -1)
 
 
 def test_a_turn_has_no_callback_of_the_host():
