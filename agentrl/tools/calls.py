@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentrl.tools.function import Call, Result, Tool
 
@@ -56,14 +56,26 @@ def _lines(text: str, tools: Mapping[str, Tool]) -> list[Call]:
     return calls
 
 
-# Name -> (the calls of a reply, how the agent is told to write them).
-FORMATS: Mapping[str, tuple[Callable[[str, Mapping[str, Tool]], list[Call]], str]] = {
-    "tagged": (
+class Form(NamedTuple):
+    """A format of calls.
+
+    read: (reply, tools by name) -> its calls. told: how the agent is told to write them. response:
+    how it reads a result, in place of the braces.
+    """
+
+    read: Callable[[str, Mapping[str, Tool]], list[Call]]
+    told: str
+    response: str = "{}"
+
+
+FORMATS: Mapping[str, Form] = {
+    "tagged": Form(
         _tagged_calls,
         'Call a tool by <tool_call>{"name": NAME, "arguments": {...}}</tool_call>, several in one '
         "reply if you like. A reply without a call is your answer.",
+        "<tool_response>\n{}\n</tool_response>",
     ),
-    "lines": (
+    "lines": Form(
         _lines,
         "Call a tool by a line NAME: ARGUMENT, or NAME: JSON if it takes several, several lines in "
         "one reply if you like. A reply without a call is your answer.",
@@ -71,14 +83,12 @@ FORMATS: Mapping[str, tuple[Callable[[str, Mapping[str, Tool]], list[Call]], str
 }
 
 
-def described(tools: Sequence[Tool], form: str) -> str:
+def described(tools: Sequence[Tool], form: Form) -> str:
     """The tools and how to call them, as an agent reads them."""
     lines = [json.dumps(tool.schema["function"]) for tool in tools]
-    return "\n".join(["Tools:", *lines, FORMATS[form][1]])
+    return "\n".join(["Tools:", *lines, form.told])
 
 
-def responses(results: Sequence[Result], form: str) -> str:
+def responses(results: Sequence[Result], form: Form) -> str:
     """The results of a turn's calls, as an agent reads them."""
-    if form == "tagged":
-        return "\n".join(f"<tool_response>\n{r.text}\n</tool_response>" for r in results)
-    return "\n".join(r.text for r in results)
+    return "\n".join(form.response.format(result.text) for result in results)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentrl.tools.calls import FORMATS, described, responses
+from agentrl.tools.calls import FORMATS, Form, described, responses
 from agentrl.tools.function import Call, Result, Tool, run_all
 
 Task = Mapping[str, Any]
@@ -115,7 +115,7 @@ class ToolEnvironment:
         tasks: Sequence[Task] | Callable[[random.Random], Task],
         reward: Reward,
         *,
-        form: str = "tagged",
+        form: str | Form = "tagged",
         prompt: Callable[[Episode], str] | None = None,
         every_turn: bool = False,
         calls_per_turn: int = 8,
@@ -123,7 +123,7 @@ class ToolEnvironment:
         """tasks: with a text "prompt" and fields for tools and reward; a list, or drawn.
 
         Args:
-          form: how calls are written, one of `agentrl.tools.calls.FORMATS`.
+          form: how calls are written, one of `agentrl.tools.calls.FORMATS`, or one of your own.
           prompt: writes what the agent reads first; default: the tools, then the task's prompt.
           every_turn: `prompt` writes all of what the agent reads in every turn, for a context that
             shows nothing else (`contexts.window(history=0)`); else it reads the results.
@@ -133,14 +133,15 @@ class ToolEnvironment:
           ValueError: no tasks, tools of the same name, or an unknown form.
         """
         names = [tool.name for tool in tools]
-        if form not in FORMATS:
+        if isinstance(form, str) and form not in FORMATS:
             raise ValueError(f"form={form!r}: expected one of {', '.join(FORMATS)}")
         if len(set(names)) < len(names):
             raise ValueError(f"tools {', '.join(names)}: expected each name once")
         if not callable(tasks) and not tasks:
             raise ValueError("tasks: expected one or more")
         self.tools, self.tasks, self.reward = dict(zip(names, tools, strict=True)), tasks, reward
-        self.form, self.prompt, self.every_turn = form, prompt or self._prompt, every_turn
+        self.form = FORMATS[form] if isinstance(form, str) else form
+        self.prompt, self.every_turn = prompt or self._prompt, every_turn
         self.calls_per_turn = calls_per_turn
         self.episode = Episode(0, {}, random.Random(0))
         self.metrics = ("calls", "invalid_calls", "failed_calls", "answered", *reward.metrics)
@@ -155,7 +156,7 @@ class ToolEnvironment:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Runs the calls of a reply, or takes it for the answer."""
         episode = self.episode
-        calls = FORMATS[self.form][0](action, self.tools)
+        calls = self.form.read(action, self.tools)
         if not calls:
             return self._end(action.strip(), 0.0, {"answered": 1.0}, valid=True)
         results = self._results(calls)

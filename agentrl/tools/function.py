@@ -272,7 +272,8 @@ def run_all(
         for call in calls:
             if call.name not in tools:
                 known = ", ".join(tools)
-                text = f"error: there is no tool {call.name!r}; there are {known}"
+                error = call.error or f"there is no tool {call.name!r}; there are {known}"
+                text = f"error: {error}"
                 waiting.append(lambda call=call, text=text: Result(call, text, "invalid"))
                 continue
             counted[call.name] += 1

@@ -21,7 +21,7 @@ import envs
 
 make = playing.make
 OWN = os.environ.get("OWN_ENV")
-OURS = (*envs.registered(), *playing.WRAPPED)
+OURS = (*envs.registered(), *playing.WRAPPED, *playing.OWN)
 NAMES = tuple(n for n in ([OWN] if OWN else OURS) if make(n)[0].num_agents == 1)
 STEPS = 64
 EPISODES = 64

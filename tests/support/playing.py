@@ -25,6 +25,8 @@ WRAPPED = {
     "envs.wrappers.Submission": {"base": {"name": "NumberLine-v1"}},
     "envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3},
 }
+# Of modules beside this one.
+OWN = ("pure_desk.Desk",)
 
 
 def fresh(name, **options):

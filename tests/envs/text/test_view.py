@@ -25,7 +25,7 @@ SPELLED = 6
 
 OWN = os.environ.get("OWN_ENV")
 OURS = pytest.mark.skipif(OWN is not None, reason="OWN_ENV names an environment of yours")
-NAMES = (OWN,) if OWN else (*envs.registered(), *playing.WRAPPED)
+NAMES = (OWN,) if OWN else (*envs.registered(), *playing.WRAPPED, *playing.OWN)
 WITH_TEXT = {name: playing.make(name)[0] for name in NAMES}
 # Games have a view for each agent: tests/envs/test_games.py.
 WITH_TEXT = {n: e for n, e in WITH_TEXT.items() if e.wordings is not None and e.num_agents == 1}
