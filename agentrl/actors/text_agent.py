@@ -260,8 +260,9 @@ class TextAgent:
         memory, turn = self._observed(memory, lane, observed)
         # The prompt may be longer than those that are replied to.
         size = self.row_tokens + self.layout.observation_tokens
-        everyone = jnp.ones(lane.shape, bool)
-        last, *_ = self._read(params, memory, lane, turn, observed, everyone, size)
+        last, *_ = self._read(
+            params, memory, lane, turn, observed, jnp.ones(lane.shape, bool), size
+        )
         values = decoder.values(params, self.policy.config, last)[..., 0]
         return self._own(view, shown, values)
 
@@ -270,8 +271,9 @@ class TextAgent:
         summarize it first."""
         shown, lane, observed = self._seen(memory, view)
         memory, turn = self._observed(memory, lane, observed)
-        prompt = self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
-        return self._own(view, shown, prompt)
+        return self._own(
+            view, shown, self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
+        )
 
     def _reply(
         self, params, memory, lane, active, observed, key, greedy, constraint, expert, given
