@@ -158,7 +158,7 @@ def test_labels_are_the_teachers_in_the_policys_states(kind):
     np.testing.assert_array_equal(np.asarray(fixed.led)[:, 1:], wrong & follows)
 
 
-@pytest.mark.parametrize("kind", ["arrays", "words"])
+@pytest.mark.parametrize("kind", ["arrays", pytest.param("words", marks=pytest.mark.long)])
 def test_it_learns_resumes_and_is_traced_once(kind, tmp_path):
     config = {"arrays": arrays, "words": words}[kind](rows=16, labels=40, every=2)
     _, states, metrics = train_and_resume(config, tmp_path)

@@ -26,7 +26,7 @@ def config_of(kind, **options):
     return config
 
 
-@pytest.mark.parametrize("kind", ["arrays", "words"])
+@pytest.mark.parametrize("kind", ["arrays", pytest.param("words", marks=pytest.mark.long)])
 def test_solved_episodes_stay(kind, tmp_path):
     config = config_of(kind)
     experiment, states, metrics = train_and_resume(config, tmp_path)

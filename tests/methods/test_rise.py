@@ -43,7 +43,7 @@ def test_weights_of_the_worked_example():
     np.testing.assert_allclose(sharper[:3], [0.449329, 0.449329, 3.320117], atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["arrays", "words"])
+@pytest.mark.parametrize("kind", ["arrays", pytest.param("words", marks=pytest.mark.long)])
 def test_the_best_of_many_is_better_than_the_first(kind):
     config = config_of(kind)
     config.components.witness = section(own_pieces.witness)
@@ -65,7 +65,7 @@ def test_the_best_of_many_is_better_than_the_first(kind):
     np.testing.assert_array_equal(lesson.streams.mask, other.streams.mask)
 
 
-@pytest.mark.parametrize("kind", ["arrays", "words"])
+@pytest.mark.parametrize("kind", ["arrays", pytest.param("words", marks=pytest.mark.long)])
 def test_it_learns_resumes_and_is_traced_once(kind, tmp_path):
     _, _, metrics = train_and_resume(config_of(kind), tmp_path)
     assert all(np.isfinite(told["loss/imitation"]) for told in metrics)
