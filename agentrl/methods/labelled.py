@@ -69,7 +69,7 @@ def mismatched(rows: Rows, partner: jax.Array) -> Rows:
     )
 
 
-def labelled(setup: Setup, *, by: str = "success") -> Component:
+def labelled(setup: Setup, *, by: str = "success", source: str = "rollout") -> Component:
     """Source of its own name: in turn a row that was sampled, and its mismatched row, for
     `losses.kto`. Supplies `desirable` [N, T].
 
@@ -82,6 +82,9 @@ def labelled(setup: Setup, *, by: str = "success") -> Component:
       by: "success", whole episodes, desirable if they succeeded (one row holds a stream); or
         "judgement", single turns, desirable if their `Streams.judgement` is above 0 and without a
         label if it is 0 (one row holds a turn). The latter with a checker is STEVE.
+      source: of the rows; of another one than "rollout", such as a component
+        `agentrl.trajectories.file`, only success is a label. Where no term reads the rollout,
+        nothing is played.
 
     Raises:
       ValueError: an unknown label, rows of text that hold more or less than it is of, or nothing
@@ -96,14 +99,24 @@ def labelled(setup: Setup, *, by: str = "success") -> Component:
         raise ValueError(
             f"config.components.labelled.by={by!r}: expected one of {', '.join(LABELS)}"
         )
-    if by == "success":
+    if source != "rollout" and by != "success":
+        raise ValueError(
+            f"config.components.labelled.source={source!r} with by={by!r}: only turns of the "
+            "rollout are judged; use by='success'"
+        )
+    if by == "success" and source == "rollout":
         check_one_row(setup, "labelled")
-    else:
+    elif by == "judgement":
         check_judged(setup, "labelled")
         check_turn_rows(setup)
 
     def make(context, sources):
-        streams, rows = sources["rollout"]
+        streams, rows = sources[source]
+        if source != "rollout" and rows.tokens.shape[0] != streams.mask.shape[0]:
+            raise ValueError(
+                f"component 'labelled': source {source!r} has {rows.tokens.shape[0]} rows of "
+                f"{streams.mask.shape[0]} streams; expected one each, in which all its turns are"
+            )
         if by == "success":
             rows = stream_rows(rows, streams)
         else:
@@ -123,8 +136,8 @@ def labelled(setup: Setup, *, by: str = "success") -> Component:
         rate = jnp.stack([jnp.sum(good & given), jnp.sum(given)]).astype(jnp.float32)
         return {"desirable": PerTurn(desirable)}, {"desirable_rate": rate}
 
-    source = Source(make, unit=2, reads=("rollout",))
-    return Component(source=source, annotate=annotate, fills=("desirable",))
+    made = Source(make, unit=2, reads=(source,))
+    return Component(source=made, annotate=annotate, fills=("desirable",))
 
 
 def check_turn_rows(setup: Setup) -> None:

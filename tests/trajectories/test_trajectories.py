@@ -11,11 +11,12 @@ import pytest
 import tiny
 from in_process import call_here
 
-from agentrl import rollout
+from agentrl import losses, rollout
 from agentrl.actors import contexts
-from agentrl.config import env_section, section
+from agentrl.config import env_section, section, term
 from agentrl.config.build import build
 from agentrl.config.tasks import context_of
+from agentrl.methods.labelled import labelled
 from agentrl.run import loop, trajectories
 from agentrl.streams import SPANS
 from agentrl.trajectories import adp, files, schema, source
@@ -118,6 +119,33 @@ def test_supervised_updates_from_a_file_are_those_from_memory(runs):
     of_file = supervised({"name": "agentrl.trajectories.file"} | options)
     of_memory = supervised({"name": "memory_source.memory"})
     jax.tree.map(np.testing.assert_array_equal, of_file, of_memory)
+
+
+def offline(component):
+    """Parameters after two updates by KTO on the episodes of a component; nothing is played."""
+    config = tiny.talk_config(updates=2, warm_start__updates=0)
+    config.objective.policy.weight = config.objective.kl.weight = 0.0
+    with config.unlocked():
+        config.components.held = component
+        config.components.labelled = section(labelled, source="held")
+        config.objective.kto = term(losses.kto, source="labelled")
+    experiment = build(config)
+    assert not experiment.phases[-1][0].collects
+    state = jax.jit(experiment.init)(np.int32(1))
+    after, metrics = jax.jit(tiny.train_of(experiment))(state)
+    assert tiny.mean(metrics, "rejected_updates") == 0 < tiny.mean(metrics, "grad_norm")
+    return jax.device_get(after.params)
+
+
+def test_offline_updates_from_a_file_are_those_from_memory(runs):
+    path, batch, _ = runs["words"]
+    rows = source.text_rows(source.streams_of(list(files.read(path))), 10**6, lambda turn: True)
+    memory_source.HELD = batch.streams, jax.device_get(batch.rows.head(rows.tokens.shape[1]))
+    of_file = offline({"name": "agentrl.trajectories.file", "path": str(path), "rows": 0})
+    of_memory = offline({"name": "memory_source.memory"})
+    jax.tree.map(np.testing.assert_array_equal, of_file, of_memory)
+    with pytest.raises(ValueError, match="only turns of the rollout are judged"):
+        labelled(None, by="judgement", source="held")
 
 
 @pytest.mark.parametrize("kind", ["arrays", "game"])
