@@ -35,4 +35,4 @@ def test_a_config_loads_what_it_names():
     loaded = out.stdout.split()
     assert "agentrl.advantages.temporal" in loaded and "agentrl.advantages.surprisal" not in loaded
     assert not {"agentrl.policies.decoder", "agentrl.selfplay.tabular"} & set(loaded)
-    assert len(loaded) <= 69
+    assert len(loaded) <= 70

@@ -5,9 +5,12 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[1]
 
 
+@pytest.mark.long
 def test_it_is_built_and_every_link_leads_somewhere(tmp_path):
     """With --strict a link that leads nowhere, or an unknown reference, is an error."""
     config = ROOT / ".ci" / "site" / "mkdocs.yml"

@@ -221,15 +221,15 @@ def conversation_of(
     Raises:
       ValueError: a policy over arrays, or one that was trained inside of a program.
     """
-    if task.env.in_python and task.env.calls_model:
-        raise ValueError(
-            f"{task.env.name} calls the model itself, so there is nobody else to talk to it: use "
-            "launchers.serve, and run the program with that server"
-        )
     if not task.policy.reads_text:
         raise ValueError(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
             "player (--env=... --players=DIR), or launchers.report"
+        )
+    if task.env.in_python and task.env.calls_model:
+        raise ValueError(
+            f"{task.env.name} calls the model itself, so there is nobody else to talk to it: use "
+            "launchers.serve, and run the program with that server"
         )
     text, turns = text_agent_of(run, task)
     params = jax.tree.map(lambda x: x[0], run.state.params)

@@ -20,8 +20,8 @@ OURS = ("agentrl", "envs", "launchers", "configs", "__editable__")
 LARGEST = 150 * 1024
 
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-# A game and an environment of one's own are executed every time, the others before a release.
-ALWAYS = ("kuhn_poker", "own_environment")
+# An environment of one's own is executed every time, the others before a release.
+ALWAYS = ("own_environment",)
 EXECUTED = [p if p.stem in ALWAYS else pytest.param(p, marks=pytest.mark.long) for p in NOTEBOOKS]
 
 

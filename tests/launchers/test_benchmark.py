@@ -77,6 +77,7 @@ def test_envs_counts_episodes_and_tasks_and_compares_layouts():
     assert "lake (batch last)" in environments.report(result)
 
 
+@pytest.mark.long
 def test_learning_compares_two_programs_that_learn():
     result = learning.run(TINY, variants=[(4, 16)])
     ours, theirs = result["rows"]
@@ -110,6 +111,7 @@ def test_purejaxrl_advantages_by_hand():
     np.testing.assert_allclose(out[:, 0], [-1.0, -4.0])
 
 
+@pytest.mark.long
 def test_credit_times_estimators_and_the_update():
     names = {"estimators": ("gigpo", "gae"), "terms": ("clipped_surrogate",)}
     result = credit.run(TINY, num_streams=16, turns=4, **names)
@@ -197,6 +199,7 @@ def test_startup_counts_cold_and_warm(monkeypatch):
     assert "peak_memory_gib" in startup.report(result)
 
 
+@pytest.mark.long
 def test_startup_tells_why_a_command_failed(tmp_path):
     with pytest.raises(RuntimeError, match="config.updates=0"):
         startup.start(("--config=configs/start/cartpole_ppo.py", "--config.updates=0"), tmp_path)

@@ -30,6 +30,7 @@ def test_a_misspelt_path_is_refused(monkeypatch):
     assert "prise" in error
 
 
+@pytest.mark.long
 def test_it_learns(tmp_path):
     done = call("train", CONFIG, f"--workdir={tmp_path / 'run'}")
     assert done.returncode == 0, done.stderr

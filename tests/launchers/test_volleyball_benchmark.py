@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import envs
 from envs.rules import quadrotor
@@ -47,6 +48,7 @@ def test_structs_and_components_are_the_same_physics_and_rules():
     )
 
 
+@pytest.mark.long
 def test_the_suite_runs_all_layouts():
     plan = timing.Plan(rounds=2, sample_seconds=0.0)
     result = volleyball.run(

@@ -82,6 +82,7 @@ def test_types_and_pages_are_in_the_wheel(wheel):
     assert not [name for name in names if name.startswith(("tests", "colab"))]
 
 
+@pytest.mark.long
 def test_a_run_by_the_documented_commands(command, site, here):
     done = command("train", f"--config={COIN}:gigpo", "--workdir=runs/coin", *SMALL)
     assert f"config: {site / COIN}" in done.stderr.splitlines()

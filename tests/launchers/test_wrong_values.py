@@ -132,7 +132,7 @@ NO_CONFIG = [
     ("helper.py", ["helper.py: this file has no get_config()", "as configs/credit/coin.py"]),
     (CONFIGS / "_shared/hosted.py", ["hosted.py: this file has no get_config()"]),
     (CONFIGS / "_shared", ["_shared: this is a folder; expected a config file"]),
-    ("configs/credit", ["configs/credit: this is a folder", "such as configs/credit/archer.py"]),
+    ("configs/credit", ["configs/credit: this is a folder", "such as configs/credit/agent_q.py"]),
 ]
 
 

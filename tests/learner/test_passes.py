@@ -135,6 +135,7 @@ def test_log_probs_in_passes_are_those_of_whole_rows(microbatch, lengths):
     assert np.isfinite(in_passes).all() and (np.abs(at_once[mask]) > 0.1).all()
 
 
+@pytest.mark.long
 def test_a_run_in_passes_is_the_run_at_once():
     def after(**changes):
         changes |= {"log_every": 1, "warm_start__updates": 1, "learner__minibatches": 1}

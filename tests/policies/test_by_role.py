@@ -111,6 +111,7 @@ def moved(before, after):
     return {name: max(jax.tree.leaves(change[name])) for name in change}
 
 
+@pytest.mark.long
 def test_networks_learn_at_their_own_rates_or_stay():
     both = moved(*trained()[:2])
     assert min(both.values()) > 0

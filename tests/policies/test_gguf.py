@@ -423,6 +423,7 @@ def test_without_the_package(small, tmp_path, monkeypatch):
         importer.write(tmp_path / "out", tmp_path / "model.gguf")
 
 
+@pytest.mark.long
 def test_the_command(small, tmp_path):
     def call(*arguments):
         command = [sys.executable, "-m", "launchers.import_gguf", *arguments]

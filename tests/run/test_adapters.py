@@ -49,6 +49,7 @@ def of_adapters(base):
     return config
 
 
+@pytest.mark.long
 def test_planner_and_executor_learn_adapters_of_their_own(base, tmp_path):
     config, workdir = of_adapters(base), tmp_path / "run"
     config.updates = 2

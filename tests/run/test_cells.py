@@ -72,7 +72,14 @@ def means(totals):
     return {name: float(np.sum(x[..., 0]) / np.sum(x[..., 1])) for name, x in totals.items()}
 
 
-@pytest.mark.parametrize(("view", "acting", "where", "collected"), CELLS)
+# The segments of these are tested each time.
+LONG = {("text", "once", "graph", "episodes"), ("text", "turns", "graph", "episodes")}
+
+
+@pytest.mark.parametrize(
+    ("view", "acting", "where", "collected"),
+    [pytest.param(*cell, marks=pytest.mark.long) if cell in LONG else cell for cell in CELLS],
+)
 def test_cell(view, acting, where, collected):
     config = config_of(view, acting, where, collected)
     experiment = build(config)

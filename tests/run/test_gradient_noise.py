@@ -134,6 +134,7 @@ def test_an_estimator_says_what_the_run_lacks():
         estimator_gradients.advantage_of("it", asked, streams)
 
 
+@pytest.mark.long
 def test_the_command_measures_what_it_is_asked_for(tmp_path):
     workdir = tmp_path / "run"
     assert loop.run(tiny.groups_config(num_seeds=2, updates=2), workdir, command="test")

@@ -184,6 +184,7 @@ def stepped_apart(config, programs=2):
     return arrays(state), told
 
 
+@pytest.mark.long
 def test_without_selection_and_exploration_it_is_the_plain_run():
     """Bit by bit, where nothing is tuned. (A number that is an argument of the program and no
     constant in it may round otherwise, and so may updates in one program with a selection.)"""

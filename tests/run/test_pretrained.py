@@ -110,6 +110,7 @@ def test_rows_are_what_was_read_and_written(directory, context):
         assert [t for t in turn if t >= 0] == sorted(t for t in turn if t >= 0)
 
 
+@pytest.mark.long
 def test_training_begins_with_the_weights_and_gives_them_back(directory, tmp_path):
     lake = env_section("FrozenLake-v1", **LAKE)
     config = config_of(directory, lake, context="window", history=0)

@@ -58,6 +58,7 @@ def series(lines):
     }
 
 
+@pytest.mark.long
 def test_what_trackers_hold_is_what_the_file_has(tmp_path):
     """A run that stops and resumes, two seeds."""
     pytest.importorskip("wandb")

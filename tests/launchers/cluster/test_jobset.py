@@ -251,6 +251,7 @@ def test_pods_join_without_asking_kubernetes():
     assert "Service host/port is not set" in alone.communicate(timeout=240)[0]
 
 
+@pytest.mark.long
 def test_a_run_that_is_told_to_stop_asks_to_begin_again_and_then_ends(tmp_path):
     flags = [f"--config={CONFIG}", "--config.updates=100000", "--config.log_every=1"]
     flags += ["--config.num_seeds=1", "--config.evaluation.every=0", "--config.policy.hidden=(8,)"]
