@@ -276,10 +276,31 @@ def _credited(
 
 
 def _in_order(sources: set[str], components: Mapping[str, Component]) -> tuple[str, ...]:
-    """The sources and those that they are made from, "rollout" first."""
-    made = [components[name].source for name in sources if name in components]
-    read = {name for source in made if source is not None for name in source.reads}
-    return tuple(sorted(sources | read, key=lambda name: (name != "rollout", name)))
+    """The sources and those that they are made from, each after those; "rollout" first.
+
+    ValueError: a component reads a source that there is not, or one that is made from it.
+    """
+    order: list[str] = []
+
+    def add(name: str, readers: tuple[str, ...]) -> None:
+        part = components.get(name)
+        there = name in ("rollout", "expert") or (part is not None and part.source is not None)
+        if readers and (not there or name in readers):  # those of terms are checked by themselves
+            known = [key for key, one in components.items() if one.source is not None]
+            raise ValueError(
+                f"config.components.{readers[-1]}: reads source {name!r}; expected 'rollout' or a "
+                f"component that is a source and not made from it ({', '.join(known)})"
+            )
+        if part is not None and part.source is not None:
+            for other in sorted(part.source.reads):
+                if other not in order:
+                    add(other, (*readers, name))
+        if name not in order:
+            order.append(name)
+
+    for name in sorted(sources):
+        add(name, ())
+    return tuple(sorted(order, key=lambda name: name != "rollout"))
 
 
 def _carry(components: Mapping[str, Component], start: InitInputs) -> dict[str, Any]:

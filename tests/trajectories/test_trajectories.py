@@ -146,6 +146,13 @@ def test_offline_updates_from_a_file_are_those_from_memory(runs):
     jax.tree.map(np.testing.assert_array_equal, of_file, of_memory)
     with pytest.raises(ValueError, match="only turns of the rollout are judged"):
         labelled(None, by="judgement", source="held")
+    config = tiny.talk_config(updates=2, warm_start__updates=0)
+    config.objective.kto = term(losses.kto, source="labelled")
+    for other in ("no_such", "labelled"):
+        with config.unlocked():
+            config.components.labelled = section(labelled, source=other)
+        with pytest.raises(ValueError, match=f"components.labelled: reads source '{other}'"):
+            build(config)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "game"])
