@@ -101,16 +101,12 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
     )
 
     plan = timing.QUICK if quick else timing.FULL
-    if suite == "envs":
-        batches = (256,) if quick else (2048, 8192)
-        result = environments.run(plan, with_peers=with_peers, batches=batches)
-        return result, environments.report(result)
-    if suite == "text":
-        result = text.run(plan, with_peers=with_peers, batches=(256,) if quick else (2048,))
-        return result, text.report(result)
-    if suite == "games":
-        result = games.run(plan, with_peers=with_peers, batches=(256,) if quick else (2048, 8192))
-        return result, games.report(result)
+    stepped = {"envs": environments, "text": text, "games": games}
+    if suite in stepped:
+        batches = (2048,) if suite == "text" else (2048, 8192)
+        batches = (256,) if quick else batches
+        result = stepped[suite].run(plan, with_peers=with_peers, batches=batches)
+        return result, stepped[suite].report(result)
     if suite == "generation":
         batches, written = ((16,), 16) if quick else ((64, 256), generation.WRITTEN)
         result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)

@@ -105,7 +105,7 @@ class _Replies(NamedTuple):
         return jnp.any(self.fitting(thinks, used + len(self.closing)), axis=1)
 
     def start(self) -> _Written:
-        """Nothing is written."""
+        """The state before the first token: what a reply may begin with."""
         no = jnp.zeros(self.may.shape[0], bool)
         used = no.astype(jnp.int32)
         tag = no

@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """R."""
+        """R, in which the episodes of a tree are grown."""
         return self.size // self.together
 
 

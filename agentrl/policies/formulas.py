@@ -108,7 +108,7 @@ def negation(f: Formula) -> Formula:
 
 @functools.cache
 def either(f: Formula, g: Formula) -> Formula:
-    """f or g."""
+    """The formula that holds where either of two does."""
     if f is g or f is TRUE or g is FALSE:
         return f
     if g is TRUE or f is FALSE:

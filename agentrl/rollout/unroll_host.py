@@ -166,9 +166,8 @@ class Playing:
         }
         metrics = {name: jnp.array([x, 1], jnp.float32) for name, x in metrics.items()}
         turns = list(itertools.chain.from_iterable(self.told))
-        for name in self.setup.env.metrics:
-            values = [turn[name] for turn in turns if name in turn]
-            metrics[f"env/{name}"] = jnp.array([sum(values), len(values)], jnp.float32)
+        told = {n: [turn[n] for turn in turns if n in turn] for n in self.setup.env.metrics}
+        metrics |= {f"env/{n}": jnp.array([sum(x), len(x)], jnp.float32) for n, x in told.items()}
         first, final = (Start(None, None, (memory,)) for memory in (self.before, self.final))
         trajectory = Trajectory(self.record.turns(), first, final)
         return HostCollection(trajectory, self.record.bootstrap, metrics, self.request.continues)
@@ -242,8 +241,7 @@ class Playing:
             ended = bool(outcome.terminated[at, episode] | outcome.truncated[at, episode])
             self.at[episode] += 1
             self.lost_in_a_row[episode] = 0
-            if ended:
-                self.first[episode] = self.at[episode]
+            self.first[episode] = self.at[episode] if ended else self.first[episode]
         else:
             workers.begins[worker], workers.turns[worker] = True, 0
         workers.observe(worker, answer)

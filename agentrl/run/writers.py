@@ -148,7 +148,7 @@ class WeightsAndBiases:
         self._workdir, self._runs = workdir, {}
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """As `Tracker.write`."""
+        """Logs a record at its update, if the run is not that far yet."""
         seed = record["seed"]
         if seed not in self._runs:
             self._runs[seed] = self._begun(seed)
@@ -156,7 +156,7 @@ class WeightsAndBiases:
             self._runs[seed].log(_values(record), step=record["update"], commit=True)
 
     def close(self, *, failed: bool) -> None:
-        """As `Tracker.close`."""
+        """Finishes the runs, with exit code 1 after an error."""
         for run in self._runs.values():
             run.finish(exit_code=int(failed))
 
@@ -198,7 +198,7 @@ class MLflow:
         self._last: dict[int, dict[str, int]] = {}
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """As `Tracker.write`."""
+        """Logs the values of a record that the server does not have."""
         from mlflow.entities import Metric
 
         seed, step, now = record["seed"], record["update"], int(time.time() * 1000)
@@ -213,7 +213,7 @@ class MLflow:
             raise
 
     def close(self, *, failed: bool) -> None:
-        """As `Tracker.close`."""
+        """Marks the runs as finished, or as failed after an error."""
         for run in self._runs.values():
             self._client.set_terminated(run, "FAILED" if failed else "FINISHED")
 

@@ -7,23 +7,17 @@ of float32 are written with as many digits as tell them apart, so they are read 
 import dataclasses
 import json
 import math
-import types
-import typing
 from typing import Any
 
 import numpy as np
 
 from agentrl.streams import SPANS
+from agentrl.trajectories.reading import SchemaError as SchemaError
+from agentrl.trajectories.reading import read, shown
 
 # Raised when a line of the older form cannot be read as one of the newer.
 VERSION = 1
 STOPS = ("end", "length")
-# Numbers that JSON does not have.
-_NO_NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-class SchemaError(ValueError):
-    """A line that is no episode; the message says where, what is there, and what was expected."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,87 +204,16 @@ def from_line(line: str) -> Episode:
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise SchemaError(f"{_shown(found)}, expected a JSON object")
+        raise SchemaError(f"{shown(found)}, expected a JSON object")
     version = found.get("version")
     if version != VERSION or isinstance(version, bool):
         raise SchemaError(
-            f"version: {_shown(version)}, expected {VERSION}; read it with the version of agentrl "
+            f"version: {shown(version)}, expected {VERSION}; read it with the version of agentrl "
             "that wrote it"
         )
-    episode = _read(Episode, found, "")
+    episode = read(Episode, found, "")
     _check(episode)
     return episode
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def _read(kind: Any, value: Any, where: str) -> Any:
-    """A value of JSON as one of a type. SchemaError if it is none."""
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind):
-        return _record(kind, value, where)
-    if origin is types.UnionType:
-        return _either(parts, value, where)
-    if origin is tuple:
-        return _sequence(parts, value, where)
-    if origin is dict:
-        if isinstance(value, dict):
-            return value
-        raise SchemaError(f"{where}: {_shown(value)}, expected an object")
-    return _scalar(kind, value, where)
-
-
-def _record(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise SchemaError(f"{where}: {_shown(value)}, expected an object")
-    hints, fields = typing.get_type_hints(kind), {f.name: f for f in dataclasses.fields(kind)}
-    at = f"{where}." if where else ""
-    for name in value:
-        if name not in fields:
-            raise SchemaError(f"{at}{name}: unknown key, expected {', '.join(fields)}")
-    # None is left out by the writer.
-    value = {k: None for k, hint in hints.items() if type(None) in typing.get_args(hint)} | value
-    for name, field in fields.items():
-        if name not in value and field.default is dataclasses.MISSING:
-            raise SchemaError(f"{at}{name}: missing")
-    return kind(**{name: _read(hints[name], x, f"{at}{name}") for name, x in value.items()})
-
-
-def _either(parts: tuple[Any, ...], value: Any, where: str) -> Any:
-    """Of a union: the list among its types if it is one, else the other."""
-    if value is None and type(None) in parts:
-        return None
-    kinds = [part for part in parts if part is not type(None)]
-    lists = [part for part in kinds if typing.get_origin(part) is tuple]
-    if set(kinds) == {int, float}:
-        return _scalar(int if type(value) is int else float, value, where)
-    kind = lists[0] if lists and (isinstance(value, list) or len(kinds) == 1) else kinds[0]
-    return _read(kind, value, where)
-
-
-def _sequence(parts: tuple[Any, ...], value: Any, where: str) -> tuple:
-    if not isinstance(value, list):
-        raise SchemaError(f"{where}: {_shown(value)}, expected a list")
-    each = parts[:1] * len(value) if parts[-1:] == (...,) else parts
-    if len(each) != len(value):
-        raise SchemaError(f"{where}: {len(value)} entries, expected {len(each)}")
-    return tuple(
-        _read(part, x, f"{where}[{i}]") for i, (part, x) in enumerate(zip(each, value, strict=True))
-    )
-
-
-def _scalar(kind: type, value: Any, where: str) -> Any:
-    if kind is float and isinstance(value, str) and value in _NO_NUMBERS:
-        return _NO_NUMBERS[value]
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:
-        names = {float: "a number", int: "an integer", bool: "true or false", str: "a text"}
-        raise SchemaError(f"{where}: {_shown(value)}, expected {names[kind]}")
-    return value
 
 
 def _check(episode: Episode) -> None:
@@ -301,7 +224,7 @@ def _check(episode: Episode) -> None:
     if task.turns < 1:
         raise SchemaError(f"task.turns: {task.turns}, expected at least 1")
     if task.anchor not in (None, "observation", "state"):
-        raise SchemaError(f"task.anchor: {_shown(task.anchor)}, expected observation or state")
+        raise SchemaError(f"task.anchor: {shown(task.anchor)}, expected observation or state")
     _check_words("task.start", task.start)
     if episode.seeds is not None:
         _check_words("seeds.task", episode.seeds.task)
@@ -355,7 +278,7 @@ def _check_turns(task: Task, agent: Agent, where: str) -> None:
         if (turn.terminated or turn.truncated) and j + 1 < len(agent.turns):
             raise SchemaError(f"{here}: ends the episode, and {here[:-1]} is not the last turn")
         if turn.stop not in (None, *STOPS):
-            raise SchemaError(f"{here}.stop: {_shown(turn.stop)}, expected {' or '.join(STOPS)}")
+            raise SchemaError(f"{here}.stop: {shown(turn.stop)}, expected {' or '.join(STOPS)}")
         _check_words(f"{here}.anchor", turn.anchor)
         if turn.observation is not None:
             _check_array(turn.observation, f"{here}.observation")
@@ -367,7 +290,7 @@ def _check_array(array: Array, where: str) -> None:
     except TypeError:
         kind = ""
     if kind not in ("b", "i", "u", "f"):
-        raise SchemaError(f"{where}.dtype: {_shown(array.dtype)}, expected a dtype of numbers")
+        raise SchemaError(f"{where}.dtype: {shown(array.dtype)}, expected a dtype of numbers")
     if any(size < 0 for size in array.shape) or math.prod(array.shape) != len(array.data):
         raise SchemaError(
             f"{where}: {len(array.data)} numbers, expected those of shape {list(array.shape)}"
@@ -376,7 +299,7 @@ def _check_array(array: Array, where: str) -> None:
 
 def _check_span(agent: Agent, span: Span, where: str) -> None:
     if span.kind not in (None, *SPANS):
-        raise SchemaError(f"{where}.kind: {_shown(span.kind)}, expected one of {', '.join(SPANS)}")
+        raise SchemaError(f"{where}.kind: {shown(span.kind)}, expected one of {', '.join(SPANS)}")
     if not span.tokens and not span.text:
         raise SchemaError(f"{where}: neither tokens nor text, expected one of them")
     if any(not 0 <= token < 2**31 for token in span.tokens):
