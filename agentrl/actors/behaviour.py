@@ -71,6 +71,25 @@ class Behaviour:
         kind = jnp.asarray(self.kind)[jnp.where(inside, action, count)]
         return jnp.asarray(self.step)[state, thinks.astype(jnp.int32), kind]
 
+    def judged(
+        self,
+        states: jax.Array,
+        lane: jax.Array,
+        action: jax.Array,
+        thinks: jax.Array,
+        acts: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """(states after turns of some lanes, whether one leads from a live state to the dead one,
+        bool[n]).
+
+        states: i32 of all lanes, of any shape. lane: i32[n], places in it. acts: bool[n], whether
+        the turn takes place; the rest as in `advance`.
+        """
+        before = states.reshape(-1)[lane]
+        after = jnp.where(acts, self.advance(before, action, thinks), before)
+        new = states.reshape(-1).at[lane].set(after).reshape(states.shape)
+        return new, (after == self.dead) & (before != self.dead)
+
 
 def _thoughts(there: bool) -> tuple[frozenset[str], ...]:
     return (frozenset(), frozenset({_THINK})) if there else (frozenset(),)

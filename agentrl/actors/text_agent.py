@@ -418,13 +418,11 @@ class TextAgent:
         state to the dead one, bool[n])."""
         behaviour, thoughts = self.source.behaviour, self.policy.grammar.think != "none"
         assert behaviour is not None and memory.behaviour is not None
-        before = memory.behaviour.reshape(-1)[lane]
         thinking = jax.vmap(thinks)(text, length) if thoughts else jnp.zeros(lane.shape, bool)
-        after = behaviour.advance(before, understood.action, thinking)
-        after = jnp.where(replied.active, after, before)
-        states = memory.behaviour.reshape(-1).at[lane].set(after)
-        memory = memory.replace(behaviour=states.reshape(memory.behaviour.shape))
-        return memory, (after == behaviour.dead) & (before != behaviour.dead)
+        states, violates = behaviour.judged(
+            memory.behaviour, lane, understood.action, thinking, replied.active
+        )
+        return memory.replace(behaviour=states), violates
 
     def _fold(self, memory: Memory, lane: jax.Array, replied: TurnResult, text, length) -> Memory:
         """Opens and closes branches by the tags in the replies' bytes u8[n, W], i32[n]."""
