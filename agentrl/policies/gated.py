@@ -63,8 +63,9 @@ def blocks_of(
 def distances(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(entropies f32[roles] in nats, distances f32[roles, roles]) of gates f32[..., roles, M].
 
-    Both are means over leading axes. A distance is half the sum of absolute differences: 0 for equal gates, 1 for roles that share no
-    block. Entropy near 0, or distances near 0 everywhere, are a collapse of the gates.
+    Both are means over leading axes. A distance is half the sum of absolute differences: 0 for
+    equal gates, 1 for roles that share no block. Entropies near 0, or distances near 0 everywhere,
+    are a collapse of the gates.
     """
     entropy = -jnp.sum(weights * jnp.log(jnp.maximum(weights, 1e-30)), axis=-1)
     apart = jnp.abs(weights[..., :, None, :] - weights[..., None, :, :]).sum(-1) / 2
