@@ -39,6 +39,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "PlannedVolleyball-v1": ("envs.volleyball_levels", "PlannedVolleyball"),
     "Points24-v1": ("envs.points", "Points24"),
     "Screens-v1": ("envs.screens", "Screens"),
+    "Relay-v1": ("envs.relay", "Relay"),
     "Research-v1": ("envs.research", "Research"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
     "Shop-v1": ("envs.shop", "Shop"),

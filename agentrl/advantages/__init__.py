@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.role_conditioned import rae as rae
     from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
     from agentrl.advantages.sequential import marft as marft
+    from agentrl.advantages.sequential import marft_by_position as marft_by_position
     from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
     from agentrl.advantages.similarity import leader_segments as leader_segments
     from agentrl.advantages.similarity import overlap as overlap

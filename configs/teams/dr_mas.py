@@ -21,7 +21,7 @@ from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, roles_section, section
 from configs._shared import language
 
-VARIANTS = {
+GAMES = {
     "kuhn": ("KuhnPoker-v1", {"max_steps_in_episode": 3}),
     "foraging": (
         "Foraging-v1",
@@ -30,13 +30,14 @@ VARIANTS = {
 }
 SOLVER = ("CheckedSum-v1", {})
 WORDS = ("solver_sft", "solver_words")
+VARIANTS = (*GAMES, "solver", *WORDS)
 
 
 def get_config(variant: str = "kuhn") -> ml_collections.ConfigDict:
-    check_variant(variant, (*VARIANTS, "solver", *WORDS))
+    check_variant(variant, VARIANTS)
     if variant in WORDS:
         return _in_words(adapted=variant == "solver_words")
-    name, options = VARIANTS.get(variant, SOLVER)
+    name, options = GAMES.get(variant, SOLVER)
     config = base_config()
     config.num_seeds = 5
     config.updates = 400
