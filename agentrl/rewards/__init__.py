@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.speaking import speaking_reward as speaking_reward
     from agentrl.rewards.teams import capability_gain as capability_gain
     from agentrl.rewards.teams import consolation as consolation
+    from agentrl.rewards.teams import delegated_reward as delegated_reward
     from agentrl.rewards.teams import short_reply_bonus as short_reply_bonus
 
 __getattr__, __dir__ = lazy(__name__)
