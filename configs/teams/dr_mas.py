@@ -52,7 +52,8 @@ def get_config(variant: str = "kuhn") -> ml_collections.ConfigDict:
     if variant == "solver":
         network = config.policy
         config.policy = roles_section(("solver", "verifier"), solver=network, verifier=network)
-        config.optimizers = {"solver": {"learning_rate": 1e-3}, "verifier": {"learning_rate": 2e-3}}
+        config.optimizers = {"solver": {"learning_rate": 3e-3}, "verifier": {"learning_rate": 3e-3}}
+        config.update(updates=600, log_every=20)
     return config
 
 
