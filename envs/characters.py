@@ -65,7 +65,8 @@ class Characters(SimultaneousGame):
     default_params: ClassVar[CharactersParams] = CharactersParams()
 
     def __post_init__(self):
-        if not set(self.names) <= set(NAMES) or len(set(self.names)) < len(self.names) >= 2:
+        distinct = set(self.names)
+        if not distinct <= set(NAMES) or len(distinct) < max(len(self.names), 2):
             raise ValueError(f"names {self.names}: expected two or more of {', '.join(NAMES)}")
         if not 2 <= self.words <= len(WORDS) or not 0.0 <= self.common <= 1.0:
             raise ValueError(

@@ -61,11 +61,11 @@ def _in_words(*, adapted: bool) -> ml_collections.ConfigDict:
     """A little SFT, or an adapter and an optimizer per agent on what it gave."""
     config = language.config_of(
         "grpo" if adapted else "sft",
-        env_section(SOLVER[0]),
+        env_section(SOLVER[0], modulus=4),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=0 if adapted else 60,
-        updates=150 if adapted else 0,
+        warm_updates=0 if adapted else 80,
+        updates=120 if adapted else 0,
     )
     config.num_seeds = 3
     config.learner.update(minibatches=1, microbatch=None, lengths=1)
