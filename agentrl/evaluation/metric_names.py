@@ -234,7 +234,11 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "trained_tokens": ("Tokens learnt from", "per update", "over all its steps"),
         "importance_weight": ("Importance weight", "", "mean, truncated, of a stale sampler"),
         "importance_ess": ("Effective sample", "positions", "of a stale sampler"),
-        "stopped_steps": ("Steps not taken", "share", "above config.learner.max_kl, or after such a step"),
+        "stopped_steps": (
+            "Steps not taken",
+            "share",
+            "above config.learner.max_kl, or after such a step",
+        ),
         "kl_rejected": ("Rejected by KL", "share", 'updates, with over_max_kl="reject"'),
         "rejected_updates": (
             "Rejected, not finite",

@@ -16,7 +16,7 @@ def mars_reward(
     terminated: jax.Array,
     cost: jax.Array,
     *,
-    legal: float = 0.05,
+    legal_bonus: float = 0.05,
     draw: float = 0.1,
     free: int = 2048,
     most: float = 0.5,
@@ -24,7 +24,7 @@ def mars_reward(
 ) -> jax.Array:
     """The game's reward of a turn as MARS's released code shapes it:
 
-      r + legal 1{the reply was legal} + draw 1{the game ends here with r = 0 and a legal reply}
+      r + legal_bonus 1{the reply was legal} + draw 1{it was, and the game ends with r = 0}
         - most max(0, tokens - free) / over.
 
     Args:
@@ -33,7 +33,7 @@ def mars_reward(
       valid: bool[N, T], the reply was well formed and legal.
       terminated: bool[N, T], the rules ended the game at this turn.
       cost: f32[N, T], tokens of the reply.
-      legal, draw, most: at least 0.
+      legal_bonus, draw, most: at least 0.
       free: tokens of a reply that cost nothing, at least 0. over: tokens above it that cost `most`,
         at least 1.
 
@@ -48,7 +48,8 @@ def mars_reward(
       0.1. An illegal reply costs the stake and 10 more there, which are the game's own
       (config.env.illegal_reward).
     """
-    for name, given in (("legal", legal), ("draw", draw), ("most", most), ("free", free)):
+    amounts = {"legal_bonus": legal_bonus, "draw": draw, "most": most, "free": free}
+    for name, given in amounts.items():
         check_range(f"mars_reward {name}", given, 0.0)
     check_range("mars_reward over", over, 1)
     numbers = {"reward": reward, "cost": cost}
@@ -56,5 +57,5 @@ def mars_reward(
     check_streams("mars_reward", mask, numbers=numbers, flags=flags)
     even = terminated & valid & (reward == 0)
     long = jnp.maximum(cost - free, 0.0) / over
-    shaped = reward + legal * valid + draw * even - most * long
+    shaped = reward + legal_bonus * valid + draw * even - most * long
     return jnp.where(mask, shaped, 0.0).astype(jnp.float32)

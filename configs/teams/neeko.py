@@ -1,10 +1,9 @@
 r"""Neeko: many characters in one model, by adapters whose blocks a gate of the role weights.
 
 Yu et al. (2024), Neeko, https://arxiv.org/abs/2402.13717. All by SFT. "base": a transformer that
-answers as any character. From it (--config.init_from), not told whose a question is: "gated" (four
-blocks of rank 2), "shared" (one adapter of rank 8), "separate" (one of rank 8 per character), and
-"named", one adapter where the question says whose it is. A seventh character with a tenth of the
-updates: from "gated" "fusion" (gates alone) and "expansion" (a block more), from "base" "fresh".
+answers as any character. From it, not told whose a question is: "gated" (four blocks of rank 2),
+"shared" (one adapter of rank 8), "separate" (one of rank 8 each); "named", one adapter, but told.
+A seventh with a tenth of the updates: from "gated" "fusion" and "expansion", from "base" "fresh".
 
     python -m launchers.train --config=configs/teams/neeko.py:base --workdir=runs/neeko_base
     python -m launchers.train --config=configs/teams/neeko.py:gated --workdir=runs/neeko_gated \
