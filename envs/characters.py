@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams, GameState, SimultaneousGame, opening
 
 NAMES = ("poet", "guard", "cook", "judge", "nurse", "thief", "queen", "clown")
 WORDS = ("sea", "wall", "bread", "law", "cure", "gold", "crown", "joke", "moon", "door")
@@ -16,9 +16,8 @@ WORDS = ("sea", "wall", "bread", "law", "cure", "gold", "crown", "joke", "moon",
 
 @struct.dataclass
 class CharactersState(GameState):
-    """asked: i32[], the agent that is asked. question: i32[]. answered, right: bool[]."""
+    """question: i32[]. answered: bool[]. right: bool[characters], who gave the own answer."""
 
-    asked: jax.Array
     question: jax.Array
     answered: jax.Array
     right: jax.Array
@@ -26,28 +25,27 @@ class CharactersState(GameState):
 
 @struct.dataclass
 class CharactersParams(GameParams):
-    """The limit leaves room for a legal reply after an illegal one where that is forgiven."""
+    """An illegal reply is taken as the first word."""
 
-    max_steps_in_episode: int = 2
+    max_steps_in_episode: int = 1
     illegal_reward: float = 0.0
-    illegal_other_reward: float = 0.0
-    illegal_allowance: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Characters(TurnGame):
-    """One of several characters is asked for what comes to its mind at a word.
+class Characters(SimultaneousGame):
+    """Several characters are asked what comes to their minds at a word, all at once.
 
     Each character is an agent. To a share `common` of the words all have the same answer; to the
     others each has its own, one of the same words, all different from each other where there are
-    enough: what is right for one is wrong for another. An episode is one question to one character.
+    enough: what is right for one is wrong for another. An episode is one question.
 
     names: of the characters; asked: numbers of those that are asked, (): all. words: number of
     words. named: the question says whose it is. seed: of the answers, the same in every episode; a
     character's do not depend on which others there are.
 
     Observation: float32, the word one-hot, then the character one-hot if `named`. Actions: the
-    words; always legal. Reward, of all: 1 for the character's answer. Ends with it; success: right.
+    words; always legal. Reward of each: 1 for its own answer, which is success. Ends with the
+    answers.
 
     Expert: the character's answer.
 
@@ -62,13 +60,13 @@ class Characters(TurnGame):
     named: bool = True
     seed: int = 0
 
-    cooperative: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.characters"
     costly_reset: ClassVar[bool] = False
     default_params: ClassVar[CharactersParams] = CharactersParams()
 
     def __post_init__(self):
-        if not set(self.names) <= set(NAMES) or len(set(self.names)) < len(self.names) >= 2:
+        distinct = set(self.names)
+        if not distinct <= set(NAMES) or len(distinct) < max(len(self.names), 2):
             raise ValueError(f"names {self.names}: expected two or more of {', '.join(NAMES)}")
         if not 2 <= self.words <= len(WORDS) or not 0.0 <= self.common <= 1.0:
             raise ValueError(
@@ -84,11 +82,6 @@ class Characters(TurnGame):
     def num_agents(self) -> int:
         """One agent per character."""
         return len(self.names)
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """All characters are one team."""
-        return (0,) * self.num_agents
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -107,52 +100,49 @@ class Characters(TurnGame):
         return np.where(shared, first, own).astype(np.int32)
 
     def initial(self, key: jax.Array, params: CharactersParams) -> CharactersState:
-        asked_key, word_key = jax.random.split(key)
-        those = np.array(self.asked or range(self.num_agents), np.int32)
-        no = jnp.zeros((), bool)
         return CharactersState(
             **opening(),
-            asked=jnp.asarray(those)[jax.random.randint(asked_key, (), 0, len(those))],
-            question=jax.random.randint(word_key, (), 0, self.words),
-            answered=no,
-            right=no,
+            question=jax.random.randint(key, (), 0, self.words),
+            answered=jnp.zeros((), bool),
+            right=jnp.zeros(self.num_agents, bool),
         )
 
-    def mover(self, state: CharactersState, params: CharactersParams) -> jax.Array:
-        """The character that is asked."""
-        return state.asked
+    def acting(self, state: CharactersState, params: CharactersParams) -> jax.Array:
+        """Those that are asked."""
+        every = np.arange(self.num_agents)
+        return self.is_running(state, params) & np.isin(every, self.asked or every)
 
-    def legal(self, state: CharactersState, params: CharactersParams) -> jax.Array:
-        return jnp.ones(self.words, bool)
+    def legal_actions(self, state: CharactersState, params: CharactersParams) -> jax.Array:
+        """Every word, of those that are asked."""
+        return jnp.broadcast_to(self.acting(state, params)[:, None], (self.num_agents, self.words))
 
     def transition(
         self, key: jax.Array, state: CharactersState, action: jax.Array, params: CharactersParams
     ) -> tuple[CharactersState, jax.Array]:
-        right = action == self.expert(state, params)
-        reward = jnp.broadcast_to(right * 1.0, (self.num_agents,))
-        return state.replace(answered=jnp.ones((), bool), right=right), reward
+        right = (action == self.expert(state, params)) & self.acting(state, params)
+        return state.replace(answered=jnp.ones((), bool), right=right), right * 1.0
 
     def observe_as(
         self, state: CharactersState, agent: jax.Array, params: CharactersParams
     ) -> jax.Array:
-        """The word, and whose it is; others than the character that is asked see nothing."""
         seen = np.arange(self.words) == state.question
         if self.named:
             seen = jnp.concatenate([seen, np.arange(self.num_agents) == agent])
-        return jnp.where(agent == state.asked, seen, 0).astype(jnp.float32)
+        return seen.astype(jnp.float32)
 
     def is_over(self, state: CharactersState, params: CharactersParams) -> jax.Array:
         return state.answered
 
     def won(self, state: CharactersState, params: CharactersParams) -> jax.Array:
-        """All, if the answer was the character's."""
-        return jnp.broadcast_to(state.right, (self.num_agents,))
+        """Each that gave its own answer."""
+        return state.right
 
     def expert(self, state: CharactersState, params: CharactersParams) -> jax.Array:
-        """What comes to the character's mind."""
-        return jnp.asarray(self.answers)[state.asked, state.question]
+        """What comes to each character's mind."""
+        return jnp.asarray(self.answers)[:, state.question]
 
     def render(self, state: CharactersState, params: CharactersParams) -> str:
-        """For example `poet: moon?`."""
-        end = " right" if bool(state.right) else " wrong" if bool(state.answered) else ""
-        return f"{self.names[int(state.asked)]}: {WORDS[int(state.question)]}?{end}"
+        """For example `moon? right: poet, cook`."""
+        right = [n for n, r in zip(self.names, np.asarray(state.right), strict=True) if r]
+        told = f" right: {', '.join(right) or 'nobody'}" if bool(state.answered) else ""
+        return f"{WORDS[int(state.question)]}?{told}"

@@ -125,6 +125,9 @@ def as_often(advantage: jax.Array, mask: jax.Array, copies: jax.Array) -> jax.Ar
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
     """
     check_streams("as_often", mask, numbers={"advantage": advantage, "copies": copies})
     return jax.lax.stop_gradient(jnp.where(mask, advantage * copies, 0.0))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
+    from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
     from agentrl.rewards.gates import turn_bonus as turn_bonus

@@ -206,7 +206,7 @@ def delegated_reward(
     if well_formed is not None:
         kept = jnp.all(well_formed | ~mask, axis=1) * 1.0
     outcome = returns[main_streams(parent)]
-    judged = 0.0
+    judged = jnp.zeros(returns.shape)
     if judgement is not None:
         total = jnp.sum(jnp.where(mask, judgement, 0.0), axis=1)
         judged = judge_weight * total / jnp.maximum(jnp.sum(mask, axis=1), 1)

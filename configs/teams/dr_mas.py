@@ -1,15 +1,12 @@
 r"""Dr. MAS: advantages by each agent's own mean and deviation, or by those of all agents.
 
-Feng et al. (2026), Dr. MAS, https://arxiv.org/abs/2602.08847. "kuhn": groups of eight hands with
-the same cards. "foraging": groups of eight fields that begin alike, with rewards per player.
-"solver": a solver and a verifier that is called only where there is something to decide, each with
-a network and an optimizer of its own; "solver_words": adapters of one transformer, each with an
-optimizer, on a policy taught by SFT ("solver_sft", --config.init_from). The other cells:
---config.advantage.statistics=all_turns (one mean and deviation for all agents),
---config.advantage.normalize=mean (no division).
+Feng et al. (2026), Dr. MAS, https://arxiv.org/abs/2602.08847. "kuhn": eight hands with the same
+cards. "foraging": eight fields that begin alike. "solver": a solver and a verifier that is called
+only if there is something to decide, a network and an optimizer each; "solver_words": an adapter
+and an optimizer each, --config.init_from of "solver_sft". Others: --config.advantage.statistics=
+all_turns (or episode_means), --config.advantage.normalize=mean (no division).
 
-    python -m launchers.train --config=configs/teams/dr_mas.py:kuhn --workdir=runs/dr_mas \
-        --config.updates=300
+    python -m launchers.train --config=configs/teams/dr_mas.py:kuhn --workdir=runs/dr_mas
 
 One CPU core, 17 to 80 s for five seeds. Expected mean gradient norm in Kuhn's poker: 0.129 per
 agent, 0.139 over all agents; not divided 0.126 and 0.194. Details: README.md.
@@ -52,7 +49,8 @@ def get_config(variant: str = "kuhn") -> ml_collections.ConfigDict:
     if variant == "solver":
         network = config.policy
         config.policy = roles_section(("solver", "verifier"), solver=network, verifier=network)
-        config.optimizers = {"solver": {"learning_rate": 1e-3}, "verifier": {"learning_rate": 2e-3}}
+        config.optimizers = {"solver": {"learning_rate": 3e-3}, "verifier": {"learning_rate": 3e-3}}
+        config.update(updates=600, log_every=20)
     return config
 
 
@@ -60,11 +58,11 @@ def _in_words(*, adapted: bool) -> ml_collections.ConfigDict:
     """A little SFT, or an adapter and an optimizer per agent on what it gave."""
     config = language.config_of(
         "grpo" if adapted else "sft",
-        env_section(SOLVER[0]),
+        env_section(SOLVER[0], modulus=4),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=0 if adapted else 60,
-        updates=150 if adapted else 0,
+        warm_updates=0 if adapted else 80,
+        updates=120 if adapted else 0,
     )
     config.num_seeds = 3
     config.learner.update(minibatches=1, microbatch=None, lengths=1)

@@ -1,10 +1,9 @@
 r"""Neeko: many characters in one model, by adapters whose blocks a gate of the role weights.
 
 Yu et al. (2024), Neeko, https://arxiv.org/abs/2402.13717. All by SFT. "base": a transformer that
-answers as any character. From it (--config.init_from), not told whose a question is: "gated" (four
-blocks of rank 2), "shared" (one adapter of rank 8), "separate" (one of rank 8 per character), and
-"named", one adapter where the question says whose it is. A seventh character with a tenth of the
-updates: from "gated" "fusion" (gates alone) and "expansion" (a block more), from "base" "fresh".
+answers as any character. From it, not told whose a question is: "gated" (four blocks of rank 2),
+"shared" (one adapter of rank 8), "separate" (one of rank 8 each); "named", one adapter, but told.
+A seventh with a tenth of the updates: from "gated" "fusion" and "expansion", from "base" "fresh".
 
     python -m launchers.train --config=configs/teams/neeko.py:base --workdir=runs/neeko_base
     python -m launchers.train --config=configs/teams/neeko.py:gated --workdir=runs/neeko_gated \
@@ -35,7 +34,7 @@ ADAPTERS = {
     "fresh": {"lora_rank": 8},
 }  # fmt: skip
 SEVENTH = ("fusion", "expansion", "fresh")
-UPDATES = 150
+UPDATES = 200
 
 
 def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
@@ -46,12 +45,13 @@ def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
     config = language.config_of(
         "sft",
         env_section("Characters-v1", **options, **({"asked": (6,)} if later else {})),
-        section(rollout.episodes, num_groups=4, group_size=8, max_turns=1),
+        section(rollout.episodes, num_groups=4, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=40 if based else UPDATES // 10 if later else UPDATES,
         updates=0,
     )
     config.num_seeds, config.log_every = 3, 5
+    config.expert.episodes = 32 if later else 8
     config.policy.update(ADAPTERS[variant])
     if "lora_blocks" in ADAPTERS[variant]:
         profiles = tuple(f"the {name}" for name in names)
@@ -59,5 +59,5 @@ def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
         config.components.gates = section(gates)
     config.learner.update(minibatches=1, microbatch=None, lengths=1)
     config.warm_start.learning_rate = 3e-3 if based else 1e-2
-    config.evaluation.update(every=config.updates, episodes=1024)
+    config.evaluation.update(every=config.updates, episodes=840)
     return config

@@ -1,11 +1,10 @@
 r"""Research-v1: a planner calls workers for facts, or one agent looks for them alone.
 
-"matpo": workers inherit the planner's advantage (https://arxiv.org/abs/2510.04678); "m_grpo": each
-role is compared with its like (https://arxiv.org/abs/2511.13288), so in "roles" with a network per
-role, "aligned" with 64 workers' episodes per question, dropped or repeated, "dr_mas" per turn,
-"consoled" with a little for each kind that a failure asked. "solo": alone. "planner", "workers":
-beside the expert; "staged": a planner over trained, frozen workers, with
---config.init_from=workers=DIR of "workers" (HierSearch, https://arxiv.org/abs/2508.08088).
+"matpo": workers inherit the planner's advantage (arXiv:2510.04678); "m_grpo": each role is compared
+with its like (arXiv:2511.13288), so in "roles" with a network each, "aligned" with 64 workers'
+episodes per question, "dr_mas" per turn, "consoled" with a little for each kind that a failure
+asked. "solo": alone. "planner", "workers": beside the expert; "staged": a planner over trained,
+frozen workers, --config.init_from=workers=DIR of "workers" (HierSearch, arXiv:2508.08088).
 
     python -m launchers.train --config=configs/teams/research.py:matpo --workdir=runs/research
 

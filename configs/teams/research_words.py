@@ -1,11 +1,9 @@
-"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
+r"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
 
 "sft": imitation of the expert. "matpo": from there, workers inherit the planner's advantage
-(https://arxiv.org/abs/2510.04678); "solo": SoloResearch-v1 by GRPO, after its own SFT. "both",
-"planner", "workers": an adapter per role on a trained policy (--config.init_from=DIR of "sft"), of
-which all or that role's are trained, each role compared with its like (M-GRPO). "m_grpo": the
-whole policy, with a reward of the workers' own and 32 of their episodes per question
-(https://arxiv.org/abs/2511.13288).
+(arXiv:2510.04678); "m_grpo": rewards of the workers' own, 32 of their episodes per question
+(arXiv:2511.13288); "solo": SoloResearch-v1 by GRPO. "both", "planner", "workers": an adapter per
+role on a trained policy (--config.init_from=DIR of "sft"), all or that role's trained.
 
     python -m launchers.train --config=configs/teams/research_words.py:matpo --workdir=runs/words
 

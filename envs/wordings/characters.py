@@ -12,13 +12,10 @@ def compact(env: Characters) -> View:
     # All names, so that policies for some of the characters know the words for others.
     names = lexicon.table(f"{name}: " for name in (*NAMES, "you"))
     asked = [NAMES.index(name) if env.named else len(NAMES) for name in env.names]
-    silence = jnp.asarray(lexicon("nobody asks you"))
     words = lexicon.table(f"{word}?" for word in WORDS[: env.words])
 
     def describe(state, params, agent):
-        name = names[jnp.asarray(asked)[agent]]
-        own = jnp.stack([name, words[state.question]])
-        return jnp.where(agent == state.asked, own, jnp.stack([silence, 0 * name]))
+        return jnp.stack([names[jnp.asarray(asked)[agent]], words[state.question]])
 
     names = jnp.asarray(names)
     words = jnp.asarray(words)
@@ -28,7 +25,7 @@ def compact(env: Characters) -> View:
         templates=tuple(template(lexicon, name) for name in env.action_names),
         slots=lambda state, params, agent: {},
         max_fragments=2,
-        max_bytes=max(len("nobody asks you"), max(map(len, NAMES)) + 3 + max(map(len, WORDS))),
+        max_bytes=max(map(len, NAMES)) + 3 + max(map(len, WORDS)),
         max_command_bytes=max(map(len, env.action_names)),
         rules="Say what comes to your mind: every character has answers of its own. Commands: "
         f"{', '.join(env.action_names)}.",
