@@ -166,17 +166,18 @@ def positives(setup: Setup, *, threshold: float = 0.5, gamma: float = 1.0) -> Co
     its positives; its pairs for DPO are `siblings`.
 
     Args:
-      threshold: of mean returns. MALT has 0.5 with rewards 0 and 1 (recalled).
+      threshold: of mean returns, at least 0. MALT has 0.5 with rewards 0 and 1 (recalled).
       gamma: discount per turn, in [0, 1].
 
     Raises:
-      ValueError: a rollout without trees, or gamma outside its range.
+      ValueError: a rollout without trees, or an option outside its range.
 
     References:
       Motwani et al. (2024), MALT, https://arxiv.org/abs/2412.01928 (from notes, in part recalled;
       no code was read). There every role is a model of its own, learns once, and off-policy.
     """
     check_tree(setup, "positives")
+    check_range("config.components.positives.threshold", threshold, 0.0)
     check_range("config.components.positives.gamma", gamma, 0.0, 1.0)
 
     def annotate(context, streams, rows):

@@ -24,14 +24,14 @@ VARIANTS = ("malt", "positives", "dpo", "tree_grpo", "grpo", "sft")
 def get_config(variant: str = "malt") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     first, grows = variant == "sft", variant not in ("sft", "grpo")
-    sizes = {"num_groups": 16, "group_size": 9}
+    sizes = {"num_groups": 16, "group_size": 8}
     config = language.config_of(
         "sft" if first else "grpo",
         env_section(
             "envs.wrappers.OneTranscript",
             base=env_section("CheckedSum-v1", question="largest", terms=4, modulus=9),
         ),
-        section(trees, **sizes, rule="breadth", width=3, together=3)
+        section(trees, **sizes, rule="breadth", width=2, together=2)
         if grows
         else section(rollout.episodes, **sizes),
         section(rollout.contexts.whole),
@@ -40,8 +40,6 @@ def get_config(variant: str = "malt") -> ml_collections.ConfigDict:
     )
     config.num_seeds = 3
     config.log_every = 10
-    # 144 rows of episodes, 192 of pairs.
-    config.learner.minibatches = 3
     config.expert.noise = 0.3
     config.evaluation.update(every=30 if first else 20, episodes=512, at_start=not first)
     if grows:

@@ -33,7 +33,7 @@ class OneTranscript(Wrapper):
     each other, such as CheckedSum-v1.
 
     Observation: the member's own, and its number one-hot behind it. Actions, rewards, success and
-    the limit are the game's.
+    the limit are the game's; an illegal action costs its turn and `illegal_reward`, and no more.
 
     Expert: the game's.
     """
@@ -73,11 +73,19 @@ class OneTranscript(Wrapper):
     ) -> tuple[jax.Array, OneTranscriptState, jax.Array, jax.Array, dict[str, Any]]:
         """The game's step by the member whose turn it is."""
         speaker = self.speaker(state, params)
+        valid = self.base.is_legal(state.base, action, params.base)
+        running = self.base.is_running(state.base, params.base)
         _, base, reward, terminated, info = self.base.step_env(key, state.base, action, params.base)
+        kept = state.base.replace(time=state.base.time + running)
+        base = jax.tree.map(lambda new, old: jnp.where(valid, new, old), base, kept)
+        told = {
+            "discount": jnp.where(valid, info["discount"], 1.0),
+            "valid": valid | ~running,
+            "success": info["success"][speaker] & valid,
+        }
+        reward = jnp.where(valid, reward[speaker], jnp.where(running, params.illegal_reward, 0.0))
         following = OneTranscriptState(time=base.time, base=base)
-        told = {"discount": info["discount"]}
-        told |= {name: info[name][speaker] for name in ("valid", "success")}
-        return self.observe(following, params), following, reward[speaker], terminated, told
+        return self.observe(following, params), following, reward, terminated & valid, told
 
     def observe(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
         speaker = self.speaker(state, params)
