@@ -216,6 +216,15 @@ def turn_starts(rows: Rows) -> jax.Array:
     return rows.loss_mask & (turn != before)
 
 
+def main_streams(parent: jax.Array) -> jax.Array:
+    """The stream at the head of each stream's chain of callers, i32[N]; of those that nobody called
+    themselves. parent: i32[N], -1 for none."""
+    count = parent.shape[0]
+    # Each step doubles the length of the chains that are resolved.
+    head = jnp.where(parent < 0, jnp.arange(count), parent)
+    return jax.lax.fori_loop(0, count.bit_length(), lambda _, to: to[to], head)
+
+
 def last_turns(mask: jax.Array) -> jax.Array:
     """The last turn that each stream acted in, bool[N, T]."""
     return mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)

@@ -11,6 +11,8 @@ from envs.environment import Environment, EnvParams
 # Name -> (module, class); modules are imported when the environment is made.
 _OURS: dict[str, tuple[str, str]] = {
     "Blackjack-v1": ("envs.blackjack", "Blackjack"),
+    "Characters-v1": ("envs.characters", "Characters"),
+    "CheckedSum-v1": ("envs.checked_sum", "CheckedSum"),
     "Coin-v1": ("envs.coin", "Coin"),
     "ConnectFour-v1": ("envs.connect_four", "ConnectFour"),
     "Debate-v1": ("envs.debate", "Debate"),
@@ -37,6 +39,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "PlannedVolleyball-v1": ("envs.volleyball_levels", "PlannedVolleyball"),
     "Points24-v1": ("envs.points", "Points24"),
     "Screens-v1": ("envs.screens", "Screens"),
+    "Relay-v1": ("envs.relay", "Relay"),
     "Research-v1": ("envs.research", "Research"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
     "Shop-v1": ("envs.shop", "Shop"),

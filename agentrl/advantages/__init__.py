@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.acceptance import accepted as accepted
     from agentrl.advantages.agentwise import dr_mas as dr_mas
     from agentrl.advantages.branching import shared_prefix as shared_prefix
+    from agentrl.advantages.delegation import aligned as aligned
+    from agentrl.advantages.delegation import as_often as as_often
     from agentrl.advantages.delegation import m_grpo as m_grpo
     from agentrl.advantages.delegation import matpo as matpo
     from agentrl.advantages.edits import hrpo as hrpo
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.role_conditioned import rae as rae
     from agentrl.advantages.role_conditioned import rae_by_turn as rae_by_turn
     from agentrl.advantages.sequential import marft as marft
+    from agentrl.advantages.sequential import marft_by_position as marft_by_position
     from agentrl.advantages.sequential import marft_by_turn as marft_by_turn
     from agentrl.advantages.similarity import leader_segments as leader_segments
     from agentrl.advantages.similarity import overlap as overlap

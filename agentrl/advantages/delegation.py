@@ -12,8 +12,9 @@ from agentrl.advantages.grouping import (
     moments,
     relative,
 )
-from agentrl.checks import check_streams
+from agentrl.checks import check_range, check_streams
 from agentrl.declarations import assumes
+from agentrl.streams import main_streams
 
 
 @assumes("whole_episodes")
@@ -61,16 +62,75 @@ def matpo(
     """
     ids = {"group": group, "parent": parent, "role": role}
     check_streams("matpo", mask, numbers={"reward": reward}, ids=ids)
-    count = mask.shape[0]
     planner = jnp.any(mask, axis=1) & (parent < 0)
     returns, scale = episode_returns(reward, mask)
     against = moments(returns, group_segments(group, planner, role), scale=scale)
     own = relative(returns, against, normalize=normalize, epsilon=epsilon, singleton=singleton)
     own = jnp.where(planner, own, 0.0)
-    # Each step doubles the length of the chains that are resolved.
-    root = jnp.where(parent < 0, jnp.arange(count), parent)
-    root = jax.lax.fori_loop(0, count.bit_length(), lambda _, to: to[to], root)
-    return as_advantage(own[root][:, None], mask)
+    return as_advantage(own[main_streams(parent)][:, None], mask)
+
+
+def aligned(
+    key: jax.Array, mask: jax.Array, group: jax.Array, parent: jax.Array, *, target: int
+) -> jax.Array:
+    """How often each trajectory of a sub-agent counts so that every group has `target` of them.
+
+    Of a group with n > target sub-trajectories, a random choice of `target` counts once and the
+    others not at all (dropped). Of one with fewer, each counts target // n times, and a random
+    choice of the rest once more (repeated). Main agents count once, whoever did not act not at all.
+
+    Args:
+      key: consumed.
+      mask: bool[N, T], the agent acted.
+      group: i32[N], any ids, the query.
+      parent: i32[N], the stream that called this one, -1 for main agents.
+      target: D, at least 1.
+
+    Returns:
+      i32[N].
+
+    Raises:
+      ValueError: a target below 1.
+
+    References:
+      As `m_grpo`: "fix a number, drop at random above it, repeat at random below", from notes.
+    """
+    check_range("aligned target", target, 1)
+    acted = jnp.any(mask, axis=1)
+    sub = acted & (parent >= 0)
+    count = mask.shape[0]
+    segment = group_segments(group, sub)
+    number = jax.ops.segment_sum(sub.astype(jnp.int32), segment, num_segments=count + 1)[segment]
+    # The place of each in a random order of its group.
+    drawn = jax.random.uniform(key, (count,))
+    order = jnp.lexsort((drawn, segment, ~sub))
+    first = jax.ops.segment_min(jnp.arange(count), segment[order], num_segments=count + 1)
+    place = jnp.zeros(count, jnp.int32).at[order].set(jnp.arange(count, dtype=jnp.int32))
+    place = place - first[segment].astype(jnp.int32)
+    number = jnp.maximum(number, 1)
+    copies = target // number + (place < target % number)
+    return jnp.where(sub, copies, acted.astype(jnp.int32))
+
+
+def as_often(advantage: jax.Array, mask: jax.Array, copies: jax.Array) -> jax.Array:
+    """Advantages times how often a turn's trajectory counts: M-GRPO's repeated and dropped ones.
+
+    Equal to rows that are repeated or left out under a sum over rows or a division by a constant
+    (aggregation="constant"); a mean over tokens divides by what is there.
+
+    Args:
+      advantage: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      copies: f32[N, T], of component `agentrl.methods.alignment.alignment`.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+    """
+    check_streams("as_often", mask, numbers={"advantage": advantage, "copies": copies})
+    return jax.lax.stop_gradient(jnp.where(mask, advantage * copies, 0.0))
 
 
 @assumes("whole_episodes")
@@ -92,9 +152,10 @@ def m_grpo(
     them, whichever rollout called them. One value per stream; `dr_mas` counts turns instead.
 
     The caller decides the rewards: the main agent's are a format and a correctness term, a
-    sub-agent's its own format, the main agent's outcome and a judge's grade. The paper aligns
-    sub-agents' trajectories to batches of a fixed size by dropping and repeating them; rows with
-    masks need no such alignment, and each trajectory counts once here.
+    sub-agent's its own format, the main agent's outcome and a judge's grade (reward term
+    `delegated_reward`). The paper aligns sub-agents' trajectories to batches of a fixed size by
+    dropping and repeating them; rows with masks need no such alignment, and each trajectory counts
+    once here, unless component `agentrl.methods.alignment` and reweighting `as_often` align them.
 
     Args:
       reward: f32[N, T].

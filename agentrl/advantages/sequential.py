@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.advantages.grouping import as_advantage, group_segments
-from agentrl.checks import check_choice, check_range, check_streams
+from agentrl.checks import check_choice, check_range, check_rows, check_streams
 from agentrl.declarations import assumes
 from agentrl.rewards import discounted_return
 from agentrl.streams import last_turns
@@ -226,6 +226,77 @@ def marft_by_turn(
     check_streams("marft_by_turn", mask, numbers=numbers, flags={"terminated": terminated}, ids=ids)
     if mask.size == 0:
         return jnp.zeros(mask.shape, jnp.float32)
+    score, ends, beyond = _of_team(reward, mask, terminated, bootstrap, episode, role, penalty)
+    return marft(score, value, mask, ends, beyond, episode, role, gamma=gamma, lam=lam)
+
+
+@assumes("whole_episodes", "team", "one_end")
+def marft_by_position(
+    reward: jax.Array,
+    token_value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    episode: jax.Array,
+    role: jax.Array,
+    loss_mask: jax.Array,
+    stream: jax.Array,
+    turn: jax.Array,
+    *,
+    gamma: float = 0.99,
+    lam: float = 0.95,
+    penalty: jax.Array | None = None,
+) -> jax.Array:
+    """`marft` over the tokens of a rollout: within a turn, then to the next agent's first token.
+
+    The team's rewards and its end are those of `marft_by_turn`.
+
+    Args:
+      reward: f32[N, T], the team's.
+      token_value: f32[R, L], the critic's value at each position, before its token. Annotation
+        `agentrl.methods.token_values.token_values` fills it.
+      mask, terminated: bool[N, T].
+      bootstrap: f32[N, T], each agent's own.
+      episode, role: i32[N], any ids; one stream per role and episode.
+      loss_mask: bool[R, L], tokens that the policy wrote; those of a turn are in one row.
+      stream: i32[R], the stream of each row.
+      turn: i32[R, L], the turn of each position; -1 for none.
+      gamma, lam: discount and trace per token, and between agents, in [0, 1].
+      penalty: f32[N, T], subtracted from the reward of the turn itself.
+
+    Returns:
+      f32[R, L], 0 where loss_mask is False, gradient stopped. With one token per turn this is
+      `marft_by_turn`.
+
+    Raises:
+      ValueError: a number outside its range, or arrays of other shapes or types.
+
+    References:
+      As `marft`, its level of tokens.
+    """
+    numbers = {"reward": reward, "bootstrap": bootstrap, "penalty": penalty}
+    ids, flags = {"episode": episode, "role": role}, {"terminated": terminated}
+    check_streams("marft_by_position", mask, numbers=numbers, flags=flags, ids=ids)
+    values = {"token_value": token_value}
+    check_rows("marft_by_position", loss_mask, stream, turn, numbers=values)
+    if mask.size == 0:
+        return jnp.zeros(loss_mask.shape, jnp.float32)
+    score, ends, beyond = _of_team(reward, mask, terminated, bootstrap, episode, role, penalty)
+    length = loss_mask.shape[1]
+    at = stream[:, None], jnp.maximum(turn, 0), jnp.arange(length)[None]
+    written = loss_mask & (turn >= 0) & jnp.asarray(mask)[at[:2]]
+    dense = (*mask.shape, length)
+    value = jnp.zeros(dense).at[at].add(jnp.where(written, token_value, 0.0))
+    acted = jnp.zeros(dense, bool).at[at].max(written)
+    found = marft(score, value, acted, ends, beyond, episode, role, gamma=gamma, lam=lam)
+    return as_advantage(found[at], written)
+
+
+def _of_team(
+    reward, mask, terminated, bootstrap, episode, role, penalty
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(reward between a decision and the team's next f32[N, T], the episode ends with this decision
+    bool[N, T], value of what followed a cut f32[N])."""
     acted, (streams, turns) = jnp.asarray(mask)[:, :, None], mask.shape
     shape = acted.shape
     segment = group_segments(episode, jnp.any(mask, axis=1))
@@ -242,17 +313,7 @@ def marft_by_turn(
         jnp.any(mask & terminated, axis=1), segment, num_segments=streams + 1
     )[segment]
     beyond = jnp.sum(jnp.where(last_turns(mask), bootstrap, 0.0), axis=1)
-    return marft(
-        score,
-        value,
-        mask,
-        last & over[:, None],
-        beyond[_next_role(segment, role)],
-        episode,
-        role,
-        gamma=gamma,
-        lam=lam,
-    )
+    return score, last & over[:, None], beyond[_next_role(segment, role)]
 
 
 def _next_role(segment: jax.Array, role: jax.Array) -> jax.Array:

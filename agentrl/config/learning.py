@@ -19,6 +19,7 @@ from agentrl.learner.optimizer import (
     OVER_MAX_KL,
     Optimizer,
     UpdateOptions,
+    adapters_of_roles,
     check_options,
     optimizer,
 )
@@ -119,6 +120,7 @@ def learner_of(
         (end - first) * options.epochs * options.minibatches,
         bind("optimizer", optimizer, config.optimizer),
         _entries(config, policy),
+        _adapters(policy),
     )
     # A wrong value is an error here, not where an update is traced.
     check_options("config.optimizer", optimizers.options)
@@ -147,6 +149,9 @@ def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str
         return {}
     trained, frozen = split(jax.eval_shape(policy.init, jax.random.key(0)), policy.frozen)
     known = list(trained) if isinstance(trained, dict) else []
+    if _adapters(policy) > 1:
+        known = [name for name in known if name != "lora"]
+        known += adapters_of_roles(_adapters(policy))
     for entry in config.optimizers:
         if entry not in known:
             raise ValueError(
@@ -158,6 +163,13 @@ def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str
         entry: bind(f"optimizers.{entry}", optimizer, values)
         for entry, values in config.optimizers.items()
     }
+
+
+def _adapters(policy: "AnyPolicy") -> int:
+    """How many roles have an adapter of their own that is trained; 1 for none."""
+    if not policy.reads_text or not policy.config.lora_rank or policy.config.lora_blocks:
+        return 1
+    return 1 if "lora" in policy.frozen else policy.config.lora_roles
 
 
 def check_learner(config: ml_collections.ConfigDict, policy: "AnyPolicy", rollout: Rollout) -> None:

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from agentrl.checks import check_range
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from agentrl.losses.aggregation import Aggregation
 
 AUTO = "auto"  # microbatch
-OVER_MAX_KL = ("stop", "reject")
+OVER_MAX_KL = ("stop", "skip", "reject")
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
@@ -61,12 +63,14 @@ class Optimizer(NamedTuple):
     """The optimizer of the trained parameters over `total_steps` gradient steps.
 
     options: of `optimizer`. entries: {entry of the parameters: options that differ from these}; the
-    gradients of each such entry are clipped to a norm of their own.
+    gradients of each such entry are clipped to a norm of their own. roles: of entry "lora", whose
+    adapters have the role as second axis, each role's part is an entry "lora_ROLE"; 1: it has none.
     """
 
     total_steps: int
     options: Mapping[str, Any]
     entries: Mapping[str, Mapping[str, Any]] = {}
+    roles: int = 1
 
     def transform(self) -> optax.GradientTransformation:
         """It, as a transformation of gradients."""
@@ -81,7 +85,35 @@ class Optimizer(NamedTuple):
         def labels(params):
             return {name: name if name in own else "" for name in params}
 
-        return optax.multi_transform({"": common, **own}, labels)
+        apart = optax.multi_transform({"": common, **own}, labels)
+        return apart if self.roles == 1 else _by_role(apart, self.roles)
+
+
+def adapters_of_roles(roles: int) -> tuple[str, ...]:
+    """Names of the parts of entry "lora" that are the roles' own."""
+    return tuple(f"lora_{role}" for role in range(roles))
+
+
+def _by_role(transform: optax.GradientTransformation, roles: int) -> optax.GradientTransformation:
+    """A transformation of entries "lora_ROLE" in place of "lora", [layers, roles, ...]."""
+    names = adapters_of_roles(roles)
+
+    def apart(tree):
+        own = {
+            name: jax.tree.map(lambda x, i=i: x[:, i], tree["lora"]) for i, name in enumerate(names)
+        }
+        return {name: part for name, part in tree.items() if name != "lora"} | own
+
+    def together(tree):
+        own = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *(tree[name] for name in names))
+        return {name: part for name, part in tree.items() if name not in names} | {"lora": own}
+
+    def update(grads, state, params=None):
+        params = None if params is None else apart(params)
+        updates, state = transform.update(apart(grads), state, params)
+        return together(updates), state
+
+    return optax.GradientTransformation(lambda params: transform.init(apart(params)), update)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,8 +140,9 @@ class UpdateOptions:
       max_kl: bound of a step's `approx_kl`, the KL of the learner from the policy that collected,
         on the step's own rows and before the step is taken. None: no bound.
       over_max_kl: "stop" takes neither the step above the bound nor those after it, which are not
-        computed either (LOOP's early stop; metric stopped_steps, their share); "reject" takes none
-        of the update's steps at all (metric kl_rejected).
+        computed either (LOOP's early stop; metric stopped_steps, their share); "skip" takes those
+        after it that are below the bound (MARFT's rule; the same metric); "reject" takes none of
+        the update's steps at all (metric kl_rejected).
     """
 
     epochs: int = 1

@@ -199,9 +199,11 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     one, taken = jnp.ones(()), some & finite
     if step.options.max_kl is not None and "approx_kl" in metrics:
         kl, count = metrics["approx_kl"]
-        within = within & (kl <= step.options.max_kl * jnp.maximum(count, 1e-30))
-        taken = taken & within
-        metrics["stopped_steps"] = jnp.stack([~within * 1.0, one])
+        below = within & (kl <= step.options.max_kl * jnp.maximum(count, 1e-30))
+        taken = taken & below
+        metrics["stopped_steps"] = jnp.stack([~below * 1.0, one])
+        if step.options.over_max_kl != "skip":
+            within = below
     new = (optax.apply_updates(params, updates), new_opt_state)
     # Fused with the optimizer's arithmetic.
     new = jax.tree.map(lambda x, y: jnp.where(taken, x, y), new, (params, opt_state))

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from agentrl.losses.sequence import gspo as gspo
     from agentrl.losses.sequence import thought_scaled_surrogate as thought_scaled_surrogate
     from agentrl.losses.smoothing import epo as epo
+    from agentrl.losses.value import clipped_token_value_loss as clipped_token_value_loss
     from agentrl.losses.value import clipped_value_loss as clipped_value_loss
     from agentrl.losses.value import decoupled_value_loss as decoupled_value_loss
     from agentrl.losses.value import explained_variance as explained_variance

@@ -66,6 +66,7 @@ def clipped_value_loss(
     mask: jax.Array | None = None,
     *,
     clip: float,
+    delta: float | None = None,
 ) -> jax.Array:
     """PPO's clipped value loss: the larger of two squared errors, halved.
 
@@ -80,18 +81,21 @@ def clipped_value_loss(
       target: [R, L], its target; no gradient.
       mask: bool[R, L], positions to read; None for all.
       clip: half the width of the interval, >= 0 (0.5 in verl and verl-agent).
+      delta: from errors e of this size on Huber's loss delta (|e| - delta / 2) in place of e^2 / 2
+        (10 in MARFT and MAPPO), above 0. None: squares everywhere.
 
     Returns:
       f32[R, L], 0 where mask is False.
 
     Raises:
-      ValueError: a negative clip.
+      ValueError: a negative clip, or a delta of 0 or less.
 
     References:
       In OpenAI baselines' code of PPO, not in the paper (recalled). verl b178a3c (read and
       executed), whose loss is the token mean of this.
     """
     check_range("clipped_value_loss clip", clip, 0.0)
+    check_range("clipped_value_loss delta", delta, 0.0, above=True)
     value, old_value, target = masked(mask, value, old_value, target)
     target, old_value = jax.lax.stop_gradient((target, old_value))
     error = value - target
@@ -100,7 +104,38 @@ def clipped_value_loss(
     # Inside the interval the two are equal, and the gradient is the unclipped one's: a maximum
     # would share it with the clipped one, which has none.
     larger = jnp.square(clipped_error) > jnp.square(error)
-    return 0.5 * jnp.square(jnp.where(larger, clipped_error, error))
+    error = jnp.where(larger, clipped_error, error)
+    if delta is None:
+        return 0.5 * jnp.square(error)
+    inside = jnp.clip(error, -delta, delta)
+    return jnp.abs(inside) * (jnp.abs(error) - 0.5 * jnp.abs(inside))
+
+
+def clipped_token_value_loss(
+    value: jax.Array,
+    token_value: jax.Array,
+    target: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    clip: float,
+    delta: float | None = None,
+) -> jax.Array:
+    """`clipped_value_loss` of a critic of tokens: averaged over all tokens that the policy wrote.
+
+    Args:
+      value, target: [R, L], as for `token_value_loss`.
+      token_value: f32[R, L], the value before this batch's updates, of annotation
+        `agentrl.methods.token_values.token_values`; no gradient.
+      mask: bool[R, L], positions to read; None for all.
+      clip, delta: as for `clipped_value_loss`.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative clip, or a delta of 0 or less.
+    """
+    return clipped_value_loss(value, token_value, target, mask, clip=clip, delta=delta)
 
 
 def explained_variance(

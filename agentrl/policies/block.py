@@ -21,7 +21,7 @@ Params = Mapping[str, Any]
 def layer_of(arrays: Sequence[Params], config: DecoderConfig, role: jax.Array | None) -> Params:
     """A layer's parameters, with its adapters beside the matrices that they modify."""
     layer, *adapters = arrays
-    return lora.attach(layer, *adapters, config, role) if adapters else layer
+    return lora.attach(layer, adapters, config, role) if adapters else layer
 
 
 def rms_norm(x: jax.Array, weight: jax.Array, config: DecoderConfig) -> jax.Array:
@@ -46,7 +46,11 @@ def dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
         if "lora_kept" in module:
             kept = module["lora_kept"]
             by_row = small.reshape(kept.shape[0], -1, kept.shape[1])
-            small = jnp.where(kept[:, None], by_row, 0).reshape(small.shape)
+            if kept.dtype == bool:
+                by_row = jnp.where(kept[:, None], by_row, 0)
+            else:  # gates
+                by_row = by_row * kept[:, None].astype(x.dtype)
+            small = by_row.reshape(small.shape)
         out = out + small @ module["lora_b"].astype(x.dtype)
     out = out.reshape(*x.shape[:-1], -1)
     return out + module["bias"].astype(x.dtype) if "bias" in module else out

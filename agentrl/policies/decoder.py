@@ -23,7 +23,7 @@ from agentrl.policies.cache import empty_cache as empty_cache
 from agentrl.policies.chunks import in_chunks
 from agentrl.policies.decoder_config import DecoderConfig as DecoderConfig
 
-# A nested dict of arrays. params["layers"] and params["lora"] have a leading axis of layers.
+# A nested dict of arrays. params["layers"] and adapters have a leading axis of layers.
 Params = dict[str, Any]
 
 
@@ -89,13 +89,14 @@ def init(key: jax.Array, config: DecoderConfig) -> Params:
         kernel = outer(c.width, c.value_heads)
         params["value_head"] = {"kernel": kernel, "bias": jnp.zeros(c.value_heads)}
     if c.lora_rank:
-        params["lora"] = lora.init(jax.random.fold_in(key, 0), params["layers"], c)
+        params |= lora.init(jax.random.fold_in(key, 0), params["layers"], c)
     return params
 
 
 def _stacked(params: Params, config: DecoderConfig) -> list[Params]:
     """The layers, and their adapters if there are any."""
-    return [params["layers"], *([params["lora"]] if config.lora_rank else [])]
+    adapters = lora.ENTRIES if config.lora_rank else ()
+    return [params["layers"], *(params[name] for name in adapters if name in params)]
 
 
 def _decoded(
@@ -127,7 +128,7 @@ def cast(params: Params, config: DecoderConfig) -> Params:
 
     out = gathered(jax.tree_util.tree_map_with_path(one, params))
     parts = _decoded(out, config, separate=platform() == "cpu")
-    return {k: v for k, v in out.items() if k != "lora"} | {"layers": parts}
+    return {k: v for k, v in out.items() if k not in lora.ENTRIES} | {"layers": parts}
 
 
 def _embed(params: Params, config: DecoderConfig, tokens: jax.Array) -> jax.Array:

@@ -50,6 +50,9 @@ class DecoderConfig:
     tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
     value_heads: outputs of `values`. lora_rank, lora_alpha, lora_targets, lora_roles: see
       `agentrl.policies.lora`; rank 0 for none, lora_roles=1 for one adapter for all roles.
+    lora_blocks, lora_profiles, lora_added, lora_added_for: blocks of one adapter with gates of the
+      role, texts of the roles, further blocks and the roles that read them, see
+      `agentrl.policies.gated`; 0 for no gates.
     attention: implementation in `hidden`. "blocks": `agentrl.policies.attention.attend_causal`.
       "cudnn": `attend_flash`, for NVIDIA's GPUs, with dtype "bfloat16" and without
       attention_soft_cap.
@@ -95,6 +98,10 @@ class DecoderConfig:
     lora_alpha: float = 16.0
     lora_targets: tuple[str, ...] = PROJECTIONS
     lora_roles: int = 1
+    lora_blocks: int = 0
+    lora_profiles: tuple[str, ...] = ()
+    lora_added: int = 0
+    lora_added_for: tuple[int, ...] = ()
     attention: str = "blocks"
     remat: bool | None = None
     unroll: int | None = None
@@ -160,7 +167,36 @@ class DecoderConfig:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"decoder {name}={value}: expected a positive number")
+        self._check_gates()
         self._check_sliding()
+
+    def _check_gates(self):
+        blocks, roles, given = self.lora_blocks, self.lora_roles, f"lora_blocks={self.lora_blocks}"
+        added = self.lora_added or self.lora_added_for
+        if not blocks:
+            if self.lora_profiles or added:
+                raise ValueError(
+                    f"decoder {given} with profiles or added blocks, which belong to gates over "
+                    "blocks: set lora_blocks above 0"
+                )
+            return
+        if blocks < 0 or not self.lora_rank or self.lora_rank % blocks:
+            raise ValueError(
+                f"decoder {given} with lora_rank={self.lora_rank}: expected a divisor of a rank "
+                "above 0"
+            )
+        profiles = self.lora_profiles
+        if len(profiles) != roles or not all(text.split() for text in profiles):
+            raise ValueError(
+                f"decoder {given} with lora_profiles={profiles}: expected a text of one word or "
+                f"more for each of lora_roles={roles}"
+            )
+        wrong = [role for role in self.lora_added_for if not 0 <= role < roles]
+        if added and (self.lora_added < 1 or wrong or not self.lora_added_for):
+            raise ValueError(
+                f"decoder lora_added={self.lora_added} for roles {self.lora_added_for}: expected "
+                f"a number of blocks, and which of the roles 0 to {roles - 1} read them"
+            )
 
     def _check_sliding(self):
         if self.sliding_window is None:

@@ -247,6 +247,10 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         lora_alpha=16.0,
         lora_targets=PROJECTIONS,
         lora_roles=1,
+        lora_blocks=0,
+        lora_profiles=(),
+        lora_added=0,
+        lora_added_for=(),
     )
 
 

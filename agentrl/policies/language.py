@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import gathered
-from agentrl.policies import decoder
+from agentrl.policies import decoder, lora
 from agentrl.policies.chunks import in_chunks, where_needed
 from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
@@ -179,6 +179,23 @@ def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
         )
 
 
+def frozen_entries(config: DecoderConfig, train: tuple[str, ...]) -> tuple[str, ...]:
+    """Entries of the parameters that are frozen: with adapters all weights, and those adapters that
+    are not among `train`, if any are named.
+
+    Raises:
+      ValueError: adapters to train that there are not.
+    """
+    sizes = (config.lora_rank, config.lora_blocks, config.lora_added)
+    found = [name for name, size in zip(lora.ENTRIES, sizes, strict=True) if size]
+    if not set(train) <= set(found):
+        raise ValueError(
+            f"policy lora_train={train}: expected some of the adapters {', '.join(found) or 'none'}"
+        )
+    kept = tuple(name for name in found if train and name not in train)
+    return (*WEIGHTS, *kept) if found else ()
+
+
 def _codec_binding(
     views: tuple[View, ...], codec: str, words: tuple[str, ...]
 ) -> Callable[[View], Codec]:
@@ -223,6 +240,11 @@ def transformer(
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
     lora_roles: int = 1,
+    lora_blocks: int = 0,
+    lora_profiles: tuple[str, ...] = (),
+    lora_added: int = 0,
+    lora_added_for: tuple[int, ...] = (),
+    lora_train: tuple[str, ...] = (),
 ) -> LanguagePolicy:
     """A decoder trained from scratch on an environment's text.
 
@@ -267,6 +289,10 @@ def transformer(
         lora_alpha=lora_alpha,
         lora_targets=tuple(lora_targets),
         lora_roles=lora_roles,
+        lora_blocks=lora_blocks,
+        lora_profiles=tuple(lora_profiles),
+        lora_added=lora_added,
+        lora_added_for=tuple(lora_added_for),
         remat=remat,
         unroll=unroll,
         decode_unroll=decode_unroll,
@@ -280,7 +306,7 @@ def transformer(
         constrained=constrained,
         has_critic=critic != "none",
         bind=bind,
-        frozen=WEIGHTS if lora_rank else (),
+        frozen=frozen_entries(config, tuple(lora_train)),
         behaviour=formula,
         enforce=enforce,
     )

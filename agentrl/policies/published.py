@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import jax
 
-from agentrl.policies import decoder, huggingface
+from agentrl.policies import decoder, huggingface, lora
 from agentrl.policies.chat import instructions
 from agentrl.policies.codec import Codec
 from agentrl.policies.decoder_config import PROJECTIONS, DecoderConfig
 from agentrl.policies.language import (
     ALPHA,
-    WEIGHTS,
     LanguagePolicy,
     check_adapters,
     check_speech,
+    frozen_entries,
     specified,
 )
 from agentrl.policies.sampling import Sampling
@@ -51,6 +51,11 @@ def pretrained(
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
     lora_roles: int = 1,
+    lora_blocks: int = 0,
+    lora_profiles: tuple[str, ...] = (),
+    lora_added: int = 0,
+    lora_added_for: tuple[int, ...] = (),
+    lora_train: tuple[str, ...] = (),
     rehearsal: bool = False,
 ) -> LanguagePolicy:
     """A published model: config.json, safetensors and tokenizer.json in a directory.
@@ -71,6 +76,11 @@ def pretrained(
       lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
         `agentrl.policies.lora`; rank 0: train all parameters.
       lora_roles: roles (seats, planner and executor) with an adapter each; 1: one for all.
+      lora_blocks, lora_profiles, lora_added, lora_added_for: blocks of one adapter, weighted
+        by gates of the role, a text per role, blocks added later and the roles that read them, see
+        `agentrl.policies.gated`; 0: no gates.
+      lora_train: the entries of parameters that are trained, some of "lora", "lora_gate",
+        "lora_added"; (): all that there are. A critic is trained always.
       rehearsal: a random model of the same family with two layers of width 64, to try a config.
 
     Raises:
@@ -88,6 +98,10 @@ def pretrained(
         lora_alpha=lora_alpha,
         lora_targets=tuple(lora_targets),
         lora_roles=lora_roles,
+        lora_blocks=lora_blocks,
+        lora_profiles=tuple(lora_profiles),
+        lora_added=lora_added,
+        lora_added_for=tuple(lora_added_for),
         attention=attention,
         remat=remat,
         unroll=unroll,
@@ -106,7 +120,7 @@ def pretrained(
         has_critic=critic != "none",
         bind=bind,
         load=None if rehearsal else load,
-        frozen=WEIGHTS if lora_rank else (),
+        frozen=frozen_entries(config, tuple(lora_train)),
         behaviour=formula,
         enforce=enforce,
     )
@@ -143,7 +157,7 @@ def _parameters(
 
     def init(key: jax.Array) -> decoder.Params:
         params = decoder.init(key, config)
-        own = {name: params.pop(name) for name in ("lora", "value_head") if name in params}
+        own = {name: params.pop(name) for name in (*lora.ENTRIES, "value_head") if name in params}
         return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
 
     def load(sharding: huggingface.Sharding | None = None) -> decoder.Params:

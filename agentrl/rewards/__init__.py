@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
+    from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
     from agentrl.rewards.gates import turn_bonus as turn_bonus
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.speaking import speaking_reward as speaking_reward
     from agentrl.rewards.teams import capability_gain as capability_gain
     from agentrl.rewards.teams import consolation as consolation
+    from agentrl.rewards.teams import delegated_reward as delegated_reward
     from agentrl.rewards.teams import short_reply_bonus as short_reply_bonus
 
 __getattr__, __dir__ = lazy(__name__)

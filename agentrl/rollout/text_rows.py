@@ -30,7 +30,7 @@ def text_packing(agent: TextAgent, env: Agents) -> Packing:
         fields=text_fields,
         metrics=text_metrics,
         provides=frozenset({"cost", "well_formed"} | critic),
-        properties=frozenset({"tokens_as_cost"}),
+        properties=frozenset({"tokens_as_cost"} | ({"one_row"} if agent.one_row else set())),
     )
 
 

@@ -19,12 +19,13 @@ from agentrl.config.environments import environments
 from agentrl.config.tasks import Task, make_task
 from agentrl.devices.placement import parameter_sharding
 from agentrl.learner.state import TrainState
+from agentrl.policies import lora
 from agentrl.run import checkpoint, mesh
 from agentrl.run.files import RunError, read_json
 from agentrl.run.programs import compile_programs
 
 # Entries of a language policy that a run it starts from may lack: adapters, and a critic's head.
-_BEGIN_ANEW = ("lora", "value_head")
+_BEGIN_ANEW = (*lora.ENTRIES, "value_head")
 
 
 class Run(NamedTuple):

@@ -1,10 +1,10 @@
 r"""Research-v1: a planner calls workers for facts, or one agent looks for them alone.
 
-"matpo": workers inherit the planner's advantage (https://arxiv.org/abs/2510.04678); "m_grpo": each
-role is compared with its like (https://arxiv.org/abs/2511.13288), so in "roles" with a network per
-role, "dr_mas" per turn, "consoled" with a little for each kind that a failure asked. "solo": alone.
-"planner", "workers": beside the expert; "staged": a planner over trained, frozen workers, with
---config.init_from=workers=DIR of "workers" (HierSearch, https://arxiv.org/abs/2508.08088).
+"matpo": workers inherit the planner's advantage (arXiv:2510.04678); "m_grpo": each role is compared
+with its like (arXiv:2511.13288), so in "roles" with a network each, "aligned" with 64 workers'
+episodes per question, "dr_mas" per turn, "consoled" with a little for each kind that a failure
+asked. "solo": alone. "planner", "workers": beside the expert; "staged": a planner over trained,
+frozen workers, --config.init_from=workers=DIR of "workers" (HierSearch, arXiv:2508.08088).
 
     python -m launchers.train --config=configs/teams/research.py:matpo --workdir=runs/research
 
@@ -16,6 +16,7 @@ import ml_collections
 
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, roles_section, section
+from agentrl.methods.alignment import alignment
 from agentrl.methods.tools_used import tools_used
 
 ESTIMATORS = {
@@ -24,7 +25,7 @@ ESTIMATORS = {
     "dr_mas": advantages.dr_mas,
     "solo": advantages.grpo,
 }
-VARIANTS = (*ESTIMATORS, "roles", "consoled", "planner", "workers", "staged")
+VARIANTS = (*ESTIMATORS, "aligned", "roles", "consoled", "planner", "workers", "staged")
 
 
 def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
@@ -50,6 +51,9 @@ def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
         acting.update(side=variant, opponent="expert")
     config.rollout = section(rollout.episodes, **acting)
     config.advantage = section(ESTIMATORS.get(variant, advantages.m_grpo))
+    if variant == "aligned":
+        config.components.alignment = section(alignment, target=64)
+        config.reweighting.as_often = {}
     if variant == "consoled":
         config.components.tools_used = section(tools_used)
         config.reward.consolation = {"share": 0.1}

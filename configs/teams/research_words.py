@@ -1,9 +1,9 @@
-"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
+r"""Research-v1 in words: one transformer plans and works, or looks for the facts alone.
 
 "sft": imitation of the expert. "matpo": from there, workers inherit the planner's advantage
-(https://arxiv.org/abs/2510.04678); "solo": SoloResearch-v1 by GRPO, after its own SFT. "both",
-"planner", "workers": an adapter per role on a trained policy (--config.init_from=DIR of "sft"), of
-which all or that role's are trained, each role compared with its like (M-GRPO).
+(arXiv:2510.04678); "m_grpo": rewards of the workers' own, 32 of their episodes per question
+(arXiv:2511.13288); "solo": SoloResearch-v1 by GRPO. "both", "planner", "workers": an adapter per
+role on a trained policy (--config.init_from=DIR of "sft"), all or that role's trained.
 
     python -m launchers.train --config=configs/teams/research_words.py:matpo --workdir=runs/words
 
@@ -15,10 +15,11 @@ import ml_collections
 
 from agentrl import advantages, rollout
 from agentrl.config import check_variant, env_section, section
+from agentrl.methods.alignment import alignment
 from configs._shared import language
 
 ADAPTED = {"both": (0, 1), "planner": (0,), "workers": (1,)}
-VARIANTS = ("matpo", "solo", "sft", *ADAPTED)
+VARIANTS = ("matpo", "m_grpo", "solo", "sft", *ADAPTED)
 
 
 def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
@@ -36,7 +37,11 @@ def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
     )
     config.num_seeds, config.log_every = 5, 5
     if not alone:
-        config.advantage = section(advantages.m_grpo if adapted else advantages.matpo)
+        config.advantage = section(advantages.matpo if variant == "matpo" else advantages.m_grpo)
+    if variant == "m_grpo":
+        config.reward.delegated_reward = {}
+        config.components.alignment = section(alignment, target=32)
+        config.reweighting.as_often = {}
     # Rows are single turns: a fourth of 64 episodes of 13 or 25.
     config.learner.update(microbatch=52 if alone else 50, lengths=1)
     if adapted:

@@ -113,3 +113,43 @@ def test_m_grpo_worked_numbers():
     group, role = np.zeros(5, int), np.array([0, 0, 1, 1, 1])
     ours = np.asarray(m_grpo(reward, np.ones((5, 1), bool), group, role, normalize="mean"))
     np.testing.assert_allclose(ours[:, 0], [1 / 2, -1 / 2, 1 / 3, 1 / 3, -2 / 3], atol=1e-6)
+
+
+def copies_of(counts, target, seed=0):
+    """`aligned` of groups with these numbers of sub-agents and a main agent that called all."""
+    group = np.repeat(np.arange(len(counts)), np.array(counts) + 1)
+    first = np.cumsum([0, *(n + 1 for n in counts[:-1])])
+    parent = np.repeat(first, np.array(counts) + 1)
+    parent[first] = -1
+    order = np.random.default_rng(seed).permutation(len(group))
+    back = np.argsort(order)
+    parent = np.where(parent < 0, -1, back[parent])[order]
+    mask = np.ones((len(group), 2), bool)
+    copies = jax.jit(library.aligned, static_argnames="target")(
+        jax.random.key(seed), mask, group[order], parent, target=target
+    )
+    return np.asarray(copies)[back], group, parent[back]
+
+
+def test_every_query_has_as_many_sub_trajectories():
+    """Six with a target of four drop two, three repeat one, two repeat both, none stay none."""
+    seen = set()
+    for seed in range(8):
+        copies, group, parent = copies_of((6, 3, 0, 2, 4), 4, seed)
+        sub = parent >= 0
+        assert (copies[~sub] == 1).all()
+        told = [sorted(copies[sub & (group == g)].tolist()) for g in range(5)]
+        assert told == [[0, 0, 1, 1, 1, 1], [1, 1, 2], [], [2, 2], [1, 1, 1, 1]]
+        seen.add(tuple(copies[sub & (group == 0)].tolist()))
+    # Which ones is random.
+    assert len(seen) > 3
+
+
+def test_workers_that_did_not_act_are_not_counted():
+    mask = np.array([[True], [True], [False], [True]])
+    copies = library.aligned(
+        jax.random.key(0), mask, np.zeros(4, int), np.array([-1, 0, 0, 0]), target=3
+    )
+    assert copies[0] == 1 and copies[2] == 0 and sorted(copies[np.array([1, 3])].tolist()) == [1, 2]
+    doubled = library.as_often(np.ones((4, 1), np.float32), mask, copies[:, None] * 1.0)
+    np.testing.assert_array_equal(doubled[:, 0], np.where(mask[:, 0], copies, 0))

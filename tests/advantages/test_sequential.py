@@ -252,3 +252,57 @@ def test_empty_arrays(shape):
     ids = np.zeros(shape[0], int)
     for function in (library.marft, library.marft_by_turn):
         assert function(number, number, flag, flag, number, ids, ids).shape == shape
+
+
+def by_position(seed=0):
+    """(arguments of `marft_by_position`, the same in a dense layout): turns of 1 to 3 tokens."""
+    rng = np.random.default_rng(seed)
+    streams, turns, width = 6, 4, 5
+    mask = np.ones((streams, turns), bool)
+    lengths = rng.integers(1, 4, (streams, turns))
+    # A row per turn, in any order; the reply begins at position 1 or 2.
+    order = rng.permutation(streams * turns)
+    stream, number = order // turns, order % turns
+    start = rng.integers(1, 3, len(order))
+    place = np.arange(width)
+    written = (place >= start[:, None]) & (place < (start + lengths[stream, number])[:, None])
+    value = rng.normal(size=written.shape).astype(np.float32)
+    reward = np.zeros((streams, turns), np.float32)
+    reward[:, -1] = np.repeat(rng.normal(size=streams // 2), 2)
+    ends = np.zeros_like(mask)
+    ends[:, -1] = True
+    dense = np.zeros((streams, turns, 3), np.float32)
+    there = np.zeros(dense.shape, bool)
+    for row, (i, t) in enumerate(zip(stream, number, strict=True)):
+        own = value[row, written[row]]
+        dense[i, t, : len(own)], there[i, t, : len(own)] = own, True
+    episode, role = np.repeat(np.arange(streams // 2), 2), np.tile(np.arange(2), streams // 2)
+    shared = {"terminated": ends, "bootstrap": np.zeros_like(reward)}
+    ids = {"episode": episode, "role": role}
+    turn = np.where(written, number[:, None], -1)
+    rows = {"loss_mask": written, "stream": stream, "turn": turn, "token_value": value}
+    return reward, mask, shared | ids, rows, (dense, there, order)
+
+
+def test_tokens_of_a_rollout_are_credited_as_in_the_dense_layout():
+    reward, mask, arrays, rows, (dense, there, order) = by_position()
+    ours = np.asarray(jax.jit(library.marft_by_position)(reward, mask=mask, **arrays, **rows))
+    assert not ours[~rows["loss_mask"]].any()
+    # The team's reward is its last agent's.
+    once = np.where(arrays["role"][:, None] == 1, reward, 0)
+    expected = np.asarray(marft(once, dense, there, **arrays, gamma=0.99, lam=0.95))
+    for row, place in enumerate(order):
+        own = ours[row, rows["loss_mask"][row]]
+        np.testing.assert_allclose(own, expected.reshape(24, 3)[place, : len(own)], atol=1e-5)
+
+
+def test_one_token_per_turn_is_the_estimator_of_turns():
+    reward, mask, arrays, rows, _ = by_position(1)
+    first = rows["loss_mask"] & (rows["loss_mask"].cumsum(axis=1) == 1)
+    rows = rows | {"loss_mask": first, "turn": np.where(first, rows["turn"], -1)}
+    ours = np.asarray(jax.jit(library.marft_by_position)(reward, mask=mask, **arrays, **rows))
+    at = rows["stream"], rows["turn"].max(axis=1)
+    value = np.zeros(mask.shape, np.float32)
+    value[at] = rows["token_value"][first]
+    expected = np.asarray(marft_by_turn(reward, value, mask, **arrays))
+    np.testing.assert_allclose(ours[first], expected[at], atol=1e-5)

@@ -47,13 +47,31 @@ def case(number):
     return data, (*inputs, data["game"], data["player"]), options
 
 
+def about_roles(advantages, response, player):
+    """Values at response positions less the mean of their role's."""
+    out = np.where(response, advantages, 0).astype(np.float64)
+    for role in np.unique(player):
+        own = response.astype(bool) & (player == role)[:, None]
+        out[own] -= out[own].mean()
+    return out
+
+
 @pytest.mark.parametrize("number", CASES)
 def test_reference_pipeline(number):
     data, inputs, options = case(number)
     ours = mars_released(*inputs, **options)
-    # Step 4 over returns of whitened rewards: the reference's distinct values are made by rounding.
-    loose = options["recentre"] != "none" and options["whiten_rewards"]
-    np.testing.assert_allclose(ours, data["advantages"], atol=0.5 if loose else 2e-6)
+    if options["recentre"] != "none" and options["whiten_rewards"]:
+        # Step 4 over returns of whitened rewards: the reference's distinct values are made by its
+        # rounding, so its mean of each role is another. All else is the same: about the mean of
+        # its role everything agrees, up to the one deviation of step 5.
+        ours_about, theirs_about = (
+            about_roles(x, inputs[2], data["player"]) for x in (ours, data["advantages"])
+        )
+        scale = np.sqrt(np.mean(theirs_about**2) / np.mean(ours_about**2))
+        np.testing.assert_allclose(ours_about * scale, theirs_about, rtol=1e-4, atol=2e-5)
+        assert abs(scale - 1) < 0.1
+    else:
+        np.testing.assert_allclose(ours, data["advantages"], rtol=2e-6, atol=2e-6)
     raw = options | {"recentre": "none", "whiten_advantages": False}
     expected = np.where(inputs[2], data["raw_advantages"], 0)
     np.testing.assert_allclose(mars_released(*inputs, **raw), expected, atol=2e-5, rtol=1e-5)

@@ -101,6 +101,8 @@ WRONG = [
     ("Sokoban-v1", {"size": (6, 40)}, "5 to 32"),
     ("Sokoban-v1", {"boxes": 0}, "expected 1 to 2 for"),
     ("Sokoban-v1", {"boxes": 3}, "expected 1 to 2 for"),
+    ("CheckedSum-v1", {"loops": 0}, "loops 0"),
+    ("Relay-v1", {"agents": 1}, "agents 1"),
     ("TeamGraph-v1", {"needed": 7}, "expected"),
     ("TeamGraph-v1", {"size": 2}, "expected"),
     ("TeamGraph-v1", {"families": 0}, "expected"),

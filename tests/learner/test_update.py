@@ -209,6 +209,15 @@ def test_steps_above_the_bound_of_kl_are_not_taken():
     assert all_taken["stopped_steps"][0] == 0
 
 
+def test_a_step_above_the_bound_is_skipped_and_those_after_it_are_not():
+    _, once, _ = updated()
+    _, after, metrics = updated(epochs=3, max_kl=1e-5, over_max_kl="skip")
+    # Here each of the later steps is above it, and each is computed.
+    chex.assert_trees_all_close(after, once, atol=1e-6)
+    np.testing.assert_allclose(metrics["stopped_steps"], [2, 3])
+    assert metrics["grad_norm"][1] == 3
+
+
 def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():
     before, after, metrics = updated(epochs=3, max_kl=1e-5, over_max_kl="reject")
     chex.assert_trees_all_equal(before, after)
@@ -220,7 +229,7 @@ def test_an_update_above_the_bound_is_rejected_if_the_config_says_so():
     [
         ({"max_kl": 0.0}, "config.learner.max_kl=0.0"),
         ({"over_max_kl": "reject"}, "does nothing without a bound"),
-        ({"over_max_kl": "halt", "max_kl": 1.0}, "over_max_kl='halt'.*stop, reject"),
+        ({"over_max_kl": "halt", "max_kl": 1.0}, "over_max_kl='halt'.*stop, skip, reject"),
     ],
 )
 def test_bounds_of_kl_that_mean_nothing_are_errors(options, message):

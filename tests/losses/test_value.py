@@ -75,3 +75,30 @@ def test_precision_and_vmap():
     mapped = jax.vmap(explained_variance)(VALUE, TARGET, MASK)
     expected = [explained_variance(v, t, m) for v, t, m in zip(VALUE, TARGET, MASK, strict=True)]
     np.testing.assert_allclose(mapped, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_large_errors_count_by_their_size():
+    """Huber's loss: e^2 / 2 up to delta, then delta (|e| - delta / 2), with slopes up to delta."""
+    error = np.array([[0.5, -2.0, 12.0, -30.0]], np.float32)
+    zero = np.zeros_like(error)
+
+    def total(value):
+        return losses.clipped_value_loss(value, value, zero, clip=0.2, delta=10.0)
+
+    np.testing.assert_allclose(jax.jit(total)(error), [[0.125, 2.0, 70.0, 250.0]], rtol=1e-6)
+    slopes = jax.jit(jax.grad(lambda value: total(value).sum()))(error)
+    np.testing.assert_allclose(slopes, [[0.5, -2.0, 10.0, -10.0]], rtol=1e-6)
+    # The clipped error is the larger one, and has no gradient.
+    frozen = jax.jit(
+        jax.grad(
+            lambda v: losses.clipped_token_value_loss(
+                v, zero + 20, zero, clip=1.0, delta=10.0
+            ).sum()
+        )
+    )(zero + 15)
+    np.testing.assert_array_equal(frozen, 0)
+
+
+def test_a_delta_of_nothing_is_an_error():
+    with pytest.raises(ValueError, match="clipped_value_loss delta"):
+        losses.clipped_value_loss(VALUE, OLD, TARGET, clip=0.2, delta=0.0)

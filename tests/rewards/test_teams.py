@@ -77,3 +77,31 @@ def test_errors():
     one = np.ones((2, 3), np.float32)
     with pytest.raises(ValueError, match="capability_gain alpha"):
         rewards.capability_gain(one, one, one, one, alpha=-0.1)
+
+
+def test_sub_agents_are_paid_for_their_form_and_their_callers_outcome():
+    """A main agent that succeeds, its worker that broke the format, and that worker's own."""
+    reward = np.float32([[0, 1], [0, 1], [1, 0], [0, 0]])
+    mask = np.array([[True, True], [True, True], [True, False], [True, False]])
+    well_formed = np.array([[True, True], [True, False], [True, False], [False, True]])
+    parent = np.array([-1, 0, 1, -1])
+    judgement = np.float32([[9, 9], [0.5, -0.5], [0.8, 9], [9, 9]])
+    paid = rewards.delegated_reward(
+        reward,
+        mask,
+        parent,
+        format_weight=0.2,
+        outcome_weight=0.8,
+        sub_format_weight=0.1,
+        sub_outcome_weight=0.6,
+        judge_weight=0.3,
+        well_formed=well_formed,
+        judgement=judgement,
+    )
+    np.testing.assert_allclose(paid, [[0, 1.0], [0, 0.6], [0.1 + 0.6 + 0.24, 0], [0, 0]], rtol=1e-6)
+
+
+def test_a_judgement_that_is_not_there_is_an_error():
+    none = np.zeros((1, 1), np.float32)
+    with pytest.raises(ValueError, match="without judgements"):
+        rewards.delegated_reward(none, none == 0, np.array([-1]), judge_weight=0.5)
