@@ -225,7 +225,8 @@ def _played(
     return unroll(
         world, actors, seating, start, key,
         length=plan.turns,
-        early_exit=plan.bound.early_exit,
+        # Only the first run's turns are kept, T of them.
+        early_exit=plan.bound.early_exit or keep is _add,
         skip_others=plan.bound.skip_others,
         keep=keep,
         notes=Totals(jnp.zeros(count), jnp.zeros(count, bool)),
