@@ -33,11 +33,13 @@ def get_config(variant: str = "gain") -> ml_collections.ConfigDict:
             group_size=16,
         ),
         section(rollout.contexts.window, history=0),
-        # Demonstrations have both seats; the planner imitates before it knows all topics.
+        # Demonstrations have both seats; it is stopped before the planner knows all topics.
         warm_updates=20,
-        updates=100,
+        updates=40,
     )
-    config.num_seeds, config.log_every = 3, 5
+    config.log_every = 5
+    # It would have the policy in both seats.
+    config.evaluation.every = 0
     config.advantage = section(advantages.grpo, normalize="mean")
     if variant == "gain":
         config.reward.gain = section(rewards.executor_gain)

@@ -27,9 +27,9 @@ VARIANTS = ("gain", "outcome", "grpo", "fixed")
 def get_config(variant: str = "gain") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = base_config()
-    config.num_seeds = 5
-    config.updates = 300
-    config.log_every = 30
+    config.num_seeds = 3
+    config.updates = 150
+    config.log_every = 15
     prices = {"call_price": 0.1} if variant == "fixed" else {"prices": PRICES}
     config.env = env_section("Research-v1", facts=(0, 3), **prices)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")

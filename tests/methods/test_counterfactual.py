@@ -12,6 +12,7 @@ from agentrl import advantages, policies, rewards
 from agentrl.config import base_config, env_section, roles_section, section
 from agentrl.config.build import build
 from agentrl.methods.counterfactual import counterfactual
+from agentrl.methods.trade_off import trade_off
 
 SILENT = "envs.guided_research.silent"
 SURE = {"right": 1.0, "answers": (1.0, 0.0, 0.0), "facts": (2, 2), "budget": 2}
@@ -138,3 +139,29 @@ def test_runs_of_other_shapes():
         rewards.executor_gain(reward, mask, np.ones((2, 3, 1, 1), np.float32))
     with pytest.raises(ValueError, match="numbers below 1"):
         rewards.executor_gain(reward, mask, np.ones((2, 3, 1, 2), np.float32), partners=(1,))
+
+
+def test_prices_of_calls():
+    """Each question has a price that its planner is shown; calls and answers by price."""
+    config = base_config()
+    config.mesh.data = 1
+    config.env = env_section("Research-v1", prices=(0.0, 0.25), calls=2, answers=(1.0, 0.0, 0.0))
+    config.policy = section(policies.mlp, hidden=(8,), critic="none")
+    config.rollout = section(
+        counterfactual, side="planner", partners=("expert",), num_groups=8, group_size=2,
+        replacements=("envs.research.direct", "envs.research.naive"), mask_illegal=True,
+    )  # fmt: skip
+    config.components.trade_off = section(trade_off)
+    experiment = build(config)
+    streams, rows, _ = collected(config)
+    assert np.all(streams.runs[:, :2, 0, 1] == [0, 1])  # at once, and never right
+    price = np.array(config.env.prices)[streams.first_state.price]
+    asks = streams.runs[:, 1, 0, 2] > 1
+    naive = streams.runs[:, 2, 0, 2] - 2 * price * asks
+    np.testing.assert_allclose(streams.runs[:, 0, 0, 2], naive, atol=1e-6)
+    annotate = experiment.phases[0][0].components["trade_off"].annotate
+    _, metrics = annotate(None, streams, rows)
+    spent = sum(float(value[0]) for name, value in metrics.items() if "cost" in name)
+    counted = metrics["cost/0.0"][1] + metrics["cost/0.25"][1]
+    workers = np.isin(rows.tokens, (0, 1)) + 2 * (rows.tokens == 2)
+    assert spent == workers[rows.loss_mask].sum() and counted == 16
