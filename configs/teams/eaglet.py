@@ -8,7 +8,8 @@ one; "filtered_expert": that help the expert executor; "unfiltered": on all.
 
     python -m launchers.train --config=configs/teams/eaglet.py:gain --workdir=runs/eaglet
 
-Five seeds, two CPU cores, CARD_TIME. CARD_RESULT; more in README.md.
+Five seeds, 1 to 5 minutes on two busy CPU cores. Success of the expert and the novice: without a
+plan 0.33, 0.26; outcome 0.529, 0.370; gain 0.547, 0.395; right plans 0.65, 0.53 (README.md).
 """
 
 import ml_collections

@@ -1,11 +1,9 @@
 r"""Research-v1 with a price of calls that varies: one planner for every trade-off, and its front.
 
-The planner alone learns, beside the expert as workers and a fixed answerer (AI-SearchPlanner,
-https://arxiv.org/abs/2508.20368). Each question has one of five prices of a call, which the planner
-is shown, and one in four has no facts to find. "gain": REINFORCE++ over single questions with the
-gain over answering at once and over one search; "outcome": without what is subtracted; "grpo":
-groups of 16 attempts at a question; "fixed": one price, as in
---config.env.call_price=0.25.
+The planner alone learns, beside expert workers and a fixed answerer (AI-SearchPlanner,
+https://arxiv.org/abs/2508.20368), and is shown the price of its question. "gain": REINFORCE++ with
+the gain over answering at once and over one search; "outcome": without it; "grpo": groups of 16
+attempts at a question; "fixed": one price, --config.env.call_price=0.25.
 
     python -m launchers.train --config=configs/teams/search_planner.py:gain --workdir=runs/planner
     python -m launchers.front --workdirs=runs/planner --most_cost=6
