@@ -1,4 +1,4 @@
-r"""GuidedResearch-v1 in words: a transformer plans, frozen executors work with the plan and without.
+r"""GuidedResearch-v1 in words: a transformer plans for frozen executors, which need no plan.
 
 "sft": imitation of a planner that names the right source (EAGLET's cold start, stopped early).
 "gain": from there GRPO of both executors' gains (https://arxiv.org/abs/2510.05608); "outcome": of
