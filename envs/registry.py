@@ -21,6 +21,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Foraging-v1": ("envs.foraging", "Foraging"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
+    "GuidedResearch-v1": ("envs.guided_research", "GuidedResearch"),
     "Hanabi-v1": ("envs.hanabi", "Hanabi"),
     "Household-v1": ("envs.household", "Household"),
     "Jobs-v1": ("envs.jobs", "Jobs"),

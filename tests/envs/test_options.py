@@ -75,6 +75,8 @@ WRONG = [
     ("Research-v1", {"sources": 9}, "expected"),
     ("Research-v1", {"filler": 99}, "expected"),
     ("Research-v1", {"calls": 0}, "expected"),
+    ("Research-v1", {"prices": (2.0,)}, "prices .*expected at most 16"),
+    ("GuidedResearch-v1", {"budget": 0}, "budget 0: expected 1 to 64"),
     ("Screens-v1", {"branching": (4, 4, 4)}, "at most 64 screens"),
     ("Screens-v1", {"branching": ()}, "expected the number of children per level"),
     ("Screens-v1", {"icons": 20}, "icons 20: expected 21 to 61"),
