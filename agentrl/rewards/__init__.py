@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from agentrl.rewards.games import mars_reward as mars_reward
-=======
     from agentrl.rewards.counterfactual import answer_gain as answer_gain
     from agentrl.rewards.counterfactual import difference as difference
     from agentrl.rewards.counterfactual import executor_gain as executor_gain
->>>>>>> counter
+    from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
     from agentrl.rewards.gates import turn_bonus as turn_bonus
