@@ -246,28 +246,30 @@ class AgentGraph(Environment):
         after = state.replace(
             **self.nobody(), round=state.round + 1, reason=reason, wrong=~own & there, correct=right
         )
-        reward = jnp.where(ok, right - self.charge(state, params), params.invalid)
+        charge = self.charge(state.graph.count, team, params)
+        reward = jnp.where(ok, right - charge, params.invalid)
         following = jax.tree.map(lambda new, old: jnp.where(runs, new, old), after, edited)
         return following, jnp.where(runs, reward, 0.0)
 
-    def charge(self, state: AgentGraphState, params: AgentGraphParams) -> jax.Array:
-        """What is subtracted from the reward of a valid team, f32[]: its cost and its density."""
-        team = self.team(state)
-        edges, layers = jnp.sum(team.reads), rules.depth(team)
-        density = rules.density(state.count, edges, layers, self.agents)
-        nodes = state.graph.count
-        bound = jnp.where(
-            nodes <= 3, params.easy, jnp.where(nodes <= 6, params.medium, params.hard)
-        )
+    def charge(self, nodes: jax.Array, team: Team, params: AgentGraphParams) -> jax.Array:
+        """What is subtracted from the reward of a valid team at a task of so many nodes, f32[]:
+        its cost and its density."""
+        size, edges = jnp.sum(team.active), jnp.sum(team.reads)
+        density = rules.density(size, edges, rules.depth(team), self.agents)
+        bound = jnp.select([nodes <= 3, nodes <= 6], [params.easy, params.medium], params.hard)
         cost = rules.cost(team, params.workers, params.reading)
         return params.price * cost + params.dense * jnp.maximum(density - bound, 0.0)
 
     def expected(self, state: AgentGraphState, params: AgentGraphParams) -> jax.Array:
         """Reward that the team as it is has to expect if it runs, f32[], in closed form."""
-        team = self.team(state)
+        return self.worth(state, self.team(state), params)
+
+    def worth(self, state: AgentGraphState, team: Team, params: AgentGraphParams) -> jax.Array:
+        """Reward that a team has to expect at the state's task, f32[]."""
         ok, _ = rules.valid(team, state.graph.count)
         _, right = rules.accuracy(state.graph, team, params.workers, self.modulus)
-        return jnp.where(ok, right - self.charge(state, params), params.invalid)
+        charge = self.charge(state.graph.count, team, params)
+        return jnp.where(ok, right - charge, params.invalid)
 
     def observe(self, state: AgentGraphState, params: AgentGraphParams) -> jax.Array:
         axes = self.axes(state)
@@ -368,6 +370,55 @@ class AgentGraph(Environment):
         run = self.num_actions - 1
         build = jnp.where(state.count == goal.count, run, jnp.where(higher, run - 1, add))
         return jnp.where(strays, self.num_adds + state.count - 1, build).astype(jnp.int32)
+
+    def marginals(self, state: AgentGraphState, params: AgentGraphParams) -> jax.Array:
+        """What each agent of a team adds to the expected reward, f32[A]: that of the team less that
+        of the team without the agent and its edges, whose nodes nobody calculates."""
+        whole = self.expected(state, params)
+
+        def without(a):
+            stays = np.arange(self.agents) != a
+            team = self.team(state)
+            team = team._replace(
+                active=team.active & stays,
+                assign=team.assign & stays[:, None],
+                reads=team.reads & stays[:, None] & stays,
+            )
+            return self.worth(state, team, params)
+
+        there = np.arange(self.agents) < state.count
+        rest = jnp.stack([without(a) for a in range(self.agents)])
+        return jnp.where(there, whole - rest, 0.0)
+
+    def edit_marginals(
+        self, state: AgentGraphState, params: AgentGraphParams, actions: jax.Array, mask: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """(marginal f32[T], added bool[T]) of the edits of an episode of one round from its first
+        state: what the agent that an edit added is worth to the team that ran, 0 if it was dropped
+        before and for other edits. actions: i32[T]; mask: bool[T], the turns that were taken."""
+        place = np.arange(self.agents)
+        run = self.num_actions - 1
+
+        def edit(carry, now):
+            state, author = carry
+            action, turn, taken = now
+            taken = taken & (action != run)
+            following = self.edited(state, action)
+            drops = action - self.num_adds
+            gone = (drops >= 0) & (place >= drops)
+            moved = author[jnp.where(gone, jnp.minimum(place + 1, self.agents - 1), place)]
+            author_now = jnp.where((place == state.count) & (drops < 0), turn, moved)
+            pick = lambda new, old: jnp.where(taken, new, old)  # noqa: E731
+            carry = jax.tree.map(pick, (following, author_now), (state, author))
+            return carry, taken & (drops < 0)
+
+        turns = jnp.arange(actions.shape[0])
+        none = jnp.full(self.agents, -1)
+        (last, author), added = jax.lax.scan(edit, (state, none), (actions, turns, mask))
+        worth = jnp.where(place < last.count, self.marginals(last, params), 0.0)
+        ran = jnp.any(mask & (actions == run))
+        found = jnp.sum(jnp.where(author == turns[:, None], worth, 0.0), axis=1)
+        return jnp.where(ran, found, 0.0), added
 
     def foreseen(
         self, state: AgentGraphState, action: jax.Array

@@ -185,11 +185,12 @@ def execute(
     held: the value that each agent has for each node, calculated, handed over or guessed.
     """
     agents, size = team.assign.shape
-    keys = jax.random.split(key, 4)
-    right = jax.random.uniform(keys[0], (agents, size)) < operations(team, workers)
-    wrong = jax.random.randint(keys[1], (agents, size), 1, modulus)
-    guess = jax.random.randint(keys[2], (agents, size), 0, modulus)
-    kept = jax.random.uniform(keys[3], (agents, agents)) < workers.handed
+    drawn = jax.random.uniform(key, (3 * agents * size + agents * agents,))
+    chance, error, luck = drawn[: 3 * agents * size].reshape(3, agents, size)
+    right = chance < operations(team, workers)
+    wrong = 1 + (error * (modulus - 1)).astype(jnp.int32)
+    guess = (luck * modulus).astype(jnp.int32)
+    kept = drawn[3 * agents * size :].reshape(agents, agents) < workers.handed
     source = _providers(team)
     told = jnp.where((team.kind == VERIFY)[:, None], task.constants, task.shown)
     held = jnp.zeros((agents, size), jnp.int32)

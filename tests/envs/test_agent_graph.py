@@ -157,7 +157,8 @@ def test_rounds_and_layers():
 
 def test_density_is_charged_above_the_bound_of_the_level():
     env, params = make(nodes=(6, 6))
-    charge, state = playing.method(env, "charge"), playing.functions(NAME, nodes=(6, 6))[2](KEY)
+    state = playing.functions(NAME, nodes=(6, 6))[2](KEY)
+    charge = fetched(lambda state, params: env.charge(6, env.team(state), params))
     step = playing.functions(NAME, nodes=(6, 6))[3]
     for name in ("solo 2", "solo 2 <1", "solo 2 <1 <2"):
         state = step(state, number(env, name))[1]
@@ -166,6 +167,25 @@ def test_density_is_charged_above_the_bound_of_the_level():
     assert float(charge(state, params.replace(dense=2.0, medium=0.7))) == 0.0
     costs = 3 + 6 * 0.1 + 3 * 0.2
     assert float(charge(state, params.replace(price=0.1))) == pytest.approx(0.1 * costs, abs=1e-5)
+
+
+def test_what_an_agent_is_worth_by_leaving_it_out():
+    env, params = make(nodes=(6, 6))
+    _, _, reset, step = playing.functions(NAME, nodes=(6, 6))
+    params = params.replace(right=1.0, tired=1.0, handed=1.0, price=0.1, reading=0.2)
+    # Two who work, one who hears and says nothing of use, one who was dropped, then run.
+    names = ["solo 3", "solo 3", "drop 2", "solo 0 <1", "solo 3 <1 <2", "run", "run"]
+    actions = np.array([number(env, name) for name in names])
+    mask = np.arange(7) < 6
+    state = reset(KEY)
+    worth, added = fetched(env.edit_marginals)(state, params, actions, mask)
+    assert added.tolist() == [True, True, False, True, True, False, False]
+    # Without the first agent a guess is left, 1/7 at once and the saved cost; the idle one costs a
+    # call and two edges; without the last one the idle agent answers, and guesses.
+    first = 1 - 1 / 7 - 0.1 * (1 + 3 * 0.1 + 2 * 0.2)
+    last = 1 - 1 / 7 - 0.1 * (1 + 3 * 0.1 + 2 * 0.2)
+    expected = [first, 0, 0, -0.1 * (1 + 2 * 0.2), last, 0, 0]
+    np.testing.assert_allclose(worth, expected, atol=1e-5)
 
 
 def test_a_node_and_its_edges_are_one_action_whose_log_probabilities_add_up():
