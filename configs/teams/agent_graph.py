@@ -34,13 +34,17 @@ VARIANTS = tuple(TASKS)
 def get_config(variant: str = "horizon") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = base_config()
-    config.num_seeds = 3
-    config.updates = 200 if variant == "horizon" else 120
+    large = variant == "horizon"
+    config.num_seeds = 3 if large else 2
+    config.updates = 200 if large else 100
     config.log_every = 20
     config.env = env_section("AgentGraph-v1", price=0.01, **TASKS[variant])
-    width = 128 if variant == "horizon" else 64
+    width = 128 if large else 64
     config.policy = section(policies.mlp, hidden=(width, width), critic="none")
-    config.rollout = section(rollout.episodes, num_groups=32, group_size=16, mask_illegal=True)
+    config.rollout = section(
+        rollout.episodes, num_groups=32 if large else 16, group_size=16,
+        mask_illegal=True,
+    )  # fmt: skip
     # Not divided, and a bonus that falls: as in orchestra.py.
     config.advantage = section(advantages.grpo, normalize="mean")
     if TASKS[variant] is PARALLEL:
@@ -50,6 +54,6 @@ def get_config(variant: str = "horizon") -> ml_collections.ConfigDict:
         config.advantage = section(advantages.hrpo, edit_weight=weight, normalize="mean")
     config.learner.update(minibatches=4, normalize_advantage="batch")
     config.objective.entropy.update(weight=0.1, final_weight=0.001)
-    config.optimizer.learning_rate = 1e-3 if variant == "horizon" else 2e-3
-    config.evaluation.update(every=config.updates, episodes=4096)
+    config.optimizer.learning_rate = 1e-3 if large else 2e-3
+    config.evaluation.update(every=config.updates, episodes=4096 if large else 2048)
     return config
