@@ -33,10 +33,9 @@ def compact(env: AgentGraph) -> View:
     ends, stage = lexicon(","), lexicon(" /")
     faults = lexicon.table(f" {reason};" for reason in rules.REASONS)
     wrong = lexicon.table(f" !{j + 1}" for j in range(size))
-    several = lexicon("||")
+    lexicon("||")  # an expert writes several commands with it, see `Environment.foresees`
     forms = ["{kind}{task}", "drop{place}", *(["layer"] if env.layered else []), "run"]
     templates = tuple(template(lexicon, form) for form in forms)
-    assert several  # an expert writes several commands with it, see `Environment.foresees`
 
     def describe(state, params):
         there = np.arange(size) < state.graph.count
