@@ -320,21 +320,10 @@ class AgentGraph(Environment):
         self, state: AgentGraphState, agents: jax.Array, kind: jax.Array
     ) -> AgentGraphState:
         """The state with this many agents of a kind, equal runs of nodes and the edges needed."""
-        place, node = np.arange(self.agents), np.arange(self.nodes[1])
-        owner, _ = mod_sum.shares(state.graph.count, agents, self.nodes[1])
-        own = (owner == place[:, None]) & (node < state.graph.count)
-        own_number = own.astype(jnp.int32)
-        needs = own_number @ state.graph.edges.T.astype(jnp.int32) > 0
-        needs = needs | ((place[:, None] == agents - 1) & rules.finals(state.graph))
-        reads = (needs.astype(jnp.int32) @ own_number.T > 0) & ~np.eye(self.agents, dtype=bool)
-        layer = jnp.zeros(self.agents, jnp.int32)
-        for a in range(1, self.agents):
-            after = jnp.max(jnp.where(reads[a], layer + 1, 0))
-            layer = layer.at[a].set(jnp.maximum(layer[a - 1], after))
-        there = place < agents
+        share, reads, layer = rules.equal_runs(state.graph, agents, self.agents)
+        kinds = jnp.where(np.arange(self.agents) < agents, kind, 0)
         return state.replace(
-            count=agents, kind=jnp.where(there, kind, 0), share=jnp.sum(own, axis=1),
-            layer=jnp.where(there, layer, 0) * self.layered, reads=reads & there[:, None],
+            count=agents, kind=kinds, share=share, reads=reads, layer=layer * self.layered,
             level=0 * agents,
         )  # fmt: skip
 

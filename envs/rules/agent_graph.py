@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envs.rules.mod_sum import REFLECT, VERIFY, VOTE, Graph, Workers, operation, values
+from envs.rules.mod_sum import REFLECT, VERIFY, VOTE, Graph, Workers, operation, shares, values
 
 # What `valid` finds, the first that holds.
 REASONS = (
@@ -232,6 +232,26 @@ def depth(team: Team) -> jax.Array:
         level = jnp.maximum(level, 1 + jnp.max(jnp.where(team.reads, level[None], 0), axis=1))
         level = jnp.where(team.active, level, 0)
     return jnp.max(level)
+
+
+def equal_runs(
+    task: Graph, agents: jax.Array, places: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(share i32[A], reads bool[A, A], layer i32[A]) of so many agents in A `places`: equal runs of
+    the task's nodes, and the edges that their values need; a later agent is in no earlier layer."""
+    place, node = np.arange(places), np.arange(task.edges.shape[0])
+    owner, _ = shares(task.count, agents, len(node))
+    own = (owner == place[:, None]) & (node < task.count)
+    needs = own.astype(jnp.int32) @ task.edges.T.astype(jnp.int32) > 0
+    needs = needs | ((place[:, None] == agents - 1) & finals(task))
+    reads = needs.astype(jnp.int32) @ own.T.astype(jnp.int32) > 0
+    there = place < agents
+    reads = reads & ~np.eye(places, dtype=bool) & there[:, None]
+    layer = jnp.zeros(places, jnp.int32)
+    for a in range(1, places):
+        after = jnp.max(jnp.where(reads[a], layer + 1, 0))
+        layer = layer.at[a].set(jnp.maximum(layer[a - 1], after))
+    return jnp.sum(own, axis=1), reads, jnp.where(there, layer, 0)
 
 
 def density(
