@@ -111,8 +111,8 @@ FILLED_BY: dict[str, str] = {
     "runs": "a rollout that plays its tasks again with a player replaced "
     "(agentrl.methods.counterfactual.counterfactual)",
     "tools_used": "component agentrl.methods.tools_used.tools_used",
-    "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
-    "your own",
+    "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
+    "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
     "imitation_weight": "component agentrl.methods.offline_values.offline_values, or "

@@ -10,6 +10,7 @@ from envs.environment import Environment, EnvParams
 
 # Name -> (module, class); modules are imported when the environment is made.
 _OURS: dict[str, tuple[str, str]] = {
+    "AgentGraph-v1": ("envs.agent_graph", "AgentGraph"),
     "Blackjack-v1": ("envs.blackjack", "Blackjack"),
     "Characters-v1": ("envs.characters", "Characters"),
     "CheckedSum-v1": ("envs.checked_sum", "CheckedSum"),

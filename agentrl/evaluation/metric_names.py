@@ -220,6 +220,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "mean reward of a tool call that is compared with the reference's",
         ),
         "edits/useless": ("Useless edits", "share", "additions that change nothing"),
+        "edits/marginal": ("Worth of an edit", "reward", "mean worth of an added agent, left out"),
         "edits/repeated": ("Repeated edits", "share", "additions that were there before"),
         "stare_gain": ("Weight of surprising gains", "", "STARE"),
         "stare_gate": ("Gate of the weights", "share", "STARE: updates in which they move"),

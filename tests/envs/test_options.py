@@ -5,6 +5,10 @@ import pytest
 import envs
 
 WRONG = [
+    ("AgentGraph-v1", {"nodes": (4, 17)}, "expected"),
+    ("AgentGraph-v1", {"parts": (1, 3)}, "expected"),
+    ("AgentGraph-v1", {"agents": 9}, "expected"),
+    ("AgentGraph-v1", {"modulus": 6}, "expected a prime"),
     ("NumberLine-v1", {"length": 300}, "expected 1 to 255"),
     ("Support-v1", {"distance": (0, 8)}, "expected .fewest, most. of 1 to 20"),
     ("Coin-v1", {"quest_length": 0}, "quest_length 0 with 1 distractors"),
