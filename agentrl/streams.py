@@ -115,8 +115,8 @@ FILLED_BY: dict[str, str] = {
     "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
-    "imitation_weight": "component agentrl.methods.offline_values.offline_values, or "
-    "agentrl.methods.rise.rise",
+    "imitation_weight": "component offline_values, rise or (of trees) siblings.positives of "
+    "agentrl.methods",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 

@@ -11,6 +11,7 @@ from flax import struct
 from envs.game import GameParams, GameState, TurnGame, opening
 
 SOLVER, VERIFIER = 0, 1
+QUESTIONS = ("sum", "largest")
 
 
 @struct.dataclass
@@ -36,13 +37,14 @@ class CheckedSumParams(GameParams):
 
 @dataclasses.dataclass(frozen=True)
 class CheckedSum(TurnGame):
-    """A solver and a verifier add numbers modulo `modulus`.
+    """A solver and a verifier answer a question about numbers below `modulus`.
 
     The solver (agent 0) answers; the verifier (agent 1) reads question and answer, and approves, or
     the solver answers again, reading the answer that was rejected. There are `loops` answers at
     most. After the last one nobody is asked: a verifier's call exists only where there is something
     to decide, a second answer only where the first one was rejected.
 
+    question: "sum", modulo `modulus`, of which one number alone says nothing; or "largest".
     terms: how many numbers. Actions: `say` each number, then approve, reject; each agent's own are
     legal. Reward, of all: 1 at the end if the last answer is right. Ends with an approval or the
     last answer; success: it is right.
@@ -59,6 +61,7 @@ class CheckedSum(TurnGame):
     modulus: int = 7
     terms: int = 2
     loops: int = 2
+    question: str = "sum"
 
     cooperative: ClassVar[bool] = True
     sides: ClassVar[tuple[str, ...]] = ("solver", "verifier")
@@ -71,6 +74,8 @@ class CheckedSum(TurnGame):
                 f"modulus {self.modulus}, terms {self.terms}, loops {self.loops}: expected 2 to "
                 "20, 1 to 4 and 1 to 8"
             )
+        if self.question not in QUESTIONS:
+            raise ValueError(f"question {self.question!r}: expected one of {', '.join(QUESTIONS)}")
 
     @property
     def default_params(self) -> CheckedSumParams:
@@ -111,8 +116,14 @@ class CheckedSum(TurnGame):
         return (np.arange(self.num_actions) >= self.modulus) == state.checking
 
     def right(self, state: CheckedSumState) -> jax.Array:
-        """Whether the last answer is the sum, bool[]."""
-        return state.answer == jnp.sum(state.terms) % self.modulus
+        """Whether the last answer is the right one, bool[]."""
+        return state.answer == self.solution(state)
+
+    def solution(self, state: CheckedSumState) -> jax.Array:
+        """The right answer, i32[]."""
+        if self.question == "largest":
+            return jnp.max(state.terms)
+        return jnp.sum(state.terms) % self.modulus
 
     def transition(
         self, key: jax.Array, state: CheckedSumState, action: jax.Array, params: CheckedSumParams
@@ -153,10 +164,9 @@ class CheckedSum(TurnGame):
         return jnp.broadcast_to(self.right(state), (2,))
 
     def expert(self, state: CheckedSumState, params: CheckedSumParams) -> jax.Array:
-        """The sum; approval of it and of nothing else."""
+        """The right answer; approval of it and of nothing else."""
         check = self.modulus + ~self.right(state)
-        total = jnp.sum(state.terms) % self.modulus
-        return jnp.where(state.checking, check, total).astype(jnp.int32)
+        return jnp.where(state.checking, check, self.solution(state)).astype(jnp.int32)
 
     def render(self, state: CheckedSumState, params: CheckedSumParams) -> str:
         """For example `3 + 5 = 1? (answer 1)`."""

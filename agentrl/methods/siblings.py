@@ -155,6 +155,42 @@ def _checked(setup: Setup, alpha: Any, threshold: Any, pairs: int, gamma: Any) -
     return size
 
 
+def positives(setup: Setup, *, threshold: float = 0.5, gamma: float = 1.0) -> Component:
+    """Weights of 1 for the turns of a tree that mostly lead to success, for supervised steps.
+
+    Supplies `imitation_weight` f32[N, T] for `losses.weighted_imitation`: 1 where the mean return
+    to go of all leaves below the turn is at least `threshold`, in the first stream that took it; 0
+    elsewhere. In a team on one transcript (`envs.wrappers.OneTranscript`) it is MALT's value
+    iteration: a refinement's value is its reward, a verification's the mean of its refinements, an
+    answer's the mean of its verifications, and the turns of each role at or above the threshold are
+    its positives; its pairs for DPO are `siblings`.
+
+    Args:
+      threshold: of mean returns. MALT has 0.5 with rewards 0 and 1 (recalled).
+      gamma: discount per turn, in [0, 1].
+
+    Raises:
+      ValueError: a rollout without trees, or gamma outside its range.
+
+    References:
+      Motwani et al. (2024), MALT, https://arxiv.org/abs/2412.01928 (from notes, in part recalled;
+      no code was read). There every role is a model of its own, learns once, and off-policy.
+    """
+    check_tree(setup, "positives")
+    check_range("config.components.positives.gamma", gamma, 0.0, 1.0)
+
+    def annotate(context, streams, rows):
+        del context, rows
+        found = tree_values(
+            streams.reward, streams.mask, streams.group, streams.prefix, gamma=gamma
+        )
+        own = streams.prefix == jnp.arange(streams.mask.shape[0])[:, None]
+        good = own & streams.mask & (found.turn >= threshold)
+        return {"imitation_weight": PerTurn(good * 1.0)}
+
+    return Component(annotate=annotate, fills=("imitation_weight",))
+
+
 def own_turns(setup: Setup) -> Component:
     """Learns each turn of a tree once, in the stream that sampled it.
 

@@ -22,6 +22,7 @@ def compact(env: CheckedSum) -> View:
         head = jnp.where(checks, heads[1], heads[0])
         return jnp.concatenate([head[None], listed.reshape(-1)[:-1], told])
 
+    asked = "Say the largest." if env.question == "largest" else f"Add modulo {env.modulus}."
     return View(
         lexicon=lexicon,
         describe=describe,
@@ -30,7 +31,7 @@ def compact(env: CheckedSum) -> View:
         max_fragments=1 + 2 * env.terms - 1 + 2,
         max_bytes=len("solve") + env.terms * (len(" 10") + len(" +")) + len(" not nothing"),
         max_command_bytes=max(map(len, env.action_names)),
-        rules=f"Add modulo {env.modulus}. If you read solve, say the sum; if you read check, "
+        rules=f"{asked} If you read solve, say the answer; if you read check, "
         f"approve the answer or reject it. Commands: {', '.join(env.action_names)}.",
     )
 

@@ -224,3 +224,33 @@ def test_nothing_counts_before_it_is_submitted():
     assert bool(called(env, "is_truncated")(state, params))
     assert int(called(env, "expert")(walk([up])[0], params)) == submit
     assert int(called(env, "expert")(walk([down])[0], params)) == up
+
+
+def test_a_team_on_one_transcript_plays_as_the_team():
+    """Turn by turn the game's own, whoever speaks; text and observation are the speaker's."""
+    team = {"name": "CheckedSum-v1", "terms": 3}
+    env, params = envs.make("envs.wrappers.OneTranscript", base=team)
+    game, inner = envs.make(**team)
+    _, state = env.reset(KEY, params)
+    alone = game.reset(KEY, inner)[1]
+    alone = alone.replace(terms=state.base.terms)
+    right = int(game.solution(alone))
+    for action, speaker in [((right + 1) % 7, 0), (8, 1), (right, 0)]:
+        assert int(env.speaker(state, params)) == speaker
+        seen = called(env, "observe")(state, params)
+        np.testing.assert_array_equal(seen[-2:], np.arange(2) == speaker)
+        np.testing.assert_array_equal(seen[:-2], game.observe_as(alone, speaker, inner))
+        theirs = game.describe(alone, inner).fragments[speaker]
+        assert read(env, state, params) == join(game.view.lexicon, theirs)
+        joint = np.full(2, action)
+        _, alone, reward, terminated, info = called(game, "step_env")(KEY, alone, joint, inner)
+        _, state, *told = called(env, "step_env")(KEY, state, np.int32(action), params)
+        assert float(told[0]) == float(reward[speaker]) and bool(told[1]) == bool(terminated)
+        assert bool(told[2]["success"]) == bool(info["success"][speaker])
+    assert bool(terminated) and float(reward[0]) == 1.0
+
+
+@pytest.mark.parametrize("base", ["Coin-v1", "KuhnPoker-v1", "Foraging-v1"])
+def test_one_transcript_is_of_a_team_that_speaks_in_turn(base):
+    with pytest.raises(ValueError, match="expected a game in turns whose agents are one team"):
+        envs.make("envs.wrappers.OneTranscript", base={"name": base})

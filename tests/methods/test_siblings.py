@@ -11,7 +11,13 @@ from agentrl import advantages, losses, rollout
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.methods.by_turn import to_turns
-from agentrl.methods.siblings import next_values, own_turns, sibling_pairs, siblings
+from agentrl.methods.siblings import (
+    next_values,
+    own_turns,
+    positives,
+    sibling_pairs,
+    siblings,
+)
 from agentrl.methods.tree_values import node_values, tree_values
 from agentrl.methods.trees import trees
 from agentrl.streams import Streams
@@ -193,3 +199,28 @@ def test_what_gives_no_pairs_is_refused():
     config.rollout = section(rollout.episodes, num_groups=GROUPS, group_size=SIZE)
     with pytest.raises(ValueError, match="'own_turns' needs episodes that branch"):
         build(config)
+
+
+def test_positives_are_the_turns_whose_leaves_mostly_succeed():
+    """A solver's and a verifier's turns on one transcript: values by hand, as MALT backs them up.
+
+    Two answers: the first is approved (right), rejected and answered twice more (wrong, right); the
+    second is approved (wrong) and rejected, then right."""
+    prefix = np.array([[0, 0, -1], [0, 1, 1], [0, 1, 2], [3, 3, -1], [3, 4, 4]])
+    mask = prefix >= 0
+    reward = np.where(mask, [[0, 1, 9], [0, 0, 0], [0, 0, 1], [0, 0, 9], [0, 0, 1]], np.nan)
+    streams = Streams(
+        reward=jnp.asarray(reward, jnp.float32),
+        mask=jnp.asarray(mask),
+        group=jnp.zeros(5, jnp.int32),
+        prefix=jnp.asarray(prefix, jnp.int32),
+    )
+    config = config_of()
+    config.components = {"positives": section(positives)}
+    del config.objective["dpo"]
+    config.objective.imitation = term(losses.weighted_imitation)
+    component = build(config).components["positives"]
+    weight = component.annotate(None, streams, None)["imitation_weight"].values
+    # The answers: 2/3 and 1/2. Below them: 1; rejected 1/2, then 0 and 1; 0; rejected 1, then 1.
+    expected = [[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1]]
+    np.testing.assert_array_equal(weight, expected)

@@ -22,6 +22,7 @@ SIZE = 64  # Room for a reply, more than for any command.
 WRAPPED = {
     "envs.wrappers.Clock": {"base": {"name": "Coin-v1"}},
     "envs.wrappers.SingleStep": {"base": {"name": "Coin-v1"}, "depth": 3},
+    "envs.wrappers.OneTranscript": {"base": {"name": "CheckedSum-v1"}},
     "envs.wrappers.Submission": {"base": {"name": "NumberLine-v1"}},
     "envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3},
 }
