@@ -132,6 +132,22 @@ def check_streams(
             _refuse(function, name, array, f"[{shape[0]}, {shape[1]}, K], the shape of mask first")
 
 
+def check_runs(function: str, mask: Any, runs: Any, partners: Iterable[int] = ()) -> None:
+    """Refuses `Streams.runs` of other shapes, and numbers of partners that it does not have.
+
+    Raises:
+      ValueError: names the array and its shape, or the partners, and what was expected.
+    """
+    shape, streams = np.shape(runs), np.shape(mask)[0]
+    if len(shape) != 4 or shape[:2] != (streams, 3) or shape[3] < 2:
+        _refuse(function, "runs", runs, f"[{streams}, 3, partners, 1 + replacements]")
+    if any(not 0 <= number < shape[2] for number in partners):
+        raise ValueError(
+            f"{function} partners={tuple(partners)}: expected numbers below {shape[2]}, one of "
+            "each partner of the rollout"
+        )
+
+
 def check_rows(
     function: str,
     loss_mask: Any,

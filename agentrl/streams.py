@@ -45,6 +45,8 @@ class Streams(struct.PyTreeNode):
       episode that branched off another: that one, and the first turn that they do not share.
     prefix: i32[N, T], of a tree of turns, the first stream with the same turns up to this one, this
       one included: a number of the turn in the tree; -1 where the agent did not act.
+    runs: f32[N, 3, E, 1 + K], return, steps and success of the episode with each of E partners, as
+      the policy played it (0) and with each of K replacements in its seats.
     first_state: [N, ...], the environment's state that the episode started from: its task.
     """
 
@@ -69,6 +71,7 @@ class Streams(struct.PyTreeNode):
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
     prefix: jax.Array | None = None
+    runs: jax.Array | None = None
     first_state: chex.ArrayTree | None = None
 
 
@@ -105,9 +108,11 @@ FILLED_BY: dict[str, str] = {
     "desirable": "component agentrl.methods.labelled.labelled",
     "pair_weight": "component agentrl.methods.pairs.pairs",
     "judgement": "config.rollout.judge, such as 'progress'",
+    "runs": "a rollout that plays its tasks again with a player replaced "
+    "(agentrl.methods.counterfactual.counterfactual)",
     "tools_used": "component agentrl.methods.tools_used.tools_used",
-    "turn_reward": "component call_matching, looking or edit_rewards of agentrl.methods, or one of "
-    "your own",
+    "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
+    "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
     "imitation_weight": "component offline_values, rise or (of trees) siblings.positives of "

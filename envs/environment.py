@@ -79,6 +79,9 @@ class Environment(Agents):
     kinds: ClassVar[tuple[str, ...]] = ()
     # Drawing a task costs much more than a step: rollouts draw tasks ahead and reuse them.
     costly_reset: ClassVar[bool] = True
+    # `foreseen` is defined: where a reply may have several commands, the expert writes several,
+    # with the fragment "||" of the lexicon in between.
+    foresees: ClassVar[bool] = False
 
     def undefined(self, name: str) -> NotImplementedError:
         """The error of a member that a subclass has to define."""
@@ -190,6 +193,11 @@ class Environment(Agents):
     def expert(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Action of the scripted policy named in the environment's docstring, i32[]."""
         raise NotImplementedError(f"{self.name} has no expert")
+
+    def foreseen(self, state: EnvState, action: jax.Array) -> tuple[EnvState, jax.Array]:
+        """(state after an action of the expert, whether it can act on that without seeing what
+        happens, bool[])."""
+        raise NotImplementedError(f"{self.name} foresees nothing")
 
     def kind_of(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Index into `kinds` of the task's kind, i32[]; -1 for none of them."""

@@ -10,6 +10,7 @@ from envs.environment import Environment, EnvParams
 
 # Name -> (module, class); modules are imported when the environment is made.
 _OURS: dict[str, tuple[str, str]] = {
+    "AgentGraph-v1": ("envs.agent_graph", "AgentGraph"),
     "Blackjack-v1": ("envs.blackjack", "Blackjack"),
     "Characters-v1": ("envs.characters", "Characters"),
     "CheckedSum-v1": ("envs.checked_sum", "CheckedSum"),
@@ -21,6 +22,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Foraging-v1": ("envs.foraging", "Foraging"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
+    "GuidedResearch-v1": ("envs.guided_research", "GuidedResearch"),
     "Hanabi-v1": ("envs.hanabi", "Hanabi"),
     "Household-v1": ("envs.household", "Household"),
     "Jobs-v1": ("envs.jobs", "Jobs"),

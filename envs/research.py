@@ -22,7 +22,7 @@ class ResearchState(GameState):
     have not begun. worker: i32[], the agent that works, 0 for none. fact, kind, turn: i32[],
     what it is to find, its kind, its turns so far. opened: bool[n], its sources. holds: bool[], it
     has the fact. result: i32[], NOTHING_YET, FOUND or FAILED, of its last opening. last: i32[], the
-    same of the last call.
+    same of the last call. price: i32[], number of the price of a call among `Research.prices`.
     """
 
     question: Question
@@ -36,6 +36,7 @@ class ResearchState(GameState):
     holds: jax.Array
     result: jax.Array
     last: jax.Array
+    price: jax.Array
 
 
 @struct.dataclass
@@ -70,12 +71,14 @@ class Research(Sources, TurnGame):
     Actions: `ask local`, `ask web`, `ask both`, `answer` of the planner; `open` of each source and
     `report` of workers. Illegal: asking beyond the calls, or with nothing missing; actions of the
     other role. Reward, of all agents: 1 for a right answer, less `call_price` per call and
-    `open_price` per opening. Ends with the answer; success: it is right.
+    `open_price` per opening. Ends with the answer; success: it is right. With `prices` each
+    question has one of them as price of a call in place of `call_price`, which the planner is
+    shown: one policy then learns every trade-off.
 
     Observation: float32 indicators. Of the planner: topics and status of all facts, the last call's
-    result, the share of calls that are left. Of a worker: the topic that it is to find, its kind,
-    which sources it has opened, the last result, whether it holds the fact, its share of turns.
-    What belongs to the other role is 0.
+    result, the share of calls that are left, the price if it varies. Of a worker: the topic that it
+    is to find, its kind, which sources it has opened, the last result, whether it holds the fact,
+    its share of turns. What belongs to the other role is 0.
 
     Expert: asks the kind that has the topic, as long as there are calls; opens the topic's source
     until it has the fact; a worker of the wrong kind reports at once.
@@ -86,6 +89,7 @@ class Research(Sources, TurnGame):
 
     calls: int = 6
     patience: int = 3
+    prices: tuple[float, ...] = ()
 
     cooperative: ClassVar[bool] = True
     planner: ClassVar[int | None] = 0
@@ -99,6 +103,8 @@ class Research(Sources, TurnGame):
             raise ValueError(
                 f"calls {self.calls}, patience {self.patience}: expected 1 to 16 of each"
             )
+        if len(self.prices) > 16 or any(not 0 <= price <= 1 for price in self.prices):
+            raise ValueError(f"prices {self.prices}: expected at most 16, of 0 to 1")
 
     @property
     def num_agents(self) -> int:
@@ -133,6 +139,9 @@ class Research(Sources, TurnGame):
 
     def initial(self, key: jax.Array, params: ResearchParams) -> ResearchState:
         zero = jnp.zeros((), jnp.int32)
+        price = zero
+        if self.prices:
+            price = jax.random.randint(jax.random.fold_in(key, 1), (), 0, len(self.prices))
         return ResearchState(
             **opening(),
             question=self.drawn(key),
@@ -146,7 +155,13 @@ class Research(Sources, TurnGame):
             holds=jnp.zeros((), bool),
             result=zero,
             last=zero,
+            price=price,
         )
+
+    def price_of_call(self, state: ResearchState, params: ResearchParams) -> jax.Array:
+        """What each call of this episode costs, f32[]."""
+        own = jnp.asarray(self.prices or (0.0,), jnp.float32)[state.price]
+        return own if self.prices else jnp.asarray(params.call_price, jnp.float32)
 
     def mover(self, state: ResearchState, params: ResearchParams) -> jax.Array:
         """The worker that works, else the planner."""
@@ -177,11 +192,11 @@ class Research(Sources, TurnGame):
         asked = jnp.asarray(kinds)[jnp.clip(action, 0, 2)]
         called = self._next(state.replace(waiting=asked, fact=self.first_missing(state.question)))
         told, right = self.answer(key, state.question, params)
-        answers = action == ANSWER
+        answers, price = action == ANSWER, self.price_of_call(state, params)
         following = jax.tree.map(
             lambda a, b: jnp.where(answers, a, b), state.replace(question=told), called
         )
-        return following, jnp.where(answers, right, -params.call_price * jnp.sum(asked))
+        return following, jnp.where(answers, right, -price * jnp.sum(asked))
 
     def _work(self, key, state, choice, params):
         """(state, cost) of a worker's turn: choice i32[], a source, or `sources` for a report."""
@@ -230,6 +245,7 @@ class Research(Sources, TurnGame):
                 self.seen(state.question),
                 np.arange(3) == state.last,
                 jnp.atleast_1d((self.calls - state.calls) / self.calls),
+                np.arange(len(self.prices)) == state.price,
             ]
         )
         worker = jnp.concatenate(
@@ -286,3 +302,15 @@ class Research(Sources, TurnGame):
             text += f"\n{KINDS[int(state.kind)]} worker {int(state.worker)} looks for {topic}"
             text += f", opened {' '.join(opened) or 'nothing'}{holds}"
         return text
+
+
+def direct(env: Research, state: ResearchState, params: ResearchParams) -> jax.Array:
+    """A planner that has the question answered at once, i32[]: no search."""
+    return jnp.full((), ANSWER, jnp.int32)
+
+
+def naive(env: Research, state: ResearchState, params: ResearchParams) -> jax.Array:
+    """A planner that asks both kinds once for the first fact, and has the question answered,
+    i32[]: one search with the question itself."""
+    asks = (state.calls == 0) & jnp.any(env.missing(state.question)) & (env.calls > 1)
+    return jnp.where(asks, ASK_BOTH, ANSWER).astype(jnp.int32)

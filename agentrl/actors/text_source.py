@@ -4,6 +4,7 @@ Letters: as in `agentrl.actors.text_agent`.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import chex
 import jax
@@ -195,8 +196,9 @@ def _expert_tokens(policy: LanguagePolicy, world: World, *, thoughts: bool = Fal
 
     fragments = jax.eval_shape(of_start, jax.random.key(0)).shape[-1]
     return codecs.reply_tokens(
-        policy.codec, policy.grammar, world.env.view, fragments, thoughts=thoughts
-    )
+        policy.codec, policy.grammar, world.env.view, fragments, thoughts=thoughts,
+        commands=_foreseen(policy, world),
+    )  # fmt: skip
 
 
 def _reply_tokens(policy: LanguagePolicy, world: World, given: int | None) -> int:
@@ -220,6 +222,27 @@ def _reply_tokens(policy: LanguagePolicy, world: World, given: int | None) -> in
     return least if given is None else given
 
 
+def _foreseen(policy: LanguagePolicy, world: World) -> int:
+    """Most commands that the expert writes in a reply."""
+    return policy.grammar.max_actions if world.env.foresees else 1
+
+
+def foreseen_commands(env: Any, state: Any, params: Any, most: int) -> jax.Array:
+    """The expert's next commands, as far as it foresees them, with `||` in between: fragments."""
+    separator = env.view.lexicon.index("||")
+
+    def write(carry, _):
+        state, going = carry
+        action = env.expert(state, params)
+        command = jnp.where(going, env.commands(state, params)[action], 0)
+        bars = jnp.where(going, separator, 0)
+        state, more = env.foreseen(state, action)
+        return (state, going & more), jnp.append(bars, command)
+
+    _, said = jax.lax.scan(write, (state, jnp.ones((), bool)), length=most)
+    return said.reshape(-1)[1:]
+
+
 def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) -> Generated:
     """The expert's commands as replies of G tokens. ValueError: thoughts may not fit."""
     env, policy, room = world.env, agent.policy, agent.layout.reply_tokens
@@ -230,8 +253,14 @@ def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) ->
             f"{longest} in {env.name}"
         )
 
+    foreseen = _foreseen(policy, world)
+
     def one(state, seat, params):
-        command = env.commands_as(state, seat, params)[env.expert_as(state, seat, params)]
+        command = (
+            env.commands_as(state, seat, params)[env.expert_as(state, seat, params)]
+            if foreseen == 1
+            else foreseen_commands(env, state, params, foreseen)
+        )
         size = max(longest, room)
         return codecs.replies(policy.codec, policy.grammar, command, size, thoughts=thoughts)
 

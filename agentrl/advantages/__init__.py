@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.delegation import matpo as matpo
     from agentrl.advantages.edits import hrpo as hrpo
     from agentrl.advantages.filtering import dynamic_sampling as dynamic_sampling
+    from agentrl.advantages.filtering import helps_all as helps_all
     from agentrl.advantages.filtering import not_truncated as not_truncated
     from agentrl.advantages.filtering import only_roles as only_roles
     from agentrl.advantages.filtering import over_turn_masking as over_turn_masking

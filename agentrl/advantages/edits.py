@@ -34,7 +34,8 @@ def hrpo(
       reward: f32[N, T].
       mask: bool[N, T], the agent acted.
       group: i32[N], any ids.
-      turn_reward: f32[N, T], u; component `agentrl.methods.edit_rewards` supplies it.
+      turn_reward: f32[N, T], u; component `agentrl.methods.edit_rewards`, or
+        `agentrl.methods.edit_marginals`, supplies it.
       edit_weight: at least 0.
       centre: subtract the group's mean of u.
       normalize, singleton, epsilon: as for `grpo`.

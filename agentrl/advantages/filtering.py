@@ -11,7 +11,7 @@ import numpy as np
 
 from agentrl.advantages.group_relative import episode_returns, rloo
 from agentrl.advantages.grouping import Moments, group_segments, moments
-from agentrl.checks import check_range, check_streams
+from agentrl.checks import check_range, check_runs, check_streams
 from agentrl.declarations import assumes
 
 
@@ -51,6 +51,38 @@ def dynamic_sampling(
     check_streams("dynamic_sampling", mask, numbers={"reward": reward}, ids=ids)
     statistics, _ = _group_moments(reward, mask, group, role)
     return jnp.any(mask, axis=1) & ~statistics.constant
+
+
+def helps_all(
+    mask: jax.Array, runs: jax.Array, *, partners: tuple[int, ...] = (), strict: bool = False
+) -> jax.Array:
+    """Streams to keep, bool[N]: those of plans that harm no executor (EAGLET's consensus).
+
+    A plan is kept if no executor's return with it is below that without it; with `strict` if in
+    addition one executor's is above it, so that plans that change nothing are left out.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      runs: f32[N, 3, E, 1 + K], of rollout `counterfactual`; its first replacement has no plan.
+      partners: numbers of the executors that are asked; (): all.
+      strict: see above; not in the notes on the paper.
+
+    Returns:
+      bool[N].
+
+    Raises:
+      ValueError: unknown partners, or arrays of other shapes or types.
+
+    References:
+      EAGLET (2025), https://arxiv.org/abs/2510.05608, from notes: homologous consensus filtering of
+      the plans for the cold start by SFT.
+    """
+    check_streams("helps_all", mask)
+    check_runs("helps_all", mask, runs, partners)
+    gain = runs[:, 0, :, 0] - runs[:, 0, :, 1]
+    gain = gain[:, jnp.asarray(partners)] if partners else gain
+    kept = jnp.all(gain >= 0, axis=1)
+    return jnp.any(mask, axis=1) & (kept & jnp.any(gain > 0, axis=1) if strict else kept)
 
 
 def only_roles(mask: jax.Array, role: jax.Array, *, roles: tuple[int, ...]) -> jax.Array:

@@ -277,7 +277,8 @@ def marft_by_position(
     numbers = {"reward": reward, "bootstrap": bootstrap, "penalty": penalty}
     ids, flags = {"episode": episode, "role": role}, {"terminated": terminated}
     check_streams("marft_by_position", mask, numbers=numbers, flags=flags, ids=ids)
-    check_rows("marft_by_position", loss_mask, stream, turn)
+    values = {"token_value": token_value}
+    check_rows("marft_by_position", loss_mask, stream, turn, numbers=values)
     if mask.size == 0:
         return jnp.zeros(loss_mask.shape, jnp.float32)
     score, ends, beyond = _of_team(reward, mask, terminated, bootstrap, episode, role, penalty)

@@ -78,6 +78,23 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "alignment/repeated": ("Sub-trajectories repeated", "share", "of those that count"),
         "looks": ("Looks", "share", "turns in which the agent looks instead of acting"),
         "looks/gain": ("Gain of a look", "", "mean over looks"),
+        "runs/{partner}/{replacement}": (
+            "Return with partner {partner}, less {replacement}",
+            "",
+            "counterfactual runs: the policy's return less that of the player in its place",
+        ),
+        "success/{partner}": (
+            "Success with partner {partner}",
+            "share",
+            "counterfactual runs: of the policy's episodes with that partner",
+        ),
+        "success/{partner}/{replacement}": (
+            "Success with partner {partner}, of {replacement}",
+            "share",
+            "counterfactual runs: with another player in the policy's place",
+        ),
+        "cost/{price}": ("Calls at price {price}", "calls", "per episode"),
+        "quality/{price}": ("Success at price {price}", "share", "of questions with that price"),
         "failed_episodes": ("Failed episodes", "share", "environments in Python: lost episodes"),
         "retried_episodes": (
             "Repeated episodes",
@@ -203,6 +220,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "mean reward of a tool call that is compared with the reference's",
         ),
         "edits/useless": ("Useless edits", "share", "additions that change nothing"),
+        "edits/marginal": ("Worth of an edit", "reward", "mean worth of an added agent, left out"),
         "edits/repeated": ("Repeated edits", "share", "additions that were there before"),
         "stare_gain": ("Weight of surprising gains", "", "STARE"),
         "stare_gate": ("Gate of the weights", "share", "STARE: updates in which they move"),

@@ -7,6 +7,7 @@ them. What crosses the border is `agentrl.learner.component.Component`.
 
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
+  counterfactual   a rollout that plays its tasks again with a player replaced (EAGLET)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   curriculum       tasks of a list drawn by the policy's success
   dagger           a teacher's labels in the states that the policy visits, of all rounds

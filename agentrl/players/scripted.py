@@ -1,5 +1,7 @@
 """Actors that need no training: random play, the environment's expert, search."""
 
+import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,10 @@ from agentrl.actors.array import ArrayRecord
 from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from envs.vector import World
 
-SCRIPTED = ("random", "expert", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS")
+SCRIPTED = (
+    "random", "expert", "expert:NOISE", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS",
+    "a dotted path",
+)  # fmt: skip
 # More simulations of a move, or a deeper search, than anyone waits for.
 _MOST = 1_000_000
 
@@ -85,15 +90,20 @@ def _searching(choose_one: Callable[..., jax.Array]) -> Actor:
 def scripted(name: str, env: Any, env_params: Any) -> Actor:
     """An actor that needs no training, by name.
 
-    "random": any legal action. "expert": the environment's. "minimax": exhaustive, any of the best
-    moves; "minimax:4": the same to a depth of four moves (`agentrl.players.minimax`). "mcts:100":
-    Monte Carlo tree search of 100 simulations per move (`agentrl.players.search`).
+    "random": any legal action. "expert": the environment's; "expert:0.3": with probability 0.3, in
+    (0, 1], a random legal action instead. "minimax": exhaustive, any of the best moves;
+    "minimax:4": the same to a depth of four moves (`agentrl.players.minimax`). "mcts:100": Monte
+    Carlo tree search of 100 simulations per move (`agentrl.players.search`). A dotted path: a
+    function (env, state, params) -> action i32[] of the agent that moves, in games in turns.
 
     Raises:
       ValueError: no such actor, or not of this environment.
     """
     kind, colon, text = name.partition(":")
     number = int(text) if text.isdecimal() and int(text) > 0 else None
+    if kind == "expert" and re.fullmatch(r"0?\.\d+|1(\.0*)?", text) and float(text) > 0:
+        check_expert(env, env_params)
+        return expert_actor(World(env, env_params), noise=float(text))
     if number is not None and number > _MOST:
         raise ValueError(f"player {name!r}: expected {kind}:1 to {kind}:{_MOST}")
     if kind == "random" and not colon:
@@ -109,7 +119,20 @@ def scripted(name: str, env: Any, env_params: Any) -> Actor:
         from agentrl.players import search
 
         return _searching(search.make_search(env, env_params, simulations=number))
+    module, dot, attribute = name.rpartition(".")
+    if dot and not colon and env.in_turns:
+        return ruled(World(env, env_params), getattr(importlib.import_module(module), attribute))
     raise ValueError(f"there is no player {name!r}; expected one of {', '.join(SCRIPTED)}")
+
+
+def ruled(world: World, rule: Callable[[Any, Any, Any], jax.Array]) -> Actor:
+    """The player of a function (env, state, params) -> action i32[] of the agent that moves."""
+
+    def act(params, memory, view, key):
+        action = world.vmap(lambda state, p: rule(world.env, state, p))(view.state)
+        return Decision(jnp.broadcast_to(action[:, None], view.agent.shape)), memory
+
+    return Actor(no_memory, act, draws=False, reads_arrays=False)
 
 
 def opponent_named(name: str, env: Any, env_params: Any) -> Actor:

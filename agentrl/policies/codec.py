@@ -315,11 +315,20 @@ def _framing(codec: Codec, grammar: Grammar, thoughts: bool) -> list[tuple[int, 
 
 
 def reply_tokens(
-    codec: Codec, grammar: Grammar, view: View, width: int, *, thoughts: bool = False
+    codec: Codec,
+    grammar: Grammar,
+    view: View,
+    width: int,
+    *,
+    thoughts: bool = False,
+    commands: int = 1,
 ) -> int:
-    """A bound on the tokens of `replies` without a bound; width: fragments of a command."""
+    """A bound on the tokens of `replies` without a bound; width: fragments of a command; commands:
+    how many the reply has, with the fragment `||` in between."""
     frame = _framing(codec, grammar, thoughts)
-    command = width if codec.lengths.max() == 1 else view.max_command_bytes
+    single = codec.lengths.max() == 1
+    command = width if single else view.max_command_bytes
+    command = commands * command + (commands - 1) * (1 if single else len("||"))
     return sum(map(len, frame)) + command * (len(frame) - 1)
 
 

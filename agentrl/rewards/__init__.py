@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
+    from agentrl.rewards.counterfactual import answer_gain as answer_gain
+    from agentrl.rewards.counterfactual import difference as difference
+    from agentrl.rewards.counterfactual import executor_gain as executor_gain
     from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain

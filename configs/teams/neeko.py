@@ -33,12 +33,13 @@ ADAPTERS = {
     },
     "fresh": {"lora_rank": 8},
 }  # fmt: skip
+VARIANTS = tuple(ADAPTERS)
 SEVENTH = ("fusion", "expansion", "fresh")
 UPDATES = 200
 
 
 def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
-    check_variant(variant, tuple(ADAPTERS))
+    check_variant(variant, VARIANTS)
     later, based = variant in SEVENTH, variant == "base"
     names = NAMES[: 7 if later else 6]
     options = {"names": names, "named": variant == "named"}

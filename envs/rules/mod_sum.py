@@ -128,7 +128,7 @@ def axes(graph: Graph) -> dict[str, jax.Array]:
     }
 
 
-def _operation(kind: jax.Array, right: jax.Array, workers: Workers) -> jax.Array:
+def operation(kind: jax.Array, right: jax.Array, workers: Workers) -> jax.Array:
     """Probability that an operation of a kind of worker is right."""
     q = workers.checker
     vote = right**3 + 3 * right**2 * (1 - right)
@@ -148,7 +148,7 @@ def chances(
     exists = jnp.arange(size) < graph.count
     owner, number = shares(graph.count, team, size)
     right = workers.right * jnp.where(number < workers.cap, 1.0, workers.tired)
-    chance = _operation(kind, right, workers)
+    chance = operation(kind, right, workers)
     told = (graph.shown == graph.constants) | (kind == VERIFY)
     chance = jnp.where(exists, jnp.where(told, chance, 0.0), 1.0)
     member = (owner[:, None] == np.arange(size)) & exists[:, None]

@@ -43,13 +43,15 @@ def _page(env, lexicon):
 
 
 def team(env: Research) -> View:
-    """Planner: `boss found, heir, | last found | 4 calls`. Worker: `find heir | web | opened 2 |
-    ama beto nothing | turn 1`; pages are filler words, then whether the fact is there."""
+    """Planner: `boss found, heir, | last found | 4 calls`, with prices ` at 0.05`. Worker: `find
+    heir | web | opened 2 | ama beto nothing | turn 1`; pages are filler words, then whether the
+    fact is there."""
     lexicon = Lexicon()
     told, question_bytes = _question(env, lexicon)
     read, page_bytes = _page(env, lexicon)
     last = lexicon.table(["", "| last found ", "| last failed "])
     left = lexicon.table(f"| {n} calls" for n in range(env.calls + 1))
+    prices = lexicon.table(f" at {price}" for price in env.prices)
     find = lexicon.table(f"find {name} " for name in TOPICS[: env.topics])
     kinds = lexicon.table(f"| {kind} " for kind in KINDS)
     opened = lexicon.table(f"{j + 1} " for j in range(env.sources))
@@ -61,6 +63,8 @@ def team(env: Research) -> View:
     def describe(state, params, agent):
         plan = [told(state.question), jnp.asarray(last)[state.last][None]]
         plan.append(jnp.asarray(left)[env.calls - state.calls][None])
+        if env.prices:
+            plan.append(jnp.asarray(prices)[state.price][None])
         topic = jnp.maximum(state.question.topic[state.fact], 0)
         work = [jnp.stack([jnp.asarray(find)[topic], jnp.asarray(kinds)[state.kind]])]
         any_ = jnp.any(state.opened)
@@ -75,7 +79,8 @@ def team(env: Research) -> View:
         planned, worked = jnp.concatenate(plan), jnp.concatenate(work)
         return jnp.where(agent == 0, _padded(planned, size), _padded(worked, size))
 
-    size = max(env.facts[1] + 2, 7 + env.sources + env.filler)
+    priced = max((4 + len(str(price)) for price in env.prices), default=0)
+    size = max(env.facts[1] + 3, 7 + env.sources + env.filler)
     opens = ", ".join(f"open {j + 1}" for j in range(env.sources))
     return View(
         lexicon=lexicon,
@@ -84,7 +89,7 @@ def team(env: Research) -> View:
         slots=lambda state, params, agent: {},
         max_fragments=size,
         max_bytes=max(
-            question_bytes + 15 + 11,
+            question_bytes + 15 + 11 + priced,
             page_bytes + 12 + 8 + 10 + 2 * env.sources + 3 + 12 + 15 + 10,
         ),
         max_command_bytes=max(map(len, env.action_names)),

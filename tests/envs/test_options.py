@@ -5,6 +5,10 @@ import pytest
 import envs
 
 WRONG = [
+    ("AgentGraph-v1", {"nodes": (4, 17)}, "expected"),
+    ("AgentGraph-v1", {"parts": (1, 3)}, "expected"),
+    ("AgentGraph-v1", {"agents": 9}, "expected"),
+    ("AgentGraph-v1", {"modulus": 6}, "expected a prime"),
     ("NumberLine-v1", {"length": 300}, "expected 1 to 255"),
     ("Support-v1", {"distance": (0, 8)}, "expected .fewest, most. of 1 to 20"),
     ("Coin-v1", {"quest_length": 0}, "quest_length 0 with 1 distractors"),
@@ -75,6 +79,8 @@ WRONG = [
     ("Research-v1", {"sources": 9}, "expected"),
     ("Research-v1", {"filler": 99}, "expected"),
     ("Research-v1", {"calls": 0}, "expected"),
+    ("Research-v1", {"prices": (2.0,)}, "prices .*expected at most 16"),
+    ("GuidedResearch-v1", {"budget": 0}, "budget 0: expected 1 to 64"),
     ("Screens-v1", {"branching": (4, 4, 4)}, "at most 64 screens"),
     ("Screens-v1", {"branching": ()}, "expected the number of children per level"),
     ("Screens-v1", {"icons": 20}, "icons 20: expected 21 to 61"),

@@ -181,3 +181,20 @@ def test_a_worker_of_a_worker_has_its_turn():
     parent = np.array([-1, 0, 1, 0])
     mask = np.array([[1, 0, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0], [0] * 6], bool)
     assert fetched(rollout.pack.call_turns)(parent, mask).tolist() == [-1, 0, 1, -1]
+
+
+def test_a_plan_by_hand():
+    """The executor opens what the plan names, then sources in their order, then all anew."""
+    env, params = envs.make("GuidedResearch-v1", **SURE, budget=4, open_price=0.125)
+    # Topic 3 is in the second web source, topic 1 in the first; the plan is wrong about the second.
+    state = question(env, params, 3, 1)
+    course = ["plan web 2", "plan nothing", "open web 2", "open local 1", "open web 1", "answer"]
+    states, rewards = played(env, params, state, course)
+    assert [int(called(env, "mover")(s, params)) for s in states] == [0, 1, 1, 1, 1, 1]
+    experts = [int(called(env, "expert")(s, params)) for s in (state, *states[1:5])]
+    names = [env.action_names[a] for a in experts]
+    assert names == ["plan web 2", "open web 2", "open local 1", "open local 2", "answer"]
+    assert rewards == [0, 0, -0.125, -0.125, -0.125, 1] and not np.any(states[3].opened[1:])
+    used = states[1].replace(openings=np.int32(4))
+    legal = called(env, "legal")(used, params)
+    assert [env.action_names[a] for a in np.flatnonzero(legal)] == ["answer"]

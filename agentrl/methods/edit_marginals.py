@@ -1,0 +1,54 @@
+"""MasHost: what each edit of a team is worth, by leaving out the agent that it added."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range
+from agentrl.learner.component import Component, Setup
+from agentrl.learner.required import required
+from agentrl.methods.by_turn import to_turns
+from agentrl.streams import PerTurn
+
+
+def edit_marginals(setup: Setup, *, exempt: int = 0) -> Component:
+    """Supplies `turn_reward` f32[N, T] for estimator `hrpo`: an edit's marginal worth.
+
+    u_t = S(team) - S(team without the agent that edit t added), S the expected reward of the team
+    that ran; 0 for agents that were dropped before, for other edits, and in the first `exempt`
+    turns.
+
+    For environments with `edit_marginals(state, params, actions, mask)`, such as AgentGraph-v1 with
+    one round, and policies over arrays. Metrics edits/useless: share of the additions that were
+    worth nothing or less; edits/marginal: mean worth of an addition.
+
+    Args:
+      exempt: turns at the start that are not judged.
+
+    Raises:
+      ValueError: a number outside its range, another environment, policy or rollout.
+
+    References:
+      MasHost (2025): action-wise rewards and an exemption time, from reviews. Theirs judge whether
+      a role is relevant and new; the marginal by execution without the component is ours.
+    """
+    check_range("config.components.edit_marginals.exempt", exempt, 0)
+    env, env_params = required(
+        setup, "edit_marginals", "arrays", "edit_marginals", example="AgentGraph-v1",
+        one_environment=True, whole_episodes=True,
+    )  # fmt: skip
+
+    def annotate(context, streams, rows):
+        mask = streams.mask
+        actions = to_turns(rows.tokens, rows, mask.shape)
+        each = jax.vmap(env.edit_marginals, in_axes=(0, None, 0, 0))
+        worth, added = each(streams.first_state, env_params, actions, mask)
+        judged = mask & (jnp.cumsum(mask, axis=1) > exempt)
+        total = jnp.sum(added).astype(jnp.float32)
+        useless = jnp.sum(added & (worth <= 0)).astype(jnp.float32)
+        metrics = {
+            "edits/useless": jnp.stack([useless, total]),
+            "edits/marginal": jnp.stack([jnp.sum(worth), total]),
+        }
+        return {"turn_reward": PerTurn(jnp.where(judged, worth, 0.0))}, metrics
+
+    return Component(annotate=annotate, fills=("turn_reward",))
