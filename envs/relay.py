@@ -1,4 +1,4 @@
-"""Relay-v1: agents add one number each, one after another, and hear what was said before them."""
+"""Relay-v1: agents know a number each, speak one after another, and hear who spoke before them."""
 
 import dataclasses
 from typing import ClassVar
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from envs.checked_sum import QUESTIONS
 from envs.game import GameParams, GameState, TurnGame, opening
 
 
@@ -37,15 +38,15 @@ class Relay(TurnGame):
     """In each round every agent says a number, in order; the last one's is the team's answer.
 
     There is one number more than agents: the first agent sees two of them, each other one, and
-    every agent what was said before it in this round. The answer is right if it is the sum of all
-    numbers modulo `modulus`. After a wrong one there is another round with the same numbers, up to
-    `rounds`, in which all know the answer that failed.
+    every agent what was said before it in this round. The question is their "sum" modulo `modulus`,
+    of which one number alone says nothing, or the "largest". After a wrong answer there is another
+    round with the same numbers, up to `rounds`, in which all know the answer that failed.
 
     Observation: float32, one-hot each: the agent, its numbers (two places, the second empty but for
     the first agent), what each agent has said, the answer that failed. Actions: the numbers; always
     legal. Reward, of all: 1 for a right answer. Ends with it, which is success; limit: the rounds.
 
-    Expert: partial sums.
+    Expert: the sum so far, or the largest so far.
 
     Source: the order of play of MARFT, https://arxiv.org/abs/2504.16129 (code read:
     jwliao-ai/MARFT 1beacdb): agents act in a fixed order within a step and read their predecessors,
@@ -55,6 +56,7 @@ class Relay(TurnGame):
     agents: int = 2
     modulus: int = 5
     rounds: int = 3
+    question: str = "sum"
 
     cooperative: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.relay"
@@ -66,6 +68,8 @@ class Relay(TurnGame):
                 f"agents {self.agents}, modulus {self.modulus}, rounds {self.rounds}: expected 2 "
                 "to 8, 2 to 20 and 1 to 16"
             )
+        if self.question not in QUESTIONS:
+            raise ValueError(f"question {self.question!r}: expected one of {', '.join(QUESTIONS)}")
 
     @property
     def num_agents(self) -> int:
@@ -110,7 +114,7 @@ class Relay(TurnGame):
         """What one agent says; after the last one the round is judged."""
         said = jnp.where(np.arange(self.agents) == state.speaker, action, state.said)
         judged = state.speaker == self.agents - 1
-        right = judged & (action == jnp.sum(state.terms) % self.modulus)
+        right = judged & (action == self.solution(state.terms))
         again = judged & ~right
         following = state.replace(
             said=jnp.where(again, -1, said),
@@ -119,6 +123,12 @@ class Relay(TurnGame):
             right=right,
         )
         return following, jnp.broadcast_to(right * 1.0, (self.agents,))
+
+    def solution(self, numbers: jax.Array) -> jax.Array:
+        """The answer to the question about numbers i32[K], i32[]."""
+        if self.question == "largest":
+            return jnp.max(numbers)
+        return jnp.sum(numbers) % self.modulus
 
     def seen(self, state: RelayState, agent: jax.Array) -> tuple[jax.Array, jax.Array]:
         """An agent's numbers i32[2], -1 for none, and what it has heard in this round i32[agents],
@@ -142,11 +152,11 @@ class Relay(TurnGame):
         return jnp.broadcast_to(state.right, (self.agents,))
 
     def expert(self, state: RelayState, params: RelayParams) -> jax.Array:
-        """What was said last plus the agent's own numbers."""
+        """The answer to what was said last and the agent's own numbers."""
         own, heard = self.seen(state, state.speaker)
         before = jnp.where(np.arange(self.agents) == state.speaker - 1, heard, 0)
-        total = jnp.sum(jnp.maximum(own, 0)) + jnp.sum(before)
-        return (total % self.modulus).astype(jnp.int32)
+        known = jnp.maximum(jnp.concatenate([own, before]), 0)
+        return self.solution(known).astype(jnp.int32)
 
     def render(self, state: RelayState, params: RelayParams) -> str:
         """For example `3 4 1 | said 2 | failed 0`."""

@@ -58,10 +58,10 @@ def _in_words(*, adapted: bool) -> ml_collections.ConfigDict:
     """A little SFT, or an adapter and an optimizer per agent on what it gave."""
     config = language.config_of(
         "grpo" if adapted else "sft",
-        env_section(SOLVER[0], modulus=4),
+        env_section(SOLVER[0], question="largest", terms=4, modulus=9),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=0 if adapted else 80,
+        warm_updates=0 if adapted else 30,
         updates=120 if adapted else 0,
     )
     config.num_seeds = 3

@@ -1,9 +1,9 @@
 r"""MARFT: agents that speak one after another within a round, with a critic of tokens.
 
 Liao et al. (2025), MARFT, https://arxiv.org/abs/2504.16129. Relay-v1 in words: each of two agents
-knows a part of a sum and hears who spoke before. "tokens": GAE over the tokens, from one agent to
-the next; "turns": over their turns; "apart": each agent's own turns alone (`gae`). Huber's clipped
-loss of the critic; minibatches above a KL of 0.001 are skipped.
+knows some of the numbers and hears who spoke before. "tokens": GAE over the tokens, from one agent
+to the next; "turns": over their turns; "apart": each agent's own turns alone (`gae`). Huber's
+clipped loss of the critic; minibatches above a KL of 0.001 are skipped.
 
     python -m launchers.train --config=configs/teams/marft.py:tokens --workdir=runs/marft
 
@@ -23,14 +23,14 @@ ESTIMATORS = {
     "apart": advantages.gae,
 }
 VARIANTS = tuple(ESTIMATORS)
-WARM = 60
+WARM = 40
 
 
 def get_config(variant: str = "tokens") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = language.config_of(
         "ppo",
-        env_section("Relay-v1"),
+        env_section("Relay-v1", question="largest", modulus=9),
         section(rollout.episodes, num_groups=64, group_size=1),
         section(rollout.contexts.window, history=0),
         warm_updates=WARM,

@@ -30,6 +30,7 @@ def compact(env: Relay) -> View:
             ]
         )
 
+    asked = "the largest" if env.question == "largest" else f"the sum of all modulo {env.modulus}"
     digits = 1 + len(str(env.modulus - 1))
     return View(
         lexicon=lexicon,
@@ -40,7 +41,7 @@ def compact(env: Relay) -> View:
         max_bytes=len("seventh has heard failed") + digits * (env.agents + 3),
         max_command_bytes=max(map(len, env.action_names)),
         rules="Each player has a number, the first two; the last one's word is the team's answer, "
-        f"the sum of all modulo {env.modulus}. Commands: {', '.join(env.action_names)}.",
+        f"{asked}. Commands: {', '.join(env.action_names)}.",
     )
 
 
