@@ -61,7 +61,7 @@ def _in_words(*, adapted: bool) -> ml_collections.ConfigDict:
         env_section(SOLVER[0], question="largest", terms=4, modulus=9),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=0 if adapted else 30,
+        warm_updates=0 if adapted else 40,
         updates=120 if adapted else 0,
     )
     config.num_seeds = 3
