@@ -144,6 +144,7 @@ class Rows(struct.PyTreeNode):
     asked: bool[R, L], the policy is asked here what it believes; answer: i32[R, L], the truth.
     role: i32[R], who acts, as the policy is told: the stream's role for what a language policy has
       of each; the agent's number for a policy over arrays, whose networks are named by agents.
+    speaker: i32[R, L], where several roles write one transcript, that of the position's turn.
     """
 
     tokens: jax.Array
@@ -160,6 +161,7 @@ class Rows(struct.PyTreeNode):
     asked: jax.Array | None = None
     answer: jax.Array | None = None
     role: jax.Array | None = None
+    speaker: jax.Array | None = None
 
     def head(self, length: int) -> "Rows":
         """The first `length` positions of each row."""

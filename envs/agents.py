@@ -48,6 +48,8 @@ class Agents:
     deterministic: ClassVar[bool] = False
     # Names of the sides that win and lose together, if the task assigns seats to sides.
     sides: ClassVar[tuple[str, ...]] = ()
+    # Roles that write one transcript in turn, for `speaker`; 1: the agent is always the same.
+    speakers: ClassVar[Any] = 1
     # Number of possible answers to the belief question; 0: there is none.
     num_answers: ClassVar[int] = 0
 
@@ -78,6 +80,10 @@ class Agents:
     def sides_of_seats(self) -> tuple[int, ...]:
         """Team number of each agent; by default each agent is its own team."""
         return tuple(range(self.num_agents))
+
+    def speaker(self, state: Any, params: Any) -> jax.Array:
+        """The role whose turn it is, i32[], where several write one transcript (`speakers`)."""
+        raise NotImplementedError(f"{self.name} has one speaker")
 
     def form_of(self, other: Any) -> Any:
         """Translation for policies trained in `other`; None if `other` is a different game."""

@@ -67,7 +67,8 @@ class TextRecord(NamedTuple):
     no room for it. cut: bool, the observation did not fit. format_ok: bool, the reply keeps the
     grammar and has ended. known: bool, it names commands. thinks: bool, its thought is not empty;
     None without thoughts. violates: bool, the specification of the behaviour cannot be kept from
-    this turn on; None without one.
+    this turn on; None without one. speaker: i32, the role that replied, where several write one
+    transcript; else None.
     """
 
     replied: jax.Array
@@ -80,15 +81,20 @@ class TextRecord(NamedTuple):
     known: jax.Array
     thinks: jax.Array | None
     violates: jax.Array | None = None
+    speaker: jax.Array | None = None
 
 
 class ObservationTokens(NamedTuple):
-    """Observations of n lanes as tokens: i32[n, O], i32[n], bool[n], and their anchor u32[n, 2]."""
+    """Observations of n lanes as tokens: i32[n, O], i32[n], bool[n], and their anchor u32[n, 2].
+
+    speaker: i32[n], the role that reads and replies, where several write one transcript; else None.
+    """
 
     tokens: jax.Array
     length: jax.Array
     cut: jax.Array
     anchor: jax.Array
+    speaker: jax.Array | None = None
 
 
 class TurnResult(NamedTuple):
@@ -170,4 +176,5 @@ def text_record(
         format_ok=replied.active & format_ok & ended,
         known=replied.active & known,
         thinks=thoughts,
+        speaker=observed.speaker,
     )

@@ -166,6 +166,9 @@ class TextAgent:
         """The role of each lane's agent, i32[...] like `lane`."""
         return jnp.asarray(self.roles, jnp.int32)[lane % self.agents]
 
+    def _role(self, lane: jax.Array, observed: ObservationTokens) -> jax.Array:
+        return self.role_of(lane) if observed.speaker is None else observed.speaker
+
     def _own(self, view: View, computed: View, tree: chex.ArrayTree) -> chex.ArrayTree:
         """Values of the lanes of `all_lanes`, [n, ...], as those of the view, [B, S, ...]."""
         batch, count = computed.agent.shape
@@ -281,7 +284,7 @@ class TextAgent:
         """The active lanes i32[n] read their observations and reply; key: one, or per lane."""
         layout, shape = self.layout, memory.turn.shape
         memory, turn = self._observed(memory, lane, observed)
-        role = self.role_of(lane)
+        role = self._role(lane, observed)
         if given is not None:
             given = jax.tree.map(lambda x: x[lane], given)
         summary, spent = None, jnp.zeros(active.shape, bool)
@@ -367,7 +370,7 @@ class TextAgent:
             room = size + max(layout.reply_tokens, self.context.summary_tokens)
             cache = decoder.empty_cache(config, lane.shape[0], room)
         count = jnp.where(fits, length, 0)
-        last, cache = read(params, config, cache, tokens, count, self.role_of(lane))
+        last, cache = read(params, config, cache, tokens, count, self._role(lane, observed))
         return last, cache, fits, prompt
 
     def _summarize(self, params, memory, lane, turn, active, key, greedy, skip):

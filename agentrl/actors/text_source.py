@@ -56,7 +56,7 @@ def _source(
     policy: LanguagePolicy, world: World, context: Context, anchor: str, turns: int
 ) -> Source:
     env, codec = world.env, policy.codec
-    check_roles(policy, env, env.num_roles)
+    check_roles(policy, env, max(env.num_roles, env.speakers))
     if env.num_agents > 1 and policy.grammar.max_actions > 1:
         raise ValueError(
             f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "
@@ -80,7 +80,8 @@ def _source(
                 fingerprint = env.fingerprint_as(state, agent, params, of="state")
             else:
                 fingerprint = envs.fingerprint(text.fragments)
-            return ObservationTokens(*seen, fingerprint)
+            speaker = env.speaker(state, params) if env.speakers > 1 else None
+            return ObservationTokens(*seen, fingerprint, speaker)
 
         return _each(world, one, view, turn)
 

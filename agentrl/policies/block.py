@@ -45,11 +45,12 @@ def dense(x: jax.Array, module: Mapping[str, jax.Array]) -> jax.Array:
         small = flat @ module["lora_a"].astype(x.dtype)
         if "lora_kept" in module:
             kept = module["lora_kept"]
-            by_row = small.reshape(kept.shape[0], -1, kept.shape[1])
+            kept = kept if kept.ndim == 3 else kept[:, None]
+            by_row = small.reshape(kept.shape[0], -1, kept.shape[2])
             if kept.dtype == bool:
-                by_row = jnp.where(kept[:, None], by_row, 0)
+                by_row = jnp.where(kept, by_row, 0)
             else:  # gates
-                by_row = by_row * kept[:, None].astype(x.dtype)
+                by_row = by_row * kept.astype(x.dtype)
             small = by_row.reshape(small.shape)
         out = out + small @ module["lora_b"].astype(x.dtype)
     out = out.reshape(*x.shape[:-1], -1)

@@ -3,8 +3,8 @@
 Letters: B rows, L positions of whole sequences, P appended positions, S slots of a cache, D width,
 H query heads, K key-value heads, hd head dimension, V tokens.
 
-`role`, i32[B]: role of each row, used if each role has its own adapters (`lora_roles` above 1;
-ValueError if it is missing then).
+`role`, i32[B]: role of each row, or i32[B, L] in `hidden` and `logits`: of each position; used if
+each role has its own adapters (`lora_roles` above 1; ValueError if it is missing then).
 """
 
 import functools

@@ -47,7 +47,7 @@ def _direction(word: str) -> np.ndarray:
 def blocks_of(
     gate: jax.Array, config: DecoderConfig, role: jax.Array, *, added: bool = False
 ) -> jax.Array:
-    """Weights of the blocks for rows of these roles, f32[B, M].
+    """Weights of the blocks for roles i32[...], f32[..., M].
 
     gate: f32[EMBEDDING, M], W_g transposed. added: of the blocks that were added, whose weights are
     0 for roles that do not read them.
@@ -57,7 +57,7 @@ def blocks_of(
     if not added:
         return weights
     reads = np.isin(np.arange(config.lora_roles), config.lora_added_for)
-    return jnp.where(jnp.asarray(reads)[role][:, None], weights, 0.0)
+    return jnp.where(jnp.asarray(reads)[role][..., None], weights, 0.0)
 
 
 def distances(weights: jax.Array) -> tuple[jax.Array, jax.Array]:

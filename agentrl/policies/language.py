@@ -119,7 +119,8 @@ class LanguagePolicy(NamedTuple):
 
         shared = self.shared_positions(rows.tokens.shape[1])
         if not shared:
-            out = scored(decoder.hidden(params, config, read, role=rows.role), told, legal, needed)
+            role = rows.role if rows.speaker is None else rows.speaker[:, :-1]
+            out = scored(decoder.hidden(params, config, read, role=role), told, legal, needed)
             return jax.tree.map(finished, out)
         opening = jnp.asarray(self.codec.opening, jnp.int32)
         first, rest = decoder.hidden_after(params, config, opening[:shared], read[:, shared:])

@@ -114,8 +114,9 @@ def attach(
     """A layer with "lora_a" and "lora_b" beside the kernels; the factor alpha / r is in the latter.
 
     adapters: the layer's part of the entries that there are, in the order of `ENTRIES`. role:
-    i32[B], of each row; with several roles "lora_kept", bool[B, roles * r], masks the hidden units
-    that a row keeps after the product with "lora_a", with gates f32[B, r] weights them.
+    i32[B], of each row, or i32[B, L], of each position; with several roles "lora_kept", bool[B,
+    roles * r] or [B, L, roles * r], masks the hidden units that are kept after the product with
+    "lora_a", with gates f32[..., r] weights them.
     """
     check_role(role, config)
     scale, out = config.lora_alpha / block_rank(config), dict(layer)
@@ -136,7 +137,7 @@ def _of_roles(ab: Params, config: DecoderConfig, role: jax.Array | None) -> Para
     a, b = ab["a"], ab["b"]
     if role is None or config.lora_roles == 1:
         return {"lora_a": a, "lora_b": b}
-    kept = jnp.repeat(role[:, None] == jnp.arange(config.lora_roles), config.lora_rank, axis=1)
+    kept = jnp.repeat(role[..., None] == jnp.arange(config.lora_roles), config.lora_rank, axis=-1)
     a, b = jnp.moveaxis(a, 0, 1).reshape(a.shape[1], -1), b.reshape(-1, b.shape[-1])
     return {"lora_a": a, "lora_b": b, "lora_kept": kept}
 
@@ -151,7 +152,7 @@ def _gated(parts: Sequence[Params], config: DecoderConfig, role: jax.Array | Non
     return {
         "lora_a": jnp.concatenate([x["a"] for x, _ in found], axis=1),
         "lora_b": jnp.concatenate([x["b"] for x, _ in found], axis=0),
-        "lora_kept": jnp.repeat(jnp.concatenate(weights, axis=1), block_rank(config), axis=1),
+        "lora_kept": jnp.repeat(jnp.concatenate(weights, axis=-1), block_rank(config), axis=-1),
     }
 
 

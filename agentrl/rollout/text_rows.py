@@ -46,7 +46,8 @@ def text_rows(agent: TextAgent, turns: Turn, memory: Memory) -> Rows:
     clock = _Clock(trained, turns.agent, agent.agents)
     if agent.one_row:
         return _episode_rows(agent, record, clock, memory)
-    role = agent.role_of(turns.agent)
+    # A row of one turn is read and written by the role whose turn it is.
+    role = agent.role_of(turns.agent) if record.speaker is None else record.speaker
     rows = _turn_rows(record.reply, trained, role, clock, agent.row_tokens)
     if record.summary is not None:
         summaries = _turn_rows(record.summary, trained, role, clock, agent.row_tokens)
@@ -178,7 +179,15 @@ def _episode_rows(agent: TextAgent, record: TextRecord, clock: _Clock, memory: M
         span=jnp.where(mask, of_reply(reply.spans), span).astype(jnp.int32),
         legal=None if reply.kept is None else of_reply(reply.kept) | ~mask[..., None],
         role=agent.role_of(stream),
+        speaker=None if record.speaker is None else _speakers(record.speaker, turn, lane),
     )
+
+
+def _speakers(speaker: jax.Array, turn: jax.Array, lane: jax.Array) -> jax.Array:
+    """The role at each position of rows [N, L] from that of each turn [T, B, S]; 0, as which it is
+    read, in front of the first turn."""
+    found = speaker.reshape(speaker.shape[0], -1)[jnp.maximum(turn, 0), lane]
+    return jnp.where(turn >= 0, found, 0)
 
 
 def text_metrics(turns: Turn) -> dict[str, jax.Array]:

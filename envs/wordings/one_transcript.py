@@ -12,9 +12,9 @@ def compact(env: OneTranscript) -> View:
     return dataclasses.replace(
         view,
         describe=lambda state, params: view.describe(
-            state.base, params.base, env.speaker(state, params)
+            state.base, params.base, env.member(state, params)
         ),
-        slots=lambda state, params: view.slots(state.base, params.base, env.speaker(state, params)),
+        slots=lambda state, params: view.slots(state.base, params.base, env.member(state, params)),
     )
 
 

@@ -56,13 +56,23 @@ class OneTranscript(Wrapper):
         return WrapperParams(base=self.base.default_params)
 
     @property
+    def speakers(self) -> int:
+        """Roles that write the transcript: those of the game."""
+        return self.base.num_roles
+
+    @property
     def observation_shape(self) -> tuple[int, ...]:
         """A member's own, and as many more as there are members."""
         return (int(np.prod(self.base.observation_shape)) + self.base.num_agents,)
 
-    def speaker(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
+    def member(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
         """The member whose turn it is, i32[]."""
         return self.base.mover(state.base, params.base)
+
+    def speaker(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
+        """The role of the member whose turn it is, i32[]."""
+        roles = jnp.asarray(self.base.roles_of_seats, jnp.int32)
+        return roles[self.member(state, params)]
 
     def initial(self, key: jax.Array, params: WrapperParams) -> OneTranscriptState:
         base = self.base.initial(key, params.base)
@@ -72,7 +82,7 @@ class OneTranscript(Wrapper):
         self, key: jax.Array, state: OneTranscriptState, action: jax.Array, params: WrapperParams
     ) -> tuple[jax.Array, OneTranscriptState, jax.Array, jax.Array, dict[str, Any]]:
         """The game's step by the member whose turn it is."""
-        speaker = self.speaker(state, params)
+        member = self.member(state, params)
         valid = self.base.is_legal(state.base, action, params.base)
         running = self.base.is_running(state.base, params.base)
         _, base, reward, terminated, info = self.base.step_env(key, state.base, action, params.base)
@@ -81,16 +91,16 @@ class OneTranscript(Wrapper):
         told = {
             "discount": jnp.where(valid, info["discount"], 1.0),
             "valid": valid | ~running,
-            "success": info["success"][speaker] & valid,
+            "success": info["success"][member] & valid,
         }
-        reward = jnp.where(valid, reward[speaker], jnp.where(running, params.illegal_reward, 0.0))
+        reward = jnp.where(valid, reward[member], jnp.where(running, params.illegal_reward, 0.0))
         following = OneTranscriptState(time=base.time, base=base)
         return self.observe(following, params), following, reward, terminated & valid, told
 
     def observe(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
-        speaker = self.speaker(state, params)
-        own = self.base.observe_as(state.base, speaker, params.base).reshape(-1)
-        number = np.arange(self.base.num_agents) == speaker
+        member = self.member(state, params)
+        own = self.base.observe_as(state.base, member, params.base).reshape(-1)
+        number = np.arange(self.base.num_agents) == member
         return jnp.concatenate([own, number]).astype(jnp.float32)
 
     def is_success(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:

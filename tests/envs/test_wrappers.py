@@ -236,7 +236,7 @@ def test_a_team_on_one_transcript_plays_as_the_team():
     alone = alone.replace(terms=state.base.terms)
     right = int(game.solution(alone))
     for action, speaker in [((right + 1) % 7, 0), (8, 1), (right, 0)]:
-        assert int(env.speaker(state, params)) == speaker
+        assert int(env.speaker(state, params)) == int(env.member(state, params)) == speaker
         seen = called(env, "observe")(state, params)
         np.testing.assert_array_equal(seen[-2:], np.arange(2) == speaker)
         np.testing.assert_array_equal(seen[:-2], game.observe_as(alone, speaker, inner))
