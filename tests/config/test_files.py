@@ -69,6 +69,9 @@ def test_the_argument_is_a_variant_and_the_variants_are_named(name):
 def test_builds(name, argument):
     module = FILES[name]
     config = module.get_config() if argument is None else module.get_config(argument)
+    # Adapters are of another run's parameters, which the command line names.
+    if config.policy.get("lora_rank"):
+        config.init_from = config.init_from or "a run"
     # Optional packages may be missing; that such a config says so is all there is to see.
     package, colon, _ = str(config.env.name).partition(":")
     if colon and package != "program" and importlib.util.find_spec(package) is None:
