@@ -14,6 +14,7 @@ import ml_collections
 
 from agentrl import advantages, losses, rollout
 from agentrl.config import check_variant, env_section, section, term
+from agentrl.methods.critic_first import critic_first
 from agentrl.methods.token_values import token_values
 from configs._shared import language
 
@@ -23,7 +24,7 @@ ESTIMATORS = {
     "apart": advantages.gae,
 }
 VARIANTS = tuple(ESTIMATORS)
-WARM = 40
+WARM = 20
 
 
 def get_config(variant: str = "tokens") -> ml_collections.ConfigDict:
@@ -34,7 +35,7 @@ def get_config(variant: str = "tokens") -> ml_collections.ConfigDict:
         section(rollout.episodes, num_groups=64, group_size=1),
         section(rollout.contexts.window, history=0),
         warm_updates=WARM,
-        updates=100,
+        updates=140,
     )
     config.num_seeds, config.log_every = 3, 20
     config.advantage = section(ESTIMATORS[variant], gamma=0.99, lam=0.95)
@@ -43,8 +44,10 @@ def get_config(variant: str = "tokens") -> ml_collections.ConfigDict:
         config.components.token_values = section(token_values)
         loss = losses.clipped_token_value_loss
     config.objective.value = term(loss, weight=0.5, clip=0.2, delta=10.0)
-    config.objective.entropy.weight = 0.01
+    # From an untrained critic the policy unlearns what SFT has taught (README.md).
+    config.components.critic_first = section(critic_first, updates=20)
+    config.objective.entropy.weight = 0.0
     config.learner.update(epochs=2, minibatches=2, microbatch=None, lengths=1)
     config.learner.update(normalize_advantage="minibatch", max_kl=1e-3, over_max_kl="skip")
-    config.optimizer.learning_rate = 3e-4
+    config.optimizer.learning_rate = 1e-4
     return config
