@@ -8,6 +8,9 @@ the two; "tree_grpo": GRPO over the trees; "grpo": over as many episodes; "sft":
     python -m launchers.train --config=configs/teams/malt.py:sft --workdir=runs/malt_sft
     python -m launchers.train --config=configs/teams/malt.py:malt --workdir=runs/malt \
         --config.init_from=runs/malt_sft
+
+Three seeds, two busy CPU cores: one to two minutes. Success on 512 tasks from 0.266 after SFT: MALT
+0.696, pairs alone 0.700, positives alone 0.587, GRPO 0.739, over trees 0.730 (README.md).
 """
 
 import ml_collections
