@@ -1,7 +1,8 @@
-"""Cost and quality of runs as points, which of them no other one dominates, and the front's area.
+r"""Cost and quality of runs as points, which of them no other one dominates, and the front's area.
 
     python -m launchers.front --workdirs=runs/planner --most_cost=6
-    python -m launchers.front --workdirs=runs/planner_gain,runs/planner_outcome --cost=episode_length --most_cost=20
+    python -m launchers.front --workdirs=runs/planner_gain,runs/planner_outcome \
+        --cost=episode_length --most_cost=20
 
 A run whose metrics are named cost/PRICE and quality/PRICE (component trade_off) has a point per
 price, another one the point of its two metrics. Points are means over the last tenth of a run's

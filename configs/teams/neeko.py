@@ -35,7 +35,7 @@ ADAPTERS = {
 }  # fmt: skip
 VARIANTS = tuple(ADAPTERS)
 SEVENTH = ("fusion", "expansion", "fresh")
-UPDATES = 200
+UPDATES = 600
 
 
 def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
