@@ -5,6 +5,7 @@ import pathlib
 
 import jax
 import numpy as np
+import pytest
 
 from agentrl.config.build import build
 from configs.start import cartpole_ppo
@@ -37,6 +38,7 @@ def test_ppo_is_the_librarys():
     np.testing.assert_array_equal(jax.random.key_data(ours.key), jax.random.key_data(theirs.key))
 
 
+@pytest.mark.long
 def test_gigpo_in_words_is_the_librarys():
     one_file = program("gigpo_in_words_in_one_file")
     config = coin_talk.get_config("gigpo")

@@ -125,6 +125,7 @@ def test_the_held_out_loss_is_that_of_other_tasks():
     assert tiny.mean(later, "held_out_loss") < tiny.mean(metrics, "held_out_loss")
 
 
+@pytest.mark.long
 def test_an_expert_beside_the_rollout():
     """Imitation that goes on under reinforcement learning: a schedule of weights over one sum."""
     config = tiny.talk_config(

@@ -106,7 +106,8 @@ def plain():
 @pytest.mark.parametrize(
     ("made", "name"),
     [
-        *(("switched", name) for name in ("curiosity", "stare_weights", "entropy_history")),
+        pytest.param("switched", "curiosity", marks=pytest.mark.long),
+        *(("switched", name) for name in ("stare_weights", "entropy_history")),
         ("switched", "self_imitation"),
         *(("judged", name) for name in ("curriculum", "success_replay", "progress")),
         ("judged", "reward_scaling"),

@@ -91,7 +91,7 @@ def collected(words, mine, theirs, seed=0, opponent="pool"):
     return jax.tree.map(np.asarray, out)
 
 
-@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("words", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_each_slot_meets_its_member_in_both_seats(words):
     """Who always bets and calls wins the ante from who always checks and folds, and plays for two
     with its like."""

@@ -122,6 +122,7 @@ print("done" if loop.run(config, pathlib.Path(sys.argv[1]), command="test") else
 """
 
 
+@pytest.mark.long
 def test_sigterm_saves_and_leaves_no_process(tmp_path):
     marks, workdir = tmp_path / "marks", tmp_path / "run"
     marks.mkdir()

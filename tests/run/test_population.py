@@ -200,6 +200,7 @@ def test_without_selection_and_exploration_it_is_the_plain_run():
     chex.assert_trees_all_close(together.params, theirs.params, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.long
 def test_one_device_equals_eight(uninterrupted):
     config = config_of(population__probability=0.5, mesh__data=8)
     state, _ = stepped(config, mesh.make_mesh(config, build(config)), programs=4)

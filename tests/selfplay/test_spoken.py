@@ -36,7 +36,8 @@ CONTEXTS = {
 
 @pytest.mark.parametrize(
     ("name", "constrained"),
-    [("turn", True), ("window", True), ("whole", True), ("sliding", True), ("whole", False)],
+    [("turn", True), ("window", True), ("whole", True), ("sliding", True)]
+    + [pytest.param("whole", False, marks=pytest.mark.long)],
 )
 def test_what_was_sampled_has_the_probability_of_the_table(name, constrained):
     """log p of each reply in Kuhn's poker: pi(a | I), times the probability of a command where

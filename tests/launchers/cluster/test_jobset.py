@@ -236,6 +236,7 @@ def start(found, index, port):
     )
 
 
+@pytest.mark.long
 def test_pods_join_without_asking_kubernetes():
     with socket.socket() as free:
         free.bind(("localhost", 0))
