@@ -35,7 +35,7 @@ ADAPTERS = {
 }  # fmt: skip
 VARIANTS = tuple(ADAPTERS)
 SEVENTH = ("fusion", "expansion", "fresh")
-UPDATES = 600
+UPDATES = 300
 
 
 def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
@@ -48,7 +48,7 @@ def get_config(variant: str = "gated") -> ml_collections.ConfigDict:
         env_section("Characters-v1", **options, **({"asked": (6,)} if later else {})),
         section(rollout.episodes, num_groups=4, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=40 if based else UPDATES // 10 if later else UPDATES,
+        warm_updates=UPDATES // 10 if later else UPDATES,
         updates=0,
     )
     config.num_seeds, config.log_every = 3, 5
