@@ -7,7 +7,8 @@ clipped loss of the critic; minibatches above a KL of 0.001 are skipped.
 
     python -m launchers.train --config=configs/teams/marft.py:tokens --workdir=runs/marft
 
-Results: README.md.
+Three seeds, 2 to 5 minutes on two busy CPU cores: success on 256 tasks from 0.46 after SFT to 0.740
+by tokens, 0.694 by turns, 0.630 apart (README.md).
 """
 
 import ml_collections

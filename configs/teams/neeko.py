@@ -9,7 +9,8 @@ A seventh with a tenth of the updates: from "gated" "fusion" and "expansion", fr
     python -m launchers.train --config=configs/teams/neeko.py:gated --workdir=runs/neeko_gated \
         --config.init_from=runs/neeko_base
 
-Results: README.md.
+Three seeds, under two minutes each on two busy CPU cores. Right answers of six: gated 0.995,
+separate 0.995, named 0.762, shared 0.50; of the seventh: fresh 0.98, expansion 0.94, fusion 0.53.
 """
 
 import ml_collections
