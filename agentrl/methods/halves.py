@@ -59,7 +59,8 @@ def halves(setup: Setup, *, margin: float = 0.0, by: str = "return") -> Componen
 
     References:
       Li et al. (2024), Matryoshka, https://arxiv.org/abs/2410.20749 (code read:
-      lichangh20/Matryoshka 1f368eb): guidance for a solver that is not trained, pairs by what the solver made of it.
+      lichangh20/Matryoshka 1f368eb): guidance for a solver that is not trained, pairs by what the
+      solver made of it.
     """
     check_range("config.components.halves.margin", margin, 0.0)
     check_choice("config.components.halves.by", by, BY)
