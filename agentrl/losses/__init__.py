@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from agentrl.losses.preference import kto as kto
     from agentrl.losses.preference import refuel as refuel
     from agentrl.losses.preference import rpo as rpo
+    from agentrl.losses.preference import simpo as simpo
     from agentrl.losses.preference import weighted_dpo as weighted_dpo
     from agentrl.losses.q_values import bootstrap_target as bootstrap_target
     from agentrl.losses.q_values import conservative_loss as conservative_loss

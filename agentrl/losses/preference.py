@@ -27,6 +27,7 @@ def dpo(
     mask: jax.Array | None = None,
     *,
     beta: float = 0.1,
+    smoothing: float = 0.0,
 ) -> jax.Array:
     """Direct preference optimisation over whole trajectories.
 
@@ -38,12 +39,14 @@ def dpo(
       logp, reference_logp: [R, L] with R even; row 2 i is chosen, row 2 i + 1 rejected.
       mask: bool[R, L], positions that the policy produced; None for all.
       beta: > 0, inverse strength of the tie to the reference (released runs: 0.1).
+      smoothing: s in [0, 0.5), how often a label is the wrong way round:
+        (1 - s) L(r_chosen - r_rejected) + s L(r_rejected - r_chosen). Matryoshka has 0.1.
 
     Returns:
       f32[R / 2], one value per pair.
 
     Raises:
-      ValueError: beta is not above 0, or an odd number of rows.
+      ValueError: an option outside its range, or an odd number of rows.
 
     References:
       Rafailov et al. (2023), DPO, https://arxiv.org/abs/2305.18290. Over several turns with masked
@@ -51,9 +54,48 @@ def dpo(
       learning, https://arxiv.org/abs/2409.02392 (code ae1e642 read).
     """
     check_range("dpo beta", beta, 0.0, above=True)
+    check_range("dpo smoothing", smoothing, 0.0, 0.5)
     check_pairs("dpo", logp)
     ratio = row_log_ratio(logp, reference_logp, mask)
-    return -jax.nn.log_sigmoid(beta * (ratio[0::2] - ratio[1::2]))
+    margin = beta * (ratio[0::2] - ratio[1::2])
+    right, wrong = jax.nn.log_sigmoid(margin), jax.nn.log_sigmoid(-margin)
+    return -((1 - smoothing) * right + smoothing * wrong)
+
+
+@averaged(unit="pair")
+def simpo(
+    logp: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    beta: float = 2.0,
+    margin: float = 0.55,
+) -> jax.Array:
+    """Preference optimisation by mean log-probabilities, without a reference (SimPO).
+
+      L = -log sigmoid(beta (m_chosen - m_rejected - margin)),   m the mean of log pi over a row.
+
+    Args:
+      logp: [R, L] with R even; row 2 i is chosen, row 2 i + 1 rejected.
+      mask: bool[R, L], positions that the policy produced; None for all.
+      beta: > 0. margin: >= 0, by which the chosen row is to be likelier per token, in nats.
+        (SimPO's code has the ratio margin / beta; Matryoshka sets 0.55.)
+
+    Returns:
+      f32[R / 2], one value per pair; that of a pair without positions has no gradient.
+
+    Raises:
+      ValueError: an option outside its range, or an odd number of rows.
+
+    References:
+      Meng et al. (2024), SimPO, https://arxiv.org/abs/2405.14734 (recalled).
+    """
+    check_range("simpo beta", beta, 0.0, above=True)
+    check_range("simpo margin", margin, 0.0)
+    check_pairs("simpo", logp)
+    (logp,) = masked(mask, logp)
+    here = jnp.ones(logp.shape, bool) if mask is None else mask
+    mean = jnp.sum(logp, axis=1) / jnp.maximum(jnp.sum(here, axis=1), 1)
+    return -jax.nn.log_sigmoid(beta * (mean[0::2] - mean[1::2] - margin))
 
 
 @averaged(unit="pair")

@@ -18,6 +18,7 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   rise             better answers in the states of the policy's own attempts, by their reward
   labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)
   pairs            a source of preference pairs for `losses.dpo`, `rpo` and `weighted_dpo`
+  halves           the same, several a task, the better half against the worse one (Matryoshka)
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   trees            a rollout of search trees: episodes continue from turns of earlier ones

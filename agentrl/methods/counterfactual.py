@@ -27,6 +27,8 @@ from envs.vector import World
 SELF = "self"
 # Folded into the key of a run's repetition: no step has this number.
 _DRAW = 1 << 29
+# Folded into that of a partner's turn: no agent has this number.
+_AGAIN = 1 << 28
 
 
 class Plan(NamedTuple):
@@ -91,7 +93,8 @@ def counterfactual(
       side: one of the environment's `sides`.
       partners: who has the other seats: "self" is the policy itself, whose turns there are not
         learnt from (networks by role may be frozen), or players of `agentrl.players.scripted`, such
-        as "expert" and "expert:0.5".
+        as "expert" and "expert:0.5". One that is named again draws again: by other keys, while the
+        policy and the environment draw by the same.
       replacements: "self", or players of `agentrl.players.scripted`, for example "random",
         "expert:0.5" or a function by its dotted path, "envs.guided_research.silent".
       draws: repetitions of each replacement's run, whose mean counts: the first with the keys of
@@ -131,7 +134,10 @@ def counterfactual(
         size=group_size,
         turns=whole.turns,
         side=side,
-        partners=tuple(map(named, partners)),
+        partners=tuple(
+            _again(named(name), partners[:number].count(name))
+            for number, name in enumerate(partners)
+        ),
         replacements=tuple(map(named, replacements)),
         names=tuple(x if ":" in x else x.rpartition(".")[2] for x in replacements),
         draws=draws,
@@ -189,6 +195,19 @@ def collect(
     metrics = metrics_of(world.env, ended, streams, "partner")
     metrics |= plan.bound.packing.metrics(first.turns)
     return state, streams, rows, metrics | _compared(plan, found)
+
+
+def _again(partner: Actor | None, number: int) -> Actor | None:
+    """A partner that is asked for the `number`-th time, from 0, with keys of its own."""
+    if partner is None or not number:
+        return partner
+    act = partner.act
+
+    def again(params, memory, view, key):
+        fold = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
+        return act(params, memory, view, fold(key, _AGAIN + number))
+
+    return partner._replace(act=again)
 
 
 def _seating(plan: Plan, world: World, state: Any, partner: Actor | None) -> Seating:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.counterfactual import answer_gain as answer_gain
     from agentrl.rewards.counterfactual import difference as difference
     from agentrl.rewards.counterfactual import executor_gain as executor_gain
+    from agentrl.rewards.counterfactual import mean_of_runs as mean_of_runs
     from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain

@@ -87,6 +87,29 @@ def answer_gain(
 
 
 @assumes("whole_episodes")
+def mean_of_runs(reward: jax.Array, mask: jax.Array, runs: jax.Array) -> jax.Array:
+    """The mean return over the partners, at the last turn, in place of the reward: the score of
+    something said to frozen solvers who are asked several times (Matryoshka,
+    https://arxiv.org/abs/2410.20749).
+
+    Args:
+      reward: f32[N, T], replaced.
+      mask: bool[N, T], the agent acted.
+      runs: f32[N, 3, E, 1 + K], see above.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+    """
+    check_streams("mean_of_runs", mask, numbers={"reward": reward})
+    check_runs("mean_of_runs", mask, runs)
+    score = jnp.mean(runs[:, 0, :, 0], axis=1)
+    return jnp.where(last_turns(mask), score[:, None], 0.0)
+
+
+@assumes("whole_episodes")
 def difference(
     reward: jax.Array, mask: jax.Array, runs: jax.Array, *, weight: float = 1.0
 ) -> jax.Array:

@@ -123,3 +123,14 @@ def test_odd_rows_are_refused(name):
     more = [np.zeros((3, 2))] if name in ("kto", "weighted_dpo") else []
     with pytest.raises(ValueError, match=f"^{name}: 3 rows; expected an even number|^dpo: 3 rows"):
         getattr(losses, name)(np.zeros((3, 2)), np.zeros((3, 2)), *more)
+
+
+def test_matryoshkas_worked_pair():
+    """A chosen reply of -5 (reference -6) and a rejected one of -7 (-6.5): DPO, smoothed, SimPO."""
+    logp, reference = np.array([[-5.0], [-7.0]]), np.array([[-6.0], [-6.5]])
+    np.testing.assert_allclose(losses.dpo(logp, reference), [0.620957], atol=1e-6)
+    np.testing.assert_allclose(losses.dpo(logp, reference, smoothing=0.1), [0.635957], atol=1e-6)
+    # The mean over the tokens that were written, whatever the others hold.
+    logp = np.array([[-4.0, -6.0, np.nan], [-7.0, np.nan, np.nan]])
+    loss = losses.simpo(logp, np.isfinite(logp), beta=0.1, margin=0.55)
+    np.testing.assert_allclose(loss, [0.623273], atol=1e-6)

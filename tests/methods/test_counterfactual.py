@@ -165,3 +165,12 @@ def test_prices_of_calls():
     counted = metrics["cost/0.0"][1] + metrics["cost/0.25"][1]
     workers = np.isin(rows.tokens, (0, 1)) + 2 * (rows.tokens == 2)
     assert spent == workers[rows.loss_mask].sum() and counted == 16
+
+
+def test_a_partner_that_is_named_again_draws_anew():
+    """The first as before, the second otherwise, after the same plans."""
+    alone, *_ = collected(config_of(partners=("expert:0.5",)))
+    twice, *_ = collected(config_of(partners=("expert:0.5", "expert:0.5")))
+    runs, before = np.asarray(twice.runs), np.asarray(alone.runs)
+    np.testing.assert_array_equal(runs[:, :, :1], before)
+    assert (runs[:, 1, 0] != runs[:, 1, 1]).any()
