@@ -1,8 +1,8 @@
 r"""Neeko: many characters in one model, by adapters whose blocks a gate of the role weights.
 
 Yu et al. (2024), https://arxiv.org/abs/2402.13717. By SFT. "base": any character's answers. From
-it, not told who is asked: "gated" (four blocks of rank 2), "shared" (rank 8), "separate" (one each);
-"named": told. A seventh, a tenth of the updates: of "gated" "fusion", "expansion"; of "base" "fresh".
+it, not told who is asked: "gated" (four blocks of rank 2), "shared" (rank 8), "separate" (one
+each); "named": told. A seventh, a tenth as long: "fusion", "expansion" of gated, "fresh" of base.
 
     python -m launchers.train --config=configs/teams/neeko.py:base --workdir=runs/neeko_base
     python -m launchers.train --config=configs/teams/neeko.py:gated --workdir=runs/neeko \
