@@ -306,6 +306,15 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "router/regret": (
+            "Regret of routing",
+            "share",
+            "chance of the best worker that is there less that of the chosen one",
+        ),
+        "router/best": ("Tasks with a best worker", "share", ""),
+        "router/outcome": ("Outcomes that arrived", "share", "of successes, of earlier updates"),
+        "router/open": ("Open tickets", "tickets", "tasks whose outcome has not arrived"),
+        "router/share/{worker}": ("Tasks of worker {worker}", "share", ""),
     },
     "Machine": {
         "updates_per_second": ("Updates", "per second", ""),
