@@ -44,6 +44,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Relay-v1": ("envs.relay", "Relay"),
     "Research-v1": ("envs.research", "Research"),
     "SearchQA-v1": ("envs.search_qa", "SearchQA"),
+    "SharedBank-v1": ("envs.shared_bank", "SharedBank"),
     "Shop-v1": ("envs.shop", "Shop"),
     "SimpleNegotiation-v1": ("envs.simple_negotiation", "SimpleNegotiation"),
     "SocialDeduction-v1": ("envs.social_deduction", "SocialDeduction"),

@@ -306,6 +306,14 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "bank/admitted": ("Admitted results", "share", "of all results of all teams"),
+        "bank/used": ("Recalled entries", "share", "of the entries, by another team"),
+        "bank/gain": ("Gain by an entry", "reward", "outcome less that without the entry"),
+        "bank/misled": (
+            "Harmful recalls",
+            "share",
+            "of the recalled entries, without which better",
+        ),
         "router/regret": (
             "Regret of routing",
             "share",
