@@ -188,8 +188,8 @@ class SharedBank(Environment):
         return state.time >= self.results
 
     def is_success(self, state: SharedBankState, params: SharedBankParams) -> jax.Array:
-        """Every team succeeded."""
-        return self.outcome(state, state.admitted, params) >= 1
+        """Every team succeeded, at the end."""
+        return (state.time >= self.results) & (self.outcome(state, state.admitted, params) >= 1)
 
     def expert(self, state: SharedBankState, params: SharedBankParams) -> jax.Array:
         """Admits what passed, another team needs, and the bank has not."""

@@ -1,7 +1,7 @@
 r"""SharedBank-v1: which results of three parallel teams are written to the memory that all read.
 
 Learning to Share (2026; reconstructed from a note on its equations): a controller admits or skips
-each result. "usage": credit of an entry that was recalled; "absence": of the outcome less that of
+each result. "usage": credit of an entry that was recalled; "usage_small": a tenth of it; "absence": of the outcome less that of
 the same teams without the entry; "outcome": of the teams' outcome alone. To compare: "all" and
 "nothing" admitted, which is no learning.
 
@@ -19,6 +19,7 @@ from agentrl.methods.sharing import bank_credit
 # Options of the credit, and the weight of an entry's own.
 CREDITS = {
     "usage": ({"credit": "usage"}, 1.0),
+    "usage_small": ({"bonus": 0.05, "cost": 0.01}, 1.0),
     "absence": ({"credit": "absence", "cost": 0.0}, 1.0),
     "outcome": ({}, 0.0),
 }
