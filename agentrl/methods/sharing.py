@@ -27,8 +27,8 @@ def bank_credit(
     fail, absence what the same teams with the same luck would have reached without it: an entry
     that misled its readers is used, and its absence would have been better.
 
-    For environments with `bank_facts(state, admitted, params)`, such as SharedBank-v1, over arrays
-    and in words.
+    For environments with `results` and `bank_facts(state, admitted, params)`, such as
+    SharedBank-v1, over arrays and in words.
 
     Metrics: bank/admitted, the share of results; bank/used, the share of entries that were
     recalled; bank/gain, mean of R - R without the entry over entries; bank/misled, the share of the
@@ -54,16 +54,19 @@ def bank_credit(
     check_range(f"{path}.bonus", bonus, 0.0)
     check_range(f"{path}.cost", cost, 0.0)
     env, env_params = required(
-        setup, "bank_credit", None, "bank_facts", example="SharedBank-v1", one_environment=True,
-        in_graph=True, whole_episodes=True,
+        setup, "bank_credit", None, "bank_facts", "results", example="SharedBank-v1",
+        one_environment=True, in_graph=True, whole_episodes=True,
     )  # fmt: skip
     acted = turn_actions(setup, "bank_credit")
 
     def annotate(context, streams, rows):
         mask = streams.mask
         admitted = mask & (acted(streams, rows)[..., 0] == 1)
+        # Results behind a limit on turns are not in the bank.
+        bank = jnp.pad(admitted, ((0, 0), (0, env.results - mask.shape[1])))
         of_task = jax.vmap(env.bank_facts, in_axes=(0, 0, None))
-        used, gain, outcome = of_task(streams.first_state, admitted, env_params)
+        used, gain, outcome = of_task(streams.first_state, bank, env_params)
+        used, gain = (x[:, : mask.shape[1]] for x in (used, gain))
         used, gain = used & admitted, jnp.where(admitted, gain, 0.0)
         worth = used & (outcome > 0)[:, None] if credit == "usage" else gain
         metrics = {
