@@ -1,13 +1,14 @@
 r"""SharedBank-v1: which results of three parallel teams are written to the memory that all read.
 
 Learning to Share (2026; reconstructed from a note on its equations): a controller admits or skips
-each result. "usage": credit of an entry that was recalled; "usage_small": a tenth of it; "absence": of the outcome less that of
-the same teams without the entry; "outcome": of the teams' outcome alone. To compare: "all" and
-"nothing" admitted, which is no learning.
+each result. "usage": credit of an entry that was recalled; "usage_small": a tenth of it; "absence":
+of the outcome less that of the same teams without the entry; "outcome": of the teams' outcome
+alone. To compare: "all" and "nothing" admitted, which is no learning.
 
     python -m launchers.train --config=configs/teams/sharing.py:usage --workdir=runs/sharing
 
-EXPECTED
+Five seeds, half a minute on two free CPU cores. Share of teams that succeed: usage 0.16,
+usage_small 0.35, absence 0.37; all admitted 0.14, nothing 0.22, the expert 0.39 (README.md).
 """
 
 import ml_collections

@@ -9,7 +9,9 @@ kinds on average), "oracle".
 
     python -m launchers.train --config=configs/teams/symphony.py:all --workdir=runs/symphony
 
-EXPECTED
+Five seeds, half a minute on two free CPU cores. Regret of an attempt before the change, right after
+it, and at the end: symphony 0.05, 0.51, 0.31; all 0.03, 0.30, 0.10; forget 0.25, 0.20, 0.23;
+eager_forget 0.03, 0.23, 0.02 (README.md).
 """
 
 import ml_collections
