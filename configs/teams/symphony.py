@@ -2,10 +2,8 @@ r"""Dispatch-v1: which of five frozen workers has a task, learnt from outcomes t
 
 Symphony-Coord (2026): LinUCB over six features, of one file of another code base. At collection 150
 each specialist has another one's skill, whatever it declares. "symphony": as read; "all": every
-worker is a candidate, not the three that declare the best match; "forget": that, and outcomes fade;
-"eager", "eager_forget": with a tenth of the bonus; "pairs", "pairs_forget": a feature for each
-worker and kind, a tenth of the bonus. To compare: "random", "fixed" (the one that is best at all
-kinds on average), "oracle".
+worker is a candidate; "forget": and outcomes fade; "eager", "eager_forget": a tenth of the bonus;
+"pairs", "pairs_forget": and a feature per worker and kind. Others: "random", "fixed", "oracle".
 
     python -m launchers.train --config=configs/teams/symphony.py:all --workdir=runs/symphony
 
