@@ -307,6 +307,23 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "bank/admitted": ("Admitted results", "share", "of all results of all teams"),
+        "bank/used": ("Recalled entries", "share", "of the entries, by another team"),
+        "bank/gain": ("Gain by an entry", "reward", "outcome less that without the entry"),
+        "bank/misled": (
+            "Harmful recalls",
+            "share",
+            "of the recalled entries, without which better",
+        ),
+        "router/regret": (
+            "Regret of routing",
+            "share",
+            "chance of the best worker that is there less that of the chosen one",
+        ),
+        "router/best": ("Tasks with a best worker", "share", ""),
+        "router/outcome": ("Outcomes that arrived", "share", "of successes, of earlier updates"),
+        "router/open": ("Open tickets", "tickets", "tasks whose outcome has not arrived"),
+        "router/share/{worker}": ("Tasks of worker {worker}", "share", ""),
     },
     "Machine": {
         "updates_per_second": ("Updates", "per second", ""),

@@ -14,6 +14,8 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   epo              the history of mean entropies for `losses.epo`
   growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)
   igpo             information gain of each turn about the reference answer
+  routing          which frozen worker has each task, by LinUCB over delayed outcomes (Symphony)
+  sharing          what an entry of a memory that teams share was worth (Learning to Share)
   siblings         pairs of turns that left one node of a tree (Agent Q, REFUEL)
   rise             better answers in the states of the policy's own attempts, by their reward
   labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)

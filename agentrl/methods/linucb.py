@@ -14,11 +14,11 @@ FEATURES = ("constant", "match", "load", "latency", "reputation", "available")
 class LinUCB(NamedTuple):
     """Ridge regression of outcomes on contexts of d features, shared by all workers.
 
-    inverse: f32[d, d], of regularization I + sum x x'. total: f32[d], sum of outcome times x.
+    precision: f32[d, d], regularization I + sum x x'. total: f32[d], sum of outcome times x.
     count: i32[], outcomes seen.
     """
 
-    inverse: jax.Array
+    precision: jax.Array
     total: jax.Array
     count: jax.Array
 
@@ -32,7 +32,7 @@ def empty(features: int, *, regularization: float = 1.0) -> LinUCB:
     check_range("linucb regularization", regularization, 0.0, above=True)
     check_range("linucb features", features, 1)
     zero = jnp.zeros((), jnp.int32)
-    return LinUCB(jnp.eye(features) / regularization, jnp.zeros(features), zero)
+    return LinUCB(regularization * jnp.eye(features), jnp.zeros(features), zero)
 
 
 def context(
@@ -66,7 +66,7 @@ def upper_bounds(
 ) -> jax.Array:
     """Upper confidence bound of the outcome of each context, f32[...].
 
-      x' theta + beta sqrt(x' inverse x),  theta = inverse total,
+      x' theta + beta sqrt(x' precision^-1 x),  theta = precision^-1 total,
       beta = alpha sqrt(d log(1 + max(1, count) / regularization) + 2 log(1 / delta))
              + sqrt(regularization) bound.
 
@@ -91,24 +91,50 @@ def upper_bounds(
     seen = jnp.maximum(state.count, 1)
     radius = features * jnp.log(1 + seen / regularization) + 2 * np.log(1 / delta)
     beta = alpha * jnp.sqrt(radius) + np.sqrt(regularization) * bound
-    spread = jnp.einsum("...i,ij,...j->...", contexts, state.inverse, contexts)
-    return contexts @ (state.inverse @ state.total) + beta * jnp.sqrt(jnp.maximum(spread, 0.0))
+    inverse = jnp.linalg.inv(state.precision)
+    spread = jnp.einsum("...i,ij,...j->...", contexts, inverse, contexts)
+    return contexts @ (inverse @ state.total) + beta * jnp.sqrt(jnp.maximum(spread, 0.0))
 
 
-def updated(state: LinUCB, x: jax.Array, outcome: jax.Array, *, keep: float = 1.0) -> LinUCB:
-    """After the outcome of a context x f32[d] has arrived, whenever that is (Sherman-Morrison).
+def updated(
+    state: LinUCB,
+    x: jax.Array,
+    outcome: jax.Array,
+    seen: jax.Array | bool = True,
+    *,
+    keep: float = 1.0,
+    regularization: float = 1.0,
+) -> LinUCB:
+    """After outcomes f32[...] of contexts f32[..., d] have arrived, whenever that is.
 
-    keep: in (0, 1], the factor of all earlier outcomes; below 1 it forgets, which the code does
-    not. Forgetting lets the regularization fade, too.
+      precision <- (1 - keep) regularization I + keep precision + sum x x'
+
+    Args:
+      state: see `LinUCB`.
+      x, outcome: one, or several at once.
+      seen: bool[...], those that count.
+      keep: in (0, 1], the factor of all earlier outcomes, once a call; below 1 it forgets, which
+        the code does not. The regularization stays, as in D-LinUCB: directions that no context has
+        would become ever less certain otherwise.
+      regularization: as for `empty`.
 
     Raises:
       ValueError: keep outside its range.
+
+    References:
+      Russac et al. (2019), Weighted linear bandits for non-stationary environments,
+      https://arxiv.org/abs/1909.09146 (recalled), without the second matrix of its bonus.
     """
     check_range("linucb keep", keep, 0.0, 1.0, above=True)
-    inverse = state.inverse / keep
-    wide = inverse @ x
-    inverse = inverse - jnp.outer(wide, wide) / (1 + x @ wide)
-    return LinUCB(inverse, keep * state.total + outcome * x, state.count + 1)
+    features = x.shape[-1]
+    weight = jnp.broadcast_to(jnp.asarray(seen) * 1.0, x.shape[:-1]).reshape(-1)
+    x, outcome = x.reshape(-1, features), jnp.reshape(outcome, -1)
+    ridge = regularization * jnp.eye(features)
+    return LinUCB(
+        ridge + keep * (state.precision - ridge) + (x * weight[:, None]).T @ x,
+        keep * state.total + (weight * outcome) @ x,
+        state.count + jnp.sum(weight).astype(jnp.int32),
+    )
 
 
 def route(

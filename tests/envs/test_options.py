@@ -108,6 +108,8 @@ WRONG = [
     ("Sokoban-v1", {"boxes": 0}, "expected 1 to 2 for"),
     ("Sokoban-v1", {"boxes": 3}, "expected 1 to 2 for"),
     ("CheckedSum-v1", {"loops": 0}, "loops 0"),
+    ("Dispatch-v1", {"attempts": 1}, "attempts 1"),
+    ("SharedBank-v1", {"needed": 7}, "needed 7"),
     ("Relay-v1", {"agents": 1}, "agents 1"),
     ("TeamGraph-v1", {"needed": 7}, "expected"),
     ("TeamGraph-v1", {"size": 2}, "expected"),

@@ -19,6 +19,7 @@ from agentrl.methods.drift import drift
 from agentrl.methods.guided import guided
 from agentrl.methods.igpo import information_gain
 from agentrl.methods.noisy_judge import noisy_judge
+from agentrl.methods.routing import router
 from agentrl.methods.self_imitation import self_imitation
 from agentrl.methods.similar_anchors import similar_anchors
 from agentrl.methods.skill_distillation import skill_teacher
@@ -38,6 +39,7 @@ REFUSED = [
     (information_gain, talk_config, {}, "environment with `reference_answer`, such as SearchQA"),
     (noisy_judge, lake, {"missed": 1.5}, "missed"),
     (noisy_judge, segments_config, {}, "'noisy_judge' judges whole episodes"),
+    (router, lake, {}, "an environment with `offers` and `chances`, such as Dispatch"),
     (self_imitation, segments_config, {}, f"'self_imitation' {GROUPS}"),
     (similar_anchors, groups_config, {}, "'similar_anchors' needs a language policy"),
     (similar_anchors, talk_config, {"threshold": 0.0}, "threshold"),
