@@ -104,6 +104,8 @@ class Game(Environment):
     num_agents: ClassVar[int] = 2
     # The agent that calls the others, if there is one: their streams have its stream as parent.
     planner: ClassVar[int | None] = None
+    # The agent whose last actions, yes and no, judge the others' finished attempt, if there is one.
+    validator: ClassVar[int | None] = None
 
     @property
     def callers(self) -> tuple[int, ...] | None:
@@ -136,6 +138,11 @@ class Game(Environment):
         agent at every turn. Training may use the answer; no player sees it.
         """
         raise NotImplementedError(f"{self.name} has no belief question")
+
+    def result_of(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
+        """What an attempt came to, u32[], equal numbers for equal results, and whether there is a
+        result, bool[]: for choosing among several attempts."""
+        raise NotImplementedError(f"{self.name} has no results to choose among")
 
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams

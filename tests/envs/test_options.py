@@ -104,6 +104,8 @@ WRONG = [
     ("Sokoban-v1", {"boxes": 0}, "expected 1 to 2 for"),
     ("Sokoban-v1", {"boxes": 3}, "expected 1 to 2 for"),
     ("CheckedSum-v1", {"loops": 0}, "loops 0"),
+    ("Queries-v1", {"turns": 0}, "turns 0"),
+    ("Queries-v1", {"grounding": "none"}, "grounding 'none'"),
     ("Relay-v1", {"agents": 1}, "agents 1"),
     ("TeamGraph-v1", {"needed": 7}, "expected"),
     ("TeamGraph-v1", {"size": 2}, "expected"),

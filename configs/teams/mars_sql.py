@@ -1,0 +1,36 @@
+r"""MARS-SQL: a grounder, a generator and a validator of queries, in words.
+
+Yang et al. (2025), MARS-SQL, https://arxiv.org/abs/2511.01008. Queries-v1. "sft": imitation of the
+expert; "grpo": from there GRPO of grounder and generator, 5 turns; "one_turn": without execution,
+--config.env.turns=1 of "grpo".
+
+    python -m launchers.train --config=configs/teams/mars_sql.py:grpo --workdir=runs/mars_sql
+
+Results: README.md.
+"""
+
+import ml_collections
+
+from agentrl import advantages, rollout
+from agentrl.config import check_variant, env_section, section
+from configs._shared import language
+
+VARIANTS = ("grpo", "one_turn", "sft")
+WARM = 150
+
+
+def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = language.config_of(
+        "sft" if variant == "sft" else "grpo",
+        env_section("Queries-v1", turns=1 if variant == "one_turn" else 5),
+        section(rollout.episodes, num_groups=8, group_size=8),
+        section(rollout.contexts.window, history=0),
+        warm_updates=WARM,
+        updates=100,
+    )
+    config.log_every = 10
+    config.reward = ml_collections.ConfigDict()
+    config.filters.of_role = section(advantages.only_roles, roles=(0, 1))
+    config.learner.update(microbatch=64, lengths=1)
+    return config
