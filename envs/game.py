@@ -104,8 +104,6 @@ class Game(Environment):
     num_agents: ClassVar[int] = 2
     # The agent that calls the others, if there is one: their streams have its stream as parent.
     planner: ClassVar[int | None] = None
-    # The agent whose last actions, yes and no, judge the others' finished attempt, if there is one.
-    validator: ClassVar[int | None] = None
 
     @property
     def callers(self) -> tuple[int, ...] | None:

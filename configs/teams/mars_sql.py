@@ -11,11 +11,12 @@ Results: README.md.
 
 import ml_collections
 
-from agentrl import advantages, rollout
-from agentrl.config import check_variant, env_section, section
+from agentrl import advantages, losses, rollout
+from agentrl.config import check_variant, env_section, section, term
+from agentrl.methods.verifier import verifier
 from configs._shared import language
 
-VARIANTS = ("grpo", "one_turn", "sft")
+VARIANTS = ("grpo", "one_turn", "sft", "verifier")
 WARM = 150
 
 
@@ -32,5 +33,16 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
     config.log_every = 10
     config.reward = ml_collections.ConfigDict()
     config.filters.of_role = section(advantages.only_roles, roles=(0, 1))
-    config.learner.update(microbatch=64, lengths=1)
+    # Rows are single turns: a fourth of 64 episodes of 3 or 7.
+    config.learner.update(microbatch=48 if variant == "one_turn" else 56, lengths=1)
+    if variant == "verifier":
+        config.policy.update(lora_rank=8, lora_roles=3)
+        config.warm_start.updates, config.updates = 0, 100
+        config.filters.of_role.roles = (2,)
+        config.components.verifier = section(verifier)
+        config.objective.policy.weight = 0.0
+        config.objective.imitation = term(losses.behaviour_cloning, source="verifier", during="rl")
+        config.learner.update(epochs=1, minibatches=1, normalize_advantage="none")
+        config.optimizer.learning_rate = 3e-3
+        config.evaluation.every = 0
     return config

@@ -134,24 +134,24 @@ def draw(
     lacks the condition's), or with `joins` in half of the tasks in the third table alone. A share
     `failing` of the tasks asks for the greatest of no rows.
     """
-    keys = iter(jax.random.split(key, 12))
-    order = jax.random.permutation(next(keys), 3)
+    # All that is drawn comes of one call, which compiles in a fraction of the time of many.
+    sizes = (3, names, 3, 3 * rows, 6 * rows, 7)
+    parts = jnp.split(jax.random.uniform(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    order, words = (jnp.argsort(part).astype(jnp.int32) for part in parts[:2])
     gold, rival, third = order[0], order[1], order[2]
-    joined = joins & jax.random.bernoulli(next(keys))
-    words = jax.random.permutation(next(keys), names)
+    joined = joins & (parts[5][0] < 0.5)
     # Pairs of names: a table holds both names of the question, or one of them and another one.
     asked, tested = words[0], words[1]
     own = jnp.stack([jnp.where(joined, words[2], asked), tested])
     others = jnp.stack([jnp.where(joined, words[3], asked), tested])
     rest = jnp.stack([asked, words[4]])
     columns = jnp.zeros((3, 2), jnp.int32).at[order].set(jnp.stack([own, others, rest]))
-    turned = jax.random.bernoulli(next(keys), shape=(3,))
-    columns = jnp.where(turned[:, None], columns[:, ::-1], columns)
-    comparison = jax.random.randint(next(keys), (), 0, len(COMPARISONS))
-    low, high = jnp.array([1, 2, 1])[comparison], highest - (comparison == 2)
-    value = jax.random.randint(next(keys), (), low, high + 1)
-    aggregate = jax.random.randint(next(keys), (), 0, len(AGGREGATES))
-    fails = jax.random.bernoulli(next(keys), failing)
+    columns = jnp.where((parts[2] < 0.5)[:, None], columns[:, ::-1], columns)
+    comparison = _whole(parts[5][1], len(COMPARISONS))
+    # No number is below 1 or above the highest.
+    value = _whole(parts[5][2], highest - (comparison > 0)) + 1 + (comparison == 1)
+    aggregate = _whole(parts[5][3], len(AGGREGATES))
+    fails = parts[5][4] < failing
     aggregate = jnp.where(fails, AGGREGATES.index("max"), aggregate)
     table = jnp.where(joined, third, gold)
     query = Query(
@@ -163,19 +163,24 @@ def draw(
         comparison=comparison,
         value=value,
     )
-    values = jax.random.randint(next(keys), (3, rows, 2), 1, highest + 1)
-    one = jax.random.randint(next(keys), (), 0, rows)
+    values = 1 + _whole(parts[4], highest).reshape(3, rows, 2)
+    one = _whole(parts[5][5], rows)
     unfit, fit = _unfit(values, comparison, value, highest), _fit(comparison, value)
     tests = columns[:, None] == tested
     barred = ((np.arange(3) == rival) | fails)[:, None, None] & tests
     values = jnp.where(barred, unfit, values)
     fitted = (np.arange(3) == gold)[:, None, None] & (np.arange(rows) == one)[None, :, None]
     values = jnp.where(fitted & tests & ~fails, fit, values)
-    shuffled = jax.vmap(lambda k: jax.random.permutation(k, rows))(jax.random.split(next(keys), 3))
+    shuffled = jnp.argsort(parts[3].reshape(3, rows), axis=1).astype(jnp.int32)
     rivals = (np.arange(3) == gold) | (np.arange(3) == rival)
-    first = jnp.where(jax.random.bernoulli(next(keys)), gold, rival)
+    first = jnp.where(parts[5][6] < 0.5, gold, rival)
     query = jax.tree.map(lambda x: jnp.asarray(x, jnp.int32), query)
     return Task(Tables(shuffled, values), columns, query, rivals, first.astype(jnp.int32))
+
+
+def _whole(uniform: jax.Array, count: jax.Array | int) -> jax.Array:
+    """Numbers from 0 to count - 1 of uniform ones."""
+    return jnp.floor(uniform * count).astype(jnp.int32)
 
 
 def _unfit(values: jax.Array, comparison: jax.Array, value: jax.Array, highest: int) -> jax.Array:

@@ -160,12 +160,10 @@ def test_malformed_and_missing_answers(world):
 def test_grounding_is_paid_by_recall():
     env, params = envs.make("Queries-v1", grounding="recall", joins=False)
     _, state = env.reset(jax.random.key(0), params)
-    pays = []
-    for pick in range(7):
-        *_, reward, _, _ = env.step_env(jax.random.key(0), state, jnp.full(3, pick), params)
-        pays.append(np.asarray(reward).tolist())
+    picks = jnp.repeat(jnp.arange(7)[:, None], 3, axis=1)
+    step = jax.jit(jax.vmap(lambda x: env.step_env(jax.random.key(0), state, x, params)[2]))
     needed = np.asarray(env.needed(state))
-    for pick, reward in enumerate(pays):
+    for pick, reward in enumerate(np.asarray(step(picks)).tolist()):
         chosen = np.array([(pick + 1) >> t & 1 for t in range(3)], bool)
         own = (chosen & needed).sum() - 0.25 * (chosen & ~needed).sum()
         assert reward == [own, 0, 0]
