@@ -17,14 +17,14 @@ from agentrl.methods.verifier import verifier
 from configs._shared import language
 
 VARIANTS = ("grpo", "one_turn", "sft", "verifier")
-WARM = 150
+WARM = 300
 
 
 def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = language.config_of(
         "sft" if variant == "sft" else "grpo",
-        env_section("Queries-v1", turns=1 if variant == "one_turn" else 5),
+        env_section("Queries-v1", turns=1 if variant == "one_turn" else 5, joins=False),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=WARM,

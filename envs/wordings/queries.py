@@ -9,9 +9,9 @@ from envs.text import Lexicon, Template, View, template
 
 
 def compact(env: Queries) -> View:
-    """Grounder: `tables max age cost > 3; x age cost; y cost age; z mass age`. Generator: `query`,
-    the same of the tables picked, `ran max age x cost x > 3 gave nothing`. Validator: `check max
-    age cost > 3 by max age x cost x > 3 gave 5`."""
+    """Grounder: `tables max age cost > 3; age x cost x cost y age y mass z age z`. Generator:
+    `query`, the same of the tables picked, `ran max age x cost x > 3 gave nothing`. Validator:
+    `check max age cost > 3 by max age x cost x > 3 gave 5`."""
     lexicon = Lexicon()
 
     def of(words):
@@ -25,15 +25,18 @@ def compact(env: Queries) -> View:
     values = numbers[1 : env.highest + 1]
     compared = np.array([[sign, value] for sign in signs for value in values])
 
+    def listed(state):
+        """Name and table of each column, [T, C, 2]."""
+        tables = np.broadcast_to(letters[:, None], (TABLES, COLUMNS))
+        return jnp.stack([jnp.asarray(names)[state.task.names], tables], axis=2)
+
     def describe(state, params, agent):
         task, gold, query = state.task, state.task.gold, state.query
         asked = task.names[gold.table, gold.column], task.names[gold.other, gold.condition]
         question = [heads, aggregates, names, names, signs, numbers]
         at = (agent, gold.aggregate, *asked, gold.comparison, gold.value)
         question = [jnp.asarray(words)[i] for words, i in zip(question, at, strict=True)]
-        marks = np.full((TABLES, 1), then), letters[:, None]
-        schema = jnp.concatenate([*marks, jnp.asarray(names)[task.names]], axis=1)
-        schema = jnp.where(env.readable(state, agent)[:, None], schema, 0)
+        columns = jnp.where(env.readable(state, agent)[:, None, None], listed(state), 0)
         written = [aggregates, names, letters, names, letters, signs, numbers]
         at = (
             *(query.aggregate, task.names[query.table, query.column], query.table),
@@ -49,13 +52,12 @@ def compact(env: Queries) -> View:
         ]  # fmt: skip
         told = jnp.where(state.tries > 0, jnp.stack(told), 0)
         ends = jnp.where(env.last_turn(state) & (agent == GENERATOR), last, 0)
-        return jnp.concatenate([jnp.stack(question), schema.reshape(-1), told, ends[None]])
+        mark = jnp.where(agent == VALIDATOR, 0, then)
+        parts = [jnp.stack(question), mark[None], columns.reshape(-1), told, ends[None]]
+        return jnp.concatenate(parts)
 
     def slots(state, params, agent):
-        there = jnp.repeat(jnp.arange(TABLES), COLUMNS)
-        columns = jnp.stack(
-            [jnp.asarray(names)[state.task.names].reshape(-1), jnp.asarray(letters)[there]], axis=1
-        )
+        columns = listed(state).reshape(TABLES * COLUMNS, 2)
         return {
             "aggregate": aggregates[:, None],
             "column": columns,
@@ -71,8 +73,8 @@ def compact(env: Queries) -> View:
         describe=describe,
         templates=(*picks, *calls, *verdicts),
         slots=slots,
-        max_fragments=6 + TABLES * (2 + COLUMNS) + 13 + 1,
-        max_bytes=len("tables count size cost > 6") + TABLES * len("; x cost size")
+        max_fragments=7 + 2 * TABLES * COLUMNS + 13 + 1,
+        max_bytes=len("tables count size cost > 6") + len(";") + TABLES * COLUMNS * len(" size x")
         + len(" ran count size x cost x > 6 gave nothing 64 64 64 last"),
         max_command_bytes=len("answer count size x cost x > 6"),
         rules=RULES,
