@@ -1,12 +1,14 @@
 r"""MARS-SQL: a grounder, a generator and a validator of queries, in words.
 
 Yang et al. (2025), MARS-SQL, https://arxiv.org/abs/2511.01008. Queries-v1. "sft": imitation of the
-expert; "grpo": from there GRPO of grounder and generator, 5 turns; "one_turn": without execution,
---config.env.turns=1 of "grpo".
+expert; "grpo": from there GRPO of grounder and generator, 5 turns; "one_turn": the same without
+execution; "verifier": an adapter of the validator on a trained policy, by cross-entropy.
 
     python -m launchers.train --config=configs/teams/mars_sql.py:grpo --workdir=runs/mars_sql
+    python -m launchers.train --config=configs/teams/mars_sql.py:verifier \
+        --workdir=runs/mars_verifier --config.init_from=runs/mars_sql
 
-Results: README.md.
+One seed, 4 minutes of processor time. Success: sft 0.37, grpo 0.23, one_turn 0.33 (README.md).
 """
 
 import ml_collections
