@@ -315,6 +315,11 @@ class Queries(TurnGame):
         """Each role: one of them can learn beside other players."""
         return jnp.arange(3, dtype=jnp.int32)
 
+    def is_success(self, state: QueriesState, params: QueriesParams) -> jax.Array:
+        """As of all games, but a malformed verdict does not undo a right answer."""
+        ended = state.finished | (state.offender == VALIDATOR)
+        return self.won(state, params) & ended
+
     def won(self, state: QueriesState, params: QueriesParams) -> jax.Array:
         """All, if the answer is right."""
         return jnp.broadcast_to(self.right(state), (3,))

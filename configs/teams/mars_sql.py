@@ -45,6 +45,6 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
         config.objective.policy.weight = 0.0
         config.objective.imitation = term(losses.behaviour_cloning, source="verifier", during="rl")
         config.learner.update(epochs=1, minibatches=1, microbatch=16, normalize_advantage="none")
-        config.optimizer.learning_rate = 3e-3
+        config.optimizer.learning_rate = 3e-4
         config.evaluation.every = 0
     return config
