@@ -137,6 +137,11 @@ class Game(Environment):
         """
         raise NotImplementedError(f"{self.name} has no belief question")
 
+    def result_of(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
+        """What an attempt came to, u32[], equal numbers for equal results, and whether there is a
+        result, bool[]: for choosing among several attempts."""
+        raise NotImplementedError(f"{self.name} has no results to choose among")
+
     def play(
         self, key: jax.Array, state: GameState, action: jax.Array, params: GameParams
     ) -> tuple[GameState, jax.Array, jax.Array]:

@@ -41,6 +41,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "PlannedKeyDoor-v1": ("envs.planned", "PlannedKeyDoor"),
     "PlannedVolleyball-v1": ("envs.volleyball_levels", "PlannedVolleyball"),
     "Points24-v1": ("envs.points", "Points24"),
+    "Queries-v1": ("envs.queries", "Queries"),
     "Screens-v1": ("envs.screens", "Screens"),
     "Relay-v1": ("envs.relay", "Relay"),
     "Research-v1": ("envs.research", "Research"),

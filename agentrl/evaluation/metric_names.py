@@ -278,6 +278,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "per_seed/{option}": ("Own {option}", "", "of a seed, see config.per_seed"),
         "replayed_streams": ("Replayed episodes", "streams", "in an update"),
         "replayed_groups": ("Groups with a replay", "share", "that got a stored success"),
+        "verdict_accuracy": ("Right verdicts", "share", "of a validator's, as drawn"),
         "desirable_rate": ("Desirable", "share", "of the rows with a label"),
         "kto_baseline": ("KTO's reference point", "nats", "log-ratio of mismatched rows"),
         "stored_successes": ("Stored successes", "episodes", "in the buffer"),

@@ -17,7 +17,8 @@ def select_best(score: np.ndarray, valid: np.ndarray) -> np.ndarray:
       ValueError: arrays of other shapes.
 
     References:
-      MARS-SQL (2025), code YangHaolin0526/MARS-SQL 0ece2af (read).
+      MARS-SQL (2025), https://arxiv.org/abs/2511.01008, code YangHaolin0526/MARS-SQL 0ece2af
+      (read).
     """
     score, valid = _attempts("select_best", score, valid)
     best = np.argmax(np.where(valid, np.nan_to_num(score, nan=-np.inf), -np.inf), axis=1)
@@ -44,6 +45,42 @@ def self_consistency(result: np.ndarray, valid: np.ndarray) -> np.ndarray:
     same = (result[:, :, None] == result[:, None, :]) & valid[:, None, :]
     votes = np.where(valid, same.sum(axis=2), 0)
     return np.where(valid.any(axis=1), np.argmax(votes, axis=1), -1)
+
+
+def selections(
+    right: np.ndarray, result: np.ndarray, valid: np.ndarray, p_yes: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Success per task f64[G] of ways to choose among its attempts, the worst first as a rule.
+
+    "random": any attempt, in expectation, those without a result included. "self-consistency",
+    "verifier": by `self_consistency` and `select_best`. "oracle": a right one if there is any.
+
+    Args:
+      right: bool[G, N]. result, valid: as for `self_consistency`.
+      p_yes: f32[G, N, S], of S verifiers or draws of one, whose mean is the score.
+
+    Raises:
+      ValueError: arrays of other shapes.
+    """
+    right, valid = _attempts("selections", right, valid)
+    score = np.asarray(p_yes, float)
+    if score.ndim != 3 or score.shape[:2] != right.shape:
+        raise ValueError(
+            f"selections: attempts {right.shape} and p_yes {score.shape}; expected [tasks, "
+            "attempts] and [tasks, attempts, samples]"
+        )
+
+    def of(chosen):
+        # -1 is no attempt, which is wrong.
+        return np.take_along_axis(right & valid, chosen[:, None], axis=1)[:, 0] & (chosen >= 0)
+
+    right = np.asarray(right, bool)
+    return {
+        "random": (right & valid).mean(axis=1),
+        "self-consistency": of(self_consistency(result, valid)) * 1.0,
+        "verifier": of(select_best(score.mean(axis=2), valid)) * 1.0,
+        "oracle": (right & valid).any(axis=1) * 1.0,
+    }
 
 
 def pareto_front(cost: np.ndarray, quality: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   trees            a rollout of search trees: episodes continue from turns of earlier ones
+  verifier         a validator's one token, yes or no, by cross-entropy (MARS-SQL)
   world_model      a learned environment in which the policy trains, too
 
 `by_turn` has what several of them use, `teaching` the episodes that a teacher

@@ -225,6 +225,7 @@ def test_illegal_moves_are_forgiven_as_often_as_stated_then_lose(name):
 @pytest.mark.parametrize("name", TURNS)
 def test_a_legal_move_clears_the_count(name):
     env, params = make(name)
+    params = params.replace(illegal_allowance=1)
     _, first = start(name)
     _, state, *_ = step_of(name)(jax.random.key(1), first, moves(env, -1), params)
     assert int(state.errors) == 1

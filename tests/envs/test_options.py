@@ -110,6 +110,8 @@ WRONG = [
     ("CheckedSum-v1", {"loops": 0}, "loops 0"),
     ("Dispatch-v1", {"attempts": 1}, "attempts 1"),
     ("SharedBank-v1", {"needed": 7}, "needed 7"),
+    ("Queries-v1", {"turns": 0}, "turns 0"),
+    ("Queries-v1", {"grounding": "none"}, "grounding 'none'"),
     ("Relay-v1", {"agents": 1}, "agents 1"),
     ("TeamGraph-v1", {"needed": 7}, "expected"),
     ("TeamGraph-v1", {"size": 2}, "expected"),

@@ -28,6 +28,23 @@ def test_an_attempt_that_is_not_valid_keeps_its_place():
     assert selection.self_consistency([[7, 7, 8], [1, 1, 1]], valid).tolist() == [1, -1]
 
 
+def test_ways_to_choose_among_three_attempts():
+    """The verifier's means of two draws are .3, .8, .6, and .9, .1, .5; the first attempt at the
+    second task has no result, which must not move the choice to the attempt before the winner."""
+    right = np.array([[False, True, False], [False, False, True]])
+    result, valid = [[1, 2, 1], [4, 5, 6]], np.array([[True] * 3, [False, True, True]])
+    p_yes = np.array([[[0.2, 0.4], [0.9, 0.7], [0.6, 0.6]], [[0.9, 0.9], [0.2, 0.0], [0.4, 0.6]]])
+    found = selection.selections(right, result, valid, p_yes)
+    told = {name: share.tolist() for name, share in found.items()}
+    third = pytest.approx([1 / 3, 1 / 3])
+    assert told["random"] == third and told["oracle"] == [1, 1]
+    assert told["self-consistency"] == [0, 0] and told["verifier"] == [1, 1]
+    nothing = selection.selections(right, result, np.zeros((2, 3), bool), p_yes)
+    assert {float(share.sum()) for share in nothing.values()} == {0.0}
+    with pytest.raises(ValueError, match="p_yes"):
+        selection.selections(right, result, valid, p_yes[..., 0])
+
+
 attempts = st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8)
 
 
