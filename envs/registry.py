@@ -30,6 +30,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "KuhnPoker-v1": ("envs.kuhn_poker", "KuhnPoker"),
     "LeducPoker-v1": ("envs.leduc_poker", "LeducPoker"),
     "LiarsDice-v1": ("envs.liars_dice", "LiarsDice"),
+    "LookupCheck-v1": ("envs.lookup_check", "LookupCheck"),
     "Maze-v1": ("envs.maze", "Maze"),
     "ModSum-v1": ("envs.mod_sum", "ModSum"),
     "Nim-v1": ("envs.nim", "Nim"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from agentrl.rewards.counterfactual import executor_gain as executor_gain
     from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
+    from agentrl.rewards.gates import order_reward as order_reward
+    from agentrl.rewards.gates import repetition_penalty as repetition_penalty
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
     from agentrl.rewards.gates import turn_bonus as turn_bonus
     from agentrl.rewards.gates import verified_reward as verified_reward
