@@ -1,5 +1,8 @@
 """Chain-of-Agents: tags of turns, whether calls repeat, whether the order of tags is kept."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,7 @@ import numpy as np
 from agentrl.actors.behaviour import Behaviour
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.required import required
-from agentrl.methods.by_turn import to_turns
+from agentrl.methods.by_turn import to_turns, turn_means
 from agentrl.methods.turn_actions import turn_actions
 from agentrl.streams import PerTurn
 
@@ -107,7 +110,7 @@ def segments(
         length = to_turns(jnp.ones_like(rows.behaviour_logp), rows, tag.shape)
         surprise = -to_turns(rows.behaviour_logp, rows, tag.shape)
         learnt = (outcome.credit.keep[:, None] & streams.mask) * 1.0
-        credit = jnp.where(learnt > 0, _by_turn(outcome.credit.advantage, rows, length), 0.0)
+        credit = jnp.where(learnt > 0, turn_means(outcome.credit.advantage, rows, tag.shape), 0.0)
         measured = {
             "share": (turns, None),
             "length": (length, turns),
@@ -126,14 +129,7 @@ def segments(
     return Component(annotate=annotate, after=after, fills=("tag", "repeated", "keeps_order"))
 
 
-def _by_turn(advantage, rows, length: jax.Array) -> jax.Array:
-    """An advantage by turn, f32[N, T]: its own, or the mean over the turn's positions."""
-    if isinstance(advantage, PerTurn):
-        return advantage.values
-    return to_turns(advantage.values, rows, length.shape) / jnp.maximum(length, 1.0)
-
-
-def _order(setup: Setup, env, env_params):
+def _order(setup: Setup, env: Any, env_params: Any) -> Callable[[jax.Array], jax.Array]:
     """(actions i32[N, T]) -> whether the specification can still be kept after each, bool[N, T]."""
     if setup.policy.behaviour is None:
         return lambda action: jnp.ones(action.shape, bool)

@@ -12,8 +12,9 @@ kept by decoding, and an episode that breaks it is worth 0. "scratch": "grpo" wi
 
 import ml_collections
 
-from agentrl import advantages, rollout
+from agentrl import advantages, rewards, rollout
 from agentrl.config import check_variant, env_section, section
+from agentrl.methods.segments import segments
 from configs._shared import language
 
 VARIANTS = ("sft", "grpo", "rewarded", "scratch")
@@ -40,16 +41,19 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
         env_section("LookupCheck-v1"),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.whole),
-        warm_updates=120 if first else 0,
+        warm_updates=400 if first else 0,
         updates=100,
     )
     config.num_seeds = 2
     config.log_every = 20
     config.policy.behaviour = ORDER
     config.policy.enforce = variant != "rewarded"
-    config.evaluation.update(every=40 if first else 20, episodes=512, at_start=not first)
+    config.evaluation.update(every=100 if first else 20, episodes=512, at_start=not first)
     if first:
         return config
     config.objective.policy.update(clip_high=0.28, dual_clip=10.0)
+    config.components.segments = section(segments)
+    config.reward.order_reward = section(rewards.order_reward)
+    config.reward.repetition_penalty = section(rewards.repetition_penalty)
     config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
     return config
