@@ -50,6 +50,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "SocialDeduction-v1": ("envs.social_deduction", "SocialDeduction"),
     "SoloResearch-v1": ("envs.solo_research", "SoloResearch"),
     "Sokoban-v1": ("envs.sokoban", "Sokoban"),
+    "StepChain-v1": ("envs.step_chain", "StepChain"),
     "Support-v1": ("envs.support", "Support"),
     "SwitchedHousehold-v1": ("envs.switched", "SwitchedHousehold"),
     "SwitchedKeyDoor-v1": ("envs.switched", "SwitchedKeyDoor"),

@@ -108,6 +108,7 @@ WRONG = [
     ("Sokoban-v1", {"boxes": 0}, "expected 1 to 2 for"),
     ("Sokoban-v1", {"boxes": 3}, "expected 1 to 2 for"),
     ("CheckedSum-v1", {"loops": 0}, "loops 0"),
+    ("StepChain-v1", {"hard": 7}, "hard 7"),
     ("LookupCheck-v1", {"entities": 2}, "entities 2"),
     ("Relay-v1", {"agents": 1}, "agents 1"),
     ("TeamGraph-v1", {"needed": 7}, "expected"),
