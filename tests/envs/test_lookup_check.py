@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import playing
 import pytest
 
 import envs
@@ -19,11 +20,11 @@ def played(*commands, lie_rate=0.0):
     command was said to, its reward, and whether the episode is over."""
     env, params = envs.make("LookupCheck-v1", lie_rate=lie_rate)
     state = env.initial(KEY, params).replace(table=STARRED, asked=np.int32(0))
-    turns = []
+    turns, step = [], playing.programs(env)[2]
     for n, command in enumerate(commands):
         said = join(env.view.lexicon, env.view.describe(state, params))
         action = np.int32(env.action_names.index(command))
-        _, state, paid, over, info = env.step_env(jax.random.key(n), state, action, params)
+        _, state, paid, over, info = step(jax.random.key(n), state, action, params)
         turns.append((said, float(paid), bool(over), bool(info["success"])))
     return turns
 
@@ -53,11 +54,11 @@ def test_a_tool_that_always_lies_never_tells_the_truth():
 
 def test_the_scripted_team_is_right_where_the_tool_is():
     env, params = envs.make("LookupCheck-v1", lie_rate=0.0)
-    state, agents = env.initial(KEY, params), []
+    state, agents, step = env.initial(KEY, params), [], playing.programs(env)[2]
     for _ in range(6):
         action = env.expert(state, params)
         agents.append(env.action_names[int(action)].split()[0])
-        _, state, paid, over, _ = env.step_env(KEY, state, action, params)
+        _, state, paid, over, _ = step(KEY, state, action, params)
     assert agents == ["plan", "lookup", "lookup", "suggest", "check", "answer"]
     assert float(paid) == 1 and bool(over)
 
