@@ -43,15 +43,16 @@ def optimizer(
         raise ValueError(
             f"config.optimizer.schedule={schedule!r}: expected one of {', '.join(SCHEDULES)}"
         )
-    rate = learning_rate
+    rate: float | optax.Schedule = learning_rate
     if schedule == "linear":
         rate = optax.linear_schedule(learning_rate, 0.0, total_steps)
     elif schedule in BY_TURNS:
         own = BY_TURNS.index(schedule)
 
-        def rate(count):
+        def by_turns(count):
             return jnp.where(count // period % 2 == own, learning_rate, 0.0)
 
+        rate = by_turns
     return optax.chain(
         optax.clip_by_global_norm(max_grad_norm),
         optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),

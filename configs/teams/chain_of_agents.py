@@ -42,13 +42,13 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.whole),
         warm_updates=400 if first else 0,
-        updates=100,
+        updates=80,
     )
     config.num_seeds = 2
     config.log_every = 20
     config.policy.behaviour = ORDER
     config.policy.enforce = variant != "rewarded"
-    config.evaluation.update(every=100 if first else 20, episodes=512, at_start=not first)
+    config.evaluation.update(every=100 if first else 40, episodes=512)
     if first:
         return config
     config.objective.policy.update(clip_high=0.28, dual_clip=10.0)
