@@ -25,28 +25,25 @@ def get_config(variant: str = "alternate") -> ml_collections.ConfigDict:
     config = language.config_of(
         "sft" if first else "grpo",
         env_section("envs.wrappers.OneTranscript", base=env_section("StepChain-v1")),
-        section(rollout.episodes, num_groups=16, group_size=8),
+        section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.whole),
         warm_updates=60 if first else 0,
-        updates=100,
+        updates=60,
     )
     config.num_seeds = 2
     config.log_every = 10
     config.expert.noise = 0.5
-    config.evaluation.update(every=60 if first else 20, episodes=512, at_start=not first)
+    config.evaluation.update(every=60 if first else 30, episodes=512)
     if first:
         return config
     config.policy.update(lora_rank=8, lora_roles=2)
-    rate = {"learning_rate": 3e-3}
-    config.optimizers = {"lora_0": rate, "lora_1": rate}
-    if variant == "alternate":
-        period = PERIOD * config.learner.minibatches
-        config.optimizers.lora_0.update(schedule="even", period=period)
-        config.optimizers.lora_1.update(schedule="odd", period=period)
-    # Answer, own format and length, each with weight 1.
-    config.reward.tool_use_reward = section(
-        rewards.tool_use_reward, format_weight=0.0, tool_weight=1.0
-    )
+    period = PERIOD * config.learner.minibatches
+    for role, turn in ("lora_0", "even"), ("lora_1", "odd"):
+        config.optimizers[role] = {"learning_rate": 3e-3}
+        if variant == "alternate":
+            config.optimizers[role].update(schedule=turn, period=period)
+    # Answer, own format and length, each with weight 1; right ones have more than 1 by the former.
+    config.reward.format = section(rewards.tool_use_reward, format_weight=0.0, tool_weight=1.0)
     if variant != "unbounded":
-        config.reward.short_reply_bonus = section(rewards.short_reply_bonus, threshold=1.0)
+        config.reward.length = section(rewards.short_reply_bonus, threshold=1.0)
     return config
