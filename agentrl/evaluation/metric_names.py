@@ -75,7 +75,11 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "tag/{name}/share": ("Turns of tag {name}", "share", "component segments"),
         "tag/{name}/length": ("Length of a turn of tag {name}", "tokens", "component segments"),
         "tag/{name}/entropy": ("Entropy in turns of tag {name}", "nats", "estimated, per token"),
-        "tag/{name}/advantage": ("Credit of turns of tag {name}", "advantage", "those learnt from"),
+        "tag/{name}/advantage": (
+            "Credit of turns of tag {name}",
+            "",
+            "mean advantage of those learnt from",
+        ),
         "repetitions": ("Repetitions", "share", "episodes in which a turn says the same again"),
         "order_kept": ("Order kept", "share", "episodes that keep the specified behaviour so far"),
         "gate_distance": ("Distance of gates", "", "mean over pairs of roles, 0 to 1"),
