@@ -9,8 +9,7 @@ kept by decoding, and an episode that breaks it is worth 0. "scratch": "grpo" wi
     python -m launchers.train --config=configs/teams/chain_of_agents.py:grpo --workdir=runs/coa \
         --config.init_from=runs/coa_sft
 
-Two seeds, two busy CPU cores: 8 minutes of SFT, 5 of GRPO, and up to 5 to compile each. Success on
-512 tasks: distilled 0.62, then GRPO 0.60, from nothing 0.15; the scripted team 0.78 (README.md).
+8 and 5 busy minutes. Success: distilled 0.62, then GRPO 0.60, from nothing 0.15 (README.md).
 """
 
 import ml_collections
