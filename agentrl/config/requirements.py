@@ -206,7 +206,8 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
                     "reads; add one, or leave it out"
                 )
     if policy.reads_text:
-        _check_adapters(config, policy, setup.rollout)
+        speakers = max(env.speakers for env, _ in setup.envs.values())
+        _check_adapters(config, policy, max(setup.rollout.roles, speakers))
 
 
 def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:
@@ -224,12 +225,13 @@ def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:
     )
 
 
-def _check_adapters(config, policy: "LanguagePolicy", rollout: Rollout) -> None:
+def _check_adapters(config, policy: "LanguagePolicy", played: int) -> None:
+    """played: roles of the streams, or those that write one transcript."""
     roles = policy.config.lora_roles
-    if roles > 1 and roles != rollout.roles:
+    if roles > 1 and roles != played:
         raise ValueError(
-            f"config.policy.lora_roles={roles}, and this rollout has {rollout.roles} role(s): set "
-            f"it to {rollout.roles}, or to 1 for one adapter for all roles"
+            f"config.policy.lora_roles={roles}, and this rollout has {played} role(s): set "
+            f"it to {played}, or to 1 for one adapter for all roles"
         )
     scratch = policy.load is None and not config.policy.get("rehearsal")
     if policy.frozen and scratch and not config.init_from:

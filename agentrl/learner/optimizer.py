@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"  # microbatch
 OVER_MAX_KL = ("stop", "skip", "reject")
+BY_TURNS = ("even", "odd")
+SCHEDULES = ("constant", "linear", *BY_TURNS)
 NORMALIZATIONS = ("none", "batch", "minibatch", "role")
 
 
@@ -28,18 +30,29 @@ def optimizer(
     b2: float = 0.999,
     eps: float = 1e-5,
     weight_decay: float = 0.0,
+    period: int = 100,
 ) -> optax.GradientTransformation:
     """AdamW on gradients clipped to a global norm.
 
-    schedule: "constant", or "linear" to 0 over `total_steps` gradient steps.
+    schedule: "constant"; "linear" to 0 over `total_steps` gradient steps; "even" or "odd", constant
+    in every second `period` of gradient steps, from the first or from the second one on, and 0 in
+    the others: entries of the parameters (config.optimizers) of which one is "even" and another one
+    "odd" learn by turns, and the one that does not learn stays exactly as it is.
     """
-    if schedule not in ("constant", "linear"):
+    if schedule not in SCHEDULES:
         raise ValueError(
-            f"config.optimizer.schedule={schedule!r}: expected one of 'constant', 'linear'"
+            f"config.optimizer.schedule={schedule!r}: expected one of {', '.join(SCHEDULES)}"
         )
-    rate = learning_rate
+    rate: float | optax.Schedule = learning_rate
     if schedule == "linear":
         rate = optax.linear_schedule(learning_rate, 0.0, total_steps)
+    elif schedule in BY_TURNS:
+        own = BY_TURNS.index(schedule)
+
+        def by_turns(count):
+            return jnp.where(count // period % 2 == own, learning_rate, 0.0)
+
+        rate = by_turns
     return optax.chain(
         optax.clip_by_global_norm(max_grad_norm),
         optax.adamw(rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay),
@@ -55,6 +68,7 @@ def check_options(section: str, options: Mapping[str, Any]) -> None:
         check_range(f"{section}.{name}", options.get(name), 0.0, below=True)
     for name in ("b1", "b2"):
         check_range(f"{section}.{name}", options.get(name), 0.0, 1.0, below=True)
+    check_range(f"{section}.period", options.get("period"), 1)
     # Gradients of a norm below infinity are not clipped.
     check_range(f"{section}.max_grad_norm", options.get("max_grad_norm"), 0.0, above=True)
 

@@ -22,6 +22,14 @@ def to_turns(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> jax.Array
     return out.at[stream, jnp.maximum(rows.turn, 0)].add(values, mode="drop")
 
 
+def turn_means(values: PerTurn | PerPosition, rows: Rows, shape: tuple[int, int]) -> jax.Array:
+    """Values of turns, or the means over the trained positions of each turn: f32[N, T]."""
+    if isinstance(values, PerTurn):
+        return values.values
+    count = to_turns(jnp.ones_like(values.values), rows, shape)
+    return to_turns(values.values, rows, shape) / jnp.maximum(count, 1.0)
+
+
 def ended(streams: Streams) -> jax.Array:
     """Whether an episode ended at a turn, bool[N, T]."""
     return (streams.terminated | streams.truncated) & streams.mask

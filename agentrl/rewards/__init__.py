@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agentrl.rewards.counterfactual import mean_of_runs as mean_of_runs
     from agentrl.rewards.games import mars_reward as mars_reward
     from agentrl.rewards.gates import gated_turn_rewards as gated_turn_rewards
+    from agentrl.rewards.gates import order_reward as order_reward
+    from agentrl.rewards.gates import repetition_penalty as repetition_penalty
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
     from agentrl.rewards.gates import turn_bonus as turn_bonus
     from agentrl.rewards.gates import verified_reward as verified_reward
@@ -42,5 +44,6 @@ if TYPE_CHECKING:
     from agentrl.rewards.teams import consolation as consolation
     from agentrl.rewards.teams import delegated_reward as delegated_reward
     from agentrl.rewards.teams import short_reply_bonus as short_reply_bonus
+    from agentrl.rewards.teams import thought_scores as thought_scores
 
 __getattr__, __dir__ = lazy(__name__)

@@ -137,3 +137,65 @@ def retrieval_gain(
     overlap = shared / jnp.maximum(either, 1)
     better = overlap[:, 1:] > overlap[:, :-1] + margin
     return jnp.pad(jnp.where(better, bonus, 0.0), ((0, 0), (1, 0)))
+
+
+@assumes("whole_episodes")
+def order_reward(
+    reward: jax.Array, mask: jax.Array, keeps_order: jax.Array, *, format_reward: float = 0.0
+) -> jax.Array:
+    """The reward of streams whose turns keep the specified order, 0 for others (Chain-of-Agents).
+
+    r_t at the last turn plus format_reward where all turns keep it; 0 everywhere where one does
+    not. Decoding that enforces the order makes this the reward itself, plus a constant.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      keeps_order: bool[N, T], of component `agentrl.methods.segments`.
+      format_reward: at least 0 (one variant of the reference: 0.1, beside 0.9 for the answer).
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative reward, or arrays of other shapes or types.
+
+    References:
+      Chain-of-Agents (2025), https://arxiv.org/abs/2508.13167; code 8f94516 (read): the judge
+      counts only where the format holds. There the format is a comparison of opening and closing
+      tags, which also refuses legal orders.
+    """
+    check_range("order_reward format_reward", format_reward, 0.0)
+    flags = {"keeps_order": keeps_order}
+    check_streams("order_reward", mask, numbers={"reward": reward}, flags=flags)
+    kept = mask & jnp.all(keeps_order | ~mask, axis=1, keepdims=True)
+    paid = jnp.asarray(reward, jnp.float32) + format_reward * last_turns(mask)
+    return jnp.where(kept, paid, 0.0)
+
+
+@assumes("whole_episodes")
+def repetition_penalty(
+    reward: jax.Array, mask: jax.Array, repeated: jax.Array, *, coefficient: float = 0.5
+) -> jax.Array:
+    """The reward, less `coefficient` at the last turn of a stream that repeats itself, once.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      repeated: bool[N, T], turns that repeat another, of component `agentrl.methods.segments`.
+      coefficient: at least 0 (released: 0.5).
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a negative coefficient, or arrays of other shapes or types.
+
+    References:
+      Chain-of-Agents (2025), https://arxiv.org/abs/2508.13167; code 8f94516 (read).
+    """
+    check_range("repetition_penalty coefficient", coefficient, 0.0)
+    flags = {"repeated": repeated}
+    check_streams("repetition_penalty", mask, numbers={"reward": reward}, flags=flags)
+    lost = coefficient * jnp.any(mask & repeated, axis=1, keepdims=True)
+    return jnp.where(mask, reward - lost * last_turns(mask), 0.0)

@@ -112,6 +112,8 @@ WRONG = [
     ("SharedBank-v1", {"needed": 7}, "needed 7"),
     ("Queries-v1", {"turns": 0}, "turns 0"),
     ("Queries-v1", {"grounding": "none"}, "grounding 'none'"),
+    ("StepChain-v1", {"hard": 7}, "hard 7"),
+    ("LookupCheck-v1", {"entities": 2}, "entities 2"),
     ("Relay-v1", {"agents": 1}, "agents 1"),
     ("TeamGraph-v1", {"needed": 7}, "expected"),
     ("TeamGraph-v1", {"size": 2}, "expected"),

@@ -67,3 +67,17 @@ def test_what_others_do_does_not_reach_an_adapter_of_its_own():
     shared = [moved({"value_head": {}}, gradients((1.0, x, 0.0)), 1) for x in (1.0, 1e6)]
     first, second = (x["lora"]["q_proj"]["a"][:, 0] for x in shared)
     assert float(jnp.abs(first - second).max()) > 1e-5
+
+
+def test_entries_learn_by_turns_and_the_other_one_stays_as_it_is():
+    """Periods of two steps; Adam's moments, which go on, move nothing that is not to learn."""
+    options = {"learning_rate": 0.1, "max_grad_norm": 1e9}
+    entries = {name: {"schedule": name, "period": 2} for name in ("even", "odd")}
+    transform = Optimizer(8, options, entries).transform()
+    params = {"even": jnp.ones(2), "odd": jnp.ones(2)}
+    state = transform.init(params)
+    update = jax.jit(transform.update)
+    for step in range(8):
+        updates, state = update(params, state, params)
+        moved = {name for name, update in updates.items() if np.any(update != 0)}
+        assert moved == {"odd" if step // 2 % 2 else "even"}

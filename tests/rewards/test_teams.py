@@ -73,6 +73,19 @@ def test_lengths_equal_plain_loops(seed):
     np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
+def test_thoughts_are_worth_what_they_add():
+    """Gains .3, .25, 0 and -.05 of thoughts of 40, 60, 120 and 40 tokens."""
+    accuracy, length = np.array([0.2, 0.5, 0.75, 0.75, 0.70]), np.array([40, 60, 120, 40])
+    gains = rewards.thought_scores(accuracy, length, decay=0.0, brevity=0.0)
+    np.testing.assert_allclose(gains, [0.3, 0.25, 0, -0.05], atol=1e-6)
+    np.testing.assert_allclose(100 * gains / length, [0.75, 0.4167, 0, -0.125], atol=1e-4)
+    scores = rewards.thought_scores(accuracy, length)
+    brevity = 0.1 * (1 - length / 260)
+    np.testing.assert_allclose(scores - brevity, [0.3, 0.25, -0.1, -0.15], atol=1e-6)
+    with pytest.raises(ValueError, match="one accuracy more than thoughts"):
+        rewards.thought_scores(accuracy, accuracy)
+
+
 def test_errors():
     one = np.ones((2, 3), np.float32)
     with pytest.raises(ValueError, match="capability_gain alpha"):
