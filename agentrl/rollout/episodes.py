@@ -176,6 +176,13 @@ class _Episodes(NamedTuple):
             return 0
         return count * min(asking.most, self.turns * self.world.env.num_agents)
 
+    def watch(self, scene: Scene, start: Start) -> tuple[Any, Callable]:
+        """(notes, keep) of `unroll`: turns alone, or pairs of a turn and what was asked, or judged,
+        there."""
+        if self.bound.questions is not None:
+            return None, self.bound.questions.watch(scene.world)
+        return (None, keep_turn) if self.judging is None else self.judging.watch(scene, start)
+
     def act(
         self,
         params: chex.ArrayTree,
@@ -228,20 +235,12 @@ class _Episodes(NamedTuple):
         """Plays num_groups x group_size whole episodes; arguments and results as in
         `Rollout.collect`."""
         asking = self.bound.questions
-        if asking is not None:
-            watch = lambda scene, start: (None, asking.watch(scene.world))  # noqa: E731
-        elif self.judging is not None:
-            watch = self.judging.watch
-        else:
-            watch = lambda *scene: (None, keep_turn)  # noqa: E731
-        world, seating, trajectory = self.act(params, state, key, given, watch)
-        score = told = None
-        if asking is not None:
-            turns, told = trajectory.turns
+        world, seating, trajectory = self.act(params, state, key, given, self.watch)
+        noted: Any = None
+        if asking is not None or self.judging is not None:
+            turns, noted = trajectory.turns
             trajectory = trajectory._replace(turns=turns)
-        elif self.judging is not None:
-            turns, score = trajectory.turns
-            trajectory = trajectory._replace(turns=turns)
+        score = noted if asking is None else None
         group = jnp.repeat(jnp.arange(self.num_groups, dtype=jnp.int32), self.group_size)
         streams, rows = packed(self.bound, world, trajectory, seating, params, group)
         first = trajectory.first.state
@@ -249,20 +248,19 @@ class _Episodes(NamedTuple):
         judgement = None if score is None else jnp.where(streams.mask, by_stream(score), 0.0)
         streams = streams.replace(first_state=own, judgement=judgement)
         turns, side_of = trajectory.turns, sides(world, first)
-        asked = belief = None
+        heard = None
         if asking is not None:
-            own, place = asking.rows(told, seating.learns, rows)
+            own, place = asking.rows(noted, seating.learns, rows)
             if self.listeners != "none":
-                asked, belief = asking.beliefs(params, own, place, told)
+                heard = asking.beliefs(params, own, place, noted)
             rows = asking.behind(rows, own)
         elif self.listeners != "none":
             record = turns.decision.record
-            asked, belief = record.asked & turns.running[..., None] & seating.learns, record.belief
-        if asked is not None:
+            heard = record.asked & turns.running[..., None] & seating.learns, record.belief
+        if heard is not None:
             assert side_of is not None  # where beliefs are asked there are sides
-            opposed = side_of != 0
             moved = rewards.persuasion_of_turns(
-                asked, belief, turns.acting, opposed, among=self.listeners
+                *heard, turns.acting, side_of != 0, among=self.listeners
             )
             streams = streams.replace(persuasion=by_stream(moved))
         ended = whole_episodes(turns, streams, side_of)

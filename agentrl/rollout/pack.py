@@ -171,6 +171,7 @@ def streams_of(
     valid = by_stream(outcome.valid) & mask & own.pop("valid", True)
     spoken = own.pop("spoken", None)
     if env.speech[1]:
+        assert turns.action is not None  # streams are made of turns with their actions
         said = of_stream(_speech(env, turns.action))
         spoken = said if spoken is None else spoken | said
     streams = Streams(
