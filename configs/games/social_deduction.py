@@ -1,17 +1,14 @@
 r"""Social deduction: a crew that learns by reward alone, by listening too, and by speaking too.
 
 Sarkar et al. (2025), Training language models for social deduction with multi-agent reinforcement
-learning, https://arxiv.org/abs/2502.06060, with one policy over arrays. "rl": PPO. "listening":
-also predicts the imposter in meetings. "speaking": also rewards messages by their effect on others.
-"spoken": "listening" without discount across messages. "words_rl", "words_listening",
-"words_speaking", "words_world": a language policy from scratch; the last also predicts what it
-reads.
+learning, https://arxiv.org/abs/2502.06060. "rl": PPO over arrays. "listening": also names the
+imposter in meetings. "speaking": messages are paid by their effect. "spoken": listening, without
+discount across messages. "words_...": a language policy; "words_world" predicts what it reads.
 
-    python -m launchers.train --config=configs/games/social_deduction.py:listening \
-        --workdir=runs/social
+    python -m launchers.train --config=configs/games/social_deduction.py:listening --workdir=RUN
 
-One CPU core, about four minutes for three seeds. Expected win rate of the crew after 60 updates:
-rl 0.59 to 0.83, listening 0.92 to 0.94, speaking 0.84 to 0.94; a scripted crew 0.20.
+One CPU core, about four minutes. Expected win rate of the crew after 60 updates: rl 0.59 to 0.83,
+listening 0.92 to 0.94, speaking 0.84 to 0.94; a scripted crew 0.20. Words: README.md.
 """
 
 import ml_collections
@@ -77,7 +74,7 @@ def words(variant: str) -> ml_collections.ConfigDict:
     frozen parameters.
     """
     config = base_config()
-    config.updates = 60
+    config.updates = 120
     config.log_every = 10
     config.env = env_section(
         "SocialDeduction-v1",
@@ -92,13 +89,13 @@ def words(variant: str) -> ml_collections.ConfigDict:
     config.policy = language.policy(critic="shared")
     config.policy.constrained = True
     config.rollout = section(
-        rollout.episodes, num_groups=32, opponent="expert", side="crew", group_size=1
+        rollout.episodes, num_groups=16, opponent="expert", side="crew", group_size=1
     )
     config.context = section(rollout.contexts.window, history=0)
     config.advantage = section(advantages.spoken_gae, gamma=0.99, lam=0.95)
     config.objective.value.weight = 0.5
     config.objective.entropy.weight = 0.02
-    config.learner.update(minibatches=2, microbatch=64, lengths=2, normalize_advantage="batch")
+    config.learner.update(minibatches=2, microbatch=32, lengths=2, normalize_advantage="batch")
     config.optimizer.learning_rate = 2e-3
     config.evaluation.every = 0
     if variant != "rl":

@@ -1,9 +1,7 @@
 """Self-play in words with a baseline per game and seat: SPIRAL at a small scale, from scratch.
 
-Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119. One game, or all "three" together;
-"thoughts_GAME": replies are a thought and a move; "faithful_GAME": bytes, read as TextArena reads;
-"kuhn": single hands and exact exploitability; "release_GAME": the whole game in context, and the
-release's choice of turns. --config.advantage.decay=1.0: no role baselines.
+Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119. Variants: below. Without role baselines
+with --config.advantage.decay=1.0.
 
     python -m launchers.train --config=configs/games/spiral.py:TicTacToe-v1 --workdir=runs/spiral
 

@@ -154,7 +154,7 @@ def test_errors(small):
     for answers, options, message in (
         (3, {}, "policy option answers=3 with SocialDeduction: use 4, or 0"),
         (0, {"listeners": "all"}, "a policy without answers: set config.policy.answers=4"),
-        (4, {"listeners": "some"}, "listeners='some': expected one of none, all, others"),
+        (4, {"listeners": "some"}, "listeners='some': expected one of 'none', 'all', 'others'"),
         (4, {"side": "cew", "opponent": "expert"}, "whose sides are crew, imposters"),
         (4, {"side": "crew"}, "side='crew' with opponent='self', who has all seats"),
     ):
