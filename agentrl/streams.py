@@ -40,6 +40,8 @@ class Streams(struct.PyTreeNode):
     cost: f32[N, T], what the turn used up, kept apart from reward.
     persuasion: f32[N, T], what a message has done to the listeners' beliefs, to the good of the
       speaker's side; 0 for turns that were none.
+    spoken: bool[N, T], the turn is a message to others: an action that the environment calls one
+      (`Agents.speech`), or a reply with a message in its tags.
     judgement: f32[N, T], a judge's score of the turn: above 0 it is good, below 0 bad, 0 undecided.
     parent, call_turn: i32[N], the stream and its turn that called this one; -1 for none. Of an
       episode that branched off another: that one, and the first turn that they do not share.
@@ -67,6 +69,7 @@ class Streams(struct.PyTreeNode):
     duration: jax.Array | None = None
     cost: jax.Array | None = None
     persuasion: jax.Array | None = None
+    spoken: jax.Array | None = None
     judgement: jax.Array | None = None
     parent: jax.Array | None = None
     call_turn: jax.Array | None = None
@@ -105,6 +108,12 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
     "SocialDeduction-v1",
+    "observed": "component agentrl.methods.observed.observed",
+    "asked": "config.rollout.question, in matches of a game that asks about beliefs, such as "
+    "SocialDeduction-v1",
+    "lots": "component agentrl.methods.lots.lots",
+    "spoken": "a game with actions that are messages, such as SocialDeduction-v1, or a language "
+    "policy whose replies have tags (config.policy.grammar='action')",
     "desirable": "component agentrl.methods.labelled.labelled",
     "pair_weight": "component agentrl.methods.pairs.pairs",
     "judgement": "config.rollout.judge, such as 'progress'",

@@ -52,6 +52,10 @@ class Agents:
     speakers: ClassVar[Any] = 1
     # Number of possible answers to the belief question; 0: there is none.
     num_answers: ClassVar[int] = 0
+    # Their names, for text.
+    answer_names: ClassVar[tuple[str, ...]] = ()
+    # Actions that are messages to other agents, (first, count).
+    speech: ClassVar[tuple[int, int]] = (0, 0)
     # The agent that judges the others' finished attempt, by the last two actions, yes and no, if
     # there is one; `result_of` then tells attempts apart.
     validator: ClassVar[int | None] = None

@@ -118,6 +118,16 @@ class SocialDeduction(SimultaneousGame):
         return self.players
 
     @property
+    def answer_names(self) -> tuple[str, ...]:
+        """The players' colours."""
+        return COLOURS[: self.players]
+
+    @property
+    def speech(self) -> tuple[int, int]:
+        """The actions `saw X`, `suspect X` and `trust X`."""
+        return NAMING + self.players, len(KINDS) * self.players
+
+    @property
     def action_names(self) -> tuple[str, ...]:
         """Actions alone, then those that name a player."""
         alone = ("wait", "north", "south", "west", "east", "task", "report")

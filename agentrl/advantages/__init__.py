@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.token_level import token_gae as token_gae
     from agentrl.advantages.turn_assignment import dual_level as dual_level
     from agentrl.advantages.turn_assignment import user_rl as user_rl
+    from agentrl.advantages.turn_filters import nonzero_turns as nonzero_turns
+    from agentrl.advantages.turn_filters import sampled_turns as sampled_turns
     from agentrl.advantages.turn_level import mars as mars
     from agentrl.advantages.turn_level import mars_by_position as mars_by_position
     from agentrl.advantages.turn_level import mars_released as mars_released

@@ -138,7 +138,7 @@ def spoken_gae(
     Args:
       reward, value, mask, terminated, bootstrap, gamma, lam, truncated: as for `gae`; T may be
         turns, or positions of rows with mask where a decision was taken.
-      spoken: bool[N, T], the decision is a token (or turn) of speech; an annotation.
+      spoken: bool[N, T], the decision is a turn (or token) of speech. Rollouts fill it by turns.
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped.

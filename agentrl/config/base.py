@@ -66,7 +66,8 @@ def base_config() -> ml_collections.ConfigDict:
     reward: terms by name, applied in alphabetical order, those that move rewards (`at_end`) last.
       Those that read `reward` give another reward, the others a penalty.
     filters: by name, functions to bool[N], the streams that are learnt from. With when="before" a
-      rejected stream takes no part in the estimator's statistics, with when="after" it does.
+      rejected stream takes no part in the estimator's statistics, with when="after" it does; these
+      may also choose turns, bool[N, T], by their advantage.
     advantage: the estimator. reweighting: by name, functions (advantage, ...) -> advantage.
     objective: the terms of the loss by name (`term`); one of weight 0 is left out.
     learner, optimizer: epochs, minibatches, AdamW. optimizers: optimizers of their own for entries

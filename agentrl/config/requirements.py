@@ -195,6 +195,7 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
             f"config.policy.answers={policy.num_answers} is not trained: add "
             "config.objective.listening = term(losses.listening_loss), or set answers=0"
         )
+    _check_questions(config, policy, terms)
     sources = {term.source for term in terms.values()}
     for name, component in components.items():
         if name in config.components and component.fills and name not in sources:
@@ -208,6 +209,22 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
     if policy.reads_text:
         speakers = max(env.speakers for env, _ in setup.envs.values())
         _check_adapters(config, policy, max(setup.rollout.roles, speakers))
+
+
+def _check_questions(config, policy, terms) -> None:
+    """ValueError where a language policy is asked and nothing learns from it, or the reverse."""
+    asked = bool(config.rollout.get("question", ""))
+    for name, term in terms.items():
+        if policy.reads_text and "asked" in term.reads and not asked:
+            raise ValueError(
+                f"config.objective.{name} ({term.loss.name}) reads 'asked', which nothing fills "
+                f"here; it needs {FILLED_BY['asked']}"
+            )
+    if asked and not any("asked" in term.reads for term in terms.values()):
+        raise ValueError(
+            f"config.rollout.question={config.rollout.question!r} is not trained: add "
+            "config.objective.listening = term(losses.listening_loss_in_words), or leave it out"
+        )
 
 
 def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:

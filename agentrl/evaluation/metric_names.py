@@ -172,6 +172,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "nats",
             "before the first step; 0 without staleness, up to rounding",
         ),
+        "turns_kept": ("Turns kept", "share", "turns that filters of turns leave to learn from"),
         "clip_fraction": (
             "Clipped",
             "share",

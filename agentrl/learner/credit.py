@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from agentrl import advantages
 from agentrl.checks import check_returned
 from agentrl.learner.function import Function
-from agentrl.streams import PerPosition, PerTurn, Rows, Streams, fields_of
+from agentrl.streams import PerPosition, PerTurn, Rows, Streams, at_positions, fields_of
 
 # A reward term's result depends on its inputs: a term that reads the reward returns another reward,
 # any other returns a penalty, f32[N, T], on each turn's own score.
@@ -19,7 +19,8 @@ class Credit(NamedTuple):
     """Credit of N streams of T turns, in R rows of L positions.
 
     advantage: per turn, or per position; 0 outside of what is trained.
-    keep: bool[N], streams that the update learns from.
+    keep: bool[N], streams that the update learns from. turns: bool[N, T], those of their turns that
+    a filter leaves; None: all.
     target: the critic's target, of the estimator's own advantage; None without a critic.
     carried: {name: new value} of the carried number that the estimator updates.
     """
@@ -28,6 +29,17 @@ class Credit(NamedTuple):
     keep: jax.Array
     target: PerTurn | PerPosition | None
     carried: Mapping[str, jax.Array]
+    turns: jax.Array | None = None
+
+    def of_turns(self, mask: jax.Array) -> jax.Array:
+        """The turns that are learnt from, bool[N, T]. mask: bool[N, T], the agent acted."""
+        mask = mask & self.keep[:, None]
+        return mask if self.turns is None else mask & self.turns
+
+    def of_positions(self, rows: Rows) -> jax.Array:
+        """The positions that are learnt from, bool[R, L]."""
+        mask = rows.loss_mask & self.keep[rows.stream][:, None]
+        return mask if self.turns is None else mask & (at_positions(self.turns, rows) > 0)
 
 
 class Recipe(NamedTuple):
@@ -36,7 +48,8 @@ class Recipe(NamedTuple):
     reward: terms, in the order in which they apply. carried: the name of the carried number that
     the estimator returns a new value of; None for one that returns advantages alone. before:
     filters whose rejected streams take no part in the statistics; after: filters whose rejected
-    streams do, and are not learnt from. reweighting: (advantage, ...) -> advantage, per turn or per
+    streams do, and are not learnt from; these may read the `advantage`, and choose turns, bool[N,
+    T]. reweighting: (advantage, ...) -> advantage, per turn or per
     position; the critic's target is of the advantage before it.
     """
 
@@ -115,13 +128,19 @@ def credit_of(
     if by_position:
         kind, like, shape = PerPosition, arrays["loss_mask"], "[R, L]"
     check_returned(estimator.name, advantage, like, f"advantages {shape}")
+    turns = None
     for chosen in recipe.after.values():
-        keep = keep & chosen(arrays)
+        kept = chosen({**arrays, "advantage": advantage})
+        if kept.ndim == 1:
+            keep = keep & kept
+        else:
+            check_returned(chosen.name, kept, streams.mask, "bool[N] or bool[N, T]")
+            turns = kept if turns is None else turns & kept
     target = None
     if recipe.value is not None:
         mask = arrays["loss_mask"] if by_position else streams.mask
         target = kind(jnp.where(mask, advantage + arrays[recipe.value], 0.0))
-    return Credit(reweighted(recipe, kind(advantage), with_rows), keep, target, carried)
+    return Credit(reweighted(recipe, kind(advantage), with_rows), keep, target, carried, turns)
 
 
 def reweighted(

@@ -257,7 +257,7 @@ def example_of(
     rows, credit, streams = batch.rows, batch.credit, batch.streams
     arrays: dict[str, jax.Array] = {"old_logp": rows.behaviour_logp}
     if credit is not None and streams is not None:
-        rows = rows.replace(loss_mask=rows.loss_mask & credit.keep[rows.stream][:, None])
+        rows = rows.replace(loss_mask=credit.of_positions(rows))
         advantage = _normalized(credit, streams, batch.rows, normalize_advantage, roles)
         arrays["advantage"] = advantage.at_positions(batch.rows)
         if credit.target is not None:
@@ -288,8 +288,8 @@ def _normalized(
 def trained(credit: Credit, streams: Streams, rows: Rows) -> jax.Array:
     """Which advantages are learnt from, bool[N, T] or [R, L]."""
     if isinstance(credit.advantage, PerTurn):
-        return streams.mask & credit.keep[:, None]
-    return rows.loss_mask & credit.keep[rows.stream][:, None]
+        return credit.of_turns(streams.mask)
+    return credit.of_positions(rows)
 
 
 def normalized(
@@ -310,7 +310,8 @@ def normalized(
 
 
 def advantage_metrics(credit: Credit, streams: Streams, rows: Rows) -> dict[str, jax.Array]:
-    """adv/mean, adv/std and, with a critic, explained_variance, over trained turns."""
+    """adv/mean, adv/std and, with a critic, explained_variance, over trained turns; turns_kept, the
+    share of turns that filters leave, where they choose turns."""
     where = trained(credit, streams, rows)
     count = jnp.sum(where, dtype=jnp.float32)
     advantage = jnp.where(where, credit.advantage.values, 0.0)
@@ -320,9 +321,13 @@ def advantage_metrics(credit: Credit, streams: Streams, rows: Rows) -> dict[str,
         "adv/mean": jnp.stack([mean * count, count]),
         "adv/std": jnp.stack([jnp.sqrt(square) * count, count]),
     }
+    if credit.turns is not None:
+        metrics["turns_kept"] = jnp.stack(
+            [jnp.sum(credit.of_turns(streams.mask)) * 1.0, jnp.sum(streams.mask) * 1.0]
+        )
     if isinstance(credit.target, PerTurn) and streams.value is not None:
         # A critic per turn has a reweighting per position, or none.
-        turns = streams.mask & credit.keep[:, None]
+        turns = credit.of_turns(streams.mask)
         explained = losses.explained_variance(streams.value, credit.target.values, turns)
         metrics["explained_variance"] = jnp.stack([explained, jnp.ones(())])
     return metrics

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agentrl.losses.guidance import shaped_imitation as shaped_imitation
     from agentrl.losses.imitation import behaviour_cloning as behaviour_cloning
     from agentrl.losses.imitation import corrected_behaviour_cloning as corrected_behaviour_cloning
+    from agentrl.losses.imitation import observation_loss as observation_loss
     from agentrl.losses.imitation import self_imitation as self_imitation
     from agentrl.losses.imitation import thought_cloning as thought_cloning
     from agentrl.losses.implicit import dual_value_loss as dual_value_loss
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from agentrl.losses.importance import IMPORTANCE_LEVELS as IMPORTANCE_LEVELS
     from agentrl.losses.importance import truncated_importance_weight as truncated_importance_weight
     from agentrl.losses.listening import listening_loss as listening_loss
+    from agentrl.losses.listening import listening_loss_in_words as listening_loss_in_words
     from agentrl.losses.mixture import cosine_share as cosine_share
     from agentrl.losses.mixture import mixed_imitation as mixed_imitation
     from agentrl.losses.mixture import mixed_surrogate as mixed_surrogate

@@ -22,6 +22,24 @@ def behaviour_cloning(logp: jax.Array, mask: jax.Array | None = None) -> jax.Arr
     return -masked(mask, logp)[0]
 
 
+@averaged(over="observed")
+def observation_loss(logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:
+    """World-model loss of a language policy: -log pi of what it reads.
+
+    Args:
+      logp: [R, L], log-probability of the tokens of the rows.
+      mask: bool[R, L], tokens of observations, an annotation `observed`; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+
+    References:
+      Sarkar et al. (2025), https://arxiv.org/abs/2502.06060: weight 1, beside reinforcement
+      learning on the tokens that are written. Code SocialDeductionLLM 0cac8fa (read).
+    """
+    return behaviour_cloning(logp, mask)
+
+
 @averaged(over="correct")
 def corrected_behaviour_cloning(logp: jax.Array, mask: jax.Array | None = None) -> jax.Array:
     """Behaviour cloning of corrected episodes, without the steps that were wrong (STeP).

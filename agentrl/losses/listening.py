@@ -50,12 +50,49 @@ def listening_loss(
         logits = jnp.where(mask[..., None], logits, 0.0)
         answer = jnp.where(mask, answer, 0)
     logp, right = categorical_log_prob(logits, answer), jnp.argmax(logits, axis=-1) == answer
-    loss = -logp
-    if focus:
-        missing = -jnp.expm1(logp)
-        # A power below 1 has no finite gradient at 0, where the loss is 0 anyway.
-        some = missing > 0
-        loss = jnp.where(some, jnp.where(some, missing, 1.0) ** focus * loss, 0.0)
+    loss = _focal(logp, focus)
     if mask is not None:
         loss, right = jnp.where(mask, loss, 0.0), right & mask
     return loss, {"belief_accuracy": right}
+
+
+@averaged(over="asked")
+def listening_loss_in_words(
+    logp: jax.Array, mask: jax.Array | None = None, *, focus: float = 0.0
+) -> WithMetrics:
+    """`listening_loss` of a language policy: of the true answer's tokens after the question.
+
+    l = -(1 - p)^focus log p,  p = pi(answer's token | what the agent has read, the question),
+
+    over the whole vocabulary, as in the reference, not over the answers alone.
+
+    Args:
+      logp: f32[R, L], of the tokens of the answer; `config.rollout.question` makes their rows.
+      mask: bool[R, L], those tokens; None for all.
+      focus: exponent of the focal weight, >= 0.
+
+    Returns:
+      f32[R, L], 0 where mask is False. The metric `belief` is the mean probability of the answer's
+      tokens.
+
+    Raises:
+      ValueError: focus < 0, or arrays of other shapes.
+
+    References:
+      As `listening_loss`.
+    """
+    check_range("listening_loss_in_words focus", focus, 0.0)
+    check_one_shape(mask, logp)
+    logp = logp if mask is None else jnp.where(mask, logp, 0.0)
+    belief = jnp.exp(logp) if mask is None else jnp.where(mask, jnp.exp(logp), 0.0)
+    return _focal(logp, focus), {"belief": belief}
+
+
+def _focal(logp: jax.Array, focus: float) -> jax.Array:
+    """-(1 - p)^focus log p."""
+    if not focus:
+        return -logp
+    missing = -jnp.expm1(logp)
+    # A power below 1 has no finite gradient at 0, where the loss is 0 anyway.
+    some = missing > 0
+    return jnp.where(some, jnp.where(some, missing, 1.0) ** focus * -logp, 0.0)

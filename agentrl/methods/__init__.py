@@ -18,6 +18,8 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   sharing          what an entry of a memory that teams share was worth (Learning to Share)
   siblings         pairs of turns that left one node of a tree (Agent Q, REFUEL)
   rise             better answers in the states of the policy's own attempts, by their reward
+  lots             random numbers of turns, for filters that draw some of them (SPIRAL)
+  observed         the tokens that are read, for a world-model loss (social deduction)
   labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)
   pairs            a source of preference pairs for `losses.dpo`, `rpo` and `weighted_dpo`
   halves           the same, several a task, the better half against the worse one (Matryoshka)

@@ -149,15 +149,14 @@ def word(view: View, texts: Sequence[str] | None = None, words: Sequence[str] = 
 
     Tokens: 0 pad, 1 end of reply, 2 between observation and reply, then `texts`: by default the
     view's `vocabulary`. Codecs of several views with the same texts have the same tokens, so one
-    policy can read all of them. words: texts after these with one token each, which no view has:
-    requests and tags of contexts (`agentrl.actors.contexts`), injected hints.
+    policy can read all of them. words: texts with one token each, after these unless they are among
+    them: requests and tags of contexts (`agentrl.actors.contexts`), injected hints, questions.
 
     Raises:
       ValueError: a fragment of the view is not among the texts.
     """
     texts = vocabulary(view) if texts is None else texts
-    words = tuple(text for text in words if text not in texts)
-    texts = (*texts, *words)
+    texts = (*texts, *(text for text in words if text not in texts))
     number = {text: 3 + i for i, text in enumerate(texts)}
     missing = [text for text in view.lexicon if text and text not in number]
     if missing:
@@ -176,7 +175,7 @@ def word(view: View, texts: Sequence[str] | None = None, words: Sequence[str] = 
         end=END,
         after=(ACT,),
         closed=True,
-        words=words,
+        words=tuple(words),
     )
 
 

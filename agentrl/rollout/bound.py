@@ -8,6 +8,7 @@ import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.types import Actor
+from agentrl.checks import check_choice
 from agentrl.players.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.pack import Packing, array_packing
@@ -17,6 +18,7 @@ from envs.vector import World
 if TYPE_CHECKING:
     from agentrl.actors.contexts import Context
     from agentrl.policies.language import LanguagePolicy
+    from agentrl.rollout.questions import Questions
 
 LISTENERS = ("none", "all", "others")
 
@@ -31,6 +33,7 @@ class BoundPolicy(NamedTuple):
       it has a fixed length. skip_others: see `unroll`. over_members: how members of a pool act, all
       at once or one after the other.
     frozen: entries of the parameters that are not trained.
+    questions: how a language policy is asked for beliefs; None: it is not.
     """
 
     actor: Callable[..., Actor]
@@ -41,6 +44,7 @@ class BoundPolicy(NamedTuple):
     skip_others: bool = False
     over_members: Callable = jax.vmap
     frozen: tuple[str, ...] = ()
+    questions: "Questions | None" = None
 
 
 def bind(
@@ -53,6 +57,8 @@ def bind(
     mask_illegal: bool,
     anchor: str | None = None,
     listeners: str = "none",
+    question: str = "",
+    questions: int = 0,
     segments: bool = False,
 ) -> BoundPolicy:
     """A policy of any kind, for episodes of at most `turns` turns.
@@ -63,8 +69,17 @@ def bind(
     if policy.reads_text:
         from agentrl.rollout.bound_text import bind_text  # imports the decoder
 
-        return bind_text(policy, env, env_params, context, turns, anchor=anchor, segments=segments)
+        return bind_text(
+            policy, env, env_params, context, turns,
+            anchor=anchor, segments=segments,
+            listeners=listeners, question=question, questions=questions,
+        )  # fmt: skip
     check_no_context(context)
+    if question:
+        raise ValueError(
+            f"rollout question={question!r} is for language policies; this policy reads arrays and "
+            "answers by a head: set config.policy.answers"
+        )
     return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
 
 
@@ -121,8 +136,7 @@ def _check_beliefs(policy: Policy, env: Environment, listeners: str) -> None:
     if policy.num_answers != asks and policy.num_answers:
         remedy = f"use {asks}, or 0" if asks else "it has no question about beliefs: use 0"
         raise ValueError(f"policy option answers={policy.num_answers} with {env.name}: {remedy}")
-    if listeners not in LISTENERS:
-        raise ValueError(f"rollout listeners={listeners!r}: expected one of {', '.join(LISTENERS)}")
+    check_choice("rollout listeners", listeners, LISTENERS)
     if listeners != "none" and not policy.num_answers:
         remedy = f"set config.policy.answers={asks}" if asks else "the environment asks nothing"
         raise ValueError(

@@ -8,9 +8,11 @@ import jax
 from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import expert, text_agent
+from agentrl.checks import check_choice
 from agentrl.players.scripted import check_expert
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.bound import BoundPolicy
+from agentrl.rollout.bound import LISTENERS, BoundPolicy
+from agentrl.rollout.questions import questions_of
 from agentrl.rollout.text_rows import text_packing
 from envs.environment import Environment
 from envs.vector import World
@@ -24,9 +26,14 @@ def bind_text(
     turns: int,
     *,
     anchor: str | None = None,
+    listeners: str = "none",
+    question: str = "",
+    questions: int = 0,
     segments: bool = False,
 ) -> BoundPolicy:
     """A language policy, for episodes of at most `turns` turns. segments: of segments.
+
+    listeners, question, questions: see `agentrl.rollout.episodes`.
 
     Raises:
       ValueError: a policy, a context and an environment that do not fit.
@@ -46,7 +53,16 @@ def bind_text(
         return expert(agent(world), world, noise=noise, thoughts=thoughts)
 
     # Errors before anything compiles.
-    packing = text_packing(agent(World(env, env_params)), env)
+    first = agent(World(env, env_params))
+    packing, asking = text_packing(first, env), None
+    check_choice("rollout listeners", listeners, LISTENERS)
+    if question:
+        asking = questions_of(policy, env, agent, first, question=question, most=questions)
+    elif listeners != "none":
+        raise ValueError(
+            f"rollout listeners={listeners!r} with a language policy that nobody asks: set "
+            "config.rollout.question, or leave listeners out"
+        )
     return BoundPolicy(
         actor=lambda world, params, greedy=False: agent(world).actor(params, greedy=greedy),
         demonstrator=demonstrator,
@@ -57,6 +73,7 @@ def bind_text(
         # One member after the other: each stops writing when its own replies have ended.
         over_members=_one_by_one,
         frozen=policy.frozen,
+        questions=asking,
     )
 
 

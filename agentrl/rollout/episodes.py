@@ -49,6 +49,8 @@ def episodes(
     anchor: str = "observation",
     mask_illegal: bool = False,
     listeners: str = "none",
+    question: str = "",
+    questions: int = 32,
     judge: str = "none",
     horizons: tuple[int, ...] = (),
     horizon_every: int | None = None,
@@ -71,7 +73,12 @@ def episodes(
       anchor: basis of GiGPO's anchors: "observation" or "state".
       mask_illegal: a policy over arrays chooses among legal actions only.
       listeners: the beliefs that count in `Streams.persuasion`: "all" of the policy's agents that
-        are asked, or those of "others" than the speaker; "none": not filled. See `rollout.beliefs`.
+        are asked, or those of "others" than the speaker; "none": not filled.
+      question: text that ends the prompt in which a language policy is asked the environment's
+        belief question, wherever the environment asks it; "": it is not asked. Each question is a
+        row of its own, after those of the turns, and the true answer stands in it (`Rows.asked`,
+        for losses.listening_loss_in_words); no later prompt shows it.
+      questions: of an episode as many are asked, the first ones.
       judge: fills `Streams.judgement`, a score of each turn: "expert", "progress",
         "continuations:8" or a function of yours, see `agentrl.rollout.judges.judging`.
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
@@ -89,6 +96,7 @@ def episodes(
             episodes, env, sampler=sampler,
             opponent=opponent, members=members, side=side, anchor=anchor, listeners=listeners,
             mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every, judge=judge,
+            question=question, questions=questions,
         )  # fmt: skip
         return host_episodes(
             policy, env, context, host,
@@ -99,6 +107,7 @@ def episodes(
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
+        question=question, questions=questions,
     )  # fmt: skip
     opposition = make_opposition(
         env, env_params, opponent,
@@ -149,7 +158,7 @@ class _Episodes(NamedTuple):
             turns=self.turns,
             units=(self.num_groups, "config.rollout.num_groups"),
             provides=packing.provides | filled(env, whole=True) | listened | judged,
-            num_rows=packing.num_rows(count, self.turns),
+            num_rows=packing.num_rows(count, self.turns) + self.num_questions(count),
             agents=env.num_agents,
             roles=env.num_roles,
             slots=self.opposition.slots,
@@ -159,6 +168,20 @@ class _Episodes(NamedTuple):
             needs=tuple(name for name, needed in needs.items() if needed),
             properties=properties_of(env, whole=True) | packing.properties,
         )
+
+    def num_questions(self, count: int) -> int:
+        """Rows of questions in `count` episodes."""
+        asking = self.bound.questions
+        if asking is None:
+            return 0
+        return count * min(asking.most, self.turns * self.world.env.num_agents)
+
+    def watch(self, scene: Scene, start: Start) -> tuple[Any, Callable]:
+        """(notes, keep) of `unroll`: turns alone, or pairs of a turn and what was asked, or judged,
+        there."""
+        if self.bound.questions is not None:
+            return None, self.bound.questions.watch(scene.world)
+        return (None, keep_turn) if self.judging is None else self.judging.watch(scene, start)
 
     def act(
         self,
@@ -211,12 +234,13 @@ class _Episodes(NamedTuple):
     ) -> tuple:
         """Plays num_groups x group_size whole episodes; arguments and results as in
         `Rollout.collect`."""
-        watch = (lambda *scene: (None, keep_turn)) if self.judging is None else self.judging.watch
-        world, seating, trajectory = self.act(params, state, key, given, watch)
-        score = None
-        if self.judging is not None:
-            turns, score = trajectory.turns
+        asking = self.bound.questions
+        world, seating, trajectory = self.act(params, state, key, given, self.watch)
+        noted: Any = None
+        if asking is not None or self.judging is not None:
+            turns, noted = trajectory.turns
             trajectory = trajectory._replace(turns=turns)
+        score = noted if asking is None else None
         group = jnp.repeat(jnp.arange(self.num_groups, dtype=jnp.int32), self.group_size)
         streams, rows = packed(self.bound, world, trajectory, seating, params, group)
         first = trajectory.first.state
@@ -224,13 +248,19 @@ class _Episodes(NamedTuple):
         judgement = None if score is None else jnp.where(streams.mask, by_stream(score), 0.0)
         streams = streams.replace(first_state=own, judgement=judgement)
         turns, side_of = trajectory.turns, sides(world, first)
-        if self.listeners != "none":
+        heard = None
+        if asking is not None:
+            own, place = asking.rows(noted, seating.learns, rows)
+            if self.listeners != "none":
+                heard = asking.beliefs(params, own, place, noted)
+            rows = asking.behind(rows, own)
+        elif self.listeners != "none":
             record = turns.decision.record
-            asked = record.asked & turns.running[..., None] & seating.learns
+            heard = record.asked & turns.running[..., None] & seating.learns, record.belief
+        if heard is not None:
             assert side_of is not None  # where beliefs are asked there are sides
-            opposed = side_of != 0
             moved = rewards.persuasion_of_turns(
-                asked, record.belief, turns.acting, opposed, among=self.listeners
+                *heard, turns.acting, side_of != 0, among=self.listeners
             )
             streams = streams.replace(persuasion=by_stream(moved))
         ended = whole_episodes(turns, streams, side_of)

@@ -43,6 +43,8 @@ def filled(env: Agents, *, whole: bool) -> frozenset[str]:
     names = {"reward", "mask", "terminated", "truncated", "valid", "success"}
     if env.timed:
         names |= {"duration"}
+    if env.speech[1]:
+        names |= {"spoken"}
     if whole:
         names |= {"group", "episode", "anchor"}
         names |= set() if env.callers is None else {"parent", "call_turn"}
@@ -167,6 +169,11 @@ def streams_of(
 
     own = {name: of_stream(x) for name, x in (fields or {}).items()}
     valid = by_stream(outcome.valid) & mask & own.pop("valid", True)
+    spoken = own.pop("spoken", None)
+    if env.speech[1]:
+        assert turns.action is not None  # streams are made of turns with their actions
+        said = of_stream(_speech(env, turns.action))
+        spoken = said if spoken is None else spoken | said
     streams = Streams(
         reward=to_turns(outcome.reward),
         mask=mask,
@@ -182,10 +189,18 @@ def streams_of(
         valid=valid,
         success=to_turns(outcome.success),
         duration=to_turns(outcome.seconds) if env.timed else None,
+        spoken=None if spoken is None else spoken & mask,
         parent=parent,
         call_turn=None if parent is None else call_turns(parent, mask),
     )
     return streams.replace(**own)
+
+
+def _speech(env: Agents, action: jax.Array) -> jax.Array:
+    """Whether actions [T, B, S], or any of those of a turn [T, B, S, M], are messages."""
+    first, count = env.speech
+    said = (action >= first) & (action < first + count)
+    return said if action.ndim == 3 else jnp.any(said, axis=3)
 
 
 def array_packing(policy: Policy, env: Agents) -> Packing:

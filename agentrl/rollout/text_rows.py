@@ -12,7 +12,7 @@ from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
 from agentrl.rollout.pack import Packing
 from agentrl.rollout.types import Turn
-from agentrl.streams import Rows
+from agentrl.streams import MESSAGE, Rows
 from envs.agents import Agents
 
 # Entropy is shown for these turns, where they exist: it often falls turn by turn.
@@ -21,15 +21,20 @@ _SHOWN_TURNS = (1, 2, 4, 8, 16)
 
 def text_packing(agent: TextAgent, env: Agents) -> Packing:
     """The packing of a language policy."""
-    critic = {"value", "bootstrap"} if agent.policy.has_critic else set()
+    provides = {"cost", "well_formed"}
+    if agent.policy.has_critic:
+        provides |= {"value", "bootstrap"}
+    tagged = agent.policy.grammar.name != "bare"
+    if tagged:
+        provides |= {"spoken"}
     return Packing(
         rows=lambda trajectory, learns: text_rows(
             agent, trajectory.turns, trajectory.final.memory[0]
         ),
         num_rows=lambda batch, turns: num_text_rows(agent, env.num_acting, batch, turns),
-        fields=text_fields,
+        fields=lambda turns: text_fields(turns) | (_spoken(turns) if tagged else {}),
         metrics=text_metrics,
-        provides=frozenset({"cost", "well_formed"} | critic),
+        provides=frozenset(provides),
         properties=frozenset({"tokens_as_cost"} | ({"one_row"} if agent.one_row else set())),
     )
 
@@ -74,6 +79,13 @@ def text_fields(turns: Turn) -> dict[str, jax.Array]:
         "well_formed": record.format_ok,
         "cost": cost.astype(jnp.float32),
     }
+
+
+def _spoken(turns: Turn) -> dict[str, jax.Array]:
+    """`Streams.spoken` by the tags of replies, [T, B, S]."""
+    reply = turns.decision.record.reply
+    there = jnp.arange(reply.spans.shape[-1]) < reply.count[..., None]
+    return {"spoken": jnp.any(there & (reply.spans == MESSAGE), axis=-1)}
 
 
 class _Clock:

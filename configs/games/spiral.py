@@ -1,8 +1,7 @@
 """Self-play in words with a baseline per game and seat: SPIRAL at a small scale, from scratch.
 
-Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119. One game, or all "three" together;
-"thoughts_GAME": replies are a thought and a move; "faithful_GAME": bytes, read as TextArena reads;
-"kuhn": single hands and exact exploitability. --config.advantage.decay=1.0: no role baselines.
+Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119. Variants: below. Without role baselines
+with --config.advantage.decay=1.0.
 
     python -m launchers.train --config=configs/games/spiral.py:TicTacToe-v1 --workdir=runs/spiral
 
@@ -16,6 +15,7 @@ import ml_collections
 
 from agentrl import advantages, rollout
 from agentrl.config import base_config, env_section, env_sections, section
+from agentrl.methods.lots import lots
 from configs._shared import language
 
 # SPIRAL's games with its rules and limits for the longest game without illegal moves; held-out
@@ -45,6 +45,7 @@ VARIANTS = {
     "three": "SPIRAL's three games at once, replies constrained to commands",
     "thoughts_GAME": "SFT of the expert with thoughts, then self-play",
     "faithful_GAME": "replies in TextArena's forms, byte by byte",
+    "release_GAME": "the whole game in context; turns without advantage are left out, 16 are drawn",
     "kuhn": "Kuhn's poker with the whole hand in context, scored by exact exploitability",
 }
 
@@ -54,6 +55,8 @@ def get_config(variant: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         return thoughts(variant.removeprefix("thoughts_"))
     if variant.startswith("faithful_"):
         return faithful(variant.removeprefix("faithful_"))
+    if variant.startswith("release_"):
+        return release(variant.removeprefix("release_"))
     if variant == "kuhn":
         return kuhn()
     config = base_config()
@@ -112,6 +115,22 @@ def faithful(game: str) -> ml_collections.ConfigDict:
     config.context.max_new_tokens = 48 if game == "SimpleNegotiation-v1" else 16
     config.warm_start.update(updates=100, learning_rate=3e-3)
     config.expert.update(episodes=16, noise=0.3)
+    return config
+
+
+def release(game: str) -> ml_collections.ConfigDict:
+    """The conversation of a whole game as one row; of four games 16 turns with an advantage."""
+    config = get_config(game)
+    config.lexicon = HELD_OUT
+    config.policy.constrained = True
+    config.context = section(rollout.contexts.whole)
+    config.rollout.num_groups = 32
+    config.components.lots = section(lots)
+    config.filters.nonzero = section(advantages.nonzero_turns)
+    config.filters.sampled = section(advantages.sampled_turns, turns=16, episodes=4)
+    config.learner.update(minibatches=1, microbatch=32)
+    config.updates = 300
+    config.evaluation.every = 0
     return config
 
 

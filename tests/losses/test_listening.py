@@ -38,3 +38,11 @@ def test_gradient_goes_through_the_weight_and_stays_finite(focus):
     # A certain answer, and a question that is none.
     sure = np.float32([[[200, 0, 0], [np.nan] * 3]])
     np.testing.assert_array_equal(jax.grad(total)(sure, np.array([[True, False]])), 0)
+
+
+def test_in_words_it_is_of_the_answers_tokens():
+    logp = np.log(np.float32([[0.5, 0.8, 0.1]]))
+    mask = np.array([[True, True, False]])
+    ours, metrics = losses.listening_loss_in_words(np.where(mask, logp, np.nan), mask, focus=2.0)
+    np.testing.assert_allclose(ours, [[-0.25 * np.log(0.5), -0.04 * np.log(0.8), 0]], atol=1e-6)
+    np.testing.assert_allclose(metrics["belief"], [[0.5, 0.8, 0]], atol=1e-6)

@@ -102,6 +102,16 @@ def test_living_crewmates_are_asked_in_meetings(collected):
     )
 
 
+def test_messages_are_spoken(collected):
+    policy, _, streams, rows = collected
+    said, acted = (of_matches(policy, streams, rows, x) for x in (rows.tokens, rows.loss_mask))
+    # Actions 7 to 10 are kills, 11 to 22 messages, 23 to 26 votes.
+    expected = acted & (said >= 11) & (said < 23)
+    given = np.moveaxis(streams.spoken.reshape(-1, 4, streams.mask.shape[1]), 2, 0)
+    np.testing.assert_array_equal(given, expected.reshape(given.shape))
+    assert given.any()
+
+
 def test_persuasion_is_the_change_of_the_others_beliefs(collected):
     policy, weights, streams, rows = collected
     logits = jax.jit(policy.answers)(weights, rows)
@@ -144,7 +154,7 @@ def test_errors(small):
     for answers, options, message in (
         (3, {}, "policy option answers=3 with SocialDeduction: use 4, or 0"),
         (0, {"listeners": "all"}, "a policy without answers: set config.policy.answers=4"),
-        (4, {"listeners": "some"}, "listeners='some': expected one of none, all, others"),
+        (4, {"listeners": "some"}, "listeners='some': expected one of 'none', 'all', 'others'"),
         (4, {"side": "cew", "opponent": "expert"}, "whose sides are crew, imposters"),
         (4, {"side": "crew"}, "side='crew' with opponent='self', who has all seats"),
     ):

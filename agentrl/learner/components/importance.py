@@ -39,7 +39,7 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
 
     def after(value, outcome):
         rows, notes = outcome.rows, outcome.notes
-        mask = rows.loss_mask & outcome.credit.keep[rows.stream][:, None]
+        mask = outcome.credit.of_positions(rows)
         count = jnp.sum(mask, dtype=jnp.float32)
         weight = jnp.where(mask, notes["importance"].values, 0.0)
         total = jnp.sum(weight)

@@ -1,0 +1,84 @@
+"""Filters of single turns: those that an update learns from, bool[N, T], after the estimator."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.checks import check_range, check_streams
+
+
+def nonzero_turns(mask: jax.Array, advantage: jax.Array) -> jax.Array:
+    """Turns to keep, bool[N, T]: those whose advantage is not exactly 0 (SPIRAL).
+
+    With a baseline per role these are, before a role's first reward, the turns of drawn games, and
+    later hardly any. Their policy gradient is 0 in any case; a turn that is left out counts in no
+    mean either, and has no entropy bonus and no KL penalty.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      advantage: f32[N, T], the estimator's.
+
+    Returns:
+      bool[N, T].
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119, code a02d0ed (read), where it is
+      on by default (`filter_zero_adv`).
+    """
+    check_streams("nonzero_turns", mask, numbers={"advantage": advantage})
+    return mask & (advantage != 0)
+
+
+def sampled_turns(
+    mask: jax.Array,
+    advantage: jax.Array,
+    episode: jax.Array,
+    lots: jax.Array,
+    *,
+    turns: int = 16,
+    episodes: int = 1,
+    zeros: bool = False,
+) -> jax.Array:
+    """Turns to keep, bool[N, T]: of the turns of neighbouring episodes `turns` at random (SPIRAL).
+
+    Those of both seats are drawn together, without replacement and evenly; where there are fewer,
+    all are kept. In the release an actor plays whole games until it has 16 turns whose advantage is
+    not 0, and keeps 16 of them, so that long games do not outweigh short ones.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      advantage: f32[N, T], the estimator's.
+      episode: i32[N], number of each stream's episode.
+      lots: f32[N, T], random numbers without ties; component `agentrl.methods.lots.lots`.
+      turns: to keep, at least 1. episodes: how many neighbouring episodes they are of: 1, so many
+        per game; those of one actor of the release otherwise.
+      zeros: draw turns with an advantage of exactly 0, too; else they are left out.
+
+    Returns:
+      bool[N, T].
+
+    Raises:
+      ValueError: an option outside its range, or arrays of other shapes or types.
+
+    References:
+      Liu et al. (2025), SPIRAL, https://arxiv.org/abs/2506.24119, code a02d0ed (read). There the
+      number of games varies, so that every update has 128 turns; here the games are as many as are
+      collected. Baselines see all turns in both.
+    """
+    check_range("sampled_turns turns", turns, 1)
+    check_range("sampled_turns episodes", episodes, 1)
+    numbers = {"advantage": advantage, "lots": lots}
+    check_streams("sampled_turns", mask, numbers=numbers, ids={"episode": episode})
+    drawn = mask if zeros else mask & (advantage != 0)
+    actor = jnp.broadcast_to((episode // episodes)[:, None], mask.shape).reshape(-1)
+    count = actor.shape[0]
+    lot = jnp.where(drawn, lots, jnp.inf).reshape(-1)
+    order = jnp.lexsort((lot, actor))
+    place = jnp.arange(count, dtype=jnp.int32)
+    # Numbers of episodes are only compared: the first place of each actor in the order.
+    begins = jnp.pad(actor[order][1:] != actor[order][:-1], (1, 0), constant_values=True)
+    first = jax.lax.cummax(jnp.where(begins, place, 0))
+    rank = jnp.zeros(count, jnp.int32).at[order].set(place - first)
+    return drawn & (rank < turns).reshape(mask.shape)
