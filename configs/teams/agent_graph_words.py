@@ -5,6 +5,9 @@ SFT on the expert, then GRPO on what the team earns; a reply that is not a team 
 to six nodes in 1 or 2 graphs, so that who has to read whom depends on the task. "sft": SFT alone.
 
     python -m launchers.train --config=configs/teams/agent_graph_words.py:grpo --workdir=runs/words
+
+One seed, from a run of "sft" (--config.init_from), minutes on two busy CPU cores: right teams of
+256 0.129 after 40 updates of SFT, 0.750 after 80, 0.941 after 40 of GRPO more (README.md).
 """
 
 import ml_collections
