@@ -62,8 +62,11 @@ class Workers:
             tokens = codecs.render_text(codec, text, layout.observation_tokens)
             digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
             anchor = np.frombuffer(digest, "<u4")
-            for array, value in zip(self.observation, (*tokens, anchor), strict=True):
-                array[worker, place] = value
+            for array, value in zip(
+                self.observation, ObservationTokens(*tokens, anchor), strict=True
+            ):
+                if array is not None:
+                    array[worker, place] = value
 
     def view(self, wanted: Collection[int], episode: np.ndarray, turn: np.ndarray) -> HostView:
         """The views of some processes; in the rows of the others no agent acts.

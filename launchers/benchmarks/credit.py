@@ -39,6 +39,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gigpo": {"gamma": 0.95},
     "hgpo": {},
     "gae": {"gamma": 0.99, "lam": 0.95},
+    "spoken_gae": {},
     "length_adaptive_gae": {},
     "hae_by_turn": {},
     "switched_hae_by_turn": {},
@@ -48,6 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "m_grpo": {},
     "marft_by_turn": {},
     "mars": {},
+    "mars_by_position": {},
     "matpo": {},
     "mapo": {},
     "dual_level": {},
@@ -68,10 +70,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "uncertain_turns": {},
     "dynamic_sampling": {},
     "accepted": {},
+    "helps_all": {},
+    "nonzero_turns": {},
     "not_truncated": {},
     "only_roles": {"roles": (0,)},
     "relevant": {},
     "resample_on_correct": {"keep": 4},
+    "sampled_turns": {"episodes": 4},
     "top_variance": {"fraction": 0.25},
 }
 # Losses of all positions, with their gradient.
@@ -162,10 +167,12 @@ def annotations(streams: Streams, rows: Rows) -> dict[str, jax.Array]:
     def drawn(shape):
         return jnp.asarray(rng.random(shape), jnp.float32)
 
-    names = ("advantage", "information_gain", "turn_entropy")
+    names = ("advantage", "information_gain", "lots", "turn_entropy")
     return {
         **{name: drawn(turns) for name in names},
         "duration": 1.0 + drawn(turns),
+        "spoken": drawn(turns) < 0.2,
+        "runs": drawn((turns[0], 3, 2, 2)),
         "call_turn": jnp.where(streams.parent >= 0, 2, -1),
         "baseline": jnp.zeros((1, int(streams.role.max()) + 1)),
         "twin_q": drawn((*turns, 2)),

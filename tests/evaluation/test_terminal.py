@@ -119,7 +119,11 @@ def test_all_may_move_at_once():
     [
         (["human"], "TicTacToe-v1", "which has 2 seats: name one player for each, for example"),
         (["human", "expert"], "Coin-v1", "which has 1 seat: name one player"),
-        (["humn", "expert"], "TicTacToe-v1", "expected one of human, random, expert, minimax"),
+        (
+            ["humn", "expert"],
+            "TicTacToe-v1",
+            "expected one of human, random, expert, expert:NOISE, minimax",
+        ),
         (["human", "mcts:5"], "KuhnPoker-v1", "would see what is hidden"),
         (["human", "runs/a#all"], "TicTacToe-v1", "is several: name one of them, runs/a#SEED"),
         (["expert"], "CartPole-v1", "no expert"),
