@@ -171,7 +171,7 @@ def _kind(function: Callable) -> str | None:
     if names[:1] and names[0] in methods_page.CREDITED and package != "methods":
         if package == "rewards" and function.__name__ != "discounted_return":
             return "reward"
-        return "filters" if returns and returns[1].startswith("bool[N]") else "advantage"
+        return "filters" if returns and returns[1].startswith("bool[N") else "advantage"
     return "advantage" if names[:3] == ["reward", "mask", "group"] else None
 
 

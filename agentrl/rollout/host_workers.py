@@ -62,11 +62,10 @@ class Workers:
             tokens = codecs.render_text(codec, text, layout.observation_tokens)
             digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
             anchor = np.frombuffer(digest, "<u4")
-            for array, value in zip(
-                self.observation, ObservationTokens(*tokens, anchor), strict=True
-            ):
-                if array is not None:
-                    array[worker, place] = value
+            # What one transcript's speakers are, an environment in Python does not tell.
+            fields = (x for x in self.observation if x is not None)
+            for array, value in zip(fields, (*tokens, anchor), strict=True):
+                array[worker, place] = value
 
     def view(self, wanted: Collection[int], episode: np.ndarray, turn: np.ndarray) -> HostView:
         """The views of some processes; in the rows of the others no agent acts.

@@ -45,7 +45,7 @@ VARIANTS = {
     "three": "SPIRAL's three games at once, replies constrained to commands",
     "thoughts_GAME": "SFT of the expert with thoughts, then self-play",
     "faithful_GAME": "replies in TextArena's forms, byte by byte",
-    "release_TicTacToe-v1": "the whole game in context; of the turns with an advantage 16 are drawn",
+    "release_TicTacToe-v1": "the whole game in context, 16 of the turns with an advantage",
     "release_KuhnPoker-v1": "the same, as of any other game",
     "kuhn": "Kuhn's poker with the whole hand in context, scored by exact exploitability",
 }

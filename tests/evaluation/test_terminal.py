@@ -122,7 +122,7 @@ def test_all_may_move_at_once():
         (
             ["humn", "expert"],
             "TicTacToe-v1",
-            "expected one of human, random, expert, expert:NOISE, minimax",
+            "expected one of human, random, expert, expert:NOISE",
         ),
         (["human", "mcts:5"], "KuhnPoker-v1", "would see what is hidden"),
         (["human", "runs/a#all"], "TicTacToe-v1", "is several: name one of them, runs/a#SEED"),
