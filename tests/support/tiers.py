@@ -21,6 +21,7 @@ FULL = (
     "config/test_files.py",
     # More combinations of acting.
     "actors/test_behaviour.py",
+    "actors/test_speakers.py",
     "players/test_players.py",
     "players/test_program.py",
     "players/test_search.py",
@@ -28,6 +29,7 @@ FULL = (
     "serving/test_ezpoints_agent.py",
     "serving/test_programs.py",
     "trajectories/test_minari.py",
+    "trajectories/test_replay_host.py",
     "trajectories/test_trajectories.py",
     "trajectories/test_viewer.py",
     "rollout/test_demonstrated.py",
@@ -89,6 +91,16 @@ BY_ENVIRONMENT = ("envs/test_conformance.py", "envs/test_games.py", "envs/text/t
 CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "Foraging")
 # Single tests of other files: the longest ones, and ways of acting beside one that is kept.
 FULL_TESTS = (
+    # Components whose smallest run takes long to compile, of teams and trees above all.
+    *(
+        f"test_component_conformance.py::*?{name}?"
+        for name in (
+            "alignment bank_credit corrections edit_marginals gates halves lots observed own_turns "
+            "positives router segments siblings trade_off verifier"
+        ).split()
+    ),
+    "advantages/test_token_level.py::test_the_last_rewards_weight*0.05?",
+    "learner/test_update.py::test_a_step_above_the_bound_is_skipped*",
     "actors/test_text.py::*at once*",
     "test_conformance.py::test_with_every_choice*",
     "actors/test_text.py::*summary*",
