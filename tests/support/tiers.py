@@ -95,8 +95,9 @@ FULL_TESTS = (
     *(
         f"test_component_conformance.py::*?{name}?"
         for name in (
-            "alignment bank_credit corrections edit_marginals gates halves lots observed own_turns "
-            "positives router segments siblings trade_off verifier"
+            "alignment bank_credit baseline branch_points corrections dagger edit_marginals gates "
+            "growing_batch halves lots observed own_turns positives rise router segments siblings "
+            "trade_off verifier"
         ).split()
     ),
     "advantages/test_token_level.py::test_the_last_rewards_weight*0.05?",
