@@ -33,6 +33,8 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
         updates=100,
     )
     config.log_every = 10
+    # An expert that is always right would never show the validator what to say no to.
+    config.expert.noise = 0.1
     config.reward = ml_collections.ConfigDict()
     config.filters.of_role = section(advantages.only_roles, roles=(0, 1))
     # Rows are single turns: a fourth of 64 episodes of 3 or 7.
