@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.environment import Environment, EnvParams, EnvState
+from envs.environment import Environment, EnvState
+from envs.mod_sum import TeamParams
 from envs.rules import agent_graph as rules
 from envs.rules import mod_sum
 from envs.rules.agent_graph import Team
-from envs.rules.mod_sum import KINDS, Graph, Workers
+from envs.rules.mod_sum import KINDS, Graph
 
 
 @struct.dataclass
@@ -37,34 +38,18 @@ class AgentGraphState(EnvState):
 
 
 @struct.dataclass
-class AgentGraphParams(EnvParams):
-    """Reliability and cost of agents, see `envs.rules.mod_sum.Workers`.
-
-    reading: cost of an edge. price: of a unit of cost, subtracted from the reward. invalid: reward
-    of a graph that is not valid. dense: weight of the density above its bound, which is `easy` for
-    tasks of up to 3 nodes, `medium` up to 6, `hard` for larger ones.
-    """
+class AgentGraphParams(TeamParams):
+    """reading: cost of an edge. invalid: reward of a graph that is not valid. dense: weight of the
+    density above its bound, which is `easy` for tasks of up to 3 nodes, `medium` up to 6, `hard`
+    for larger ones."""
 
     max_steps_in_episode: int = 8
-    right: float = 0.98
-    tired: float = 0.8
-    cap: int = 4
-    handed: float = 0.99
-    checker: float = 0.9
-    call: float = 1.0
-    operation: float = 0.1
     reading: float = 0.2
-    price: float = 0.0
     invalid: float = 0.0
     dense: float = 0.0
     easy: float = 0.35
     medium: float = 0.6
     hard: float = 0.9
-
-    @property
-    def workers(self) -> Workers:
-        """The agents' values as the argument that `envs.rules` take."""
-        return Workers(*(getattr(self, name) for name in Workers._fields))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,20 +103,11 @@ class AgentGraph(Environment):
     foresees: ClassVar[bool] = True
 
     def __post_init__(self):
-        for name, least in (("nodes", 1), ("parts", 1), ("tampered", 0)):
-            low, high = getattr(self, name)
-            if not least <= low <= high <= 16:
-                raise ValueError(f"{name} {(low, high)}: expected (fewest, most) of {least} to 16")
-        if self.parts[1] > self.nodes[0] or self.tampered[1] > self.nodes[0]:
-            raise ValueError(
-                f"nodes {self.nodes} with parts {self.parts}, tampered {self.tampered}: expected "
-                "no more of either than the fewest nodes"
-            )
-        if self.breadth < 1 or not 0 <= self.chained <= 1 or not 1 <= self.agents <= 6:
-            raise ValueError(
-                f"breadth {self.breadth}, chained {self.chained}, agents {self.agents}: expected "
-                "at least 1, a probability, and 1 to 6"
-            )
+        mod_sum.check_tasks(
+            self.nodes, self.parts, self.tampered, breadth=self.breadth, chained=self.chained
+        )
+        if not 1 <= self.agents <= 6:
+            raise ValueError(f"agents {self.agents}: expected 1 to 6")
         if self.modulus not in (2, 3, 5, 7, 11, 13) or self.rounds < 1:
             raise ValueError(
                 f"modulus {self.modulus}, rounds {self.rounds}: expected a prime up to 13, and 1 "
@@ -168,17 +144,11 @@ class AgentGraph(Environment):
 
     def initial(self, key: jax.Array, params: AgentGraphParams) -> AgentGraphState:
         """A task whose numbers of nodes, parts and tampered constants are uniform."""
-        *counts, key = jax.random.split(key, 4)
-        ranges = (self.nodes, self.parts, self.tampered)
-        count, parts, tampered = (
-            jax.random.randint(k, (), low, high + 1)
-            for k, (low, high) in zip(counts, ranges, strict=True)
-        )
-        size = self.nodes[1]
-        graph = mod_sum.draw(
-            key, count, parts, tampered, size=size, breadth=self.breadth, chained=self.chained,
-            modulus=self.modulus,
+        graph = mod_sum.drawn(
+            key, self.nodes, self.parts, self.tampered,
+            breadth=self.breadth, chained=self.chained, modulus=self.modulus,
         )  # fmt: skip
+        size = self.nodes[1]
         zero = jnp.zeros((), jnp.int32)
         return AgentGraphState(
             time=zero, graph=graph, **self.nobody(), round=zero, reason=zero,
@@ -194,7 +164,8 @@ class AgentGraph(Environment):
                 "level": zero}  # fmt: skip
 
     def team(self, state: AgentGraphState) -> Team:
-        """The team as arrays."""
+        """The team that a state describes: who is there, of which kind, with which nodes, and who
+        reads whom."""
         active = np.arange(self.agents) < state.count
         share = jnp.where(active, state.share, 0)
         end = jnp.cumsum(share)[:, None]

@@ -25,13 +25,12 @@ class ModSumState(EnvState):
 
 
 @struct.dataclass
-class ModSumParams(EnvParams):
+class TeamParams(EnvParams):
     """Reliability and cost of workers, see `envs.rules.mod_sum.Workers`.
 
-    price: of a unit of cost, subtracted from the reward. low: the team has one worker.
+    price: of a unit of cost, subtracted from the reward.
     """
 
-    max_steps_in_episode: int = 1
     right: float = 0.98
     tired: float = 0.8
     cap: int = 4
@@ -40,12 +39,19 @@ class ModSumParams(EnvParams):
     call: float = 1.0
     operation: float = 0.1
     price: float = 0.0
-    low: bool = False
 
     @property
     def workers(self) -> Workers:
-        """The workers' values as the argument that `envs.rules.mod_sum` takes."""
+        """The workers' values as the argument that `envs.rules` take."""
         return Workers(*(getattr(self, name) for name in Workers._fields))
+
+
+@struct.dataclass
+class ModSumParams(TeamParams):
+    """low: the team has one worker."""
+
+    max_steps_in_episode: int = 1
+    low: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,20 +95,11 @@ class ModSum(Environment):
     default_params: ClassVar[ModSumParams] = ModSumParams()
 
     def __post_init__(self):
-        for name, least in (("nodes", 1), ("parts", 1), ("tampered", 0)):
-            low, high = getattr(self, name)
-            if not least <= low <= high <= 16:
-                raise ValueError(f"{name} {(low, high)}: expected (fewest, most) of {least} to 16")
-        if self.parts[1] > self.nodes[0] or self.tampered[1] > self.nodes[0]:
-            raise ValueError(
-                f"nodes {self.nodes} with parts {self.parts}, tampered {self.tampered}: expected "
-                "no more of either than the fewest nodes"
-            )
-        if self.breadth < 1 or not 0 <= self.chained <= 1 or not 1 <= self.workers <= 8:
-            raise ValueError(
-                f"breadth {self.breadth}, chained {self.chained}, workers {self.workers}: expected "
-                "at least 1, a probability, and 1 to 8"
-            )
+        rules.check_tasks(
+            self.nodes, self.parts, self.tampered, breadth=self.breadth, chained=self.chained
+        )
+        if not 1 <= self.workers <= 8:
+            raise ValueError(f"workers {self.workers}: expected 1 to 8")
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -111,22 +108,10 @@ class ModSum(Environment):
 
     def initial(self, key: jax.Array, params: ModSumParams) -> ModSumState:
         """A task whose numbers of nodes, parts and tampered constants are uniform."""
-        *counts, key = jax.random.split(key, 4)
-        ranges = (self.nodes, self.parts, self.tampered)
-        count, parts, tampered = (
-            jax.random.randint(k, (), low, high + 1)
-            for k, (low, high) in zip(counts, ranges, strict=True)
-        )
-        graph = rules.draw(
-            key,
-            count,
-            parts,
-            tampered,
-            size=self.nodes[1],
-            breadth=self.breadth,
-            chained=self.chained,
-            modulus=self.modulus,
-        )
+        graph = rules.drawn(
+            key, self.nodes, self.parts, self.tampered,
+            breadth=self.breadth, chained=self.chained, modulus=self.modulus,
+        )  # fmt: skip
         no = jnp.zeros((), bool)
         return ModSumState(time=jnp.zeros((), jnp.int32), graph=graph, answered=no, correct=no)
 

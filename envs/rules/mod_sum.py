@@ -62,6 +62,50 @@ def shares(count: jax.Array, parts: jax.Array, size: int) -> tuple[jax.Array, ja
     )
 
 
+def check_tasks(
+    nodes: tuple[int, int],
+    parts: tuple[int, int],
+    tampered: tuple[int, int],
+    *,
+    breadth: int,
+    chained: float,
+) -> None:
+    """ValueError for options of which no tasks can be drawn; see `drawn`."""
+    given = {"nodes": (nodes, 1), "parts": (parts, 1), "tampered": (tampered, 0)}
+    for name, ((low, high), least) in given.items():
+        if not least <= low <= high <= 16:
+            raise ValueError(f"{name} {(low, high)}: expected (fewest, most) of {least} to 16")
+    if parts[1] > nodes[0] or tampered[1] > nodes[0]:
+        raise ValueError(
+            f"nodes {nodes} with parts {parts}, tampered {tampered}: expected no more of either "
+            "than the fewest nodes"
+        )
+    if breadth < 1 or not 0 <= chained <= 1:
+        raise ValueError(
+            f"breadth {breadth}, chained {chained}: expected at least 1, and a probability"
+        )
+
+
+def drawn(
+    key: jax.Array,
+    nodes: tuple[int, int],
+    parts: tuple[int, int],
+    tampered: tuple[int, int],
+    *,
+    breadth: int,
+    chained: float,
+    modulus: int,
+) -> Graph:
+    """A task whose numbers of nodes, parts and tampered constants are uniform between (fewest,
+    most); the rest as in `draw`."""
+    *keys, key = jax.random.split(key, 4)
+    counts = (
+        jax.random.randint(k, (), low, high + 1)
+        for k, (low, high) in zip(keys, (nodes, parts, tampered), strict=True)
+    )
+    return draw(key, *counts, size=nodes[1], breadth=breadth, chained=chained, modulus=modulus)
+
+
 def draw(
     key: jax.Array,
     count: jax.Array,

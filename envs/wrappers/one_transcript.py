@@ -6,17 +6,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from envs.environment import Environment
 from envs.fingerprint import fingerprint
 from envs.game import TurnGame
 from envs.wrappers.wrapper import Wrapper, WrapperParams, WrapperState
-
-
-@struct.dataclass
-class OneTranscriptState(WrapperState):
-    """The team's game."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,22 +59,22 @@ class OneTranscript(Wrapper):
         """A member's own, and as many more as there are members."""
         return (int(np.prod(self.base.observation_shape)) + self.base.num_agents,)
 
-    def member(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
+    def member(self, state: WrapperState, params: WrapperParams) -> jax.Array:
         """The member whose turn it is, i32[]."""
         return self.base.mover(state.base, params.base)
 
-    def speaker(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
+    def speaker(self, state: WrapperState, params: WrapperParams) -> jax.Array:
         """The role of the member whose turn it is, i32[]."""
         roles = jnp.asarray(self.base.roles_of_seats, jnp.int32)
         return roles[self.member(state, params)]
 
-    def initial(self, key: jax.Array, params: WrapperParams) -> OneTranscriptState:
+    def initial(self, key: jax.Array, params: WrapperParams) -> WrapperState:
         base = self.base.initial(key, params.base)
-        return OneTranscriptState(time=jnp.zeros((), jnp.int32), base=base)
+        return WrapperState(time=jnp.zeros((), jnp.int32), base=base)
 
     def step_env(
-        self, key: jax.Array, state: OneTranscriptState, action: jax.Array, params: WrapperParams
-    ) -> tuple[jax.Array, OneTranscriptState, jax.Array, jax.Array, dict[str, Any]]:
+        self, key: jax.Array, state: WrapperState, action: jax.Array, params: WrapperParams
+    ) -> tuple[jax.Array, WrapperState, jax.Array, jax.Array, dict[str, Any]]:
         """The game's step by the member whose turn it is."""
         member = self.member(state, params)
         valid = self.base.is_legal(state.base, action, params.base)
@@ -94,20 +88,20 @@ class OneTranscript(Wrapper):
             "success": info["success"][member] & valid,
         }
         reward = jnp.where(valid, reward[member], jnp.where(running, params.illegal_reward, 0.0))
-        following = OneTranscriptState(time=base.time, base=base)
+        following = WrapperState(time=base.time, base=base)
         return self.observe(following, params), following, reward, terminated & valid, told
 
-    def observe(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
+    def observe(self, state: WrapperState, params: WrapperParams) -> jax.Array:
         member = self.member(state, params)
         own = self.base.observe_as(state.base, member, params.base).reshape(-1)
         number = np.arange(self.base.num_agents) == member
         return jnp.concatenate([own, number]).astype(jnp.float32)
 
-    def is_success(self, state: OneTranscriptState, params: WrapperParams) -> jax.Array:
+    def is_success(self, state: WrapperState, params: WrapperParams) -> jax.Array:
         return self.base.is_success(state.base, params.base)[0]
 
     def fingerprint(
-        self, state: OneTranscriptState, params: WrapperParams, *, of: str = "observation"
+        self, state: WrapperState, params: WrapperParams, *, of: str = "observation"
     ) -> jax.Array:
         if of == "observation":
             return fingerprint(self.observe(state, params))[None]
