@@ -17,6 +17,7 @@ import numpy as np
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import Memory, ObservationTokens, TurnResult, text_record
 from agentrl.actors.source import Source
+from agentrl.actors.summaries import summarize
 from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
 from agentrl.actors.types import Actor, Decision, View
 from agentrl.devices.placement import along_data
@@ -26,9 +27,6 @@ from agentrl.policies.generation import Generated, Given, generate
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.prefill import read
 from envs.text import contains, lower, thinks
-
-# Folded into the key of a turn for the summary that is written in it.
-_SUMMARY = 1002
 
 
 class TextAgent:
@@ -289,9 +287,10 @@ class TextAgent:
             given = jax.tree.map(lambda x: x[lane], given)
         summary, spent = None, jnp.zeros(active.shape, bool)
         if self.context.limit is not None:
-            memory, summary, spent = self._summarize(
-                params, memory, lane, turn, active, key, greedy, expert is not None
-            )
+            memory, summary, spent = summarize(
+                self, params, memory, lane, turn, active, role, key,
+                greedy=greedy, skip=expert is not None,
+            )  # fmt: skip
         value, prompt = jnp.zeros(active.shape), None
         if expert is None:
             last, cache, fits, prompt = self._read(
@@ -302,7 +301,7 @@ class TextAgent:
             if self.policy.has_critic:
                 value = decoder.values(params, self.policy.config, last)[..., 0]
             how = {"size": layout.reply_tokens, "constraint": constraint, "given": given}
-            said = self._generate(params, cache, last, key, active, role, greedy, **how)
+            said = self.generate(params, cache, last, key, active, role, greedy, **how)
             memory = memory.replace(cache=said.cache if self.one_row else None)
         else:
             said, fits = expert, jnp.ones(active.shape, bool)
@@ -333,7 +332,9 @@ class TextAgent:
         each = jnp.all(fits.reshape(shape[0], -1), axis=1)
         return jnp.repeat(each, fits.shape[0] // shape[0])
 
-    def _generate(self, params, cache, last, key, active, role, greedy, *, size, **how):
+    def generate(self, params, cache, last, key, active, role, greedy, *, size, **how) -> Generated:
+        """Up to `size` tokens in the active lanes behind what the cache holds; last: f32[n, D], the
+        hidden state at its last token. role: i32[n]. how: as in `generation.generate`."""
         sampling = self.policy.sampling
         return generate(
             params,
@@ -372,49 +373,6 @@ class TextAgent:
         count = jnp.where(fits, length, 0)
         last, cache = read(params, config, cache, tokens, count, self._role(lane, observed))
         return last, cache, fits, prompt
-
-    def _summarize(self, params, memory, lane, turn, active, key, greedy, skip):
-        """Writes a summary in the lanes whose prompt is longer than the limit.
-
-        Returns (memory, (prompts, summaries), lanes that may not write another one).
-        """
-        layout, size = self.layout, self.context.summary_tokens
-        room = self.row_tokens - size
-        prompt = layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
-        asked = layout.prompt(memory.transcript, lane, turn, room, request=True)
-        too_long = prompt.cut | (prompt.length > self.context.limit)
-        needs = active & too_long & layout.holds_replies(memory.transcript, lane, turn)
-        needs = needs & (not skip)
-        spent = jnp.zeros(needs.shape, bool)
-        if self.context.max_summaries is not None:
-            spent = needs & (memory.summaries[lane] >= self.context.max_summaries)
-        needs = needs & ~spent & ~asked.cut
-        fold = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
-
-        def write():
-            cache = decoder.empty_cache(self.policy.config, lane.shape[0], room + size)
-            count, role = jnp.where(needs, asked.length, 0), self.role_of(lane)
-            last, cache = read(params, self.policy.config, cache, asked.tokens, count, role)
-            chance = fold(key, _SUMMARY)
-            said = self._generate(params, cache, last, chance, needs, role, greedy, size=size)
-            return said.replace(cache=None, hidden=None)
-
-        zeros = jnp.zeros((lane.shape[0], size))
-        kept = jnp.ones((*zeros.shape, self.policy.codec.vocab_size), bool)
-        nothing = Generated(
-            tokens=zeros.astype(jnp.int32),
-            logp=zeros,
-            entropy=zeros,
-            length=zeros[:, 0].astype(jnp.int32),
-            ended=zeros[:, 0].astype(bool),
-            kept=kept if self.policy.cuts else None,
-            hidden=None,
-            cache=None,
-        )
-        said = nothing if skip else jax.lax.cond(jnp.any(needs), write, lambda: nothing)
-        transcript = layout.summarized(memory.transcript, lane, turn, said.tokens, said.length)
-        written = memory.summaries.at[lane].add(needs.astype(jnp.int32))
-        return memory.replace(transcript=transcript, summaries=written), (asked, said), spent
 
     def _judged(self, memory: Memory, lane, replied: TurnResult, understood, text, length):
         """(memory with the behaviour's states after these replies, whether one leads from a live

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import returns_of, stream_rows
-from agentrl.methods.pairs import check_one_row
+from agentrl.methods.pairs import check_one_row, in_pairs
 
 BY = ("return", "runs")
 
@@ -91,15 +91,8 @@ def halves(setup: Setup, *, margin: float = 0.0, by: str = "return") -> Componen
         by_seat = jnp.arange(rollout.num_streams).reshape(groups, -1, agents).swapaxes(1, 2)
         by_seat = by_seat.reshape(groups * agents, -1)
         better, worse, gap = halves_of(score[by_seat], present[by_seat], context.key, pairs)
-        both = jnp.stack([better, worse], axis=2).reshape(better.shape[0], -1)
-        order = jnp.take_along_axis(by_seat, both, axis=1).reshape(-1)
-        learnt = jnp.repeat(gap.reshape(-1) > margin, 2)
-        # Numbers of streams are of the rollout's.
-        streams = streams.replace(parent=None, call_turn=None, prefix=None)
-        streams, rows = jax.tree.map(lambda x: x[order], (streams, rows))
-        return streams, rows.replace(
-            stream=jnp.arange(order.shape[0], dtype=jnp.int32),
-            loss_mask=rows.loss_mask & learnt[:, None],
-        )
+        better, worse = (jnp.take_along_axis(by_seat, x, axis=1) for x in (better, worse))
+        flat = (x.reshape(-1) for x in (better, worse, gap > margin))
+        return in_pairs(streams, rows, *flat)
 
     return Component(source=Source(make, unit=2, reads=("rollout",)))

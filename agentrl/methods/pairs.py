@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import returns_of, stream_rows
-from agentrl.streams import PerTurn, Streams
+from agentrl.streams import PerTurn, Rows, Streams
 
 BY = ("return", "judgement")
 REJECTED = ("worst", "lower")
@@ -79,6 +79,21 @@ def check_one_row(setup: Setup, name: str) -> None:
         )
 
 
+def in_pairs(
+    streams: Streams, rows: Rows, better: jax.Array, worse: jax.Array, learnt: jax.Array
+) -> tuple[Streams, Rows]:
+    """(streams, rows) of P pairs, in turn the better one and the worse one, i32[P] each, of streams
+    with one row each in their order. learnt: bool[P], the others are not trained."""
+    order = jnp.stack([better, worse], axis=1).reshape(-1)
+    # Numbers of streams are of the rollout's.
+    streams = streams.replace(parent=None, call_turn=None, prefix=None)
+    streams, rows = jax.tree.map(lambda x: x[order], (streams, rows))
+    return streams, rows.replace(
+        stream=jnp.arange(order.shape[0], dtype=jnp.int32),
+        loss_mask=rows.loss_mask & jnp.repeat(learnt, 2)[:, None],
+    )
+
+
 def pairs(
     setup: Setup, *, margin: float = 0.0, by: str = "return", rejected: str = "worst"
 ) -> Component:
@@ -135,15 +150,7 @@ def pairs(
         best, worse, gap = chosen_and_rejected(
             returns, group, present, groups, context.key, second=second, rejected=rejected
         )
-        order = jnp.stack([best, worse], axis=1).reshape(-1)
-        learnt = jnp.repeat(gap > margin, 2)
-        # Numbers of streams are of the rollout's.
-        streams = streams.replace(parent=None, call_turn=None, prefix=None)
-        streams, rows = jax.tree.map(lambda x: x[order], (streams, rows))
-        return streams, rows.replace(
-            stream=jnp.arange(2 * groups, dtype=jnp.int32),
-            loss_mask=rows.loss_mask & learnt[:, None],
-        )
+        return in_pairs(streams, rows, best, worse, gap > margin)
 
     def annotate(context, streams, rows):
         returns, other = returns_of(streams), jnp.arange(streams.mask.shape[0]) ^ 1
