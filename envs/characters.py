@@ -85,7 +85,7 @@ class Characters(SimultaneousGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The words."""
+        """An answer is one of the words that are asked about."""
         return WORDS[: self.words]
 
     @property

@@ -84,7 +84,7 @@ class CheckedSum(TurnGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """Both are one team."""
+        """Solver and verifier win and lose together: another player takes both seats or none."""
         return (0, 0)
 
     @property

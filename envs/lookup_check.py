@@ -82,7 +82,7 @@ class LookupCheck(Environment):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the entities."""
+        """What an entity is called in questions, actions and answers."""
         return NAMES[: self.entities]
 
     @property

@@ -118,7 +118,7 @@ class Queries(TurnGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """All are one team."""
+        """The three win and lose together: another player takes all seats or none."""
         return (0, 0, 0)
 
     @property

@@ -78,7 +78,7 @@ class Relay(TurnGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """All are one team."""
+        """The speakers win and lose together: another player takes all seats or none."""
         return (0,) * self.agents
 
     @property
@@ -88,7 +88,7 @@ class Relay(TurnGame):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The numbers."""
+        """`say` and each number that an agent may pass on or answer with."""
         return tuple(f"say {n}" for n in range(self.modulus))
 
     def initial(self, key: jax.Array, params: RelayParams) -> RelayState:

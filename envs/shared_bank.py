@@ -93,7 +93,7 @@ class SharedBank(Environment):
 
     @property
     def results(self) -> int:
-        """T."""
+        """T, the results of all teams, one per turn: as many of each as a task needs topics."""
         return self.teams * self.needed
 
     @property

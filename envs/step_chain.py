@@ -81,7 +81,7 @@ class StepChain(TurnGame):
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """Both are one team."""
+        """The one who writes at length and the one who is brief win and lose together."""
         return (0, 0)
 
     @property

@@ -25,7 +25,7 @@ _LEAST = flags.DEFINE_float("least_quality", 0.0, "Quality from which on the are
 
 
 def main(argv: list[str]) -> None:
-    """Reads, prints."""
+    """Prints the points of the runs, their front, and its area with an interval over seeds."""
     if len(argv) > 1 or not _WORKDIRS.value or _MOST.value is None:
         cli.fail("give --workdirs=runs/a,runs/b and --most_cost=6, where the front's area ends")
     from agentrl.evaluation import runs, selection, statistics

@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
     @property
     def features(self) -> int:
-        """d."""
+        """d, numbers that describe a worker for a task."""
         if self.contexts == "pairs":
             return self.workers * len(self.env.kinds)
         return len(linucb.FEATURES)
@@ -132,6 +132,14 @@ def _chosen_by(rule: str, workers: int) -> int | None:
             f"below {workers}"
         )
     return None
+
+
+def _check_numbers(**given: tuple) -> None:
+    """ValueError for an option of `router` outside its range: (value, least, most)."""
+    above = ("delta", "keep", "regularization")
+    for name, (value, *limits) in given.items():
+        path = f"config.components.router.{name}"
+        check_range(path, value, *limits, above=name in above, below=name == "decay")
 
 
 def router(
@@ -198,15 +206,12 @@ def router(
             "component 'router' gives tasks to workers, which this rollout does not take: set its "
             "task sampler to agentrl.methods.routing.assigned_tasks"
         )
-    for name, number, low in (("delay", delay, 0), ("candidates", candidates, 1)):
-        check_range(f"config.components.router.{name}", number, low)
-    check_range("config.components.router.decay", decay, 0.0, 1.0, below=True)
-    check_range("config.components.router.keep", keep, 0.0, 1.0, above=True)
-    check_range("config.components.router.alpha", alpha, 0.0)
-    check_range("config.components.router.bound", bound, 0.0)
-    check_range("config.components.router.delta", delta, 0.0, 1.0, above=True)
-    check_range("config.components.router.regularization", regularization, 0.0, above=True)
     check_choice("config.components.router.contexts", contexts, get_args(Described))
+    _check_numbers(
+        delay=(delay, 0), candidates=(candidates, 1), alpha=(alpha, 0.0), bound=(bound, 0.0),
+        regularization=(regularization, 0.0), delta=(delta, 0.0, 1.0), keep=(keep, 0.0, 1.0),
+        decay=(decay, 0.0, 1.0),
+    )  # fmt: skip
     groups = setup.rollout.units[0]
     _, first = env.reset(jax.random.key(0), env_params)
     workers = env.offers(first, env_params).match.shape[0]

@@ -1,9 +1,10 @@
 """Tasks, graphs of agents and edits in words."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from envs.agent_graph import AgentGraph
+from envs.agent_graph import AgentGraph, AgentGraphState
 from envs.rules import agent_graph as rules
 from envs.rules.mod_sum import KINDS
 from envs.text import Lexicon, View, template
@@ -18,56 +19,72 @@ RULES = (
 )
 
 
+class _Words:
+    """Fragments by what they name, of one lexicon, whose order numbers them."""
+
+    def __init__(self, env: AgentGraph):
+        self.lexicon = lexicon = Lexicon()
+        size = env.nodes[1]
+        nodes, places = range(1, size + 1), range(1, env.agents + 1)
+        self.nodes = lexicon.table(f" {j}" for j in nodes)
+        self.parents = lexicon.table(f"<{j}" for j in nodes)
+        self.doubt = lexicon.table(f" doubt {n}:" for n in range(env.tampered[1] + 1))
+        self.kinds = lexicon.table(f" {name}" for name in KINDS)
+        self.commands = lexicon.table(KINDS)
+        self.shares = lexicon.table(f" {n}" for n in range(size + 1))
+        self.readers = lexicon.table(f" <{a}" for a in places)
+        self.places = lexicon.table(f" {a}" for a in places)
+        self.end, self.stage = lexicon(","), lexicon(" /")
+        self.faults = lexicon.table(f" {reason};" for reason in rules.REASONS)
+        self.wrong = lexicon.table(f" !{j}" for j in nodes)
+        lexicon("||")  # an expert writes several commands with it, see `Environment.foresees`
+
+    def slots(self, env: AgentGraph) -> dict[str, np.ndarray]:
+        """Of the templates of commands. Shares and sets are in one slot, since a slot's value may
+        not be empty, as the set of nobody is."""
+        sets = np.tile(np.where(env.sets, self.readers, 0), (env.nodes[1] + 1, 1))
+        shares = np.repeat(self.shares, len(env.sets))[:, None]
+        tasks = np.concatenate([shares, sets], axis=1)
+        return {"kind": self.commands[:, None], "task": tasks, "place": self.places[:, None]}
+
+
+def _team(words: _Words, env: AgentGraph, state: AgentGraphState) -> jax.Array:
+    """The agents so far, fragments: a layer's mark before its first agent, kind, share, whom it
+    reads, a comma; at the end the mark of a layer that nobody is in yet."""
+    active = np.arange(env.agents) < state.count
+    previous = jnp.append(0, state.layer[:-1])
+    begins = jnp.where((state.layer > previous) & active, words.stage, 0)
+    kind, share = jnp.asarray(words.kinds)[state.kind], jnp.asarray(words.shares)[state.share]
+    read = jnp.where(state.reads, jnp.asarray(words.readers), 0)
+    commas = jnp.full((env.agents, 1), words.end)
+    row = jnp.concatenate([jnp.stack([begins, kind, share], axis=1), read, commas], axis=1)
+    last = jnp.max(jnp.where(active, state.layer, 0))
+    open_layer = jnp.where(state.level > last, words.stage, 0)
+    return jnp.append(jnp.where(active[:, None], row, 0).reshape(-1), open_layer)
+
+
 def compact(env: AgentGraph) -> View:
     """`1 2<1 3<2 doubt 0: solo 2, vote 1 <1,`; after a round, `wrong 2 3;` or `invalid` before."""
-    lexicon = Lexicon()
-    size = env.nodes[1]
-    nodes = lexicon.table(f" {j + 1}" for j in range(size))
-    parents = lexicon.table(f"<{j + 1}" for j in range(size))
-    doubt = lexicon.table(f" doubt {n}:" for n in range(env.tampered[1] + 1))
-    kinds = lexicon.table(f" {name}" for name in KINDS)
-    commands = lexicon.table(KINDS)
-    shares = lexicon.table(f" {n}" for n in range(size + 1))
-    readers = lexicon.table(f" <{a + 1}" for a in range(env.agents))
-    places = lexicon.table(f" {a + 1}" for a in range(env.agents))
-    ends, stage = lexicon(","), lexicon(" /")
-    faults = lexicon.table(f" {reason};" for reason in rules.REASONS)
-    wrong = lexicon.table(f" !{j + 1}" for j in range(size))
-    lexicon("||")  # an expert writes several commands with it, see `Environment.foresees`
+    words, size = _Words(env), env.nodes[1]
     forms = ["{kind}{task}", "drop{place}", *(["layer"] if env.layered else []), "run"]
-    templates = tuple(template(lexicon, form) for form in forms)
+    templates = tuple(template(words.lexicon, form) for form in forms)
 
     def describe(state, params):
         there = np.arange(size) < state.graph.count
-        links = jnp.where(state.graph.edges.T, jnp.asarray(parents), 0)
-        steps = jnp.concatenate([jnp.where(there, jnp.asarray(nodes), 0)[:, None], links], axis=1)
-        active = np.arange(env.agents) < state.count
-        read = jnp.where(state.reads, jnp.asarray(readers), 0)
-        # A new layer is marked before its first agent.
-        previous = jnp.append(0, state.layer[:-1])
-        begins = jnp.where((state.layer > previous) & active, stage, 0)
-        kind, share = jnp.asarray(kinds)[state.kind], jnp.asarray(shares)[state.share]
-        row = jnp.concatenate(
-            [jnp.stack([begins, kind, share], axis=1), read,
-             jnp.full((env.agents, 1), ends)], axis=1
-        )  # fmt: skip
-        team = jnp.where(active[:, None], row, 0)
-        last = jnp.max(jnp.where(active, state.layer, 0))
-        open_layer = jnp.where(state.level > last, stage, 0)
-        told = jnp.where(state.round > 0, jnp.asarray(faults)[state.reason], 0)
-        mistakes = jnp.where(state.wrong & (state.round > 0), jnp.asarray(wrong), 0)
-        head = jnp.asarray(doubt)[env.axes(state)[-1]]
-        parts = [steps.reshape(-1), mistakes, told[None], head[None], team.reshape(-1)]
-        return jnp.concatenate([*parts, open_layer[None]])
+        links = jnp.where(state.graph.edges.T, jnp.asarray(words.parents), 0)
+        nodes = jnp.where(there, jnp.asarray(words.nodes), 0)
+        steps = jnp.concatenate([nodes[:, None], links], axis=1)
+        told = jnp.where(state.round > 0, jnp.asarray(words.faults)[state.reason], 0)
+        mistakes = jnp.where(state.wrong & (state.round > 0), jnp.asarray(words.wrong), 0)
+        head = jnp.asarray(words.doubt)[env.axes(state)[-1]]
+        team = _team(words, env, state)
+        return jnp.concatenate([steps.reshape(-1), mistakes, told[None], head[None], team])
 
-    # Shares and sets in one slot, since a slot's value may not be empty, as the set of nobody is.
-    sets = np.tile(np.where(env.sets, readers, 0), (size + 1, 1))
-    tasks = np.concatenate([np.repeat(shares, len(env.sets))[:, None], sets], axis=1)
-    slots = {"kind": commands[:, None], "task": tasks, "place": places[:, None]}
+    slots = words.slots(env)
     links = size * (size - 1) // 2
     longest = max(map(len, KINDS)) + 1
     return View(
-        lexicon=lexicon,
+        lexicon=words.lexicon,
         describe=describe,
         templates=templates,
         slots=lambda state, params: slots,
