@@ -8,7 +8,8 @@ execution; "verifier": an adapter of the validator on a trained policy, by cross
     python -m launchers.train --config=configs/teams/mars_sql.py:verifier \
         --workdir=runs/mars_verifier --config.init_from=runs/mars_sql
 
-One seed, 4 minutes of processor time. Success: sft 0.37, grpo 0.23, one_turn 0.33 (README.md).
+One seed, 2 to 4 minutes. Success: SFT 0.25, grpo 0.27; one_turn 0.32, by the verifier 0.60 of eight
+attempts; 0.96 of the trained verifier's verdicts are right (README.md).
 """
 
 import ml_collections

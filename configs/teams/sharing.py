@@ -8,7 +8,8 @@ alone. To compare: "all" and "nothing" admitted, which is no learning.
     python -m launchers.train --config=configs/teams/sharing.py:usage --workdir=runs/sharing
 
 Five seeds, half a minute on two free CPU cores. Share of teams that succeed: usage 0.16,
-usage_small 0.35, absence 0.37; all admitted 0.14, nothing 0.22, the expert 0.39 (README.md).
+usage_small 0.35, absence and outcome 0.37; all admitted 0.14, nothing 0.22, the expert 0.39
+(README.md).
 """
 
 import ml_collections
