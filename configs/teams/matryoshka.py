@@ -8,7 +8,7 @@ log-probabilities; "grpo": the same plans and scores without pairs.
     python -m launchers.train --config=configs/teams/matryoshka.py:dpo --workdir=runs/matryoshka
 
 Five seeds, 2 to 6 minutes on two busy CPU cores. Success of the executor from 0.26 without a plan:
-DPO 0.391, 0.367 if it is asked once, GRPO 0.365, SimPO 0.293 (README.md).
+DPO 0.391, 0.367 if it is asked once, GRPO 0.391, SimPO 0.293 (README.md).
 """
 
 import ml_collections
