@@ -21,8 +21,8 @@ class AgentGraphState(EnvState):
     """graph: the task. count: i32[], agents so far. kind, share, layer: i32[A], of each agent its
     kind, number of nodes and layer. reads: bool[A, A]. level: i32[], the layer of the next agent.
     round: i32[], teams that have worked. reason: i32[], what the last one was
-    (`envs.rules.agent_graph.REASONS`). wrong: bool[H], nodes of which it had wrong values.
-    correct: bool[]."""
+    (`envs.rules.agent_graph.REASONS`). began: i32[], the time when it had worked. wrong: bool[H],
+    nodes of which it had wrong values. correct: bool[]."""
 
     graph: Graph
     count: jax.Array
@@ -33,6 +33,7 @@ class AgentGraphState(EnvState):
     level: jax.Array
     round: jax.Array
     reason: jax.Array
+    began: jax.Array
     wrong: jax.Array
     correct: jax.Array
 
@@ -74,7 +75,8 @@ class AgentGraph(Environment):
     Reward, with run: 1 for the right answer, less `price` times the cost and `dense` times what the
     density is above its bound; `invalid` for an invalid graph. Ends with the right answer, or after
     `rounds` teams; a new round begins with nobody. What a later round gains is what it is paid,
-    since there is one only after a wrong answer. Limit: twice `agents` steps per round.
+    since there is one only after a wrong answer. A round has an equal part of the limit, which is
+    twice `agents` steps per round: after its last edit the team works as it is.
 
     A guess is right with probability 1 / `modulus`; above chance the accuracy is a product.
 
@@ -151,7 +153,7 @@ class AgentGraph(Environment):
         size = self.nodes[1]
         zero = jnp.zeros((), jnp.int32)
         return AgentGraphState(
-            time=zero, graph=graph, **self.nobody(), round=zero, reason=zero,
+            time=zero, graph=graph, **self.nobody(), round=zero, reason=zero, began=zero,
             wrong=jnp.zeros(size, bool), correct=jnp.zeros((), bool),
         )  # fmt: skip
 
@@ -205,9 +207,9 @@ class AgentGraph(Environment):
         self, key: jax.Array, state: AgentGraphState, action: jax.Array, params: AgentGraphParams
     ) -> tuple[AgentGraphState, jax.Array]:
         """An edit; or the team works, and a team that is wrong makes room for another."""
-        runs = action == self.num_actions - 1
+        runs = self.works(state, action, params)
         edited = self.edited(state, action)
-        team = self.team(state)
+        team = self.team(edited)
         ok, reason = rules.valid(team, state.graph.count)
         answer, _, held = rules.execute(key, state.graph, team, params.workers, self.modulus)
         right = ok & (answer == rules.answer_of(state.graph, self.modulus))
@@ -215,12 +217,20 @@ class AgentGraph(Environment):
         own = jnp.any(team.assign & (held == value), axis=0)
         there = np.arange(self.nodes[1]) < state.graph.count
         after = state.replace(
-            **self.nobody(), round=state.round + 1, reason=reason, wrong=~own & there, correct=right
-        )
+            **self.nobody(), round=state.round + 1, reason=reason, began=state.time + 1,
+            wrong=~own & there, correct=right,
+        )  # fmt: skip
         charge = self.charge(state.graph.count, team, params)
         reward = jnp.where(ok, right - charge, params.invalid)
         following = jax.tree.map(lambda new, old: jnp.where(runs, new, old), after, edited)
         return following, jnp.where(runs, reward, 0.0)
+
+    def works(
+        self, state: AgentGraphState, action: jax.Array, params: AgentGraphParams
+    ) -> jax.Array:
+        """Whether the team works after an action, bool[]: it is `run`, or the last of its round."""
+        last = state.time + 1 - state.began >= params.max_steps_in_episode // self.rounds
+        return (action == self.num_actions - 1) | last
 
     def charge(self, nodes: jax.Array, team: Team, params: AgentGraphParams) -> jax.Array:
         """What is subtracted from the reward of a valid team at a task of so many nodes, f32[]:
@@ -376,7 +386,9 @@ class AgentGraph(Environment):
         none = jnp.full(self.agents, -1)
         (last, author), added = jax.lax.scan(edit, (state, none), (actions, turns, mask))
         worth = jnp.where(place < last.count, self.marginals(last, params), 0.0)
-        ran = jnp.any(mask & (actions == run))
+        ran = jnp.any(mask & (actions == run)) | (
+            jnp.sum(mask) >= params.max_steps_in_episode // self.rounds
+        )
         found = jnp.sum(jnp.where(author == turns[:, None], worth, 0.0), axis=1)
         return jnp.where(ran, found, 0.0), added
 

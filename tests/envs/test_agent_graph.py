@@ -194,3 +194,19 @@ def test_a_node_and_its_edges_are_one_action_whose_log_probabilities_add_up():
     edge = jnp.log(jnp.array([[0.2, 0.8], [0.75, 0.25]]))
     joint = role[:, None, None] + edge[0][None, :, None] + edge[1][None, None, :]
     assert float(jax.nn.log_softmax(joint.reshape(-1))[1 * 4 + 2]) == pytest.approx(-1.714798)
+
+
+def test_the_last_edit_of_a_round_lets_the_team_work():
+    """Nobody says `run`: the team works as it is after the last edit, in each round."""
+    env, params, reset, step = playing.functions(NAME, nodes=(6, 6), rounds=2, tampered=(1, 1))
+    state = reset(KEY)
+    names = ["solo 3", "solo 3 <1", "drop 2", "solo 3 <1"] * 2
+    for name in names:
+        assert state.round == 0
+        _, state, reward, over, _ = step(state, number(env, name))
+    # The eighth edit completes a valid team. It believes the tampered constant, and is wrong.
+    assert state.round == 1 and state.count == 0 and not over
+    for name in ("solo 1", "solo 1", *(["drop 2", "solo 1"] * 3)):
+        _, state, reward, over, _ = step(state, number(env, name))
+    assert over and state.round == 2
+    assert REASONS[int(state.reason)] != "valid" and float(reward) == params.invalid
