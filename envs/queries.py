@@ -25,16 +25,20 @@ NONE, EMPTY, FAILED, FOUND = range(4)
 class QueriesState(GameState):
     """One question and the work on it.
 
-    task: the tables, the gold query. picked: bool[T], tables that the grounder named, none before.
-    query: the last one. tries: i32[], queries that were run or answered with. answered, finished,
-    malformed: bool[].
+    task: the tables, the gold query. hopeless: bool[], the gold query fails. picked: bool[T],
+    tables that the grounder named, none before. query: the last one; result: what it gave, which
+    fails before the first and on tables that were not picked. tries: i32[], queries that were run
+    or answered with. answered, right, finished, malformed: bool[].
     """
 
     task: rules.Task
+    hopeless: jax.Array
     picked: jax.Array
     query: rules.Query
+    result: rules.Result
     tries: jax.Array
     answered: jax.Array
+    right: jax.Array
     finished: jax.Array
     malformed: jax.Array
 
@@ -171,10 +175,13 @@ class Queries(TurnGame):
         return QueriesState(
             **opening(),
             task=task,
+            hopeless=rules.run(task.tables, task.gold).fails,
             picked=jnp.zeros(TABLES, bool),
             query=jax.tree.map(jnp.zeros_like, task.gold),
+            result=rules.Result(jnp.full(self.rows**2, -1), jnp.ones((), bool)),
             tries=jnp.zeros((), jnp.int32),
             answered=no,
+            right=no,
             finished=no,
             malformed=no,
         )
@@ -199,29 +206,13 @@ class Queries(TurnGame):
         places = query._replace(value=query.value - 1)
         return jnp.ravel_multi_index(tuple(places), self.shape, mode="clip").astype(jnp.int32)
 
-    def result(self, state: QueriesState) -> rules.Result:
-        """What the last query gives; it fails on tables that were not picked."""
-        found, query = rules.run(state.task.tables, state.query), state.query
-        seen = state.picked[query.table] & state.picked[query.other]
-        return found._replace(fails=found.fails | ~seen | (state.tries == 0))
-
     def status(self, state: QueriesState) -> jax.Array:
         """NONE, EMPTY, FAILED or FOUND, i32[]; a count of 0 is EMPTY."""
-        result = self.result(state)
-        nothing = jnp.where(result.values[0] < 1, EMPTY, FOUND)
-        return jnp.where(state.tries == 0, NONE, jnp.where(result.fails, FAILED, nothing))
-
-    def gold_fails(self, state: QueriesState) -> jax.Array:
-        """Whether the task has no right answer, bool[]."""
-        return rules.run(state.task.tables, state.task.gold).fails
-
-    def right(self, state: QueriesState) -> jax.Array:
-        """Whether the answer's result is that of the gold query, bool[]."""
-        gold = rules.run(state.task.tables, state.task.gold)
-        return state.answered & rules.equal(self.result(state), gold)
+        nothing = jnp.where(state.result.values[0] < 1, EMPTY, FOUND)
+        return jnp.where(state.tries == 0, NONE, jnp.where(state.result.fails, FAILED, nothing))
 
     def result_of(self, state: QueriesState, params: QueriesParams) -> tuple[jax.Array, jax.Array]:
-        values = jnp.sort(self.result(state).values)
+        values = jnp.sort(state.result.values)
         weights = jnp.asarray(31 ** np.arange(values.shape[0]) % 2**32, jnp.uint32)
         return jnp.sum((values + 2).astype(jnp.uint32) * weights), state.answered
 
@@ -240,11 +231,21 @@ class Queries(TurnGame):
         answers = writes & (action >= len(PICKS) + self.num_queries)
         tries = state.tries + writes
         silent = writes & ~answers & (tries >= self.turns)
+        found = rules.run(state.task.tables, chosen)
+        seen = state.picked[chosen.table] & state.picked[chosen.other]
+        found = found._replace(fails=found.fails | ~seen)
+        gold = rules.run(state.task.tables, state.task.gold)
+        query, result = jax.tree.map(
+            lambda new, old: jnp.where(writes, new, old),
+            (chosen, found), (state.query, state.result),
+        )  # fmt: skip
         state = state.replace(
             picked=jnp.where(grounds, pick, state.picked),
-            query=jax.tree.map(lambda new, old: jnp.where(writes, new, old), chosen, state.query),
+            query=query,
+            result=result,
             tries=tries,
             answered=state.answered | answers,
+            right=state.right | (answers & rules.equal(found, gold)),
             malformed=silent,
             finished=silent | (mover == VALIDATOR),
         )
@@ -252,7 +253,7 @@ class Queries(TurnGame):
 
     def _reward(self, state, mover, answers, approves, params) -> jax.Array:
         """Of each agent, f32[3], for what has just been done."""
-        shared = rules.outcome(state.malformed, self.right(state), False)
+        shared = rules.outcome(state.malformed, state.right, False)
         shared = jnp.where(answers | state.malformed, shared, 0.0)
         own = shared
         if self.grounding == "recall":
@@ -260,7 +261,7 @@ class Queries(TurnGame):
             recall = jnp.sum(needed & state.picked) / jnp.sum(needed)
             extra = params.extra_cost * jnp.sum(state.picked & ~needed)
             own = jnp.where(mover == GROUNDER, recall - extra, 0.0)
-        verdict = (mover == VALIDATOR) & (approves == self.right(state))
+        verdict = (mover == VALIDATOR) & (approves == state.right)
         return jnp.stack([own, shared, verdict * 1.0])
 
     def play(
@@ -271,11 +272,11 @@ class Queries(TurnGame):
         following, reward, valid = super().play(key, state, action, params)
         judges = self.mover(state, params) == VALIDATOR
         reward = jnp.where(judges & (np.arange(3) != VALIDATOR), 0.0, reward)
-        return following, jnp.where(self.gold_fails(state), 0.0, reward), valid
+        return following, jnp.where(state.hopeless, 0.0, reward), valid
 
     def preview(self, state: QueriesState) -> jax.Array:
         """The first 3 values of the last result, i32[3], -1 for none."""
-        return jnp.where(self.result(state).fails, -1, self.result(state).values[:3])
+        return jnp.where(state.result.fails, -1, state.result.values[:3])
 
     def last_turn(self, state: QueriesState) -> jax.Array:
         """Whether the generator has to answer now, bool[]."""
@@ -322,7 +323,7 @@ class Queries(TurnGame):
 
     def won(self, state: QueriesState, params: QueriesParams) -> jax.Array:
         """All, if the answer is right."""
-        return jnp.broadcast_to(self.right(state), (3,))
+        return jnp.broadcast_to(state.right, (3,))
 
     def expert(self, state: QueriesState, params: QueriesParams) -> jax.Array:
         task, gold = state.task, state.task.gold
@@ -341,7 +342,7 @@ class Queries(TurnGame):
         query = gold._replace(table=table, column=column, other=other, condition=condition)
         answers = (state.tries > 0) | self.last_turn(state)
         call = len(PICKS) + self.index_of(query) + answers * self.num_queries
-        verdict = self.num_actions - 2 + ~self.right(state)
+        verdict = self.num_actions - 2 + ~state.right
         moves = jnp.stack([pick, call, verdict])
         return moves[self.mover(state, params)].astype(jnp.int32)
 
@@ -358,6 +359,6 @@ class Queries(TurnGame):
         lines.append(f"gold {gold.removeprefix('run ')}")
         if int(state.tries):
             done = self.action_names[len(PICKS) + int(self.index_of(state.query))]
-            kept = [int(v) for v in np.asarray(self.result(state).values) if v >= 0]
+            kept = [int(v) for v in np.asarray(state.result.values) if v >= 0]
             lines.append(f"{done} gave {kept}")
         return "\n".join(lines)

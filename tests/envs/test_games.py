@@ -107,7 +107,9 @@ def player(name):
             out = env.step_env(step_key, state, action, params)
             return out[1], (state, acting, legal, over, *out)
 
-        return (seen, first), jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
+        # Two steps beyond the limit, if it is short: what has ended stays.
+        steps = min(STEPS, env.default_params.max_steps_in_episode + 2)
+        return (seen, first), jax.lax.scan(step, first, jax.random.split(key, steps))[1]
 
     return jax.jit(jax.vmap(play, in_axes=(0, 0, None)))
 
@@ -304,7 +306,7 @@ def test_words_say_what_they_may_and_commands_are_understood(name, wording):
     env = dataclasses.replace(env, wording=wording)
     view = env.view
     states, acting, legal, over, *_ = played(name)
-    picked = [(e, t) for e in range(4) for t in range(0, STEPS, 7) if not over[e, t]]
+    picked = [(e, t) for e in range(4) for t in range(0, over.shape[1], 7) if not over[e, t]]
     agents, bare = np.arange(env.num_agents, dtype=np.int32), make_grammar("bare")
 
     @jax.jit

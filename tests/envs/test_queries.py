@@ -175,7 +175,7 @@ def test_the_expert_and_tasks_whose_gold_query_fails(turns, share):
 
     def play(key):
         _, state = env.reset_env(key, params)
-        fails = env.gold_fails(state)
+        fails = state.hopeless
 
         def step(state, _):
             action = jnp.full(3, env.expert(state, params))
@@ -183,7 +183,7 @@ def test_the_expert_and_tasks_whose_gold_query_fails(turns, share):
             return state, (reward, info["valid"].all())
 
         state, (reward, valid) = jax.lax.scan(step, state, length=7)
-        return fails, reward.sum(axis=0), env.right(state), valid.all()
+        return fails, reward.sum(axis=0), state.right, valid.all()
 
     fails, reward, right, valid = jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(1), 512))
     fails, reward, right = map(np.asarray, (fails, reward, right))
