@@ -17,6 +17,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Coin-v1": ("envs.coin", "Coin"),
     "ConnectFour-v1": ("envs.connect_four", "ConnectFour"),
     "Debate-v1": ("envs.debate", "Debate"),
+    "Delegation-v1": ("envs.delegation", "Delegation"),
     "DictSum-v1": ("envs.dict_sum", "DictSum"),
     "Dispatch-v1": ("envs.dispatch", "Dispatch"),
     "EZPoints-v1": ("envs.points", "EZPoints"),

@@ -80,6 +80,7 @@ WRONG = [
     ("Research-v1", {"filler": 99}, "expected"),
     ("Research-v1", {"calls": 0}, "expected"),
     ("Research-v1", {"prices": (2.0,)}, "prices .*expected at most 16"),
+    ("Delegation-v1", {"depth": 4}, "depth 4: expected 1 to 8, 1 to 16 and 1 to 3"),
     ("GuidedResearch-v1", {"budget": 0}, "budget 0: expected 1 to 64"),
     ("Screens-v1", {"branching": (4, 4, 4)}, "at most 64 screens"),
     ("Screens-v1", {"branching": ()}, "expected the number of children per level"),
