@@ -169,6 +169,8 @@ def _section(run):
         differs = alone or all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
+    options = config.rollout
+    replaced = tuple(options.get(name, ()) for name in ("partners", "replacements"))
     if experiment.policy.reads_text:
         section = transcripts.section(
             experiment.policy.codec,
@@ -177,6 +179,7 @@ def _section(run):
             np.asarray(credit.advantage.values),
             update=run.update,
             tasks=tasks,
+            replaced=replaced,
         )
         return section, differs
     rollout = experiment.rollout
@@ -191,7 +194,7 @@ def _section(run):
         _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage.values},
         update=run.update,
     )
-    return credit_cards.section(view), differs
+    return credit_cards.section(view, replaced), differs
 
 
 def _estimates(run, streams):

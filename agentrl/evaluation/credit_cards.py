@@ -1,7 +1,7 @@
 """The credit view as HTML: episodes side by side, turns as cards, credit as coloured cells."""
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,13 +9,17 @@ from agentrl.evaluation import boards
 from agentrl.evaluation.credit_view import CreditView, Episode, Turn
 from agentrl.evaluation.figures import number
 from agentrl.evaluation.markup import Markup, join, tag
+from agentrl.evaluation.replaced import table_of
 
 # Number of turns of an episode shown at once; the others are folded.
 SHOWN_TURNS = 24
 
 
-def section(shown: CreditView) -> Markup:
-    """HTML of episodes turn by turn: what was seen and done, its reward and its advantage."""
+def section(shown: CreditView, replaced: tuple[Sequence[str], Sequence[str]] = ((), ())) -> Markup:
+    """HTML of episodes turn by turn: what was seen and done, its reward and its advantage.
+
+    replaced: (partners, replacements) of a rollout with counterfactual runs, which are shown, too.
+    """
     glyphs = boards.palette(shown.environment)
     texts = {t.board for e in shown.episodes for t in e.turns} | {
         e.last_board for e in shown.episodes
@@ -44,7 +48,7 @@ def section(shown: CreditView) -> Markup:
         tag(
             "div",
             *[
-                _episode(e, i, shown, glyphs if grids else None)
+                _episode(e, i, shown, glyphs if grids else None, replaced)
                 for i, e in enumerate(shown.episodes)
             ],
             class_="episodes",
@@ -84,7 +88,9 @@ def _picture(text: str, before: str | None, glyphs: Mapping | None, label: str) 
     return boards.text(text, before) if glyphs is None else boards.grid(text, glyphs, label)
 
 
-def _episode(episode: Episode, index: int, shown: CreditView, glyphs: Mapping | None) -> Markup:
+def _episode(
+    episode: Episode, index: int, shown: CreditView, glyphs: Mapping | None, replaced: tuple
+) -> Markup:
     title = f"Return {number(episode.episode_return)} · {episode.end}"
     length = f"{len(episode.turns)} turn{'' if len(episode.turns) == 1 else 's'}"
     cards, before = [], None
@@ -102,6 +108,7 @@ def _episode(episode: Episode, index: int, shown: CreditView, glyphs: Mapping | 
     return tag(
         "section",
         tag("h4", title, tag("span", length, class_="note")),
+        None if episode.runs is None else table_of(episode.runs, *replaced),
         tag("ol", *cards),
         aria_label=f"Episode {index + 1}: {title}",
     )

@@ -38,12 +38,13 @@ class Turn:
 @dataclasses.dataclass(frozen=True)
 class Episode:
     """One member of the group: its turns and those of whom it called, its end ("success" and so on)
-    and the last drawing."""
+    and the last drawing. runs: of it in `Streams.runs`, if there are any."""
 
     turns: tuple[Turn, ...]
     end: str
     last_board: str
     episode_return: float
+    runs: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +171,8 @@ def view(
         elif np.asarray(streams.truncated)[i].any():
             end = "out of time"
         last = draw(places[-1].turn + 1, column)
-        drawn.append(Episode(turns, end, last, float(returns_of(streams)[i])))
+        runs = None if streams.runs is None else np.asarray(streams.runs[i])
+        drawn.append(Episode(turns, end, last, float(returns_of(streams)[i]), runs))
     given = [abs(value) for e in drawn for turn in e.turns for value in turn.credit.values()]
     members = members_of(streams, group)
     return CreditView(

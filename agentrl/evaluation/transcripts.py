@@ -17,6 +17,7 @@ from agentrl.evaluation.credit_view import (
 )
 from agentrl.evaluation.figures import number
 from agentrl.evaluation.markup import Markup, tag
+from agentrl.evaluation.replaced import table_of
 from agentrl.policies.codec import Codec, decode
 from agentrl.streams import OBSERVATION, Rows, Streams
 
@@ -30,6 +31,7 @@ def section(
     update: int = 0,
     episodes: int = 4,
     tasks: Sequence[str] = (),
+    replaced: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> Markup:
     """The best and worst conversations of the group whose returns differ most, with those of whom
     they called.
@@ -39,6 +41,7 @@ def section(
     tasks: names of the tasks 0, 1, ...; one group is shown per task. If every conversation is a
     group by itself, all conversations of one seat form the shown group. For games whole matches are
     shown, fewer with more seats: observations and replies of each learning seat, side by side.
+    replaced: (partners, replacements) of a rollout with counterfactual runs, which are shown, too.
     """
     streams, rows = _host(streams), _host(rows)
     owner = np.asarray(
@@ -56,11 +59,15 @@ def section(
         if name is not None:
             parts.append(tag("h4", name))
         intro = f"about {about}, by the policy of update {update}"
-        parts.append(_group(codec, streams, rows, advantage, group, owner, intro, episodes))
+        parts.append(
+            _group(codec, streams, rows, advantage, group, owner, intro, episodes, replaced)
+        )
     return tag("div", *parts, class_="credit talk")
 
 
-def _group(codec, streams, rows, advantage, group: int, owner, intro: str, episodes: int) -> Markup:
+def _group(
+    codec, streams, rows, advantage, group: int, owner, intro: str, episodes: int, replaced
+) -> Markup:
     calls = (callers(streams) >= 0).any()
     seats = 1 if streams.role is None or calls else int(streams.role.max()) + 1
     shown = choose_episodes(streams, group, episodes if seats == 1 else max(2, episodes // seats))
@@ -84,7 +91,7 @@ def _group(codec, streams, rows, advantage, group: int, owner, intro: str, episo
             for t, own, _ in places
             if owner[own, t] in names
         }
-        cards.append(_episode(codec, streams, rows, advantage, i, places, badges, limit))
+        cards.append(_episode(codec, streams, rows, advantage, i, places, badges, limit, replaced))
     return tag(
         "div",
         tag(
@@ -112,7 +119,7 @@ def _host(tree):
     return tree.replace(**fields)
 
 
-def _episode(codec, streams, rows, advantage, stream, places, badges, limit) -> Markup:
+def _episode(codec, streams, rows, advantage, stream, places, badges, limit, replaced) -> Markup:
     turns = []
     for t, i, depth in places:
         row, read, written = find_turn(rows, i, t)
@@ -138,7 +145,8 @@ def _episode(codec, streams, rows, advantage, stream, places, badges, limit) -> 
     title = f"Return {number(float(returns_of(streams)[stream]))} · {end}"
     if streams.role is not None and streams.role.any():
         title = f"Match {streams.episode[stream]} · seat {streams.role[stream]} · {title}"
-    return tag("section", tag("h4", title), tag("ol", *turns), aria_label=title)
+    beside = None if streams.runs is None else table_of(streams.runs[stream], *replaced)
+    return tag("section", tag("h4", title), beside, tag("ol", *turns), aria_label=title)
 
 
 def _tokens(codec, rows, row, written, advantage, limit) -> list[Markup]:

@@ -4,7 +4,7 @@ Letters: B episodes, E partners, K replacements; N streams.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -20,7 +20,7 @@ from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
 from agentrl.rollout.seating import check_side, seat_side
 from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Seating, Start, Trajectory, Turn
-from agentrl.rollout.unroll import keep_turn, unroll
+from agentrl.rollout.unroll import keep_states, keep_turn, states_of, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
 
@@ -145,7 +145,7 @@ def counterfactual(
     return whole._replace(
         collect=functools.partial(collect, plan),
         provides=whole.provides | {"runs"},
-        states=None,
+        states=functools.partial(states, plan),
     )
 
 
@@ -154,13 +154,7 @@ def collect(
 ) -> tuple[Any, Streams, Rows, dict[str, jax.Array]]:
     """One collection, the function `Rollout.collect` once the plan is bound: (state unchanged,
     streams and rows of the first partner's episodes, metrics)."""
-    task_key, act_key = jax.random.split(key)
-    world, start = start_groups(
-        plan.sampler, plan.world, task_key, plan.groups, plan.size, given.get("tasks")
-    )
-    everyone = [*plan.partners, *plan.replacements]
-    if not plan.bound.reads_arrays and not any(x and x.reads_arrays for x in everyone):
-        start = start._replace(observation=None)
+    world, start, act_key = _begun(plan, key, given)
 
     def play(partner, own, key, keep=_add):
         return _played(plan, world, start, params, (partner, own), key, keep)
@@ -195,6 +189,27 @@ def collect(
     metrics = metrics_of(world.env, ended, streams, "partner")
     metrics |= plan.bound.packing.metrics(first.turns)
     return state, streams, rows, metrics | _compared(plan, found)
+
+
+def states(
+    plan: Plan, params: chex.ArrayTree, state: Any, key: jax.Array, **given: Any
+) -> chex.ArrayTree:
+    """`Rollout.states` of the first partner's episodes."""
+    world, start, act_key = _begun(plan, key, given)
+    who = plan.partners[0], None
+    return states_of(_played(plan, world, start, params, who, act_key, keep_states))
+
+
+def _begun(plan: Plan, key: jax.Array, given: Mapping[str, Any]) -> tuple[World, Start, jax.Array]:
+    """The world, all episodes at their start, and the key of the players."""
+    task_key, act_key = jax.random.split(key)
+    world, start = start_groups(
+        plan.sampler, plan.world, task_key, plan.groups, plan.size, given.get("tasks")
+    )
+    everyone = [*plan.partners, *plan.replacements]
+    if not plan.bound.reads_arrays and not any(x and x.reads_arrays for x in everyone):
+        start = start._replace(observation=None)
+    return world, start, act_key
 
 
 def _again(partner: Actor | None, number: int) -> Actor | None:

@@ -19,7 +19,7 @@ from agentrl.rollout.pack import by_stream, filled, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
 from agentrl.rollout.types import Rollout, Seating, Start, Trajectory
-from agentrl.rollout.unroll import fresh, keep_turn, unroll
+from agentrl.rollout.unroll import fresh, keep_states, keep_turn, states_of, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
 
@@ -278,19 +278,8 @@ class _Episodes(NamedTuple):
         """The environments' states before each turn of the episodes that `collect` plays for the
         same key, and after the last, [T + 1, B, ...]; see `Rollout.states`."""
 
-        def keep(notes, turn):
-            return notes, (turn.before.state, turn.running)
-
-        _, _, trajectory = self.act(params, state, key, given, lambda *scene: (None, keep))
-        before, running = trajectory.turns
-        # The loop may have ended before the last turn.
-        taken = jnp.any(running, axis=1)
-
-        def joined(before, last):
-            known = jnp.where(taken.reshape(-1, *[1] * last.ndim), before, last)
-            return jnp.concatenate([known, last[None]])
-
-        return jax.tree.map(joined, before, trajectory.final.state)
+        _, _, trajectory = self.act(params, state, key, given, lambda *scene: (None, keep_states))
+        return states_of(trajectory)
 
     def demonstrate(
         self, task_keys: jax.Array, key: jax.Array, *, thoughts: bool = False, noise: float = 0.0

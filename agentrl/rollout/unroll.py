@@ -226,3 +226,21 @@ def prefix(trajectory: Trajectory, turn: jax.Array) -> Start:
         return jax.vmap(lambda x, t: x[t], in_axes=(1, 0))(everything, turn)
 
     return jax.tree.map(pick, trajectory.turns.before, trajectory.final)
+
+
+def keep_states(notes: Any, turn: Turn) -> tuple[Any, Any]:
+    """For `unroll`: keeps what `states_of` reads."""
+    return notes, (turn.before.state, turn.running)
+
+
+def states_of(trajectory: Trajectory) -> chex.ArrayTree:
+    """States before each turn and after the last, [T + 1, B, ...], of what `keep_states` kept."""
+    before, running = trajectory.turns
+    # The loop may have ended before the last turn.
+    taken = jnp.any(running, axis=1)
+
+    def joined(before, last):
+        known = jnp.where(taken.reshape(-1, *[1] * last.ndim), before, last)
+        return jnp.concatenate([known, last[None]])
+
+    return jax.tree.map(joined, before, trajectory.final.state)

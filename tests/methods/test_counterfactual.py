@@ -11,6 +11,7 @@ from experiments import same, train, train_and_resume
 from agentrl import advantages, policies, rewards
 from agentrl.config import base_config, env_section, roles_section, section
 from agentrl.config.build import build
+from agentrl.evaluation.replaced import table_of
 from agentrl.methods.counterfactual import counterfactual
 from agentrl.methods.trade_off import trade_off
 
@@ -53,6 +54,23 @@ def test_nothing_replaced_is_no_difference(partners):
     np.testing.assert_array_equal(streams.runs[0::2, 0, 0, 0], streams.reward[0::2].sum(axis=1))
     assert not np.any(streams.mask[1::2])  # the partner's turns are not learnt from
     assert metrics[f"runs/{len(partners) - 1}/self"][0] == 0.0
+
+
+def test_the_report_sees_the_states_that_were_acted_from():
+    """And names what a replacement's return is above or below the policy's."""
+    experiment = build(config_of(partners=("expert",)))
+    rollout, state = experiment.rollout, jax.jit(experiment.init)(0)
+    given = state.params, state.rollout, jax.random.key(3)
+    streams = jax.device_get(jax.jit(rollout.collect)(*given)[1])
+    states = jax.device_get(jax.jit(rollout.states)(*given))
+    of_state = jax.jit(lambda s: experiment.env.fingerprint(s, experiment.env_params))
+    for i, t in np.argwhere(streams.mask)[::5]:
+        marks = of_state(jax.tree.map(lambda x, i=i, t=t: x[t, i // 2], states))
+        np.testing.assert_array_equal(marks[i % 2], streams.anchor[i, t])
+    runs = np.zeros((3, 1, 2))
+    runs[:, 0, 0], runs[:, 0, 1] = (1, 5, 1), (0.25, 8, 0)
+    shown = str(table_of(runs, ("expert",), (SILENT,)))
+    assert "silent in its place" in shown and "return 0.25 (−0.75), 8 steps, success 0" in shown
 
 
 def test_runs_by_hand():
