@@ -197,7 +197,8 @@ def states(
     """`Rollout.states` of the first partner's episodes."""
     world, start, act_key = _begun(plan, key, given)
     who = plan.partners[0], None
-    return states_of(_played(plan, world, start, params, who, act_key, keep_states))
+    played = _played(plan, world, start, params, who, act_key, keep_states)
+    return states_of(played.turns, played.final.state)
 
 
 def _begun(plan: Plan, key: jax.Array, given: Mapping[str, Any]) -> tuple[World, Start, jax.Array]:

@@ -279,7 +279,7 @@ class _Episodes(NamedTuple):
         same key, and after the last, [T + 1, B, ...]; see `Rollout.states`."""
 
         _, _, trajectory = self.act(params, state, key, given, lambda *scene: (None, keep_states))
-        return states_of(trajectory)
+        return states_of(trajectory.turns, trajectory.final.state)
 
     def demonstrate(
         self, task_keys: jax.Array, key: jax.Array, *, thoughts: bool = False, noise: float = 0.0

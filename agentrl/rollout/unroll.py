@@ -233,9 +233,10 @@ def keep_states(notes: Any, turn: Turn) -> tuple[Any, Any]:
     return notes, (turn.before.state, turn.running)
 
 
-def states_of(trajectory: Trajectory) -> chex.ArrayTree:
-    """States before each turn and after the last, [T + 1, B, ...], of what `keep_states` kept."""
-    before, running = trajectory.turns
+def states_of(turns: Any, final: chex.ArrayTree) -> chex.ArrayTree:
+    """States before each turn and after the last, [T + 1, B, ...]. turns: what `keep_states` kept;
+    final: the last states."""
+    before, running = turns
     # The loop may have ended before the last turn.
     taken = jnp.any(running, axis=1)
 
@@ -243,4 +244,4 @@ def states_of(trajectory: Trajectory) -> chex.ArrayTree:
         known = jnp.where(taken.reshape(-1, *[1] * last.ndim), before, last)
         return jnp.concatenate([known, last[None]])
 
-    return jax.tree.map(joined, before, trajectory.final.state)
+    return jax.tree.map(joined, before, final)
