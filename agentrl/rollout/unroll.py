@@ -228,8 +228,8 @@ def prefix(trajectory: Trajectory, turn: jax.Array) -> Start:
     return jax.tree.map(pick, trajectory.turns.before, trajectory.final)
 
 
-def keep_states(notes: Any, turn: Turn) -> tuple[Any, Any]:
-    """For `unroll`: keeps what `states_of` reads."""
+def keep_states(notes: Any, turn: Any) -> tuple[Any, Any]:
+    """For `unroll`: keeps of a `Turn` what `states_of` reads."""
     return notes, (turn.before.state, turn.running)
 
 
