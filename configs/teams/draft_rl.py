@@ -6,7 +6,7 @@ Li et al. (2025), DRAFT-RL, https://arxiv.org/abs/2511.20468. Drafts-v1.
 import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
-from agentrl.config import base_config, check_variant, env_section, roles_section, section, term
+from agentrl.config import base_config, check_variant, env_section, section, term
 from agentrl.methods.drafts import by_agent, drafts, winner_reward, winner_turns
 
 VARIANTS = ("draft_rl", "independent", "random_peers", "no_imitation", "no_twins")
@@ -19,9 +19,7 @@ def get_config(variant: str = "draft_rl") -> ml_collections.ConfigDict:
     config.num_seeds = 5
     config.log_every = 10
     config.env = env_section("Drafts-v1", sees_first=not alone, reviews=not alone)
-    network = section(policies.mlp, hidden=(64, 64), critic="separate")
-    names = ("first", "second", "third")
-    config.policy = roles_section(**dict.fromkeys(names, network))
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
     config.warm_start.updates = 40
