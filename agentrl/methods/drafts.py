@@ -21,6 +21,8 @@ from agentrl.streams import PerTurn, Rows, Shared, Streams
 Peers = Literal["own", "random"]
 # Below it a deviation is no scale: advantages stay as they are.
 _EVEN = 1e-6
+# Features of a draft beside its counts of numbers.
+_TOLD = 6
 
 
 class DraftScore(nn.Module):
@@ -200,7 +202,7 @@ def drafts(
     The reward model (`DraftScore`) takes `steps` of AdamW on cross-entropy after each update, on
     every draft of the batch and on its twin, which has another answer and so the other label; what
     is selected in an update was not trained on. Metrics drafts/selected: the shown answer is right;
-    by_peers: that of the highest mean grade; mean, oracle (any of the team's), first, second (of
+    by_peers: that of the highest mean grade; mean, oracle (any of the team's), first, last (of
     each agent), worst_agent, best_agent, valid; reward_auc, peer_auc: area under the ROC curve;
     reward_loss.
 
@@ -211,9 +213,11 @@ def drafts(
     and here a draft's own notes and answers are counted without collisions, the question is not
     seen; there are five criteria and here one grade; two temperatures and here one; the release
     retries malformed drafts, and here they are not eligible; its wrong twin's answer is the right
-    one plus 1; it trains the model once, for more steps; its teacher is imitated behind each
-    agent's own prompt, here behind what the teacher saw; where no draft is right, it imitates the
-    gold answer, and here nothing: no answer that nobody gave is a target of the policy.
+    one plus 1, and its twins keep the distance of the two drafts; it trains the model once, for
+    more steps; its teacher is imitated behind each agent's own prompt, here behind what the teacher
+    saw; where no draft is right, it imitates the gold answer, and here nothing: no answer that
+    nobody gave is a target of the policy. The twin of a wrong draft does have the gold answer, for
+    the reward model alone.
 
     Args:
       learning_rate: above 0. steps: at least 1.
@@ -242,11 +246,10 @@ def drafts(
     )  # fmt: skip
     network, adamw = DraftScore(), optax.adamw(learning_rate)
     look = _look(setup, env, network, peers)
-    width = draft_features(*_nothing(env), env.numbers).shape[-1]
 
     def init(start):
         key, following = jax.random.split(start.key)
-        params = network.init(key, jnp.zeros((1, width)))
+        params = network.init(key, jnp.zeros((1, _TOLD + 2 * env.numbers)))
         return DraftJudge(params, adamw.init(params), following)
 
     def make(context, sources):
@@ -255,25 +258,14 @@ def drafts(
     def annotate(context, streams, rows):
         batch = look(context.value, streams, rows)
         key = jax.random.fold_in(context.value.key, 1)
-        solution = jax.vmap(env.solution)(_first(streams, batch))[:, None, None]
+        solution = solutions(env, streams, batch.stream)
         answer = twins(key, batch.answer, batch.right, solution, env.numbers)
         of = jax.vmap(draft_features, (0, 0, 0, None))
         shown = [of(batch.notes, x, batch.grade, env.numbers) for x in (batch.answer, answer)]
-        turns = batch.draft == batch.own[..., None]
+        examples = jnp.stack(shown), jnp.stack([batch.right, ~batch.right])
         gained = draft_reward(batch.right, batch.grade, batch.valid, **weights)
-        gained = jnp.take_along_axis(gained, batch.own[..., None], axis=2)
-        last = turns & (jnp.cumsum(turns[..., ::-1], axis=2)[..., ::-1] == 1)
-
-        def by_stream(x):
-            empty = jnp.zeros(streams.mask.shape)
-            return PerTurn(empty.at[batch.stream.reshape(-1)].set(x.reshape(empty.shape)))
-
-        notes = {
-            "winner_turns": by_stream(turns * 1.0),
-            "winner_reward": by_stream(jnp.where(last, gained, 0.0)),
-            "draft_examples": Shared((jnp.stack(shown), jnp.stack([batch.right, ~batch.right]))),
-        }
-        return notes, draft_metrics(batch)
+        notes = winner_notes(batch, gained, streams.mask.shape)
+        return notes | {"draft_examples": Shared(examples)}, draft_metrics(batch)
 
     def after(judge, outcome):
         shown, right = outcome.notes["draft_examples"].values
@@ -296,15 +288,10 @@ def drafts(
     )
 
 
-def _nothing(env: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-    shape = (env.agents, env.drafts)
-    empty = jnp.full(shape, -1, jnp.int32)
-    return jnp.full((*shape, env.steps), -1, jnp.int32), empty, jnp.zeros((*shape, env.agents - 1))
-
-
-def _first(streams: Streams, batch: Batch) -> Any:
-    """The state that each episode started from, leaves [B, ...]."""
-    return jax.tree.map(lambda x: x[batch.stream[:, 0]], streams.first_state)
+def solutions(env: Any, streams: Streams, stream: jax.Array) -> jax.Array:
+    """The right answer of each episode, i32[B, 1, 1]. stream: i32[B, A], its streams."""
+    first = jax.tree.map(lambda x: x[stream[:, 0]], streams.first_state)
+    return jax.vmap(env.solution)(first)[:, None, None]
 
 
 def _look(
@@ -323,8 +310,7 @@ def _look(
         if peers == "random":
             grade = jax.random.randint(judge.key, grade.shape, 0, env.highest_grade + 1)
         grade = grade / env.highest_grade * env.reviews
-        first = jax.tree.map(lambda x: x[stream[:, 0]], streams.first_state)
-        right = written.answer == jax.vmap(env.solution)(first)[:, None, None]
+        right = written.answer == solutions(env, streams, stream)
         valid = (written.notes[..., 0] >= 0) & (written.answer >= 0)
         shown = jax.vmap(draft_features, (0, 0, 0, None))(
             written.notes, written.answer, grade, env.numbers
@@ -364,6 +350,25 @@ def teacher_rows(batch: Batch, streams: Streams, rows: Rows) -> Rows:
     if rows.role is None:
         return every
     return every.replace(role=jnp.repeat(jnp.arange(agents, dtype=rows.role.dtype), count))
+
+
+def winner_notes(batch: Batch, gained: jax.Array, shape: tuple[int, ...]) -> dict[str, PerTurn]:
+    """The turns of each agent's best draft, and its reward at the last of them, [N, T] each.
+
+    gained: f32[B, A, K], the reward of each draft. shape: (N, T).
+    """
+    turns = batch.draft == batch.own[..., None]
+    gained = jnp.take_along_axis(gained, batch.own[..., None], axis=2)
+    last = turns & (jnp.cumsum(turns[..., ::-1], axis=2)[..., ::-1] == 1)
+
+    def by_stream(x):
+        at = batch.stream.reshape(-1)
+        return PerTurn(jnp.zeros(shape).at[at].set(x.reshape(shape)))
+
+    return {
+        "winner_turns": by_stream(turns * 1.0),
+        "winner_reward": by_stream(jnp.where(last, gained, 0.0)),
+    }
 
 
 def draft_metrics(batch: Batch) -> dict[str, jax.Array]:

@@ -10,6 +10,7 @@ from agentrl.config import base_config, check_variant, env_section, section, ter
 from agentrl.methods.drafts import by_agent, drafts, winner_reward, winner_turns
 
 VARIANTS = ("draft_rl", "independent", "random_peers", "no_imitation", "no_twins")
+WARM = 200
 
 
 def get_config(variant: str = "draft_rl") -> ml_collections.ConfigDict:
@@ -22,8 +23,9 @@ def get_config(variant: str = "draft_rl") -> ml_collections.ConfigDict:
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
-    config.warm_start.updates = 40
-    config.updates = 240
+    config.warm_start.update(updates=WARM, learning_rate=3e-3)
+    config.updates = WARM + 200
+    config.expert.update(episodes=64, noise=0.1)
     config.components.drafts = section(drafts, flipped=variant != "no_twins")
     if variant == "random_peers":
         config.components.drafts.peers = "random"
@@ -35,6 +37,6 @@ def get_config(variant: str = "draft_rl") -> ml_collections.ConfigDict:
     config.objective.value = term(losses.clipped_value_loss, weight=0.1, clip=0.2)
     if variant != "no_imitation":
         config.objective.teacher = term(losses.behaviour_cloning, weight=0.5, source="drafts")
-    config.learner.update(epochs=2, minibatches=1)
+    config.learner.update(epochs=2, minibatches=4)
     config.optimizer.learning_rate = 1e-3
     return config

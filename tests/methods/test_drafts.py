@@ -118,6 +118,7 @@ def small(**options):
     config.reward.winner = section(winner_reward)
     config.filters.winner = section(winner_turns)
     config.reweighting.by_agent = section(by_agent)
+    config.objective.value.weight = 0.1
     config.objective.teacher = term(behaviour_cloning, weight=0.5, source="drafts")
     return config
 
