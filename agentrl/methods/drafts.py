@@ -137,18 +137,6 @@ def pairs_in_order(score: jax.Array, right: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sum(jnp.where(pairs, higher, 0.0)), jnp.sum(pairs) * 1.0])
 
 
-def winner_reward(reward: jax.Array, winner_reward: jax.Array) -> jax.Array:
-    """Reward term: that of each agent's best draft, by component `drafts`, in the place of the
-    environment's. Both f32[N, T]."""
-    del reward
-    return winner_reward
-
-
-def winner_turns(mask: jax.Array, winner_turns: jax.Array) -> jax.Array:
-    """Filter: only the turns of each agent's best draft are learnt from, bool[N, T]."""
-    return mask & (winner_turns > 0)
-
-
 def by_agent(advantage: jax.Array, winner_turns: jax.Array, role: jax.Array) -> jax.Array:
     """Reweighting: the advantages of each agent's winners to mean 0 and variance 1, f32[N, T].
 
@@ -190,9 +178,9 @@ def drafts(
 
     For `Drafts-v1`. A draft is eligible if it is well formed. The answer that is shown is that of
     the eligible draft with the highest score; each agent's own best draft is what it learns from:
-    fills `winner_turns` f32[N, T] (1 in its turns), for filter `winner_turns` and reweighting
-    `by_agent`, and `winner_reward` f32[N, T] at its last turn (`draft_reward`), for the reward term
-    of this name. Turns of other drafts, and reviews, are not learnt from; the reward model learns
+    fills `winner_turns` f32[N, T] (1 in its turns), for filter `advantages.winner_turns` and
+    reweighting `by_agent`, and `winner_reward` f32[N, T] at its last turn (`draft_reward`), for
+    `rewards.winner_reward`. Turns of other drafts, and reviews, are not learnt from; the reward model learns
     from all drafts. Terminal GAE is `advantages.gae` with gamma=lam=1: with a reward in one turn
     alone an advantage there is that reward minus the value.
 

@@ -13,9 +13,9 @@ independent drafts 0.816, with random grades 0.795, without imitation 0.817, wit
 
 import ml_collections
 
-from agentrl import advantages, losses, policies, rollout
+from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
-from agentrl.methods.drafts import by_agent, drafts, winner_reward, winner_turns
+from agentrl.methods.drafts import by_agent, drafts
 
 VARIANTS = ("draft_rl", "independent", "random_peers", "no_imitation", "no_twins")
 WARM = 200
@@ -39,8 +39,8 @@ def get_config(variant: str = "draft_rl") -> ml_collections.ConfigDict:
         config.components.drafts.peers = "random"
     if alone:
         config.components.drafts.peer_weight = 0.0
-    config.reward.winner = section(winner_reward)
-    config.filters.winner = section(winner_turns)
+    config.reward.winner = section(rewards.winner_reward)
+    config.filters.winner = section(advantages.winner_turns)
     config.reweighting.by_agent = section(by_agent)
     config.objective.value = term(losses.clipped_value_loss, weight=0.1, clip=0.2)
     if variant != "no_imitation":

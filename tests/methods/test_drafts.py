@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from agentrl import advantages, policies, rollout
+from agentrl import advantages, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
 from agentrl.losses import behaviour_cloning
@@ -19,8 +19,6 @@ from agentrl.methods.drafts import (
     drafts,
     pairs_in_order,
     twins,
-    winner_reward,
-    winner_turns,
 )
 from agentrl.methods.networks import descended
 
@@ -115,8 +113,8 @@ def small(**options):
     config.rollout = section(rollout.episodes, num_groups=8, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=1.0, lam=1.0)
     config.components.drafts = section(drafts, **options)
-    config.reward.winner = section(winner_reward)
-    config.filters.winner = section(winner_turns)
+    config.reward.winner = section(rewards.winner_reward)
+    config.filters.winner = section(advantages.winner_turns)
     config.reweighting.by_agent = section(by_agent)
     config.objective.value.weight = 0.1
     config.objective.teacher = term(behaviour_cloning, weight=0.5, source="drafts")
