@@ -181,8 +181,8 @@ def drafts(
     fills `winner_turns` f32[N, T] (1 in its turns), for filter `advantages.winner_turns` and
     reweighting `by_agent`, and `winner_reward` f32[N, T] at its last turn (`draft_reward`), for
     `rewards.winner_reward`. Turns of other drafts, and reviews, are not learnt from; the reward
-    model learns from all drafts. Terminal GAE is `advantages.gae` with gamma=lam=1: with a reward in one turn
-    alone an advantage there is that reward minus the value.
+    model learns from all drafts. Terminal GAE is `advantages.gae` with gamma=lam=1: with a reward
+    in one turn alone an advantage there is that reward minus the value.
 
     Source of its own name: the turns of the teacher, the right and well-formed draft with the
     highest score, for every agent; nothing where no draft is. For `losses.behaviour_cloning`, 0.5.
