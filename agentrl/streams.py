@@ -123,6 +123,8 @@ FILLED_BY: dict[str, str] = {
     "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
     "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",
+    "winner_turns": "component agentrl.methods.drafts.drafts",
+    "winner_reward": "component agentrl.methods.drafts.drafts",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
     "imitation_weight": "component offline_values, rise or (of trees) siblings.positives of "
     "agentrl.methods",

@@ -20,6 +20,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Delegation-v1": ("envs.delegation", "Delegation"),
     "DictSum-v1": ("envs.dict_sum", "DictSum"),
     "Dispatch-v1": ("envs.dispatch", "Dispatch"),
+    "Drafts-v1": ("envs.drafts", "Drafts"),
     "EZPoints-v1": ("envs.points", "EZPoints"),
     "Foraging-v1": ("envs.foraging", "Foraging"),
     "FrozenLake-v1": ("envs.frozen_lake", "FrozenLake"),

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.turn_assignment import user_rl as user_rl
     from agentrl.advantages.turn_filters import nonzero_turns as nonzero_turns
     from agentrl.advantages.turn_filters import sampled_turns as sampled_turns
+    from agentrl.advantages.turn_filters import winner_turns as winner_turns
     from agentrl.advantages.turn_level import mars as mars
     from agentrl.advantages.turn_level import mars_by_position as mars_by_position
     from agentrl.advantages.turn_level import mars_released as mars_released

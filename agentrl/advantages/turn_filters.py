@@ -31,6 +31,26 @@ def nonzero_turns(mask: jax.Array, advantage: jax.Array) -> jax.Array:
     return mask & (advantage != 0)
 
 
+def winner_turns(mask: jax.Array, winner_turns: jax.Array) -> jax.Array:
+    """Turns to keep, bool[N, T]: those of each agent's best draft (DRAFT-RL).
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      winner_turns: f32[N, T], above 0 in these turns, of component `agentrl.methods.drafts`.
+
+    Returns:
+      bool[N, T].
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      Li et al. (2025), DRAFT-RL, https://arxiv.org/abs/2511.20468; code ArthasTY 06b2bd3 (read).
+    """
+    check_streams("winner_turns", mask, numbers={"winner_turns": winner_turns})
+    return mask & (winner_turns > 0)
+
+
 def sampled_turns(
     mask: jax.Array,
     advantage: jax.Array,

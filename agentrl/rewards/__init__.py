@@ -45,5 +45,6 @@ if TYPE_CHECKING:
     from agentrl.rewards.teams import delegated_reward as delegated_reward
     from agentrl.rewards.teams import short_reply_bonus as short_reply_bonus
     from agentrl.rewards.teams import thought_scores as thought_scores
+    from agentrl.rewards.teams import winner_reward as winner_reward
 
 __getattr__, __dir__ = lazy(__name__)

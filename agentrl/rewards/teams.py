@@ -257,3 +257,24 @@ def delegated_reward(
     sub = sub_format_weight * kept + sub_outcome_weight * outcome + judged
     paid = jnp.where(parent < 0, main, sub)
     return jnp.where(last_turns(mask), paid[:, None], 0.0)
+
+
+def winner_reward(reward: jax.Array, mask: jax.Array, winner_reward: jax.Array) -> jax.Array:
+    """The reward of each agent's best draft, in the place of the environment's (DRAFT-RL).
+
+    Args:
+      reward: f32[N, T], of which nothing is left.
+      mask: bool[N, T], the agent acted.
+      winner_reward: f32[N, T], of component `agentrl.methods.drafts`.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      Li et al. (2025), DRAFT-RL, https://arxiv.org/abs/2511.20468; code ArthasTY 06b2bd3 (read).
+    """
+    check_streams("winner_reward", mask, numbers={"reward": reward, "winner_reward": winner_reward})
+    return jnp.where(mask, winner_reward, 0.0)

@@ -110,6 +110,8 @@ WRONG = [
     ("Sokoban-v1", {"boxes": 3}, "expected 1 to 2 for"),
     ("CheckedSum-v1", {"loops": 0}, "loops 0"),
     ("Dispatch-v1", {"attempts": 1}, "attempts 1"),
+    ("Drafts-v1", {"agents": 1}, "agents 1"),
+    ("Drafts-v1", {"terms": 5}, "terms 5"),
     ("SharedBank-v1", {"needed": 7}, "needed 7"),
     ("Queries-v1", {"turns": 0}, "turns 0"),
     ("Queries-v1", {"grounding": "none"}, "grounding 'none'"),
