@@ -61,6 +61,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Telecom-v1": ("envs.telecom", "Telecom"),
     "TicTacToe-v1": ("envs.tictactoe", "TicTacToe"),
     "ToolCalls-v1": ("envs.tool_calls", "ToolCalls"),
+    "ToolFlow-v1": ("envs.tool_flow", "ToolFlow"),
     "ToolProgram-v1": ("envs.tool_program", "ToolProgram"),
     "TradingDesk-v1": ("envs.trading_desk", "TradingDesk"),
     "TwentyQuestions-v1": ("envs.twenty_questions", "TwentyQuestions"),
