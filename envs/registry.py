@@ -25,6 +25,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "FunctionGym-v1": ("envs.function_gym", "FunctionGym"),
     "GuidedResearch-v1": ("envs.guided_research", "GuidedResearch"),
     "Hanabi-v1": ("envs.hanabi", "Hanabi"),
+    "HierResearch-v1": ("envs.hier_research", "HierResearch"),
     "Household-v1": ("envs.household", "Household"),
     "Jobs-v1": ("envs.jobs", "Jobs"),
     "KeyDoor-v1": ("envs.key_door", "KeyDoor"),
