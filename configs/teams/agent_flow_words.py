@@ -20,7 +20,7 @@ from agentrl.methods.rollout_weight import rollout_weight
 from configs._shared import language
 
 VARIANTS = ("modules", "flow_grpo", "concatenated", "sft")
-WARM, UPDATES = 80, 60
+WARM, UPDATES = 120, 50
 
 
 def get_config(variant: str = "modules") -> ml_collections.ConfigDict:

@@ -30,7 +30,7 @@ def get_config(variant: str = "stages") -> ml_collections.ConfigDict:
         config.stages.planner.init_from = "local=stage:local,web=stage:web"
         return config
     config = base_config()
-    config.num_seeds = 5
+    config.num_seeds = 3
     config.updates = 100 if variant in AGENTS else 200
     config.log_every = 10
     # Without a price of calls a planner asks both kinds always.
@@ -40,7 +40,7 @@ def get_config(variant: str = "stages") -> ml_collections.ConfigDict:
     everyone = ("planner", *AGENTS)
     train = everyone if variant == "together" else (variant.removesuffix("_unrefined"),)
     config.policy = roles_section(train, **dict.fromkeys(everyone, network))
-    acting = {"num_groups": 32, "group_size": 16, "mask_illegal": True}
+    acting = {"num_groups": 16, "group_size": 16, "mask_illegal": True}
     if variant in AGENTS:
         acting.update(side=variant, opponent="expert")
         config.evaluation.update(side=variant, opponent="expert")

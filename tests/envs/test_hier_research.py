@@ -1,5 +1,4 @@
-"""HierResearch-v1: evidence with and without the refiner, F1 by hand and in closed form; which tools
-turns used."""
+"""HierResearch-v1: evidence with and without the refiner, F1 by hand and in closed form; tools."""
 
 import functools
 
