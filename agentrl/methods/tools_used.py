@@ -5,12 +5,12 @@ import jax.numpy as jnp
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns
-from agentrl.streams import PerTurn, Shared
+from agentrl.streams import PerTurn
 
 
 def tools_used(setup: Setup) -> Component:
-    """Supplies `tools_used` bool[N, T, K] and `tools_listed` i32[N] for reward terms `consolation`
-    and `local_first`.
+    """Supplies `tools_used` bool[N, T, K] and `tools_listed` i32[N, T] for reward terms
+    `consolation` and `local_first`.
 
     For environments with `tools_of(actions) -> bool[..., K]` and `tools_listed`, the number of
     tools in the prompt of each role, such as Research-v1, and policies over arrays. Metric
@@ -35,7 +35,8 @@ def tools_used(setup: Setup) -> Component:
         listed = jnp.asarray(env.tools_listed, jnp.int32)[role]
         some = jnp.sum(jnp.any(of_stream, axis=1)) * 1.0
         share = jnp.stack([jnp.sum(jnp.sum(of_stream, axis=1) / listed), some])
-        notes = {"tools_used": PerTurn(used), "tools_listed": Shared(listed)}
+        of_turns = jnp.where(streams.mask, listed[:, None], 0)
+        notes = {"tools_used": PerTurn(used), "tools_listed": PerTurn(of_turns)}
         return notes, {"tools/share": share}
 
     return Component(annotate=annotate, fills=("tools_used", "tools_listed"))

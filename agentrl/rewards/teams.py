@@ -30,7 +30,7 @@ def consolation(
       mask: bool[N, T], the agent acted.
       tools_used: bool[N, T, K], the tools that each turn used; component
         `agentrl.methods.tools_used` supplies it.
-      tools_listed: i32[N], tools of each stream's prompt, from there too; None: all K.
+      tools_listed: i32[N, T], tools in the prompt of each turn, from there too; None: all K.
       well_formed: bool[N, T], the reply kept the grammar; None, of policies over arrays: all did.
       truncated: bool[N, T], a limit cut the episode at this turn; None: never.
       share: at least 0.
@@ -50,14 +50,15 @@ def consolation(
     check_streams(
         "consolation",
         mask,
-        numbers={"reward": reward},
+        numbers={"reward": reward, "tools_listed": tools_listed},
         vectors={"tools_used": tools_used},
         flags=flags,
-        ids={"tools_listed": tools_listed},
     )
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
     used = jnp.sum(jnp.any(tools_used & mask[..., None], axis=1), axis=1)
-    listed = tools_used.shape[-1] if tools_listed is None else jnp.maximum(tools_listed, 1)
+    listed = jnp.full(mask.shape[0], tools_used.shape[-1])
+    if tools_listed is not None:
+        listed = jnp.max(jnp.where(mask, tools_listed, 1), axis=1, initial=1)
     failed = jnp.sum(reward, axis=1) <= 0
     gained = jnp.where(failed, share * used / listed, 0.0)
     paid = reward + jnp.where(last_turns(mask), gained[:, None], 0.0)

@@ -20,7 +20,8 @@ from agentrl.methods.rollout_weight import rollout_weight
 from configs._shared import language
 
 VARIANTS = ("modules", "flow_grpo", "concatenated", "sft")
-WARM, UPDATES = 120, 50
+# Frozen modules have to know their parts; a planner that learns on is stopped before it does.
+WARM = {"sft": 120, "modules": 0}
 
 
 def get_config(variant: str = "modules") -> ml_collections.ConfigDict:
@@ -33,8 +34,8 @@ def get_config(variant: str = "modules") -> ml_collections.ConfigDict:
         env_section("ToolFlow-v1", memory=not whole),
         section(rollout.episodes, num_groups=16, group_size=8, **beside),
         section(context),
-        warm_updates=0 if variant == "modules" else WARM,
-        updates=UPDATES,
+        warm_updates=WARM.get(variant, 60),
+        updates=50,
     )
     config.num_seeds, config.log_every = 3, 10
     config.advantage = section(advantages.grpo)
