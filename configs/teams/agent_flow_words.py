@@ -9,7 +9,8 @@ the frozen network. "flow_grpo": of the whole network as planner, beside scripte
     python -m launchers.train --config=configs/teams/agent_flow_words.py:modules \
         --workdir=runs/flow_modules --config.init_from=runs/flow_sft
 
-RESULT
+Three seeds, 2 and 4 minutes on two busy CPU cores. Success after SFT 0.78, 0.56, 0.41; of "modules"
+0.76, 0.59, 0.50; "flow_grpo" and "concatenated" were not run (README.md).
 """
 
 import ml_collections
