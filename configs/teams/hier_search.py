@@ -9,7 +9,8 @@ tools that were used. "local", "web": that agent alone learns, beside the expert
     python -m launchers.train --config=configs/teams/hier_search.py:planner_unrefined \
         --workdir=runs/hier_unrefined --config.init_from=local=runs/hier/local,web=runs/hier/web
 
-RESULT
+Three seeds, 4 to 5 minutes a stage on two busy CPU cores. Success: local 1.000, web 1.000, planner
+0.865, planner_unrefined 0.632; "together" was not run (README.md).
 """
 
 import ml_collections
