@@ -1,9 +1,8 @@
 r"""ToolFlow-v1 in words: one transformer is planner, executor, verifier and generator.
 
-"sft": imitation of the expert in all modules, stopped early. "modules": from there Flow-GRPO
-(AgentFlow, https://arxiv.org/abs/2510.05592) of an adapter of the planner's; the other modules are
-the frozen network. "flow_grpo": of the whole network as planner, beside scripted modules;
-"concatenated": the same on the transcript as one row, without a memory.
+"sft": the expert imitated in all modules. "modules": from there Flow-GRPO (AgentFlow,
+https://arxiv.org/abs/2510.05592) of an adapter of the planner's, all else frozen. "flow_grpo": of
+the whole network beside scripted modules; "concatenated": that on one row, without a memory.
 
     python -m launchers.train --config=configs/teams/agent_flow_words.py:sft --workdir=runs/flow_sft
     python -m launchers.train --config=configs/teams/agent_flow_words.py:modules \

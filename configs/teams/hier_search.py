@@ -1,9 +1,8 @@
 r"""HierResearch-v1: a local and a web agent learn apart, then a planner over both, frozen.
 
-HierSearch (https://arxiv.org/abs/2508.08088): F1, and for an F1 of 0 a tenth of the share of the
-tools that were used. "local", "web": that agent alone learns, beside the expert in the other seats;
-"planner": over these agents, through the knowledge refiner, "planner_unrefined": without it;
-"stages": local, web and planner one after the other; "together": all three at once.
+HierSearch (https://arxiv.org/abs/2508.08088): F1; a failure has a tenth of its share of tools used.
+"local", "web": that agent beside the expert; "planner": over these agents, through the knowledge
+refiner, "planner_unrefined": without it; "stages": local, web, planner; "together": all at once.
 
     python -m launchers.train --config=configs/teams/hier_search.py:stages --workdir=runs/hier
     python -m launchers.train --config=configs/teams/hier_search.py:planner_unrefined \
