@@ -287,10 +287,18 @@ class Research(Sources, TurnGame):
         work = 4 + jnp.where(done, self.sources, home_source)
         return jnp.where(state.worker == 0, plan, work).astype(jnp.int32)
 
+    @property
+    def tools_listed(self) -> tuple[int, ...]:
+        """Number of tools of each role, among those of `tools_of`: two kinds of workers, and the
+        sources of a kind."""
+        return (2, self.sources)
+
     def tools_of(self, action: jax.Array) -> jax.Array:
-        """Which kinds of workers actions ask, bool[..., 2]."""
+        """Which kinds of workers actions ask, and which sources they open, bool[..., 2 + n]."""
         both = action == ASK_BOTH
-        return jnp.stack([(action == ASK_LOCAL) | both, (action == ASK_WEB) | both], axis=-1)
+        asked = jnp.stack([(action == ASK_LOCAL) | both, (action == ASK_WEB) | both], axis=-1)
+        opened = (action - 4)[..., None] == np.arange(self.sources)
+        return jnp.concatenate([asked, opened], axis=-1)
 
     def render(self, state: ResearchState, params: ResearchParams) -> str:
         """For example `boss found, heir | 4 calls left`, and who works on what."""

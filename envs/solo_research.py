@@ -103,6 +103,15 @@ class SoloResearch(Sources, Environment):
         opens = kind * self.sources + source
         return jnp.where(wants, opens, 2 * self.sources).astype(jnp.int32)
 
+    @property
+    def tools_listed(self) -> tuple[int, ...]:
+        """Number of tools of the agent: all sources."""
+        return (2 * self.sources,)
+
+    def tools_of(self, action: jax.Array) -> jax.Array:
+        """Which sources actions open, first the local ones, bool[..., 2 n]."""
+        return action[..., None] == np.arange(2 * self.sources)
+
     def render(self, state: SoloResearchState, params: SoloResearchParams) -> str:
         """For example `boss found, heir`, and what was opened for the fact at hand."""
         names = [self.action_names[j] for j in np.flatnonzero(np.asarray(state.opened))]

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.teams import capability_gain as capability_gain
     from agentrl.rewards.teams import consolation as consolation
     from agentrl.rewards.teams import delegated_reward as delegated_reward
+    from agentrl.rewards.teams import local_first as local_first
     from agentrl.rewards.teams import short_reply_bonus as short_reply_bonus
     from agentrl.rewards.teams import thought_scores as thought_scores
     from agentrl.rewards.teams import winner_reward as winner_reward

@@ -10,18 +10,29 @@ from agentrl.streams import last_turns, main_streams
 
 @assumes("whole_episodes")
 def consolation(
-    reward: jax.Array, mask: jax.Array, tools_used: jax.Array, *, share: float = 0.1
+    reward: jax.Array,
+    mask: jax.Array,
+    tools_used: jax.Array,
+    tools_listed: jax.Array | None = None,
+    well_formed: jax.Array | None = None,
+    truncated: jax.Array | None = None,
+    *,
+    share: float = 0.1,
 ) -> jax.Array:
     """Failures are paid a little for the variety of tools that they tried (HierSearch).
 
     A stream whose rewards sum to 0 or less gains at its last turn share d / K, where d of the K
-    tools were used in any of its turns; other streams keep their rewards.
+    tools of its prompt were used in any of its turns; other streams keep their rewards. One with a
+    reply of a bad format, or that is cut, has 0 at all turns instead.
 
     Args:
       reward: f32[N, T].
       mask: bool[N, T], the agent acted.
       tools_used: bool[N, T, K], the tools that each turn used; component
         `agentrl.methods.tools_used` supplies it.
+      tools_listed: i32[N, T], tools in the prompt of each turn, from there too; None: all K.
+      well_formed: bool[N, T], the reply kept the grammar; None, of policies over arrays: all did.
+      truncated: bool[N, T], a limit cut the episode at this turn; None: never.
       share: at least 0.
 
     Returns:
@@ -31,17 +42,75 @@ def consolation(
       ValueError: a negative share, or arrays of other shapes or types.
 
     References:
-      HierSearch (2025), https://arxiv.org/abs/2508.08088 (code read). There the outcome is an F1,
-      and a reply of a bad format has 0, without the consolation.
+      HierSearch (2025), https://arxiv.org/abs/2508.08088; code plageon/HierSearch 4e3a4d0 (read).
+      There the outcome is an F1, as in `HierResearch-v1`.
     """
     check_range("consolation share", share, 0.0)
-    vectors = {"tools_used": tools_used}
-    check_streams("consolation", mask, numbers={"reward": reward}, vectors=vectors)
+    flags = {"well_formed": well_formed, "truncated": truncated}
+    check_streams(
+        "consolation",
+        mask,
+        numbers={"reward": reward, "tools_listed": tools_listed},
+        vectors={"tools_used": tools_used},
+        flags=flags,
+    )
     reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
-    used = jnp.any(tools_used & mask[..., None], axis=1)
+    used = jnp.sum(jnp.any(tools_used & mask[..., None], axis=1), axis=1)
+    listed = jnp.full(mask.shape[0], tools_used.shape[-1])
+    if tools_listed is not None:
+        listed = jnp.max(jnp.where(mask, tools_listed, 1), axis=1, initial=1)
     failed = jnp.sum(reward, axis=1) <= 0
-    gained = jnp.where(failed, share * jnp.mean(used, axis=1), 0.0)
-    return reward + jnp.where(last_turns(mask), gained[:, None], 0.0)
+    gained = jnp.where(failed, share * used / listed, 0.0)
+    paid = reward + jnp.where(last_turns(mask), gained[:, None], 0.0)
+    bad = jnp.zeros(mask.shape, bool) if well_formed is None else ~well_formed
+    bad = bad if truncated is None else bad | truncated
+    return jnp.where(jnp.any(bad & mask, axis=1)[:, None], 0.0, paid)
+
+
+# What the first call of the web costs, by its number among all calls of tools.
+_FIRST_WEB = (1.0, 1.0, 1.0, 0.2, 0.15, 0.1, 0.045, 0.03)
+
+
+@assumes("whole_episodes")
+def local_first(
+    reward: jax.Array, mask: jax.Array, tools_used: jax.Array, *, web: tuple[int, ...]
+) -> jax.Array:
+    """An agent that has local and web tools loses for turning to the web early (HierSearch).
+
+    At its last turn a stream loses, where the first turn that uses a tool of the web is number n of
+    the turns that use any tool: 1 for n up to 3; 0.2, 0.15, 0.1 for 4 to 6; 0.045, 0.03 for 7 and
+    8; 0.01 later; nothing if it never does.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      tools_used: bool[N, T, K], the tools that each turn used, as for `consolation`.
+      web: numbers of the tools of the web, 0 to K - 1.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: unknown tools, or arrays of other shapes or types.
+
+    References:
+      HierSearch (2025), https://arxiv.org/abs/2508.08088; code plageon/HierSearch 4e3a4d0 (read),
+      option LOCAL_WEB_REWARD of the agent without a hierarchy.
+    """
+    vectors = {"tools_used": tools_used}
+    check_streams("local_first", mask, numbers={"reward": reward}, vectors=vectors)
+    count = tools_used.shape[-1]
+    if not web or any(not 0 <= tool < count for tool in web):
+        raise ValueError(f"local_first web={web!r}: expected some of the tools 0 to {count - 1}")
+    used = tools_used & mask[..., None]
+    number = jnp.cumsum(jnp.any(used, axis=-1), axis=1)
+    turns = jnp.any(used[..., jnp.asarray(web)], axis=-1)
+    first = jnp.take_along_axis(number, jnp.argmax(turns, axis=1)[:, None], axis=1)[:, 0]
+    prices = jnp.asarray((*_FIRST_WEB, 0.01), jnp.float32)
+    price = prices[jnp.clip(first - 1, 0, len(_FIRST_WEB))]
+    lost = jnp.where(jnp.any(turns, axis=1), price, 0.0)
+    reward = jnp.where(mask, jnp.asarray(reward, jnp.float32), 0.0)
+    return reward - jnp.where(last_turns(mask), lost[:, None], 0.0)
 
 
 def capability_gain(

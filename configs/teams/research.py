@@ -2,7 +2,7 @@ r"""Research-v1: a planner calls workers for facts, or one agent looks for them 
 
 "matpo": workers inherit the planner's advantage (arXiv:2510.04678); "m_grpo": each role is compared
 with its like (arXiv:2511.13288), so in "roles" with a network each, "aligned" with 64 workers'
-episodes per question, "dr_mas" per turn, "consoled" with a little for each kind that a failure
+episodes per question, "dr_mas" per turn, "consoled" with a little for each tool that a failure
 asked. "solo": alone. "planner", "workers": beside the expert; "staged": a planner over trained,
 frozen workers, --config.init_from=workers=DIR of "workers" (HierSearch, arXiv:2508.08088).
 

@@ -68,8 +68,12 @@ class Sources:
         )
 
     def missing(self, question: Question) -> jax.Array:
-        """Facts that are not found yet, bool[H]."""
-        return (question.topic >= 0) & ~question.found
+        """Facts that are not known yet, bool[H]."""
+        return (question.topic >= 0) & ~self.known(question)
+
+    def known(self, question: Question) -> jax.Array:
+        """Facts that count as found where something is asked or shown, bool[H]."""
+        return question.found
 
     def first_missing(self, question: Question) -> jax.Array:
         """Index of the first fact that is missing, i32[]; 0 if none is."""
@@ -104,11 +108,11 @@ class Sources:
     def seen(self, question: Question) -> jax.Array:
         """The question as indicators: the topic and the status of each fact."""
         topic = question.topic[:, None] == np.arange(self.topics)
-        return jnp.append(topic.reshape(-1), question.found)
+        return jnp.append(topic.reshape(-1), self.known(question))
 
     def shown(self, question: Question) -> str:
         """`boss found, heir, pal`, for drawings."""
-        topic, found = np.asarray(question.topic), np.asarray(question.found)
+        topic, found = np.asarray(question.topic), np.asarray(self.known(question))
         facts = [
             TOPICS[t] + " found" * bool(f) for t, f in zip(topic, found, strict=True) if t >= 0
         ]

@@ -25,7 +25,7 @@ def _question(env, lexicon):
 
     def told(question):
         topic = jnp.maximum(question.topic, 0)
-        said = jnp.where(question.found, jnp.asarray(found)[topic], jnp.asarray(topics)[topic])
+        said = jnp.where(env.known(question), jnp.asarray(found)[topic], jnp.asarray(topics)[topic])
         return jnp.where(question.topic >= 0, said, 0)
 
     longest = max(map(len, TOPICS[: env.topics]))
@@ -81,7 +81,6 @@ def team(env: Research) -> View:
 
     priced = max((4 + len(str(price)) for price in env.prices), default=0)
     size = max(env.facts[1] + 3, 7 + env.sources + env.filler)
-    opens = ", ".join(f"open {j + 1}" for j in range(env.sources))
     return View(
         lexicon=lexicon,
         describe=describe,
@@ -93,7 +92,7 @@ def team(env: Research) -> View:
             page_bytes + 12 + 8 + 10 + 2 * env.sources + 3 + 12 + 15 + 10,
         ),
         max_command_bytes=max(map(len, env.action_names)),
-        rules=f"{RULES}{TEAM}{opens}, report.",
+        rules=f"{RULES}{TEAM}{', '.join(env.action_names[4:])}.",
     )
 
 

@@ -15,7 +15,7 @@ from agentrl.config.build import build
 # are solved in tests/launchers/test_solve.py, stages are built in tests/run/test_stages.py, and
 # adapters per role in tests/methods/test_calls.py.
 ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psro", "jpsro"}
-ELSEWHERE |= {"mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
+ELSEWHERE |= {"hier_search", "mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
 ELSEWHERE |= {"smollm2_program"}
 ELSEWHERE |= {"research_words", "web_dancer"}
 MODULES = {

@@ -47,6 +47,37 @@ def test_failures_are_consoled_by_the_variety_of_tools(seed):
     np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 
+def test_consolation_worked_numbers():
+    """An F1 of 0 with 2 of 3 and with 1 of 4 tools, an F1 of 0.5, a bad format, and a cut."""
+    mask = np.ones((5, 2), bool)
+    reward = np.float32([[0, 0], [0, 0], [0, 0.5], [0, 0.5], [0, 0]])
+    used = np.zeros((5, 2, 4), bool)
+    used[0, :, :2], used[1, :, 3], used[2:, :, 0] = True, True, True
+    formed, cut = np.ones((5, 2), bool), np.zeros((5, 2), bool)
+    formed[3, 0], cut[4, 1] = False, True
+    listed = np.repeat(np.array([[3], [4], [3], [3], [3]]), 2, axis=1)
+    ours = rewards.consolation(reward, mask, used, listed, formed, cut)
+    np.testing.assert_allclose(ours[:, 1], [0.2 / 3, 0.025, 0.5, 0, 0], atol=1e-7)
+    np.testing.assert_array_equal(ours[:, 0], 0)
+
+
+def test_the_web_early_costs():
+    """HierSearch's table, by the number of the first call of the web among calls of tools."""
+    table = [-1, -1, -1, -0.2, -0.15, -0.1, -0.045, -0.03, -0.01, -0.01]
+    used = np.zeros((12, 13, 2), bool)
+    mask = np.ones((12, 13), bool)
+    mask[:, 12], mask[:, 0] = False, False
+    used[:, 2:12, 0] = True  # turn 1 uses no tool
+    for number in range(10):
+        used[number, 2 + number] = [False, True]
+        used[number, 11, 1] = True
+    used[11, 12] = used[11, 0] = True  # of turns that are none
+    reward = np.where(mask, np.float32(1), np.nan)
+    ours = rewards.local_first(reward, mask, used, web=(1,))
+    np.testing.assert_allclose(ours.sum(axis=1) - 11, [*table, 0, 0], atol=1e-5)
+    np.testing.assert_array_equal(ours[:, 1:11], 1)
+
+
 def test_lengths_worked_numbers():
     """Lengths 100, 300, 200, 400 of which two are right, and a group of equal lengths."""
     reward = np.array([[1], [1], [0], [0], [1], [0]], np.float32)

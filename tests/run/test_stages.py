@@ -4,8 +4,10 @@ import ml_collections
 import pytest
 import tiny
 
+from agentrl.config.build import build
 from agentrl.run import evaluations, loop, stages
 from configs.hierarchy import volleyball_stages
+from configs.teams import hier_search
 from configs.words import mobile_r1, similar, web_dancer
 
 
@@ -101,3 +103,10 @@ def test_stages_of_agents_in_words():
     similar_to = [f"similar_{share}" for share in (60, 80, 90, 95)]
     order = ["sft", *similar_to, "state", "equal", "grpo"]
     assert stages.check(similar.get_config()) == order
+
+
+def test_hiersearchs_two_stages():
+    """Local and web agent apart, then the planner over both; and its other presets."""
+    assert stages.check(hier_search.get_config()) == ["local", "web", "planner"]
+    for variant in ("planner_unrefined", "together"):
+        build(hier_search.get_config(variant))
