@@ -1,10 +1,10 @@
 r"""Research-v1: a planner calls workers for facts, or one agent looks for them alone.
 
 "matpo": workers inherit the planner's advantage (arXiv:2510.04678); "m_grpo": each role is compared
-with its like (arXiv:2511.13288), so in "roles" with a network each, "aligned" with 64 workers'
-episodes per question, "dr_mas" per turn, "consoled" with a little for each tool that a failure
-asked. "solo": alone. "planner", "workers": beside the expert; "staged": a planner over trained,
-frozen workers, --config.init_from=workers=DIR of "workers" (HierSearch, arXiv:2508.08088).
+with its like (arXiv:2511.13288), in "roles" with a network each, "aligned" with 64 workers'
+episodes per question, "dr_mas" per turn, "consoled" with a little for each tool of a failure.
+"solo": alone; "local_first": and early openings of the web cost. "planner", "workers": beside the
+expert; "staged": over frozen workers, --config.init_from=workers=DIR (HierSearch, 2508.08088).
 
     python -m launchers.train --config=configs/teams/research.py:matpo --workdir=runs/research
 
@@ -25,7 +25,9 @@ ESTIMATORS = {
     "dr_mas": advantages.dr_mas,
     "solo": advantages.grpo,
 }
-VARIANTS = (*ESTIMATORS, "aligned", "roles", "consoled", "planner", "workers", "staged")
+VARIANTS = (
+    *ESTIMATORS, "local_first", "aligned", "roles", "consoled", "planner", "workers", "staged",
+)  # fmt: skip
 
 
 def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
@@ -34,7 +36,7 @@ def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
     config.num_seeds = 5
     config.updates = 300
     config.log_every = 30
-    alone = variant == "solo"
+    alone = variant in ("solo", "local_first")
     # Without a price of calls a planner asks both kinds always; at 0.02 it asks nobody.
     config.env = env_section("Research-v1", call_price=0.005)
     if alone:
@@ -50,12 +52,16 @@ def get_config(variant: str = "matpo") -> ml_collections.ConfigDict:
     if variant in ("planner", "workers"):
         acting.update(side=variant, opponent="expert")
     config.rollout = section(rollout.episodes, **acting)
-    config.advantage = section(ESTIMATORS.get(variant, advantages.m_grpo))
+    shared = advantages.grpo if alone else advantages.m_grpo
+    config.advantage = section(ESTIMATORS.get(variant, shared))
     if variant == "aligned":
         config.components.alignment = section(alignment, target=64)
         config.reweighting.as_often = {}
-    if variant == "consoled":
+    if variant in ("consoled", "local_first"):
         config.components.tools_used = section(tools_used)
+    if variant == "local_first":
+        config.reward.local_first = {"web": (3, 4, 5)}
+    if variant == "consoled":
         config.reward.consolation = {"share": 0.1}
     config.learner.update(minibatches=4, normalize_advantage="batch")
     config.objective.entropy.weight = 0.01
