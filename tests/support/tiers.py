@@ -164,6 +164,7 @@ FULL_TESTS = (
         f"test_component_conformance.py::*?{name}?*"
         for name in (
             "archer",
+            "drafts",
             "drift",
             "expert",
             "guided",
@@ -171,6 +172,7 @@ FULL_TESTS = (
             "information_gain",
             "lambda_targets",
             "looking",
+            "rollout_weight",
             "similar_anchors",
             "skill_teacher",
             "success_replay",
