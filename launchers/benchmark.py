@@ -33,6 +33,7 @@ SUITES = (
     "generation",
     "llm",
     "conversation",
+    "matches",
     "learning",
     "startup",
     "credit",
@@ -93,6 +94,7 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         learning,
         llm,
         loading,
+        matches,
         serve_peer,
         startup,
         text,
@@ -119,6 +121,10 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         size = {"groups": 2, "members": 2, "sizes": conversation.SMALL} if quick else {}
         result = conversation.run(plan, with_peers=with_peers, **size)
         return result, conversation.report(result)
+    if suite == "matches":
+        size = {"batch": 4, "sizes": conversation.SMALL} if quick else {}
+        result = matches.run(plan, with_peers=with_peers, **size)
+        return result, matches.report(result)
     if suite == "learning":
         result = learning.run(plan, variants=((4, 4), (64, 1)) if quick else ((4, 100), (64, 10)))
         return result, learning.report(result)
