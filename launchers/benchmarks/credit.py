@@ -73,6 +73,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "helps_all": {},
     "nonzero_turns": {},
     "not_truncated": {},
+    "winner_turns": {},
     "only_roles": {"roles": (0,)},
     "relevant": {},
     "resample_on_correct": {"keep": 4},
@@ -167,7 +168,7 @@ def annotations(streams: Streams, rows: Rows) -> dict[str, jax.Array]:
     def drawn(shape):
         return jnp.asarray(rng.random(shape), jnp.float32)
 
-    names = ("advantage", "information_gain", "lots", "turn_entropy")
+    names = ("advantage", "information_gain", "lots", "turn_entropy", "winner_turns")
     return {
         **{name: drawn(turns) for name in names},
         "duration": 1.0 + drawn(turns),

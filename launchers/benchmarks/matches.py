@@ -57,13 +57,13 @@ class TextArena:
     """A match of TextArena; a fresh environment each, since one keeps its earlier messages."""
 
     def __init__(self, name: str, seed: int):
-        self._make = lambda: need(f"TextArena {name}", "textarena").make(name)
         self._random, self._name = random.Random(seed), name
-        self._begin()
+        self._env = self._begun()
 
-    def _begin(self) -> None:
-        self._env = self._make()
-        self._env.reset(num_players=2)
+    def _begun(self) -> Any:
+        env = need(f"TextArena {self._name}", "textarena").make(self._name)
+        env.reset(num_players=2)
+        return env
 
     def look(self) -> str:
         """Its own observation is written, and the position read in short."""
@@ -85,7 +85,7 @@ class TextArena:
         done, _ = self._env.step(action=f"[{move}]")
         if done:
             self._env.close()
-            self._begin()
+            self._env = self._begun()
 
 
 class OpenSpiel:
@@ -94,15 +94,13 @@ class OpenSpiel:
     def __init__(self, name: str, seed: int):
         self._game = need(f"OpenSpiel {name}", "pyspiel").load_game(name)
         self._random = random.Random(seed)
-        self._begin()
+        self._state = self._dealt(self._game.new_initial_state())
 
-    def _begin(self) -> None:
-        self._state = self._game.new_initial_state()
-        self._deal()
-
-    def _deal(self) -> None:
-        while self._state.is_chance_node():
-            self._state.apply_action(self._random.choice(self._state.legal_actions()))
+    def _dealt(self, state: Any) -> Any:
+        """The state after the chance moves that come next."""
+        while state.is_chance_node():
+            state.apply_action(self._random.choice(state.legal_actions()))
+        return state
 
     def look(self) -> str:
         """The information state, or the board."""
@@ -115,9 +113,9 @@ class OpenSpiel:
         legal = self._state.legal_actions()
         number = int(reply) if reply.isascii() and reply.isdecimal() else -1
         self._state.apply_action(number if number in legal else self._random.choice(legal))
-        self._deal()
-        if self._state.is_terminal():
-            self._begin()
+        over = self._dealt(self._state).is_terminal()
+        if over:
+            self._state = self._dealt(self._game.new_initial_state())
 
 
 class Match(NamedTuple):
