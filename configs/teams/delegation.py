@@ -2,7 +2,7 @@ r"""Delegation-v1: a planner calls two workers in one turn, who work at the same
 
 "at_once": workers inherit the planner's advantage (arXiv:2510.04678), every step has a price.
 "in_turn": the same calls are answered one after the other. "flat": workers call nobody. "lost": a
-call is lost with chance 0.2. "words": a transformer plans and works, after 25 updates of SFT.
+call is lost with chance 0.2. "words": a transformer plans and works, after 40 updates of SFT.
 
     python -m launchers.train --config=configs/teams/delegation.py:at_once --workdir=runs/calls
 """
@@ -18,7 +18,7 @@ OPTIONS = {
     "in_turn": {"at_once": False},
     "flat": {"depth": 1},
     "lost": {"lost": 0.2},
-    "words": {"calls": 3},
+    "words": {"calls": 3, "step_price": 0.0},
 }
 VARIANTS = tuple(OPTIONS)
 
@@ -32,7 +32,7 @@ def get_config(variant: str = "at_once") -> ml_collections.ConfigDict:
             env,
             section(rollout.episodes, num_groups=8, group_size=8),
             section(rollout.contexts.window, history=0),
-            warm_updates=25,
+            warm_updates=40,
             updates=100,
         )
         # Rows are single turns of one worker: 64 episodes of 13 steps and 7 agents.
