@@ -5,6 +5,9 @@ r"""Delegation-v1: a planner calls two workers in one turn, who work at the same
 call is lost with chance 0.2. "words": a transformer plans and works, after 40 updates of SFT.
 
     python -m launchers.train --config=configs/teams/delegation.py:at_once --workdir=runs/calls
+
+Five seeds ("words" one), one CPU core, 5 to 15 minutes. Success: at_once 0.925 in 6.3 steps,
+in_turn 0.925 in 8.8 (one seed of five stops asking), flat 0.927, lost 0.47, words 0.75 (README.md).
 """
 
 import ml_collections
