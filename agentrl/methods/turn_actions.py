@@ -34,9 +34,13 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
 
         return lambda streams, rows: acted(streams, rows)[..., None]
 
+    def slots_of(state):
+        # Without slots all agents' are the same.
+        return env.slots_as(state, jnp.zeros((), jnp.int32), env_params)
+
     def first(key):
         state = env.initial(key, env_params)
-        return env.view.slots(state, env_params), env.commands(state, env_params)
+        return slots_of(state), env.commands(state, env_params)
 
     slots, commands = jax.eval_shape(first, jax.random.key(0))
     if jax.tree.leaves(slots):
@@ -50,8 +54,7 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
 
     def understood(tokens, length, state):
         text, count = codecs.to_bytes(policy.codec, tokens, length)
-        slots = env.view.slots(state, env_params)
-        return parse(policy.grammar, env.view, slots, text, count).actions
+        return parse(policy.grammar, env.view, slots_of(state), text, count).actions
 
     def said(streams, rows):
         tokens, length = replies(rows, streams.mask.shape, size)

@@ -9,6 +9,7 @@ import pytest
 from agentrl import advantages, policies, rewards, rollout
 from agentrl.config import base_config, env_section, section, term
 from agentrl.config.build import build
+from agentrl.learner.train_step import keys_of
 from agentrl.losses import behaviour_cloning
 from agentrl.methods.drafts import (
     DraftScore,
@@ -147,6 +148,22 @@ def test_only_the_best_draft_of_each_agent_is_learnt_from():
         state = jax.tree.map(lambda x, n=n: x[n], first)
         said = env.action_names[answers[n][learnt[n]][-1]]
         assert said == f"answer {int(env.solution(state))}"
+
+
+def test_replies_in_words_are_read_as_the_game_reads_them():
+    config = small()
+    sizes = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 2, "hidden": 16}
+    config.policy = section(policies.transformer, critic="shared", constrained=True, **sizes)
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=1)
+    config.context = section(rollout.contexts.window, history=0)
+    made = build(config)
+    state = jax.jit(made.init)(0)
+    batch = jax.device_get(jax.jit(made.batches)(state))
+    states = jax.jit(made.rollout.states)(state.params, state.rollout, keys_of(state)[1])
+    numbers, answers = (np.asarray(x[-1]) for x in (states.numbers, states.answers))
+    _, right = batch["rollout"].notes["draft_examples"].values
+    np.testing.assert_array_equal(right[0], answers == numbers.max(axis=1)[:, None, None])
+    assert right[0].any() and batch["drafts"].rows.loss_mask.any()
 
 
 def test_options_that_do_not_fit():
