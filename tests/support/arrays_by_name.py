@@ -31,6 +31,7 @@ OPTIONS = {
     "clip": 0.2,
     "cap": 2.0,
     "estimator": "k3",
+    "web": (1,),
 }
 _DECLARED = re.compile(r"^\s+(\w+(?:, \w+)*): (f32|i32|u32|bool)\[([^\]]*)\]", re.MULTILINE)
 _TYPES = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_}
