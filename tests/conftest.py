@@ -56,6 +56,9 @@ def pytest_collection_modifyitems(config, items):
     """Leaves out the full tier unless it, or a file, is asked for, and what is marked without
     `-m slurm` or `-m long`; starts the longest files first, so that the processes end together."""
     here = pathlib.Path(__file__).parent
+    for item in items:
+        if tiers.is_long(item.path.relative_to(here), item.name):
+            item.add_marker(pytest.mark.long)
     for mark in ("slurm", "long"):
         if mark not in config.getoption("markexpr"):
             marked = [item for item in items if item.get_closest_marker(mark)]

@@ -13,10 +13,10 @@ def consolation(
     reward: jax.Array,
     mask: jax.Array,
     tools_used: jax.Array,
+    *,
     tools_listed: jax.Array | None = None,
     well_formed: jax.Array | None = None,
     truncated: jax.Array | None = None,
-    *,
     share: float = 0.1,
 ) -> jax.Array:
     """Failures are paid a little for the variety of tools that they tried (HierSearch).

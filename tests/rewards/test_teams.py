@@ -56,7 +56,9 @@ def test_consolation_worked_numbers():
     formed, cut = np.ones((5, 2), bool), np.zeros((5, 2), bool)
     formed[3, 0], cut[4, 1] = False, True
     listed = np.repeat(np.array([[3], [4], [3], [3], [3]]), 2, axis=1)
-    ours = rewards.consolation(reward, mask, used, listed, formed, cut)
+    ours = rewards.consolation(
+        reward, mask, used, tools_listed=listed, well_formed=formed, truncated=cut
+    )
     np.testing.assert_allclose(ours[:, 1], [0.2 / 3, 0.025, 0.5, 0, 0], atol=1e-7)
     np.testing.assert_array_equal(ours[:, 0], 0)
 

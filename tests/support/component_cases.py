@@ -135,6 +135,9 @@ def shrunk(config):
         if key in config.policy:
             config.policy[key] = value
     config.rollout.update(num_groups=4, group_size=4)
+    if "partners" in config.rollout:
+        # Each is a loop of its own in the program.
+        config.rollout.update(partners=config.rollout.partners[:2], draws=1)
     config.learner.update(epochs=1, minibatches=1, microbatch=None, lengths=1)
     config.warm_start.updates = min(config.warm_start.updates, 1)
     if config.warm_start.updates:

@@ -190,6 +190,23 @@ FULL_TESTS = (
     "rollout/test_rollouts.py::test_what_streams_hold_is_declared*words*",
     "rollout/test_rollouts.py::test_fresh_tasks_restart_from_the_pool",
 )
+# Combinations of what others hold, too, that take seconds each: with `-m long` alone.
+LONG_TESTS = (
+    # With other agents at once; the rollouts have one agent, and agents in turns.
+    "actors/test_text.py::test_on_policy_ratios_are_one*one agent*",
+    "actors/test_text.py::test_on_policy_ratios_are_one*in turns*",
+    "rollout/test_word_segments.py::test_on_policy_ratios_are_one*at once*",
+    # Llama, Gemma 3 and adapters are kept.
+    "policies/test_layers.py::*?gemma2?",
+    "policies/test_layers.py::*?qwen2?",
+    # Hanabi, cooperation, coins and riddles are kept.
+    "envs/test_jaxmarl_bridge.py::*?HeuristicEnemySMAX?",
+    "envs/test_jaxmarl_bridge.py::*?overcooked?",
+    "envs/test_jaxmarl_bridge.py::*?MPE_simple_tag_v3?",
+    "envs/test_jaxmarl_bridge.py::*?MPE_simple_facmac_v1?",
+    "selfplay/test_spoken.py::*of_the_table?turn-True?",
+    "selfplay/test_spoken.py::*of_the_table?sliding-True?",
+)
 # Files, and tests of one, that a pattern above has, and that are quick all the same.
 QUICK = (
     "run/test_restored.py",
@@ -198,6 +215,12 @@ QUICK = (
     "envs/test_frozen_lake.py",
     "envs/test_replays.py::*FrozenLake*",
 )
+
+
+def is_long(path: pathlib.PurePath, name: str) -> bool:
+    """Whether a test is one of `LONG_TESTS`."""
+    single = f"{path.as_posix()}::{name}"
+    return any(fnmatch.fnmatchcase(single, pattern) for pattern in LONG_TESTS)
 
 
 def rank(path: pathlib.PurePath) -> int:
