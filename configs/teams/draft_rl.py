@@ -72,10 +72,11 @@ def _in_words(env: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
         warm_updates=60,
         updates=60,
     )
-    config.num_seeds, config.log_every = 1, 10
+    config.num_seeds, config.log_every = 3, 10
     config.expert.noise = 0.1
     config.evaluation.every = 0
     # Illegal replies are passes, which end a draft: its form is in the reward already.
     del config.reward.invalid_action_penalty
-    config.learner.update(microbatch=42, lengths=1)
+    # A fourth of 32 episodes of three agents, with ten turns each, and four reviews.
+    config.learner.update(microbatch=6, lengths=1)
     return config
