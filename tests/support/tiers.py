@@ -43,6 +43,8 @@ FULL = (
     "rollout/test_word_segments.py",
     "rollout/test_words_at_once.py",
     "rollout/test_beliefs.py",
+    # What holds for all components; the quick tier has three of them.
+    "test_component_conformance.py",
     # More combinations of learning; that it learns.
     "learner/test_continuous.py",
     "learner/test_hierarchical_credit.py",
@@ -91,16 +93,7 @@ BY_ENVIRONMENT = ("envs/test_conformance.py", "envs/test_games.py", "envs/text/t
 CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "Foraging")
 # Single tests of other files: the longest ones, and ways of acting beside one that is kept.
 FULL_TESTS = (
-    # Components whose smallest run takes long to compile, of teams and trees above all.
-    *(
-        f"test_component_conformance.py::*?{name}?"
-        for name in (
-            "alignment bank_credit baseline branch_points corrections dagger edit_marginals gates "
-            "growing_batch halves lots observed own_turns positives rise router segments siblings "
-            "trade_off verifier"
-        ).split()
-    ),
-    "advantages/test_token_level.py::test_the_last_rewards_weight*0.05?",
+    "advantages/test_token_level.py::test_the_last_rewards_weight*",
     "learner/test_update.py::test_a_step_above_the_bound_is_skipped*",
     "actors/test_text.py::*at once*",
     "test_conformance.py::test_with_every_choice*",
@@ -111,7 +104,8 @@ FULL_TESTS = (
     "advantages/test_similarity.py::test_observations_that_are_equal_share_an_anchor*",
     "colab/test_one_file.py::*librarys*",
     "colab/test_one_file.py::test_gigpo_in_words*",
-    "config/test_own_modules.py::test_a_source_of_pairs_of_a_users_own?4?",
+    "config/test_own_modules.py::test_a_source_of_pairs_of_a_users_own*",
+    "config/test_own_policies.py::test_a_language_policy_is_the_librarys*",
     "config/test_requirements.py::test_terms_of_replies_work_in_segments",
     "evaluation/test_metric_names.py::test_what_a_run_writes*",
     "config/test_tasks.py::test_a_policy_plays_elsewhere_if_it_knows_the_words",
@@ -158,31 +152,6 @@ FULL_TESTS = (
             "user_rl",
         )
     ),
-    # Of what holds for all components, those of language policies and those with networks or loops
-    # of their own.
-    *(
-        f"test_component_conformance.py::*?{name}?*"
-        for name in (
-            "archer",
-            "drafts",
-            "drift",
-            "expert",
-            "guided",
-            "importance",
-            "information_gain",
-            "lambda_targets",
-            "looking",
-            "rollout_weight",
-            "similar_anchors",
-            "skill_teacher",
-            "success_replay",
-            "token_values",
-            "tools_used",
-            "train_on_observations",
-            "world_model",
-        )
-    ),
-    "test_component_conformance.py::test_what_is_carried_can_be_saved_and_restored",
     "selfplay/test_spoken.py::*of_the_table?whole*",
     "selfplay/test_spoken.py::*of_the_table?window*",
     "selfplay/test_spoken.py::test_a_run_reports_it",
@@ -209,6 +178,9 @@ LONG_TESTS = (
 )
 # Files, and tests of one, that a pattern above has, and that are quick all the same.
 QUICK = (
+    "test_component_conformance.py::*?call_matching?",
+    "test_component_conformance.py::*?counts?",
+    "test_component_conformance.py::*?curiosity?",
     "run/test_restored.py",
     "run/test_metrics.py",
     "envs/test_protocol.py",
