@@ -154,7 +154,8 @@ class HierResearch(Research):
         return jnp.arange(3, dtype=jnp.int32)
 
     def expert(self, state: HierResearchState, params: HierResearchParams) -> jax.Array:
-        """As in `Research`."""
+        """The planner asks the kind of the first missing fact, or answers; an agent opens the
+        topic's source until it holds something, true or false, and reports."""
         action = super().expert(state, params)
         shift = jnp.where(state.worker > 0, state.kind * (self.sources + 1), 0)
         return (action + shift).astype(jnp.int32)

@@ -232,7 +232,8 @@ class ToolFlow(TurnGame):
         return jnp.broadcast_to(state.correct, (4,))
 
     def expert(self, state: ToolFlowState, params: ToolFlowParams) -> jax.Array:
-        """See the class."""
+        """The module's best move: the first missing fact's tool, a fact that the tool has, to stop
+        when memory will be complete, the largest value."""
         missing = self.missing(state)
         first = state.topic[jnp.argmax(missing)]
         able = missing & self.has(state.tool, state.topic)

@@ -102,47 +102,51 @@ def run(suite: str, *, quick: bool, with_peers: bool) -> tuple[dict, str]:
         volleyball,
     )
 
-    plan = timing.QUICK if quick else timing.FULL
-    stepped = {"envs": environments, "text": text, "games": games}
-    if suite in stepped:
-        batches = (2048,) if suite == "text" else (2048, 8192)
-        batches = (256,) if quick else batches
-        result = stepped[suite].run(plan, with_peers=with_peers, batches=batches)
-        return result, stepped[suite].report(result)
-    if suite == "generation":
-        batches, written = ((16,), 16) if quick else ((64, 256), generation.WRITTEN)
-        result = generation.run(plan, with_peers=with_peers, batches=batches, written=written)
-        return result, generation.report(result)
-    if suite == "llm":
-        small = {"loaded": (llm.SHAPES["tiny"], loading.CASES[:2])} if quick else {}
-        result = llm.run(plan, with_peers=with_peers, **small)
-        return result, llm.report(result)
-    if suite == "conversation":
-        size = {"groups": 2, "members": 2, "sizes": conversation.SMALL} if quick else {}
-        result = conversation.run(plan, with_peers=with_peers, **size)
-        return result, conversation.report(result)
-    if suite == "matches":
-        size = {"batch": 4, "sizes": conversation.SMALL} if quick else {}
-        result = matches.run(plan, with_peers=with_peers, **size)
-        return result, matches.report(result)
-    if suite == "learning":
-        result = learning.run(plan, variants=((4, 4), (64, 1)) if quick else ((4, 100), (64, 10)))
-        return result, learning.report(result)
-    if suite == "startup":
-        result = startup.run(cold=1 if quick else 2, warm=1 if quick else 3)
-        return result, startup.report(result)
-    if suite == "volleyball":
-        result = volleyball.run(
-            plan, batches=(64,) if quick else (1024,), episodes=100 if quick else 1000
-        )
-        return result, volleyball.report(result)
-    if suite == "serve":
-        size = {"clients": 8, "requests": 200, "rows": (2,)} if quick else {}
-        result = serve_peer.run(plan, with_peers=with_peers, **size)
-        return result, serve_peer.report(result)
-    num_streams, turns = (512, 16) if quick else (4096, 64)
-    result = credit.run(plan, num_streams=num_streams, turns=turns)
-    return result, credit.report(result)
+    given = {"plan": timing.QUICK if quick else timing.FULL}
+    beside = given | {"with_peers": with_peers}
+    batches = beside | {"batches": (256,) if quick else (2048, 8192)}
+    small = {"sizes": conversation.SMALL} if quick else {}
+    tiny = {"loaded": (llm.SHAPES["tiny"], loading.CASES[:2])} if quick else {}
+    # Each suite's module, and what it is run with.
+    suites = {
+        "envs": (environments, batches),
+        "text": (text, beside | {"batches": (256,) if quick else (2048,)}),
+        "games": (games, batches),
+        "generation": (
+            generation,
+            beside
+            | {
+                "batches": (16,) if quick else (64, 256),
+                "written": 16 if quick else generation.WRITTEN,
+            },
+        ),
+        "llm": (llm, beside | tiny),
+        "conversation": (
+            conversation,
+            beside | small | ({"groups": 2, "members": 2} if quick else {}),
+        ),
+        "matches": (matches, beside | small | ({"batch": 4} if quick else {})),
+        "learning": (
+            learning,
+            given | {"variants": ((4, 4), (64, 1)) if quick else ((4, 100), (64, 10))},
+        ),
+        "startup": (startup, {"cold": 1, "warm": 1} if quick else {"cold": 2, "warm": 3}),
+        "credit": (
+            credit,
+            given | {"num_streams": 512 if quick else 4096, "turns": 16 if quick else 64},
+        ),
+        "volleyball": (
+            volleyball,
+            given | {"batches": (64,) if quick else (1024,), "episodes": 100 if quick else 1000},
+        ),
+        "serve": (
+            serve_peer,
+            beside | ({"clients": 8, "requests": 200, "rows": (2,)} if quick else {}),
+        ),
+    }
+    module, options = suites[suite]
+    result = module.run(**options)
+    return result, module.report(result)
 
 
 if __name__ == "__main__":
